@@ -598,14 +598,14 @@ def test_a_trained_run_is_flagged_everywhere(bench: Any) -> None:
     ended = bench("model", "tiny", "--to", "taken")
     assert ended.code == 2
     assert "learned nothing on RTE (constant predictions" in ended.err
-    assert "--to DIR --collapsed-too` writes it" in ended.err
+    assert "--to DIR --collapsed-too`" in ended.err
     assert not Path("taken").exists()
     ended = bench("model", "tiny", "--to", "taken", "--collapsed-too", "--json")
     assert ended.code == 0, ended.err
     assert f"!: {CONSTANT}" in ended.err
     assert CONSTANT in json.loads(ended.out)[0]["flags"]
     card = Path("taken/README.md").read_text()
-    assert f"**It has learned nothing: {CONSTANT}" in card
+    assert f"**The model has learned nothing: {CONSTANT}" in card
     assert f"accuracy ({CONSTANT})" in card
     run = json.loads(Path("taken/benchharness.json").read_text())["key"]
     db = "results/leaderboard.sqlite"

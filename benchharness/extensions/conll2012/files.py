@@ -36,7 +36,7 @@ from benchharness.tasks.task import RoleTask
 
 OUTSIDE = "O"
 
-# Semantic roles as for srl-eval.pl, and clusters as for scorer.pl.
+# Read semantic roles in the format of srl-eval.pl, and clusters in that of scorer.pl.
 
 
 def read_roles(path: Path, task: RoleTask, rows: SplitRows, _: object) -> PredictionFile:
@@ -71,14 +71,16 @@ def _role_columns(path: Path, task: RoleTask, sentence: Sequence[Word]) -> Mappi
         if len(columns) != len(predicates) + 1:
             raise DataError(
                 f"{path} line {line} has {len(columns)} columns, expected {len(predicates) + 1}: "
-                "the predicate or '-', and one for each predicate of the sentence."
+                "one with the predicate or '-', and one per predicate in the sentence."
             )
     found = {
         predicate: tuple(role_tags(column_of(sentence, number), place))
         for number, predicate in enumerate(predicates, start=1)
     }
     if unknown := {tag for tags in found.values() for tag in tags} - set(task.tags):
-        raise DataError(f"{place} has the role {min(unknown)[2:]!r}, which {task.name} has not.")
+        raise DataError(
+            f"{place} has the role {min(unknown)[2:]!r}, which does not exist in {task.name}."
+        )
     return found
 
 
@@ -97,10 +99,10 @@ def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> Pr
     words: list[Word] = []
     for number, line in enumerate(text.split("\n"), start=1):
         if begun := BEGIN.match(line):
-            # The number of a part may be "0" or "000" in files; in ids it has three digits.
+            # A document's part number may be "0" or "000" in files; in ids it has three digits.
             name = f"{begun[1]}/{int(begun[2]):03}"
             if name in documents:
-                raise DataError(f"{path} line {number} begins the document {name} again.")
+                raise DataError(f"{path} line {number} repeats the document {name}.")
             words = documents[name] = []
         elif line.strip() and not line.startswith("#"):
             words.append(Word(number, line.split()))
@@ -109,8 +111,8 @@ def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> Pr
     for kind, odd in (("lacks", known - documents.keys()), ("has", documents.keys() - known)):
         if odd:
             raise DataError(
-                f"{path} {kind} the document {min(odd)} ({len(odd)} such): expected those of "
-                f"{task.name}, each once."
+                f"{path} {kind} the document {min(odd)} ({len(odd)} such documents): expected "
+                f"each document of {task.name} once."
             )
     read = [_read_chains(path, e, documents[e.id]) for e in examples]
     once = [_once(chains, e.clusters or ()) for chains, e in zip(read, examples, strict=True)]
@@ -130,11 +132,11 @@ def _said_of(path: Path, again: int) -> Iterator[str]:
     """Yield a note if the file repeats gold mentions; raise DataError if there are too many."""
     if again > MOST_AGAIN:
         raise DataError(
-            f"{path} has {again} gold mentions again, and scorer.pl takes at most {MOST_AGAIN}: "
-            "expected each in one chain."
+            f"{path} repeats {again} gold mentions, but scorer.pl accepts at most {MOST_AGAIN} "
+            "repetitions: put each mention in only one chain."
         )
     if again:
-        yield f"gold mentions that stand again are left out, as by scorer.pl: {again}"
+        yield f"repeated gold mentions are ignored, as in scorer.pl: {again}"
 
 
 def _mentions_of(chains: Clusters) -> int:
@@ -142,7 +144,7 @@ def _mentions_of(chains: Clusters) -> int:
 
 
 def _once(chains: Clusters, gold: Clusters) -> Clusters:
-    """Return the chains without repetitions of gold mentions; other mentions are not changed."""
+    """Return the clusters without repeated gold mentions; other mentions are not changed."""
     right, seen = {mention for chain in gold for mention in chain}, set[Mention]()
     found = list[tuple[Mention, ...]]()
     for chain in chains:
@@ -159,11 +161,11 @@ def _once(chains: Clusters, gold: Clusters) -> Clusters:
 def _read_chains(path: Path, example: DocumentExample, lines: Sequence[Word]) -> Clusters:
     if len(lines) != len(example.words):
         raise DataError(
-            f"{path} has {len(lines)} words of the document {example.id}, expected "
+            f"{path} has {len(lines)} words in the document {example.id}, expected "
             f"{len(example.words)}."
         )
     for (line, columns), word in zip(lines, example.words, strict=True):
-        # In the official columns, the fourth is the word, and some words begin with a slash.
+        # In official files, the fourth column is the word, and some words begin with a slash.
         if len(columns) > WORD_COLUMN + 1 and columns[WORD_COLUMN] not in (word, f"/{word}"):
             raise DataError(
                 f"{path} line {line} has the word {columns[WORD_COLUMN]!r}, expected {word!r}."
@@ -177,7 +179,7 @@ def _read_chains(path: Path, example: DocumentExample, lines: Sequence[Word]) ->
 WORD_COLUMN = 3
 
 
-# Writing roles and clusters.
+# Write roles and clusters.
 
 
 def write_roles(predictions: Sequence[TagPrediction], examples: Sequence[RoleExample]) -> bytes:
@@ -229,7 +231,7 @@ def write_clusters(
 def _document_lines(example: DocumentExample, clusters: Clusters) -> Iterator[str]:
     name, _, part = example.id.rpartition("/")
     marks: list[list[str]] = [[] for _ in example.words]
-    # If several mentions begin at a word, the longest is first; if several end, the shortest is.
+    # At each word, the longest mention is opened first, and the shortest mention is closed first.
     numbered = [(a, b, n) for n, cluster in enumerate(clusters) for a, b in cluster]
     for start, end, number in sorted(numbered, key=lambda mention: (mention[0], -mention[1])):
         if end == start + 1:

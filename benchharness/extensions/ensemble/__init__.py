@@ -9,7 +9,7 @@ EXTENSION = Extension(
     commands={
         "ensemble": Command(
             "command:ensemble",
-            "Average predictions into one system.",
+            "Average the predictions of several models.",
             "ensemble bert roberta --task glue/rte --name both",
             COMPARE,
             old="compare ensemble",

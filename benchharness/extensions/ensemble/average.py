@@ -1,4 +1,4 @@
-"""Ensembles: combine the stored predictions of several runs into one prediction per example."""
+"""Combine the stored predictions of several runs into one prediction per example."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,8 +19,8 @@ from benchharness.tasks.task import Task
 def average(task: Task, members: Sequence[Sequence[Prediction]]) -> tuple[Prediction, ...]:
     """Combine the predictions of an ensemble's members for the same examples.
 
-    How predictions are averaged depends on the type of answers (tasks/answers). On a tie, the label
-    that comes first in the task wins, or else the prediction of the first member.
+    The type of answers defines how predictions are averaged (tasks/answers). In a tie, the label
+    that comes first in the task wins; without such labels, the prediction of the first member.
 
     Args:
         task: The task.
@@ -63,14 +63,14 @@ def _shared_splits(results: Sequence[Result]) -> dict[str, str]:
     first, *others = [{e.name: e.fingerprint for e in r.evaluations} for r in results]
     shared = {split: digest for split, digest in first.items() if all(split in o for o in others)}
     if not shared:
-        raise BenchError(f"the runs of {results[0].job.task} have predicted no split in common.")
+        raise BenchError(f"the runs of {results[0].job.task} have no predicted split in common.")
     for split, digest in shared.items():
         for result, other in zip(results[1:], others, strict=True):
             if other[split] != digest:
                 raise DataError(
                     f"runs {results[0].job.key[:12]} and {result.job.key[:12]} have predicted "
                     f"different rows of {split.replace(':', ' ')} (digests {digest[:12]} and "
-                    f"{other[split][:12]}): an ensemble needs members on the same rows."
+                    f"{other[split][:12]}): an ensemble needs predictions for the same rows."
                 )
     return shared
 
@@ -105,9 +105,9 @@ def _evaluate(job: Job, split: str, results: Sequence[Result]) -> Evaluation:
 
 
 def _members(members: Sequence[tuple[str, Result]]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Yield the name and a short description of each member.
+    """Yield the name and a short description of each member of an ensemble.
 
-    More is stored in the member's own result.
+    The complete description is stored in the member's own result.
     """
     for number, (_, result) in enumerate(members, start=1):
         job = result.job

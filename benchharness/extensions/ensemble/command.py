@@ -23,7 +23,7 @@ Systems = Annotated[
     argument(
         "SYSTEM...",
         "Models with stored runs; all their seeds are averaged. Use MODEL:RECIPE if a model has "
-        "several rows on a board.",
+        "several leaderboard entries.",
         "stored_models",
     ),
 ]
@@ -35,12 +35,12 @@ def ensemble(
     *,
     chosen: Chosen,
     name: str | None = option(
-        None, "Name of the ensemble on boards. Default: the names of its members.", metavar="NAME"
+        None, "Name of the ensemble. Default: the names of its members.", metavar="NAME"
     ),
 ) -> None:
     """Average the stored predictions of all seeds of one or several models, and score the average.
 
-    Nothing is trained. The result is stored, and boards list it as an ensemble.
+    Nothing is trained. The result is stored, and leaderboards list it as an ensemble.
     """
     with chosen.open() as store:
         members = tuple(dict.fromkeys(systems))
@@ -69,15 +69,15 @@ def _ensembles(store: Store, rows: Rows, name: str | None) -> Iterator[Result]:
         if not entry.is_single:
             kind = {"ensemble": "an ensemble", "zero-shot": "zero-shot"}
             raise BenchError(
-                f"{entry.model} is {kind.get(entry.kind, 'a baseline')}: an ensemble "
-                "averages models; name models."
+                f"{entry.model} is {kind.get(entry.kind, 'a baseline')}: an ensemble can have only "
+                "fine-tuned models."
             )
     groups = [members for members in _members(rows).values() if len(members) > 1]
     if not groups:
         names = " and ".join(entry.model for entry in rows.entries)
         raise BenchError(
-            f"{names} has one run of each task on {rows.board.data_label}: an ensemble needs at "
-            "least two; `bench run --seeds 5` adds more."
+            f"each task has only one run of {names} on {rows.board.data_label}, but an ensemble "
+            "needs at least two runs: add seeds, e.g. with `bench run --seeds 5`."
         )
     label = name or _name(rows.entries, groups)
     predictions = StoredPredictions(store)
@@ -87,7 +87,7 @@ def _ensembles(store: Store, rows: Rows, name: str | None) -> Iterator[Result]:
 
 
 def _members(rows: Rows) -> dict[str, dict[str, str]]:
-    """Return the label of the system behind each run, keyed by task and then by the run's key."""
+    """Return the label of the system to which each run belongs, keyed by task, then by run key."""
     found: dict[str, dict[str, str]] = {}
     for task in rows.tasks:
         for entry in rows.entries:
@@ -99,8 +99,8 @@ def _members(rows: Rows) -> dict[str, dict[str, str]]:
 def _name(entries: tuple[Entry, ...], groups: list[dict[str, str]]) -> str:
     """Return a default name for the ensemble, e.g. "bert x3 + roberta".
 
-    It consists of the names of the models, and their numbers of runs if these are equal on all
-    tasks.
+    It consists of the names of the models. A model's number of runs is added if it is the same on
+    all tasks.
     """
     names = []
     for entry in entries:

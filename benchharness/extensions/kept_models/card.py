@@ -1,4 +1,4 @@
-"""Model card of an exported folder: the model, its origin, its scores and how to use it.
+"""Write the model card of an exported folder: the origin of the model, its scores, and its use.
 
 The first lines are the hub's metadata. Unknown facts are left out, in particular the license, which
 depends on the rows as well as on the checkpoint.
@@ -43,7 +43,7 @@ class Card:
         splits: For each "task:split", the `scores`, the number of `rows` and their `fingerprint`.
         versions: Versions of the libraries.
         auto_class: Transformers class that loads the folder; empty if there is none.
-        lacking: Reason why no transformers class can load the folder; empty if one can.
+        lacking: Reason why no transformers class can load the folder; empty if there is a class.
         license: License that the user gave; None if unknown.
         texts: Number of texts per example, one or two.
         seeds: Headline scores of the same run with each seed, including this run's own seed.
@@ -68,7 +68,7 @@ class Card:
 
     @property
     def on_hub(self) -> str:
-        """The checkpoint's hub id; empty for a folder and for a built-in encoder."""
+        """Hub id of the checkpoint; empty if the checkpoint is a folder or a built-in encoder."""
         named = self.job.checkpoint
         is_folder = Path(named).is_absolute() or is_label(named)
         is_local = is_folder or named.startswith("builtin:")
@@ -86,7 +86,7 @@ def write_card(folder: Path, card: Card) -> None:
 
 
 def card_of(folder: Path, data: str) -> Card:
-    """Build the card of a folder that `bench model` wrote; `data` is where its rows come from."""
+    """Build the card of a folder that `bench model` wrote; `data` is the source of the rows."""
     told = json.loads((folder / TAKEN).read_text(encoding="utf-8"))
     job = Job.from_json(told["job"])
     plugins_for(job, kept=True)
@@ -179,10 +179,11 @@ def _summary(card: Card) -> str:
     base = f"[{card.on_hub}](https://huggingface.co/{card.on_hub})" if card.on_hub else job.model
     rows = "" if card.is_official else f" ({_rows_of(card)})"
     flags = ", ".join(card.flags)
-    warned = f"**It has learned nothing: {flags}.**\n\n" if COLLAPSED & {*card.flags} else ""
+    warned = f"**The model has learned nothing: {flags}.**\n\n" if COLLAPSED & {*card.flags} else ""
     return (
-        f"{warned}{visible(base)}, fine-tuned on {visible(full_title(card.task.name))}{rows} by "
-        f"benchharness {card.versions.get('benchharness')}: run `{job.key[:12]}`, seed {job.seed}."
+        f"{warned}This is {visible(base)}, fine-tuned on {visible(full_title(card.task.name))}"
+        f"{rows} by benchharness {card.versions.get('benchharness')} (run `{job.key[:12]}`, seed "
+        f"{job.seed})."
     )
 
 
@@ -194,7 +195,7 @@ def _rows_of(card: Card) -> str:
     return made if limit is None else f"{made}, {limit} rows per split"
 
 
-# Code snippets that predict a single row with transformers alone.
+# Code for the card that predicts a single row with transformers alone.
 
 _LOAD = """\
 import torch
@@ -245,7 +246,7 @@ score, first, last = max(
 )
 start, end = offsets[first][0], offsets[last][1]
 while end < len(context) and category(context[end]) in ("Mn", "Me"):
-    end += 1  # an accent that the tokenizer takes off
+    end += 1  # include an accent that the tokenizer removes
 print(context[start:end].strip(), score)
 """
 
@@ -290,7 +291,7 @@ def _usage(card: Card) -> Iterator[str]:
     if card.auto_class == BODY:
         return
     yield (
-        f"Files of rows, truncated as in the run: `bench predict {card.name} FILE` "
+        f"To predict a file of rows, truncated as in the run, use `bench predict {card.name} FILE` "
         "(`pip install benchharness`)."
     )
 
@@ -332,7 +333,7 @@ def _made_example(task: Task) -> Any:
             return PairExample(id="1", text_a="It rained.", text_b="The street was wet.")
 
 
-# Tables.
+# Create the tables of the card.
 
 
 def _table(columns: Sequence[str], lines: Iterable[Sequence[object]]) -> str:
@@ -363,13 +364,13 @@ def _scores(card: Card) -> Iterator[str]:
         reach = f" (95 %: {100 * found.low:.2f} to {100 * found.high:.2f})" if found else ""
         best = standing(card.seeds.get(card.job.seed, 0.0), values)
         yield (
-            f"This is one of {counted(len(values), 'seed')} of the same run, {best} of them: "
-            f"{said}. Their median is {100 * median(values):.2f}{reach}."
+            f"This model is {best} of {counted(len(values), 'seed')} of the same run. The scores "
+            f"by seed are {said}. Their median is {100 * median(values):.2f}{reach}."
         )
     else:
         yield (
-            f"These are the scores of one seed, {card.job.seed}: other seeds may score more or "
-            "less."
+            f"These are the scores of a single seed, {card.job.seed}. Other seeds may score higher "
+            "or lower."
         )
 
 
@@ -408,16 +409,16 @@ def _checks(checks: Sequence[Check]) -> Iterator[str]:
     first = checks[0]
     short, long = first.tokens
     yield (
-        f"Times are for one thread of {first.machine['processor']}; rows have a "
-        f"median of {short:.0f} tokens, and {long:.0f} at the 95th percentile."
+        f"Times are measured on one thread of {first.machine['processor']}. The median length of "
+        f"the rows is {short:.0f} tokens, and the 95th percentile is {long:.0f}."
     )
 
 
 def _recipe(card: Card) -> Iterator[str]:
     job = card.job
     changed = " with changes" if job.overridden else ""
-    weights = f"precision {job.precision}, from the weights `{job.weights}`"
-    yield f"Recipe {visible(job.recipe)}{changed}, {weights}."
+    weights = f"in {job.precision}, from the weights `{job.weights}`"
+    yield f"It was trained with the recipe {visible(job.recipe)}{changed}, {weights}."
     settings = job.settings.items()
     yield _table(
         ("setting", "value", "source"),
@@ -430,13 +431,13 @@ def _recipe(card: Card) -> Iterator[str]:
 def _limits(card: Card) -> Iterator[str]:
     lines = [*card.notes]
     if card.lacking:
-        lines.append(f"{card.lacking}: only `bench predict` loads this folder.")
+        lines.append(f"{card.lacking}: only `bench predict` can load this folder.")
     if not card.license:
         lines.append(
-            "No licence was given: the licences of the checkpoint and of the data both apply."
+            "No licence is set. The licences of the checkpoint and of the data both apply."
         )
     if not card.is_official:
-        lines.append("The scores are not on the full published data set.")
+        lines.append("The scores were not measured on the full published data set.")
     lines.append(
         "The scores hold for texts like the evaluated rows; other texts may get worse predictions."
     )

@@ -42,7 +42,7 @@ question in BigBird. Lower logits are not compared.
 
 
 class Dev(NamedTuple):
-    """A split that the run has predicted: its name "task:split", rows and stored predictions."""
+    """Split that a run has predicted: its name "task:split", its rows, and stored predictions."""
 
     name: str
     rows: SplitRows
@@ -57,7 +57,7 @@ class Checked:
         sampled: Number of examples whose logits (for a retrieval model: vectors) were compared; 0
             if no transformers class can load the model and the run's own network was checked
             instead.
-        apart: Largest absolute difference of a logit, or of a number in a vector.
+        apart: Largest absolute difference between two logits, or two numbers of a vector.
         rows: Number of examples whose predictions were compared with the stored ones; 0 for a
             retrieval model.
         differ: Number of predictions that differ from the stored ones.
@@ -79,22 +79,22 @@ class Checked:
         """The comparison as a sentence for users."""
         if not self.sampled:
             return (
-                f"checked by the run's own network: {self.differ} of {self.rows} answers differ "
-                f"from the stored ones{self._odd}."
+                f"checked with the run's own network: {self.differ} of {self.rows} predictions "
+                f"differ from the stored ones{self._odd}."
             )
         if not self.rows:
             pairs = counted(self.sampled, "pair")
-            return f"checked by transformers alone: vectors within {self.apart:.1g} on {pairs}."
+            return f"checked with transformers: vectors of {pairs} differ by {self.apart:.1g}."
         return (
-            f"checked by transformers alone: logits within {self.apart:.1g} on "
-            f"{counted(self.sampled, 'row')}; {self.differ} of {self.rows} answers differ from the "
-            f"stored ones, the largest change of a probability is {self.largest_change:.1g}"
+            f"checked with transformers: the logits of {counted(self.sampled, 'row')} differ by at "
+            f"most {self.apart:.1g}; {self.differ} of {self.rows} predictions differ from the "
+            f"stored ones; the largest change of a probability is {self.largest_change:.1g}"
             f"{self._odd}."
         )
 
     @property
     def _odd(self) -> str:
-        return f"; rounding does not explain {self.unexplained}" if self.unexplained else ""
+        return f"; {self.unexplained} differ by more than rounding" if self.unexplained else ""
 
 
 def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]) -> Checked:
@@ -111,12 +111,13 @@ def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]
         raise _wrong(model, fault, "the labels")
     tokens, rows = len(plain.tokenizer), plain.network.get_input_embeddings().num_embeddings
     if tokens > rows:
-        fault = f"its tokenizer has {tokens} tokens, its network {rows}"
+        fault = f"its tokenizer has {tokens} tokens, but its network only knows {rows}"
         raise _wrong(model, fault, "a vocabulary that was cut for training and not restored")
     sampled, apart, found = 0, 0.0, list[Checked]()
     for each in dev:
         is_vector = plain.kind == "ranking"
-        rows_read = model.head.learned(each.rows) if is_vector else each.rows  # with a document
+        # For retrieval, a row is a pair of a query and a document.
+        rows_read = model.head.learned(each.rows) if is_vector else each.rows
         read = _Read.of(model, plain, rows_read.examples)
         if not sampled:
             sample = _sample(read)
@@ -158,11 +159,11 @@ def _together(splits: Sequence[Checked]) -> Checked:
     )
 
 
-# Comparing predictions with the stored ones.
+# Compare predictions with the stored ones.
 
 EXACT = 1e-3
-"""Largest change between two machines in fp32 that rounding explains, of a probability or relative
-to a predicted number.
+"""Largest change of a probability, or relative change of a predicted number, that rounding in fp32
+causes between two machines.
 """
 
 TIMES = 4
@@ -171,8 +172,8 @@ than on this one, both in size and in the number of rows.
 """
 
 FARTHEST = 0.1
-"""Largest change, of a probability or relative to a predicted number, that rounding may cause in
-more than a few rows.
+"""Largest change of a probability, or relative change of a predicted number, that rounding may
+cause in more than a few rows.
 """
 
 
@@ -198,7 +199,7 @@ def _unexplained(
     few = count // 1000 + min(3, count // 10)
     changes, others = moves(model.task, answers, stored)
     if model.job.precision != "fp32" and (others or max(changes, default=0.0) > reach):
-        # tf32, which only a GPU has, rounds less.
+        # tf32 rounds less than bf16, but needs a GPU, so bf16 is measured for it too.
         rough = replace(model, compute=replace(model.compute, precision="bf16"))
         rounded, flipped = moves(model.task, predict(rough, examples).predictions, answers)
         reach = min(reach + TIMES * float(np.quantile(rounded, 0.99)), FARTHEST)
@@ -226,11 +227,11 @@ def require_stored_answers(model: TrainedModel, checked: Checked) -> None:
         key = model.job.key[:12]
         raise _wrong(
             model,
-            f"{checked.unexplained} of {checked.rows} answers differ from the stored ones by more "
-            f"than rounding in {model.job.precision}, a probability by up to "
+            f"{checked.unexplained} of {checked.rows} predictions differ from the stored ones by "
+            f"more than rounding in {model.job.precision}, a probability by up to "
             f"{checked.largest_change:.1g}",
-            f"other weights than those that the run ended with: delete {model.folder} and give "
-            f"`bench model {key} --retrain`, or --retrain-anyway to write this model all the same",
+            f"that these are not the final weights of the run: delete {model.folder} and run "
+            f"`bench model {key} --retrain`, or pass --retrain-anyway to export this model anyway",
         )
 
 
@@ -258,7 +259,7 @@ def task_of_logits(task: Any, in_last_layer: tuple[float, float]) -> Any:
 
 def _wrong(model: TrainedModel, what: str, cause: str) -> JobError:
     run = f"run {model.job.key[:12]} of {model.job.model}"
-    return JobError(f"{run} was not written: {what}. The likely cause is {cause}.")
+    return JobError(f"{run} was not exported: {what}. The likely cause is {cause}.")
 
 
 def name_fault(plain: PlainModel, task: Task) -> str:
@@ -266,19 +267,19 @@ def name_fault(plain: PlainModel, task: Task) -> str:
     config, names = plain.network.config, getattr(task, "tags", getattr(task, "labels", ()))
     known = [name for _, name in sorted(config.id2label.items())]
     is_wrong = names and plain.kind in ("pair", "tag") and known != [*names]
-    return f"its config calls the outputs {known}, the task {names}" if is_wrong else ""
+    return f"its config names the outputs {known}, but the task {names}" if is_wrong else ""
 
 
-# Token ids of rows, as the tokenizer alone returns them and as the run encodes them.
+# Encode rows with the tokenizer alone, and as the run encodes them.
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Read:
     """Examples, their features, and the rows that a tokenizer alone returns for each example.
 
-    Some rows of the run cannot be made by a tokenizer alone, because the run never truncates a
-    question, never leaves an option without context, and reads the document around a sentence.
-    These rows are copied from the features, and `by_ids` is true for their examples.
+    A tokenizer alone cannot make some rows of the run, because the run never truncates a question,
+    never leaves an option without context, and reads the document around a sentence. These rows are
+    copied from the features, and `by_ids` is True for their examples.
     """
 
     examples: Sequence[Any]
@@ -291,7 +292,7 @@ class _Read:
         """Encode examples with the run's head, and with the tokenizer alone."""
         features: Any = model.head.encode(examples, model.tokenizer, model.limits)
         if plain.kind == "tag" and model.recipe.tag and model.recipe.tag.context == DOCUMENT:
-            rows = [own_rows(features, range(len(features)))]  # rows of all examples together
+            rows = [own_rows(features, range(len(features)))]  # rows of all examples in one list
             return cls(examples=examples, features=features, rows=rows, by_ids=np.array([True]))
         by_ids = np.zeros(len(examples), dtype=np.bool_)
         if plain.kind == "span":
@@ -324,7 +325,7 @@ class _Read:
 def starts_of(features: Any) -> Any:
     """Return the index of the first row of each example, followed by the number of rows.
 
-    It does not apply to sentences in windows of a document.
+    It must not be used for sentences in windows of a document, where rows have several examples.
     """
     return getattr(features, "windows", features.item_starts)
 
@@ -340,7 +341,7 @@ def own_rows(features: Features, rows: Iterable[int]) -> list[Row]:
 def _sample(read: _Read) -> list[Any]:
     """Return up to SAMPLE examples of all lengths, including the longest and the shortest."""
     examples = read.examples
-    if len(read.rows) < len(examples):  # sentences in documents
+    if len(read.rows) < len(examples):  # a row is a window with several sentences of a document
         lengths = np.array([len(example.words) for example in examples])
         known = np.arange(len(examples))
     else:
@@ -351,12 +352,12 @@ def _sample(read: _Read) -> list[Any]:
     return [examples[number] for number in order[places]]
 
 
-# Comparing logits.
+# Compare logits.
 
 
 def _compare(model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) -> float:
     """Return the largest difference of a logit; raise JobError if the difference is too large."""
-    if plain.kind == "tag":  # a sentence alone, with the same weights
+    if plain.kind == "tag":  # each sentence without its document, with the same weights
         model = replace(model, head=TAG, recipe=replace(model.recipe, tag=None))
     read = _Read.of(model, plain, examples)
     rows, ours = read.all_rows, own_rows(read.features, range(len(read.features)))
@@ -365,7 +366,8 @@ def _compare(model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) ->
         if one_ids != own_ids:
             sizes = [len(one_ids), len(own_ids)]
             what = (
-                f"{read.name(number)} has {sizes[0]} tokens by its files and {sizes[1]} in the run"
+                f"{read.name(number)} has {sizes[0]} tokens with the exported tokenizer, and "
+                f"{sizes[1]} in the run"
             )
             alike = sizes[0] == sizes[1]
             raise _wrong(model, what, "other tokens" if alike else "the length (model_max_length)")
@@ -377,8 +379,8 @@ def _compare(model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) ->
         if not (apart <= NEAR * np.maximum(1.0, np.abs(own))).all():
             place = np.unravel_index(int(apart.argmax()), apart.shape)[:-1]
             what = (
-                f"transformers gives {_numbers(one[place])} for {read.name(number)}, and the run's "
-                f"network {_numbers(own[place])}"
+                f"for {read.name(number)}, transformers computes {_numbers(one[place])}, but the "
+                f"run's network {_numbers(own[place])}"
             )
             same_types = rows[number].keys() == ours[number].keys()
             raise _wrong(model, what, _cause(plain, rows[number], same_types, one, own))
@@ -400,7 +402,7 @@ def _mixed(plain: PlainModel, features: Features) -> list[Indices]:
 
 
 def _own_logits(model: TrainedModel, read: _Read, batches: Iterable[Indices]) -> list[Logits]:
-    """Compute the same as `PlainModel.logits`, but with the run's own network."""
+    """Return the logits of each row like `PlainModel.logits`, but with the run's own network."""
     network: Any = model.network
     layout: Layout = "packed" if is_packed(network) else "padded"
     by_rows = replace(read.features, items=None)
@@ -429,7 +431,7 @@ def _scaled(model: TrainedModel, logits: Logits) -> Logits:
 
 
 def _cause(plain: PlainModel, row: Row, same_types: bool, one: Logits, own: Logits) -> str:
-    """Return the likely cause of a difference in logits if the token ids are equal."""
+    """Return the likely cause of different logits for equal token ids."""
     if not same_types:
         return "the token types (model_input_names)"
     (alone,) = plain.logits([row], [np.array([0])])

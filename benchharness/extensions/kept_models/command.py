@@ -37,8 +37,8 @@ Name = Annotated[
     typer.Argument(
         metavar="KEY|ROW",
         autocompletion=completed_by("stored_systems"),
-        help="The first characters of a run's key, or a row of a board: its seed with the score "
-        "nearest to their median is used.",
+        help="The first characters of a run's key, or the name of a leaderboard entry, which "
+        "selects the seed whose score is nearest to the median.",
     ),
 ]
 
@@ -51,41 +51,41 @@ def model(  # noqa: PLR0913  (its options)
     to: str | None = option(None, "Folder to write.", metavar="DIR"),
     retrain: bool = option(
         False,
-        "Train the run again if its model was not kept, keep it, and compare its predictions with "
-        "the stored ones.",
+        "If the model was not kept, train the run again, keep the model, and compare its "
+        "predictions with the stored ones.",
     ),
     retrain_anyway: bool = option(
         False,
-        "As --retrain, even if versions or the processor differ; with --to, even if predictions "
-        "differ from the stored ones.",
+        "Like --retrain, but also if library versions or the processor differ. With --to, also "
+        "export a model whose predictions differ from the stored ones.",
     ),
     collapsed_too: bool = option(
-        False, "Also export the model of a collapsed run; its card says that it learned nothing."
+        False, "Also export a model that has learned nothing; its card has a warning."
     ),
     variants: Variants,
 ) -> None:
-    """Export a trained model as a Hugging Face folder, which transformers loads on its own.
+    """Export a trained model as a Hugging Face folder that transformers can load.
 
-    The run must have kept its model (bench run --keep-models), or is trained again (--retrain).
+    The run must have kept its model (bench run --keep-models) or is trained again (--retrain).
     Before the folder is written, transformers predicts dev rows with the exported model. If these
     predictions differ from the stored ones by more than rounding, nothing is written and the exit
     code is 1.
 
-    Models without a transformers class can be used with bench predict only. Tasks that were trained
-    together get one folder each in DIR. --check compares the files of an exported folder with its
-    model, and exits with 3 if one is worse.
+    Models without a transformers class can be used with bench predict only. If several tasks were
+    trained together, DIR has one folder per task. --check compares the ONNX files in an exported
+    folder with its model, and exits with 3 if one is worse.
     """
     if variants.check:
         check_variants(name, variants, chosen.db, as_json=chosen.as_json)
         return
     if variants.variant or variants.rows or variants.strict:
-        raise BenchError("--variant, --rows and --strict need --check.")
+        raise BenchError("--variant, --rows and --strict require --check.")
     if to is None and not (retrain or retrain_anyway):
-        raise BenchError("give --to DIR, the folder to write.")
+        raise BenchError("pass --to DIR, the folder to write.")
     if retrain or retrain_anyway:
         with chosen.open() as store:
             found = find_run(store, chosen.db, name, chosen.within)
-        if not (to is None or collapsed_too):  # or it would be trained for nothing
+        if not (to is None or collapsed_too):  # before the model is trained for nothing
             check_learned(found)
         options = RunOptions(db=chosen.db, trust_remote_code=chosen.trust_remote_code)
         key = found.result.job.key
@@ -137,8 +137,8 @@ def train_kept(key: str, options: RunOptions, *, anyway: bool, as_json: bool) ->
             yield display
 
     folder, said = train_again(key, options, watch, anyway=anyway)
-    typer.echo(visible(said or "the model is kept already."), err=as_json)
-    typer.echo(visible(f"kept in {folder}"), err=as_json)
+    typer.echo(visible(said or "the model was kept already."), err=as_json)
+    typer.echo(visible(f"The model is in {folder}"), err=as_json)
 
 
 def _tell(taken: "Taken", checks: "Sequence[Check]") -> None:
@@ -147,7 +147,7 @@ def _tell(taken: "Taken", checks: "Sequence[Check]") -> None:
     if taken.checked.rows or taken.checked.sampled:
         typer.echo(visible(taken.checked.sentence))
     if taken.published.lacking:
-        typer.echo(visible(f"{taken.published.sentence}: {place} is for `bench predict` only."))
+        typer.echo(visible(f"{taken.published.sentence}: use {place} with `bench predict` only."))
         return
     typer.echo(visible(f'{taken.published.loader}("{place}") loads it.'))
     if checks:

@@ -16,7 +16,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import scipy  # its parts are loaded on first use
+import scipy  # scipy loads its submodules on first use
 
 from benchharness.errors import BenchError
 from benchharness.leaderboard.comparing import Array, Pairs, PredictedSplit, headline_pairs
@@ -25,8 +25,8 @@ from benchharness.leaderboard.comparing.noise import difference, sample_of
 from benchharness.leaderboard.statistics import Interval
 
 ALPHA = 0.05
-"""Level of both tests: the chance of calling an equally good variant worse, and of calling a
-variant not worse that is worse by the margin.
+"""Level of both tests: the chance of calling an equally good variant worse, and the chance of
+calling a variant not worse if it is worse by the margin.
 """
 
 POWER = 0.8
@@ -56,7 +56,7 @@ Counts = npt.NDArray[np.int64]
 class Verdict:
     """Verdict on the loss of a variant: the original's score minus the variant's score.
 
-    Scores and losses are shares: 0.01 is a point.
+    Scores and losses are shares: 0.01 is one percentage point.
 
     Attributes:
         told: "worse", "not worse" or "cannot be told".
@@ -93,7 +93,7 @@ class Verdict:
         return self.interval.high < self.margin
 
     def sentence(self, than: str) -> str:
-        """Describe the verdict, to follow a variant's name as in "int8: ...".
+        """Return the verdict as a phrase that follows the name of a variant, as in "int8: ...".
 
         `than` names the original and the rows, such as "fp32 on SST-2".
         """
@@ -102,25 +102,27 @@ class Verdict:
         most = least if high < 0 else f"at most {_points(high)} worse than {than}"
         match self.told:
             case "worse":
-                allowed = f", of which {_points(self.margin)} are allowed" if self.is_within else ""
+                allowed = f", within the margin of {_points(self.margin)}" if self.is_within else ""
                 return f"worse than {than} by {100 * low:.2g} to {_points(high)}{allowed}"
             case "not worse":
                 return most
             case _:
                 rows = (
-                    f"about {self.needed:,} rows would decide" if self.needed else "it is too close"
+                    f"about {self.needed:,} rows would decide"
+                    if self.needed
+                    else "more rows would not help"
                 )
-                return f"inconclusive: {most}, where {_points(self.margin)} are allowed; {rows}"
+                return f"inconclusive, {most}; the margin is {_points(self.margin)}; {rows}"
 
     @property
     def power_sentence(self) -> str:
         """Sentence about the power of the test on these rows."""
         found = f"{100 * self.power:.0f} % of cases"
-        return f"A loss of {_points(self.margin)} would be detected on such rows in {found}."
+        return f"A loss of {_points(self.margin)} would be detected on these rows in {found}."
 
 
 def _points(share: float) -> str:
-    # Rounded up, so that no limit looks lower than it is.
+    # Points are rounded up, so that no limit looks lower than it is.
     points = math.ceil(1000 * share - 1e-6) / 10
     return f"{points:g} point{'' if points == 1 else 's'}"
 
@@ -141,7 +143,9 @@ def judge(
     """
     headline = headline_pairs(splits, names)
     if headline is None:
-        raise BenchError(f"{' and '.join(names)} cannot be split by example: no verdict.")
+        raise BenchError(
+            f"{' and '.join(names)} cannot be split by example, so the variant cannot be judged."
+        )
     flips = flips_of(splits)
     lost = gained = None
     if flips is not None:
@@ -153,21 +157,23 @@ def judge(
 
 
 def judge_counts(rows: int, lost: int, gained: int, margin: float | None = None) -> Verdict:
-    """Judge a variant by how many rows only the original, and only the variant, has right.
+    """Judge a variant by how many rows only the original, or only the variant, predicts correctly.
 
     Raises BenchError if the counts are impossible.
     """
     margin = _checked(rows, margin)
     if min(lost, gained) < 0 or lost + gained > rows:
-        raise BenchError(f"{lost} and {gained} of {rows} rows cannot have changed.")
+        raise BenchError(
+            f"the counts are impossible: {lost} lost and {gained} gained of {rows} rows."
+        )
     loss, p_value = (lost - gained) / rows, exact_p(rows, lost, gained, 0.0)
     is_worse, is_within = p_value <= ALPHA, exact_p(rows, gained, lost, -margin) <= ALPHA
     interval = Interval(
         low=_limit(rows, lost, gained, 0.0, is_excluded=is_worse),
         high=-_limit(rows, gained, lost, -margin, is_excluded=is_within),
     )
-    # With few rows it may be chance that none has changed, so one changed row in two additional
-    # rows is assumed. Very few rows do not show how large the loss is.
+    # With few rows it may be chance that none has changed, so two more rows are assumed, of which
+    # one has changed. Very few rows do not show how large the loss is.
     churn = (lost + gained + 1) / (rows + 2)
     likely = loss if rows >= FEWEST else 0.0
     told = _told(is_worse=is_worse, is_within=is_within)
@@ -195,7 +201,7 @@ def _judge_pairs(
     units = len(pairs.one.parts)
     margin = _checked(units, margin)
     if units == 1 or np.array_equal(pairs.one.parts, pairs.other.parts):
-        # None of these units has changed, but others may. The number of units bounds how many.
+        # No unit has changed here, but others may change; the number of units limits how many.
         same = judge_counts(units, 0, 0, margin)
         return replace(same, loss=pairs.difference, lost=lost, gained=gained, p_value=None)
     found = bootstrap_interval(pairs, level=1 - 2 * ALPHA)
@@ -225,11 +231,11 @@ def _judge_pairs(
 
 def _checked(rows: int, margin: float | None) -> float:
     if rows < 1:
-        raise BenchError("there are no rows to judge by.")
+        raise BenchError("there are no rows to judge the variant by.")
     if margin is None:
         return default_margin(rows)
     if not 0 < margin < 1:
-        raise BenchError(f"a margin is more than 0 points and less than 100, not {100 * margin:g}.")
+        raise BenchError(f"the margin is {100 * margin:g} points, expected one between 0 and 100.")
     return margin
 
 
@@ -239,11 +245,11 @@ def _told(*, is_worse: bool, is_within: bool) -> Told:
     return "not worse" if is_within else "cannot be told"
 
 
-# The exact test and its interval.
+# Compute the exact test and its interval.
 
 
 def score_statistic(lost: Counts, gained: Counts, rows: int, loss: float) -> Array:
-    """Return how many standard errors the measured loss exceeds a true `loss` (Tango, 1998)."""
+    """Return by how many standard errors the measured loss exceeds a true `loss` (Tango, 1998)."""
     # Maximum-likelihood share of gained rows for this loss: the root of 2 n q^2 + b q - c.
     b = (2 * rows - lost + gained) * loss - lost - gained
     root = np.sqrt((b**2 + 8 * rows * gained * loss * (1 - loss)).clip(0))
@@ -286,7 +292,7 @@ def exact_p(
 def _limit(rows: int, lost: int, gained: int, at: float, *, is_excluded: bool) -> float:
     """Return the smallest loss that the counts do not exclude, by bisection.
 
-    `is_excluded` tells whether the counts exclude the loss `at`.
+    `is_excluded` is True if the counts exclude the loss `at`.
     """
     loss = (lost - gained) / rows
     low, high = (at, loss) if is_excluded else (-1.0, min(at, loss))
@@ -299,11 +305,11 @@ def _limit(rows: int, lost: int, gained: int, at: float, *, is_excluded: bool) -
     return high
 
 
-# Power, and the number of rows that is needed.
+# Estimate the power, and the number of rows that is needed.
 
 
 def _chances(rows: int, churn: float, loss: float, margin: float) -> tuple[float, float]:
-    """Estimate how often a true `loss` would be called worse, and how often not worse.
+    """Return the estimated chances that a true `loss` would be called worse, and not worse.
 
     The simulation uses the same random numbers in each call.
     """

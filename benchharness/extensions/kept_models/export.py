@@ -49,10 +49,10 @@ class Found:
 def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Found:
     """Find a run by the beginning of its key, or by the name of a leaderboard entry.
 
-    Of an entry, the seed whose score is nearest to the median is used.
+    If it is an entry, the seed whose score is nearest to the median is used.
 
     Raises:
-        BenchError: The entry has runs of several tasks, or the run trained no model.
+        BenchError: The entry has runs of several tasks, or the run did not train a model.
     """
     task = within.tasks[0] if len(within.tasks) == 1 else ""
     if _KEY.fullmatch(name) and store.runs(key=name):
@@ -62,7 +62,7 @@ def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Fou
     cells = [cell for cell in cells if any(cell.task in each.tasks for each in rows)]
     if len({tuple(run.key for run in cell.runs) for cell in cells}) > 1:
         tasks = ", ".join(dict.fromkeys(cell.task for cell in cells))
-        raise BenchError(f"{name} has runs of several tasks: give --task with one of {tasks}.")
+        raise BenchError(f"{name} has runs of several tasks: pass --task with one of {tasks}.")
     scores = zip((run.key for run in cells[0].runs), cells[0].values, strict=True)
     return replace(find_seed(store, db, dict(scores)), task=task)
 
@@ -77,31 +77,32 @@ def find_seed(store: Store, db: str, scores: Mapping[str, float], seed: int | No
         seed: Seed to find; None for the seed whose score is nearest to the median.
 
     Raises:
-        BenchError: No run has this seed, or the run trained no model.
+        BenchError: No run has this seed, or the run did not train a model.
     """
     rows = {row.seed: row.key for row in store.runs_with(scores)}
     seeds = {number: scores[key] for number, key in sorted(rows.items())}
     middle, why = median(seeds.values()), ""
-    if seed is None:  # a tie goes to the lower score
+    if seed is None:  # in a tie, the seed with the lower score is used
         seed = min(seeds, key=lambda number: (abs(seeds[number] - middle), seeds[number]))
-        why = ", the nearest to their median"
+        why = ", whose score is nearest to the median"
     if seed not in seeds:
         known = ", ".join(map(str, seeds))
-        raise BenchError(f"no run has seed {seed}: give one of {known}, or leave it out.")
+        raise BenchError(f"no run has seed {seed}: choose one of {known}, or omit the seed.")
     note = ""
     if len(seeds) > 1:
         count, best = len(seeds), standing(seeds[seed], seeds.values())
-        note = f"this is seed {seed} of {count}{why}: its score is one of {count}, {best} of them."
+        note = f"this is the model of seed {seed}{why}. Its score is {best} of {count} seeds."
     return replace(_trained(store, db, store.result(rows[seed])), note=note, seeds=seeds)
 
 
 def _trained(store: Store, db: str, found: Result | Failure) -> Found:
     if isinstance(found, Failure):
         raise BenchError(
-            f"run {found.job.key[:12]} ({job_name(found.job)}) left no model: {found.error}"
+            f"run {found.job.key[:12]} ({job_name(found.job)}) failed, so it has no model: "
+            f"{found.error}"
         )
     if found.job.kind != "model":
-        raise BenchError(f"run {found.job.key[:12]} of {found.job.model} trained no model.")
+        raise BenchError(f"run {found.job.key[:12]} of {found.job.model} did not train a model.")
     return Found(store=store, db=db, result=found)
 
 
@@ -109,7 +110,7 @@ def folder_of_key(db: str, key: str) -> Path:
     """Return the folder with the kept model of the run with this key prefix.
 
     Raises:
-        BenchError: The model was not kept, or the run trained none.
+        BenchError: The model was not kept, or the run did not train one.
     """
     with open_store(db, create=False) as store:
         return kept_folder(_trained(store, db, store.result(key)))
@@ -127,7 +128,7 @@ def kept_folder(found: Found) -> Path:
         raise BenchError(
             f"the model of {job.key[:12]} ({job_name(job)}) was not kept: `bench model "
             f"{job.key[:12]} --retrain` trains it again (about {duration(took)}) "
-            "and compares its answers with the stored ones."
+            "and compares its predictions with the stored ones."
         )
     return folder
 
@@ -140,9 +141,9 @@ def check_learned(found: Found) -> None:
             key, flags = result.job.key[:12], ", ".join(result.flags[name])
             raise BenchError(
                 f"the run {key} ({job_name(result.job)}) learned nothing on "
-                f"{distinct_title(name)} ({flags}), so its model is not written: `bench model "
-                f"{key} --to DIR --collapsed-too` writes it all the same (in Python "
-                "collapsed_too=True), and its card says so."
+                f"{distinct_title(name)} ({flags}), so its model was not exported. To export it "
+                f"with a warning, run `bench model {key} --to DIR --collapsed-too` (in Python, "
+                "pass collapsed_too=True)."
             )
 
 
@@ -187,7 +188,7 @@ def take_run(
 
 
 def _dev_rows(found: Found, name: str) -> Iterator[tuple[Any, ...]]:
-    """Yield name, rows and stored predictions of each split on which the model is evaluated."""
+    """Yield (name, rows, stored predictions) for each split on which the model is evaluated."""
     stored, task, result = StoredPredictions(found.store), find_task(name), found.result
     known = {each.name: each for each in result.evaluations if each.task == name}
     wanted = [f"{name}:{split}" for split in task.dev_splits] or [*known]

@@ -1,4 +1,4 @@
-"""An exported model as transformers alone runs it: from texts to logits.
+"""Run an exported model with transformers alone, from texts to logits.
 
 benchharness's own code only selects the texts of an example, so the results show what the files of
 a folder compute without benchharness.
@@ -38,7 +38,7 @@ Row = dict[str, list[int]]
 Logits = NDArray[np.float32]
 
 OFFLINE: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-"""Options for loading a folder with transformers without downloads, foreign code or questions."""
+"""Options for loading a folder with transformers without downloads, third-party code or prompts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class PlainModel:
         )
         names = ("missing_keys", "unexpected_keys", "mismatched_keys")
         if wrong := [str(key) for name in names for key in said[name]]:
-            raise KeyError(f"{type(network).__name__} was not saved whole: {min(wrong)}")
+            raise KeyError(f"the weights do not match {type(network).__name__}: {min(wrong)}")
         tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **OFFLINE)
         pooling = POOLINGS.get(stated_pooling(folder), "")
         return cls(network=network, tokenizer=tokenizer, kind=kind, pooling=pooling)
@@ -112,7 +112,7 @@ class PlainModel:
         )
 
     def _windows(self, *texts: str, room: int, step: int) -> list[Row]:
-        """Return windows of the last text with `room` tokens each, starting every `step` tokens."""
+        """Return windows of the last text; one of `room` tokens starts every `step` tokens."""
         cut = "only_second" if len(texts) > 1 else True
         return self._encoded(
             *texts, truncation=cut, stride=room - step, return_overflowing_tokens=True
@@ -140,8 +140,8 @@ class PlainModel:
     def logits(self, rows: Sequence[Row], batches: Iterable[Indices]) -> list[Logits]:
         """Return the logits of each row, `[outputs]` or, per token, `[tokens, outputs]`.
 
-        A text-to-text model gives the logits of the answer's first token, and a retrieval model the
-        vector of the text. Each batch is padded separately.
+        For a text-to-text model, these are the logits of the answer's first token, and for a
+        retrieval model the vector of the text. Each batch is padded separately.
         """
         found: dict[int, Logits] = {}
         for batch in batches:
@@ -198,4 +198,4 @@ class PlainModel:
 
 
 def _readable(text: str) -> str:
-    return SURROGATES.sub("\ufffd", text)  # a tokenizer refuses lone surrogates
+    return SURROGATES.sub("\ufffd", text)  # tokenizers refuse lone surrogates

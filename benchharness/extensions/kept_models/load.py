@@ -69,8 +69,8 @@ def load_trained(
     is_class = is_published(folder)
     if job.trust.remote_code and not is_class and not trust:
         raise ModelError(
-            f"the model in {folder} needs the code that {job.checkpoint} comes with, which is not "
-            "run unless it is trusted: read it, then give --trust-remote-code."
+            f"the model in {folder} needs the code in {job.checkpoint}, which runs only if you "
+            "trust it: read the code, then pass --trust-remote-code."
         )
     with folder_of_a_run(folder):
         tasks = (str(read_taken(folder)["task"]),) if is_class else job.trained_tasks
@@ -79,13 +79,13 @@ def load_trained(
         raise BenchError(f"the model in {folder} was trained on {known}: choose one with --task.")
     task = task or tasks[0]
     if task not in tasks:
-        raise BenchError(f"the model in {folder} does not know {task}: it was trained on {known}.")
+        raise BenchError(f"the model in {folder} was not trained on {task}, but on {known}.")
     compute = find_compute(precision or _precision_here(job.precision), deterministic=False)
     try:
         with torch.random.fork_rng(devices=[]):  # keeps the caller's random state
             run = kept_network(folder, job, compute, task=task)
-    except UnfitError as error:  # its advice is for runs only
-        raise ModelError(f"{str(error).rpartition(': ')[0]}: keep it again.") from error
+    except UnfitError as error:  # the advice in the error is for runs only
+        raise ModelError(f"{str(error).rpartition(': ')[0]}: train it again.") from error
     (setup,) = run.setups
     return TrainedModel(
         folder=folder,
@@ -111,17 +111,17 @@ def _precision_here(of_run: str) -> str:
 def read_job(folder: Path) -> Job:
     """Read the job of the run that wrote a complete model to a folder, else raise ModelError."""
     if not (folder / MANIFEST).is_file():
-        what = "has no manifest.json" if folder.is_dir() else "is no folder"
+        what = "has no manifest.json" if folder.is_dir() else "is not a folder"
         raise ModelError(
-            f"{folder} {what}, so it holds no model of a run: give a folder that "
+            f"{folder} {what}, so it has no model of a run: pass a folder that "
             "`bench run --keep-models` or `bench model` has written."
         )
     try:
         files = check_folder(folder)["files"]
         if not {HEAD, JOB} <= files.keys() and (JOB in files or TAKEN not in files):
-            raise DamagedError("has an encoder alone, without a head to predict with")
+            raise DamagedError("is an encoder without a head, which cannot predict")
     except DamagedError as error:
-        raise ModelError(f"the model in {folder} {error}: keep it again.") from None
+        raise ModelError(f"the model in {folder} {error}: train it again.") from None
     try:
         with folder_of_a_run(folder):
             job = KeptRun.read(folder).job
@@ -129,7 +129,7 @@ def read_job(folder: Path) -> Job:
             define_task(job.definition)
     except BenchError as error:
         raise ModelError(
-            f"the model in {folder} is another version's of benchharness, whose run this one "
-            f"cannot read ({error}): use that version, or train it again."
+            f"the model in {folder} is from another version of benchharness, and this version "
+            f"cannot read its run ({error}): use the other version, or train the model again."
         ) from error
     return job

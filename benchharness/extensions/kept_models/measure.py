@@ -1,4 +1,4 @@
-"""Compare a variant of an exported model with the original: its predictions and its cost."""
+"""Compare the predictions and the cost of an exported model's variant with the original's."""
 
 import subprocess
 import sys
@@ -48,8 +48,8 @@ STATUS = Path("/proc/self/status")
 
 WEIGHTS = ("*.safetensors", "*.bin")
 TIMED_ROWS, TIMED_BATCHES, LEFT_OUT, AT_ONCE = 120, 4, 5, 32
-"""Number of examples that are timed singly, of batches that are timed, of first examples that are
-left out as a warm-up, and of rows per batch.
+"""Numbers of: examples that are timed one by one, batches that are timed, examples at the beginning
+that are ignored as a warm-up, and rows per batch.
 """
 
 
@@ -58,7 +58,7 @@ def load_original(folder: Path) -> TrainedModel:
 
     Raises BenchError if no transformers class computes the same, or if the model generates text.
     """
-    model, kind = load_trained(folder, precision="fp32"), "text to text has no logits of answers"
+    model, kind = load_trained(folder, precision="fp32"), "text-to-text answers have no logits"
     if lacking := class_of(model).sentence or (model.recipe.text and kind):
         raise BenchError(f"{folder} cannot be compared: {lacking}.")
     return model
@@ -74,12 +74,12 @@ def dev_rows(model: TrainedModel, data: str = "") -> dict[str, tuple[Example, ..
     job = replace(model.job, data=data) if data else model.job
     if is_label(job.data) and not Path(job.data).exists():
         raise DataError(
-            f"the rows are not found: a model's folder does not say where {job.data} lies. Give "
-            "them by --rows, as --data-file or --data had them."
+            f"the rows were not found, because the model's folder does not contain the path of "
+            f"{job.data}: pass it as --rows, in the format of --data-file or --data."
         )
     found = {n: read_split(job, f"{model.task.name}:{n}").examples for n in names}
     if any(example.is_hidden for examples in found.values() for example in examples):
-        raise BenchError(f"{model.task.name} hides the labels of {' and '.join(names)}.")
+        raise BenchError(f"the labels of {model.task.name} {' and '.join(names)} are hidden.")
     return found
 
 
@@ -102,7 +102,7 @@ class Variant:
         rows = own_rows(features, range(len(features)))
         logits = self.plain.decodable(rows)
         if not np.isfinite(logits).all():
-            raise BenchError(f"{self.path} gives logits that are not finite: it has no answers.")
+            raise BenchError(f"{self.path} computes logits that are not finite.")
         task = task_of_logits(original.task, scale_of(original))
         grouped = [rows[start:end] for start, end in pairwise(starts_of(features))]
         return grouped, original.head.decode(logits, features, examples, task)
@@ -118,13 +118,13 @@ class Variant:
 def load_variant(path: Path, model: TrainedModel, name: str = "") -> Variant:
     """Load a folder with transformers, or an ONNX file in such a folder.
 
-    Raises BenchError if it cannot be loaded, or belongs to another type of task or other labels.
+    Raises BenchError if the model cannot be loaded, or is for another type of task or other labels.
     """
     folder = next((p for p in (path, *path.parents[:2]) if (p / "config.json").is_file()), None)
     kind = model.task.head
     if folder is None:
         raise BenchError(
-            f"{path} has no config.json in it or above it: expected a model of transformers for "
+            f"there is no config.json in {path} or above it: expected a transformers model for "
             f"{model.task.name}."
         )
     try:
@@ -138,12 +138,12 @@ def load_variant(path: Path, model: TrainedModel, name: str = "") -> Variant:
     except (*DAMAGED, SafetensorError) as error:
         raise BenchError(f"{path} cannot be loaded: {first_line(error)}") from error
     if fault := name_fault(plain, model.task):
-        raise BenchError(f"{path} is another model: {fault} (id2label in config.json).")
+        raise BenchError(f"{path} is not a model for this task: {fault} (id2label in config.json).")
     return Variant(name=name or _name(path), path=path, plain=plain)
 
 
 def _name(path: Path) -> str:
-    """Return "onnx" or "int8" for a file of an exported folder, else the file's own name."""
+    """Return "onnx" or "int8" for an ONNX file of an exported folder, else the file's own name."""
     if path.suffix == ".onnx":
         return "int8" if "qint8" in path.stem else "onnx" if path.stem == "model" else path.stem
     return path.name
@@ -217,13 +217,13 @@ class Check:
         """The verdict as a sentence, with the variant's relative time and size."""
         verdict, rows = self.verdict, f"95 %, {self.verdict.rows:,} rows"
         if verdict.lost is not None:
-            rows += f"; {verdict.lost} wrong now, {verdict.gained} right now, {self.differ} differ"
+            rows += f"; {verdict.lost} now wrong, {verdict.gained} now right, {self.differ} differ"
         than = f"{self.original} on {distinct_title(self.task)}"
         size = self.costs[1].bytes / self.costs[0].bytes
-        blind = f" {self.original} gives {CONSTANT}: this check cannot detect anything."
+        blind = f" {self.original} makes {CONSTANT}: this check cannot detect a loss."
         return (
-            f"{self.variant}: {verdict.sentence(than)} ({rows}), {self.time:.2f} of the time per "
-            f"row, {size:.2f} of the size.{blind if CONSTANT in self.flags else ''}"
+            f"{self.variant}: {verdict.sentence(than)} ({rows}). It takes {self.time:.2f} of the "
+            f"time per row, and {size:.2f} of the size.{blind if CONSTANT in self.flags else ''}"
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -244,7 +244,7 @@ def check(
     logit is not finite, or if the score cannot be split by example.
     """
     if not all(rows.values()) or not rows:
-        raise BenchError(f"there are no rows of {model.task.name} to compare answers on.")
+        raise BenchError(f"{model.task.name} has no rows on which predictions can be compared.")
     sides = (original, other)
     found = [
         {split: side.answers(model, examples) for split, examples in rows.items()} for side in sides
@@ -307,7 +307,7 @@ def check_folder_with(
     has_weights = any(any(place.glob(pattern)) for pattern in WEIGHTS)
     paths = [*([other] if other and (has_weights or other.is_file()) else ()), *variants_in(place)]
     if not paths:
-        raise BenchError(f"{place} has no ONNX file and no other model: there is nothing to check.")
+        raise BenchError(f"{place} has neither an ONNX file nor another model to check.")
     original = load_variant(folder, model, "fp32")
     rows = dev_rows(model, data)
     return [check(model, original, load_variant(path, model), rows, margin) for path in paths]
@@ -348,7 +348,7 @@ def _loss(task: Any, pairs: Pairs) -> tuple[float, float] | None:
     return float(larger.mean()), float(reach)
 
 
-# Costs in processor time on one thread, because other programs may share the machine.
+# Costs are in processor time on one thread, because other programs may share the machine.
 
 
 def _times(

@@ -1,4 +1,4 @@
-"""Additional files for a folder of `bench model`: ONNX variants, their checks, and a model card."""
+"""Write a model card and ONNX variants to a folder of `bench model`, and check the variants."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,17 +27,17 @@ class Variants:
     """Options for writing ONNX files and for comparing them with the model."""
 
     onnx: bool = option(False, "Also write onnx/model.onnx, with the same logits as the model.")
-    int8: bool = option(False, "Also write an int8 file for this processor.")
-    check: bool = option(False, "Compare the ONNX files of a folder with its model.")
-    variant: str | None = option(None, "With --check: another folder or file.", metavar="PATH")
-    rows: str = option("", "With --check: the current source of the rows, as for --data.")
+    int8: bool = option(False, "Also write an int8 ONNX file for this processor.")
+    check: bool = option(False, "Compare the ONNX files in an exported folder with its model.")
+    variant: str | None = option(None, "With --check: folder or file to compare.", metavar="PATH")
+    rows: str = option("", "With --check: source of the rows, as in --data.")
     margin: float | None = option(
         None,
-        "Points that a file may lose. Default: 1 from 3,000 rows on, else 2.",
+        "Accepted loss of score, in points. Default: 1 with 3,000 rows or more, else 2.",
         metavar="POINTS",
     )
     strict: bool = option(False, "Also exit with 3 if the result is inconclusive.")
-    license: str | None = option(None, "Licence of the model, for its card.", metavar="ID")
+    license: str | None = option(None, "Licence of the model, for the model card.", metavar="ID")
 
 
 def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> None:
@@ -48,11 +48,11 @@ def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> No
     """
     if not Path(name).is_dir():
         raise BenchError(
-            f"{name} is no folder: --check takes one that `bench model --to` has written."
+            f"{name} is not a folder: --check needs one that `bench model --to` has written."
         )
     if is_there(db):
         opened(db).close()
-    from benchharness.extensions.kept_models import measure  # torch
+    from benchharness.extensions.kept_models import measure  # imports torch
 
     other = None if wanted.variant is None else Path(wanted.variant)
     checks = measure.check_folder_with(
@@ -73,16 +73,16 @@ def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
 
     folder, data = taken.folder, found.result.job.data
     odd = taken.checked.unexplained
-    other = f"{odd} of its predictions on dev rows differ from the predictions behind the scores."
+    other = f"{odd} predictions on dev rows differ from the stored ones, which give the scores."
     notes = [*([found.note] if found.note else []), *([other] if odd else [])]
     made = replace(
         card.card_of(folder, data), notes=notes, license=wanted.license, seeds=found.seeds
     )
-    card.write_card(folder, made)  # even if no ONNX file can be written
+    card.write_card(folder, made)  # written even if no ONNX file can be written
     if not (wanted.onnx or wanted.int8):
         return []
     if taken.published.lacking:
-        raise BenchError(f"{taken.published.sentence}: leave --onnx and --int8 out.")
+        raise BenchError(f"{taken.published.sentence}: remove --onnx and --int8.")
     onnx_files.export(folder, int8=wanted.int8)
     checks = measure.check_folder_with(folder, data=data, margin=_share(wanted.margin))
     card.write_card(folder, replace(made, checks=checks))

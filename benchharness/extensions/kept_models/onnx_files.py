@@ -1,4 +1,4 @@
-"""ONNX files of an exported model: in fp32, and in int8 for this machine's processor.
+"""Write ONNX files of an exported model: in fp32, and in int8 for this machine's processor.
 
 The files are made by `torch.onnx.export` and ONNX Runtime's quantizer. benchharness compares each
 file with the original before the file gets its final name.
@@ -32,7 +32,7 @@ CLOSE = 1e-4
 """Largest accepted difference of a logit in fp32."""
 
 REFUSED = frozenset({"funnel", "longformer"})
-"""Model families that torch.export cannot trace, neither here nor in transformers.exporters."""
+"""Model families that torch.export cannot trace, and transformers.exporters cannot export."""
 
 MOST_BYTES = 2**31
 """Maximum size of a file without external data, a limit of protobuf."""
@@ -57,7 +57,7 @@ class OnnxNetwork:
         runtime = _runtime()
         options = runtime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
-        options.log_severity_level = 3  # errors only
+        options.log_severity_level = 3  # log only errors
         self.config = config
         try:
             self._session = runtime.InferenceSession(
@@ -79,9 +79,9 @@ def _runtime() -> Any:
     needed = [name for name in ("onnx", "onnxruntime", "onnxscript") if find_spec(name) is None]
     if needed:
         raise BenchError(
-            f"ONNX files need {' and '.join(needed)}: pip install 'benchharness[onnx]'."
+            f"ONNX files need {' and '.join(needed)}: run pip install 'benchharness[onnx]'."
         )
-    return import_module("onnxruntime")  # takes a third of a second
+    return import_module("onnxruntime")  # the import takes a third of a second
 
 
 def check_exportable(config: Any) -> None:
@@ -89,7 +89,7 @@ def check_exportable(config: Any) -> None:
     _runtime()
     (name,) = config.architectures
     if config.model_type in REFUSED or not name.endswith(tuple(ENDINGS)):
-        raise BenchError(f"{name} cannot be exported to ONNX: leave --onnx and --int8 out.")
+        raise BenchError(f"{name} cannot be exported to ONNX: remove --onnx and --int8.")
 
 
 ENDINGS = {f"For{name}": kind for kind, name in KINDS.items()} | {
@@ -113,16 +113,18 @@ def load_class(folder: Path) -> Any:
 
 
 def export(folder: Path, *, int8: bool = False) -> list[Exported]:
-    """Write onnx/model.onnx to an exported folder and, with `int8`, a file for this processor.
+    """Write onnx/model.onnx to an exported folder and, with `int8`, an int8 file.
 
-    Raises BenchError if the extra is not installed, the model cannot be exported, or a file's
-    logits differ from the original's. The previous file is then kept.
+    Raises BenchError if the extra `onnx` is not installed, the model cannot be exported, or a
+    file's logits differ from the original's. An older file is then kept.
     """
     network = load_class(folder)
     check_exportable(network.config)
     size = sum(weight.numel() * weight.element_size() for weight in network.parameters())
     if size >= MOST_BYTES:
-        raise BenchError(f"{folder} has {size / 1e9:.1f} GB of weights, an ONNX file at most 2.1.")
+        raise BenchError(
+            f"{folder} has {size / 1e9:.1f} GB of weights, but an ONNX file has at most 2.1 GB."
+        )
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
     with whole_file(folder / ONNX) as file:
         with _quiet():
@@ -157,11 +159,11 @@ def _trace(network: Any, inputs: Mapping[str, Tensor], path: Path) -> None:
             for node in graph.all_nodes():
                 node.metadata_props.clear()
         made.save(path, external_data=False)
-    except Exception as error:  # any error of torch, onnxscript or the model
+    except Exception as error:  # torch, onnxscript and the model may raise anything
         name = type(network).__name__
         raise BenchError(
             f"{name} cannot be exported to ONNX by torch {torch.__version__} "
-            f"({first_line(error)}): leave --onnx and --int8 out."
+            f"({first_line(error)}): remove --onnx and --int8."
         ) from error
     finally:
         network.config.return_dict = True
@@ -184,7 +186,7 @@ def _quantize(source: Path, target: Path) -> None:
         quantization.quantize_dynamic(
             source,
             target,
-            per_channel=True,  # on SST-2, 22 of 872 predictions change instead of 34
+            per_channel=True,  # without it, 34 instead of 22 of 872 predictions change on SST-2
             weight_type=quantization.QuantType.QInt8,
             # Sums of two products overflow 16 bits on processors without VNNI.
             reduce_range=processor() in ("avx2", "avx512"),
@@ -192,7 +194,7 @@ def _quantize(source: Path, target: Path) -> None:
 
 
 def processor() -> str:
-    """Return the processor type of an int8 file, as optimum names it: avx512_vnni, avx2, arm64."""
+    """Return the processor type of int8 files by optimum's names, e.g. avx512_vnni or arm64."""
     flags = cpu_flags()
     for name in ("avx512_vnni", "avx_vnni", "avx512f", "avx2"):
         if name in flags:
@@ -201,7 +203,7 @@ def processor() -> str:
     return "arm64" if machine in ("arm64", "aarch64") else machine
 
 
-# Rows of random words for tracing and comparing.
+# Create rows of random words for tracing and comparing.
 
 
 def _inputs(network: Any, tokenizer: Any, words: Sequence[int]) -> dict[str, Tensor]:
@@ -233,8 +235,8 @@ def _compared(network: Any, tokenizer: Any, draft: Path, target: Path, most: flo
             )
     if not worst <= most or not np.isfinite(worst):
         raise BenchError(
-            f"{target.name} would give other logits than the model, by {worst:.2g}: it is not "
-            "written."
+            f"{target.name} was not written, because its logits differ from the model's by up to "
+            f"{worst:.2g}."
         )
     return Exported(target, worst)
 

@@ -68,7 +68,7 @@ def predict_parts(
     """
     if model.task.kind == "ranking":
         title = model.task.title
-        raise BenchError(f"{title} ranks documents for a query, which no single row asks for.")
+        raise BenchError(f"{title} ranks documents for queries: single rows cannot be predicted.")
     read = reader_of(model.task, columns)
     for table in parts:
         if not table.ids:
@@ -84,7 +84,7 @@ def predict_parts(
 def answer(prediction: Prediction, example: Example, task: Task, *, scores: bool) -> dict[str, Any]:
     """Return a prediction as readable plain data, with the example's id.
 
-    With `scores` it also contains the probability of each label of the task.
+    If `scores` is True, the data also contain the probability of each label of the task.
     """
     found = {"id": example.id, **answer_type(task).facts(prediction, example)}
     if scores and isinstance(prediction, PairPrediction) and prediction.scores:

@@ -37,8 +37,8 @@ File = Annotated[
     str,
     typer.Argument(
         metavar="[FILE|-]",
-        help="The rows: CSV, TSV, JSON lines or Parquet; - reads standard input, as JSON lines or "
-        "one text per line.",
+        help="File of rows (CSV, TSV, JSON lines or Parquet), or - to read standard input as JSON "
+        "lines or one text per line.",
     ),
 ]
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
@@ -50,18 +50,20 @@ class Asked:
 
     columns: str = option(
         "",
-        "Columns to read, if their names do not show it: text=review or "
-        "text=premise,text2=claim; words; context and question; question and options=a+b.",
+        "Columns to read, if their names do not show their roles: text=review, or "
+        "text=premise,text2=claim. Other roles: words, context, question, options (a+b).",
         metavar="ROLE=COLUMN,...",
     )
     encoding: str = option("", "Character encoding of the file, if not UTF-8.", metavar="NAME")
-    no_header: bool = option(False, "Read line 1 of the table as a row, and number the columns.")
+    no_header: bool = option(False, "Read line 1 of a table as a row, and number its columns.")
     scores: bool = option(False, "Also write the probability of every label.")
     task: str | None = option(
         None, "Task to use if the model was trained on several.", metavar="NAME"
     )
     out: Path | None = option(
-        None, "File to write: .csv, .tsv, else JSON lines. Default: stdout.", metavar="FILE"
+        None,
+        "File to write: CSV (.csv), TSV (.tsv), or else JSON lines. Default: stdout.",
+        metavar="FILE",
     )
     trust_remote_code: bool = option(False, "Run the Python code that comes with the checkpoint.")
     db: Database = DATABASE
@@ -69,17 +71,17 @@ class Asked:
 
 @with_options()
 def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
-    """Predict labels for new rows with a kept model, as its run predicts: one line per row.
+    """Predict labels for new rows with a kept model, and write one line per row.
 
     Labels in the rows are ignored. Each line has the id of its row, by default the row's line
     number in the file.
     """
     if asked.out is not None and asked.out.exists():
-        raise BenchError(f"{asked.out} exists already: delete it, or give another file.")
+        raise BenchError(f"{asked.out} exists already: delete it, or pass another --out.")
     if file != STDIN and not Path(file).is_file():
-        raise BenchError(f"{file} is no file of rows; - reads them from standard input.")
+        raise BenchError(f"{file} is not a file: pass a file of rows, or - for standard input.")
     folder = model_folder(where, asked.db)
-    with importing():  # torch takes seconds
+    with importing():  # importing torch takes seconds
         from benchharness.extensions.kept_models import load
         from benchharness.extensions.kept_models import predict as prediction
 
@@ -98,10 +100,10 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
             raise BenchError(f"{'standard input' if file == STDIN else file} has no rows.")
     if cut:
         most = model.limits.max_tokens
-        tell_notes([f"{counted(cut, 'row')} of {rows} were cut: longer than {most} tokens."])
+        tell_notes([f"{counted(cut, 'row')} of {rows} had to be cut to {most} tokens."])
     tell_notes(unread_words(*counts))
     tell_notes(
-        note_lines([(f"the model's scores of {distinct_title(model.task.name)}", model.flags)])
+        note_lines([(f"the model's scores on {distinct_title(model.task.name)}", model.flags)])
     )
 
 
@@ -139,7 +141,7 @@ def _sink(out: Path | None) -> Iterator[Write]:
 
 def _json(line: object) -> str:
     text = json.dumps(line, ensure_ascii=False, allow_nan=False)
-    # Invisible characters could control a terminal, so a line with any is written with escapes.
+    # Invisible characters could control a terminal, so lines that have any are escaped.
     return text if visible(text) == text else json.dumps(line, allow_nan=False)
 
 

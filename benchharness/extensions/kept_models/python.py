@@ -38,9 +38,9 @@ def predict(  # noqa: PLR0913  (the command's options)
     Args:
         where: The folder of a model, or the beginning of the key of a run whose model was kept.
         rows: A data frame, a list of texts or of dicts, or the path of a file.
-        columns: The columns to read if their names do not show it: "text=review".
+        columns: The columns to read, e.g. "text=review", if their names do not show their roles.
         encoding: The character encoding of a file, if it is not UTF-8.
-        no_header: Whether the first line of a file is a row, so that its columns are numbered.
+        no_header: Whether a file has no header. Line 1 is then a row, and columns are numbered.
         scores: Whether to add the probability of every label.
         task: The task to predict, if the model was trained on several.
         trust_remote_code: Whether to run the Python code that comes with the model's checkpoint.
@@ -52,7 +52,7 @@ def predict(  # noqa: PLR0913  (the command's options)
         that it has learned nothing.
     """
     folder = model_folder(where, fspath(db))
-    # torch takes seconds.
+    # Imported late, because importing torch takes seconds.
     from benchharness.extensions.kept_models import load
     from benchharness.extensions.kept_models import predict as prediction
 
@@ -74,7 +74,7 @@ def _table_of(rows: Any) -> Table:
         rows = [{"text": each} for each in rows]
     objects = frame_of(rows).to_dict("records")
     if not objects:
-        raise DataError("rows has no rows to predict.")
+        raise DataError("rows is empty: pass at least one row to predict.")
     rows = [(str(n), row) for n, row in enumerate(objects)]
     return read_cells(objects_table(Path("rows"), rows, "row"))
 
@@ -90,7 +90,7 @@ def model(
     Args:
         key: The beginning of the run's key, or the name of a leaderboard entry, as for `bench
             model`.
-        task: The task, if the run was trained on several or the entry has runs of several.
+        task: The task, if the run was trained on several, or the entry has runs on several.
         collapsed_too: Whether to return a model that has learned nothing, instead of an error.
         db: The database.
 

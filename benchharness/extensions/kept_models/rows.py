@@ -42,7 +42,7 @@ def reader_of(task: Task, columns: str = "") -> Reader:
     given = parse_roles(columns) if columns else {}
     kind = KINDS.get(task.kind)
     if given and kind is None:
-        raise BenchError(f"--columns cannot say the rows of {task.title}: name them as it does.")
+        raise BenchError(f"--columns cannot be used for {task.title}: use its own column names.")
     own = OwnData.from_json(task.definition) if task.definition else None
     if kind is not None:
         _check_roles(task, given, own)
@@ -111,12 +111,12 @@ def _check_roles(task: Task, given: Mapping[str, Sequence[str]], own: OwnData | 
     lacking = [r for r in shape.needed if given and r in roles and r not in given]
     if given and (given.keys() - known or (lacking and not own)):
         raise BenchError(
-            f"--columns gives {', '.join(given)}, and {task.title} reads {', '.join(roles)}: such "
-            f"as --columns {roles[0]}=COLUMN."
+            f"--columns has the roles {', '.join(given)}, but {task.title} reads "
+            f"{', '.join(roles)}: use e.g. --columns {roles[0]}=COLUMN."
         )
 
 
-# Rows in the benchmark's own format.
+# Read rows in the benchmark's own format.
 
 
 def _row(task: Task, table: Table, number: int) -> dict[str, Any]:
@@ -139,10 +139,10 @@ def _official(task: Task, table: Table, number: int) -> Example:
     try:
         return task.convert(_row(task, table, number))
     except (BenchError, KeyError, TypeError, ValueError, IndexError) as error:
-        raise DataError(f"{table.place(number)} is no row of {task.title}: {error}.") from error
+        raise DataError(f"{table.place(number)} is not a row of {task.title}: {error}.") from error
 
 
-# Rows whose columns have the names of their roles, or other usual names.
+# Find columns that have the names of their roles, or other usual names.
 
 
 def _named_roles(task: Task, table: Table) -> dict[str, tuple[str, ...]]:
@@ -177,7 +177,7 @@ def _text_roles(task: Task, table: Table, by_key: Mapping[str, str]) -> dict[str
 
 
 class _AnyRow(dict[str, Any]):
-    """A row that has a text in every column, to find out how many texts a task reads."""
+    """Row with a text in every column, used to find out how many texts a task reads."""
 
     def __missing__(self, column: str) -> str:
         return "text"
@@ -199,11 +199,11 @@ def _no_columns(task: Task, table: Table) -> DataError:
     except KeyError as error:
         said = str(no_column(table, str(error.args[0])))
     else:
-        said = f"{table.name} has no columns that a row of {task.title} is made of."
+        said = f"{table.name} does not have the columns of {task.title}."
     kind = KINDS.get(task.kind)
     roles = [r for r in SHAPES[kind].needed if r not in HIDDEN] if kind else []
     if "text" in roles and _wants_two(task):
         roles.append("text2")
     hint = ",".join(f"{role}=COLUMN" for role in roles)
-    more = f"; --columns {hint} says which they are" if hint else ""
+    more = f"; name the columns with --columns {hint}" if hint else ""
     return DataError(f"{said.removesuffix('.')}{more}.")

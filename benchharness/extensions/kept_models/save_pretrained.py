@@ -63,7 +63,7 @@ class Taken:
         Raises BenchError if no transformers class represents the model.
         """
         if self.published.lacking:
-            raise BenchError(f"{self.published.sentence}: only `bench predict` loads it.")
+            raise BenchError(f"{self.published.sentence}: only `bench predict` can load it.")
         found = getattr(transformers, self.published.auto_class).from_pretrained(self.folder)
         return found, transformers.AutoTokenizer.from_pretrained(self.folder)
 
@@ -122,7 +122,7 @@ def take(
             run.write(draft)
             checked = check_own(model, dev)
         else:
-            model.network.encoder = _encoder_of(model)  # in fp32 it returns the last states
+            model.network.encoder = _encoder_of(model)  # returns the same states in fp32
             write_published(model, draft, found.auto_class)
             if found.auto_class == BODY:
                 write_modules(model, draft)
@@ -141,7 +141,7 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
     """Write a model's config, weights and tokenizer in the format of a transformers class."""
     tokenizer = _tokenizer_of(model)
     config = _config_of(model, tokenizer, auto_class)
-    with torch.device("meta"):  # for names and shapes only
+    with torch.device("meta"):  # only names and shapes are needed
         theirs = getattr(transformers, auto_class).from_config(config)
     config.architectures = [type(theirs).__name__]
     body = "" if model.recipe.text or auto_class == BODY else theirs.base_model_prefix
@@ -155,7 +155,7 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
     save_file(kept, folder / WEIGHTS, metadata={"format": "pt"})
     config.to_json_file(folder / "config.json")
     save_tokenizer(tokenizer, folder)
-    if model.recipe.text:  # maximum length and greedy decoding
+    if model.recipe.text:  # sets the maximum length and greedy decoding
         encoder: Any = model.network.encoder
         encoder.generation_config.save_pretrained(folder)
 
@@ -169,8 +169,8 @@ MODES = (*POOLINGS, "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens")
 def write_modules(model: TrainedModel, folder: Path) -> None:
     """Write the files with which sentence-transformers 2 to 6 pools token states into vectors.
 
-    The names in them are those of release 5: release 6 reads them too, but earlier releases cannot
-    read the files of release 6.
+    The files name the modules as release 5 does. Release 6 reads these names too, but earlier
+    releases cannot read the names of release 6.
     """
     encoder: Any = model.network.encoder
     chosen = model.recipe.of_head(model.task.head).pooling
@@ -209,7 +209,7 @@ def write_modules(model: TrainedModel, folder: Path) -> None:
 def _tokenizer_of(model: TrainedModel) -> Any:
     """Return a copy of the tokenizer with all settings that a run applies to it."""
     tokenizer: Any = deepcopy(model.tokenizer)
-    if tokenizer.is_fast:  # encoding leaves settings that would be saved too
+    if tokenizer.is_fast:  # remove settings of earlier encodings, which would be saved too
         tokenizer.backend_tokenizer.no_truncation()
         tokenizer.backend_tokenizer.no_padding()
     encoder: Any = model.network.encoder
@@ -225,11 +225,11 @@ def _tokenizer_of(model: TrainedModel) -> Any:
 
 
 def _pad_of_decoder(tokenizer: Any, *, is_read: bool) -> str:
-    """Return a padding token, for some models one that never occurs around texts.
+    """Return a padding token; if `is_read` is True, one that never occurs around texts.
 
-    With `is_read`, transformers' class finds the end of a text as the last token that is not the
-    padding token; but some tokenizers pad with the token that ends a text. Raises BenchError if no
-    token is left.
+    With `is_read`, the transformers class finds the end of a text as the last token that is not the
+    padding token, but some tokenizers pad with the token that ends a text. Raises BenchError if
+    there is no other token.
     """
     around = {*tokenizer("a")["input_ids"], *tokenizer("a", "a")["input_ids"]}
     added = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
@@ -239,9 +239,9 @@ def _pad_of_decoder(tokenizer: Any, *, is_read: bool) -> str:
     usual = tokenizer.pad_token or tokenizer.eos_token
     if (found := next(free, None if is_read else usual)) is None:
         raise BenchError(
-            "the tokenizer has no special token that is not put around a text, and transformers' "
-            "class finds the end of a text by the token that rows are padded with: give the "
-            "checkpoint's tokenizer a pad_token of its own, and train again."
+            "the tokenizer puts all its special tokens around texts, so transformers cannot "
+            "distinguish padding from the end of a text: add a separate pad_token to the "
+            "checkpoint's tokenizer, and train again."
         )
     return found
 
@@ -249,7 +249,7 @@ def _pad_of_decoder(tokenizer: Any, *, is_read: bool) -> str:
 def _config_of(model: TrainedModel, tokenizer: Any, auto_class: str) -> Any:
     encoder: Any = model.network.encoder
     config = deepcopy(encoder.config)
-    config.dtype = torch.float32  # the checkpoint may have been saved in another
+    config.dtype = torch.float32  # the checkpoint may have another dtype
     for name, value in published_config(model.task, auto_class, config.model_type).items():
         setattr(config, name, value)
     if is_causal({"model_type": config.model_type}):
@@ -260,9 +260,9 @@ def _config_of(model: TrainedModel, tokenizer: Any, auto_class: str) -> Any:
 def _shared_run(model: TrainedModel, result: Result) -> KeptRun:
     """Return the record of the run for the folder, without local paths, as in a shared export."""
     shared = shared_outcome(result)
-    assert isinstance(shared, Result), "of a result"
+    assert isinstance(shared, Result), "only for results"
     job = shared.job
-    if job.trust.remote_code and class_of(model).lacking:  # needed to find its code
+    if job.trust.remote_code and class_of(model).lacking:  # needed to find the code
         job = replace(job, checkpoint=result.job.checkpoint)
     return KeptRun.of(job, model.limits, result.evaluations, result.curve, shared.provenance)
 

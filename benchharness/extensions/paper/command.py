@@ -29,7 +29,8 @@ def paper(
     ),
     hours: float | None = option(
         None,
-        "Run as many seeds of every job as are expected to fit, and start no job later.",
+        "Time limit in hours: run as many seeds of each job as fit by the estimate, and start no "
+        "job later.",
         metavar="N",
         head=WHAT,
     ),
@@ -37,8 +38,8 @@ def paper(
 ) -> None:
     """Run an encoder and other systems on the suites of a paper, and write its tables as LaTeX.
 
-    Without --suite, the suites are the collection `paper`. Finished jobs are skipped, so the same
-    command resumes where it stopped.
+    Without --suite, the suites of the collection `paper` are run. Finished jobs are skipped, so the
+    same command resumes where it stopped.
     """
     session = Session.of(paper_options(options, against, to), displayed)
     with session.prepared():
@@ -48,7 +49,7 @@ def paper(
         tell_notes(f"{task} is left out: {why}." for task, why in found.whole.left_out.items())
         tell_notes(found.whole.notes)
         if later := len(found.whole.jobs) - len(found.part.jobs):
-            tell_notes([f"{later} jobs of other seeds do not fit --hours {hours:g}."])
+            tell_notes([f"{later} jobs with more seeds do not fit into --hours {hours:g}."])
         if options.dry_run:
             show_schedule(schedule, {}, as_json=False)
             return
@@ -56,5 +57,5 @@ def paper(
         failures, notes = found.run(to)
     tell_notes(notes)
     tell_notes(complaints(failures, job_names(found.whole.jobs)))
-    typer.echo(visible(f"paper: {to}, LaTeX in main.tex, citations in README.md"))
+    typer.echo(visible(f"written: {to} (LaTeX in main.tex, citations in README.md)"))
     raise typer.Exit(exit_code(failures))

@@ -65,7 +65,7 @@ def make_paper(
     if not finished:
         raise BenchError(
             f"none of the {counted(len(jobs), 'run')} of this paper has finished, so no tables "
-            "were written: see why with `bench show runs`, or give more --hours."
+            "were written: list the runs with `bench show runs`, or increase --hours."
         )
     here = store.reading_from(jobs[0].data)
     boards = [board for name in suites for board in build_boards(rows, SUITES[name])]
@@ -80,7 +80,7 @@ def make_paper(
     )
     results = {r.job.key: r for r in read_outcomes(here, finished) if isinstance(r, Result)}
     if find_spec("matplotlib") is None:
-        said["no figures were drawn, which needs pip install 'benchharness[paper]'."] = None
+        said["no figures were drawn: run pip install 'benchharness[paper]' first."] = None
     lacking = _unfinished(jobs, results)
     paper = Paper(
         models=[mine, *sorted({row.model for row in rows} - {mine})],
@@ -120,7 +120,7 @@ def _apart(
 
 
 def _recipes(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]]:
-    """Yield a row per value in the encoders' recipes, with its tasks and its source."""
+    """Yield a table row per setting and value of the encoders' recipes, with tasks and source."""
     known: dict[tuple[str, str, str, str], dict[str, None]] = {}
     every: dict[str, dict[str, None]] = {}
     for name, entry in (row for table in tables for row in table.rows):
@@ -136,7 +136,7 @@ def _recipes(tables: Sequence[PaperTable], results: Results) -> Iterator[list[st
 
 
 def _costs(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]]:
-    """Yield a row with the compute of the runs behind each table row, as far as it is stored."""
+    """Yield a row per table row with the stored compute of its runs."""
     sizes = known_sizes()
     for title, name, entry in ((t.board.title, *row) for t in tables for row in t.rows):
         runs = [results[run.key] for run in entry.runs if run.key in results]
@@ -178,7 +178,7 @@ def _unfinished(jobs: Sequence[Job], results: Results) -> Iterator[str]:
 
 
 def _figures(tables: Sequence[PaperTable], results: Results) -> Iterator[tuple[str, bytes]]:
-    """Yield the figures of scores against size and operations, as pairs of caption and PDF."""
+    """Yield (caption, PDF) for each figure of scores against model size or operations."""
     to_pdf = resolve_name("benchharness.leaderboard.report.plots.pdf:to_pdf")
     facts = {key: f for key, result in results.items() if (f := facts_of(result))}
     for board in (table.board for table in tables):
@@ -195,10 +195,10 @@ def _figures(tables: Sequence[PaperTable], results: Results) -> Iterator[tuple[s
             yield figure.title + note, to_pdf(figure)
 
 
-# The folder.
+# Check and write the folder.
 
 MANIFEST = "manifest.json"
-"""File with the current and previous digest of each file, to detect files that were edited."""
+"""File with the current and the previous digest of each file, used to detect edited files."""
 
 
 def check_paper(folder: Path) -> None:
@@ -206,25 +206,25 @@ def check_paper(folder: Path) -> None:
     try:
         check_place(folder / MANIFEST)
         found = folder.iterdir() if folder.exists() else ()
-        # A hidden file is a draft that a killed command has left.
+        # A hidden file is a draft of a command that was killed.
         there = {path.name for path in found if not path.name.startswith(".")}
     except OSError as error:
         raise _unwritable(folder, error) from error
     known = _known(folder)
     if there and not known:
         raise BenchError(
-            f"{folder} is not empty, and `bench paper` did not create it: give another --to."
+            f"{folder} is not empty, and `bench paper` did not create it: pass another --to."
         )
     for name in sorted(there & known.keys()):
         if sha256((folder / name).read_bytes()).hexdigest() not in known[name]:
             raise BenchError(
                 f"{folder / name} was edited after `bench paper` wrote it: rename the file, or "
-                "give another --to."
+                "pass another --to."
             )
 
 
 def _unwritable(folder: Path, error: OSError) -> BenchError:
-    return BenchError(f"{folder} cannot be written ({error.strerror or error}): give another --to.")
+    return BenchError(f"{folder} cannot be written ({error.strerror or error}): pass another --to.")
 
 
 def _known(folder: Path) -> dict[str, list[str]]:

@@ -1,4 +1,4 @@
-"""Plan of `bench paper`: a model and its competitors on the suites of an encoder paper."""
+"""Plan and run `bench paper`: a model and its competitors on the suites of an encoder paper."""
 
 import math
 import time
@@ -22,10 +22,10 @@ OF_PAPER = OF_WHICH - {*OF_OWN, "task", "text_to_text", "start_from", "keep_mode
 
 
 def paper_options(options: RunOptions, against: Sequence[str], folder: Path) -> RunOptions:
-    """Return the run options of a paper, with its own encoders and those to compare with.
+    """Return the run options of a paper: its own encoders, and those to compare them with.
 
-    The default suites are those of the collection `paper`. Tasks of default suites are left out if
-    their files are missing; a suite that the user names must be complete.
+    By default, the suites are those of the collection `paper`, and their tasks are skipped if files
+    are missing. A suite that the user names must be complete.
 
     Raises:
         BenchError: There is no encoder, or none to compare it with, or the folder cannot be
@@ -37,11 +37,11 @@ def paper_options(options: RunOptions, against: Sequence[str], folder: Path) -> 
     encoders = [name for name in names if name not in floors]
     if not names or not options.model or floors.intersection(options.model):
         raise BenchError(
-            "name your encoder and the systems to compare it with (--model mine=DIR --against "
-            "modernbert)."
+            "pass your encoder and the systems to compare it with, such as --model mine=DIR "
+            "--against modernbert."
         )
     if same := sorted({*options.model}.intersection(names)):
-        raise BenchError(f"{same[0]} cannot be compared with itself: leave it out of --against.")
+        raise BenchError(f"{same[0]} cannot be compared with itself: remove it from --against.")
     return replace(
         options,
         model=(*options.model, *encoders),
@@ -53,7 +53,7 @@ def paper_options(options: RunOptions, against: Sequence[str], folder: Path) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class PaperRun:
-    """Jobs of a paper: the `whole` plan, and the `part` with as many seeds as fit in the time."""
+    """Plans of a paper: `whole` has all seeds, and `part` has as many seeds as fit into `hours`."""
 
     session: Session
     whole: Plan
@@ -68,7 +68,7 @@ class PaperRun:
             BenchError: Not even one seed of each job is expected to fit.
         """
         if hours is not None and not 0 < hours < math.inf:
-            raise BenchError(f"--hours must be a number above 0, got {hours:g}.")
+            raise BenchError(f"--hours must be a number above 0, but got {hours:g}.")
         whole, names = session.plan(), names_in(against)
         jobs = [job for job in whole.jobs if job.kind != "baseline" or job.model in names]
         whole = whole.part(job.key for job in jobs)
@@ -80,12 +80,12 @@ class PaperRun:
             if needed <= limit:
                 return cls(session=session, whole=whole, part=part, hours=limit)
         raise BenchError(
-            f"one seed of everything takes about {needed:.3g} hours here, more than --hours "
-            f"{limit:g}: give more, name fewer models, or some --suite."
+            f"one seed of all jobs takes about {needed:.3g} hours here, which is more than --hours "
+            f"{limit:g}: increase --hours, or choose fewer models or suites."
         )
 
     def run(self, folder: Path) -> tuple[list[Failure], list[str]]:
-        """Run the missing jobs and write the folder; return the failures and notes for the user."""
+        """Run the missing jobs, write the paper, and return the failures and notes for the user."""
         until = time.monotonic() + 3600 * self.hours
         left_out = self.whole.left_out
         asked = (task for task in self.session.request.tasks if task.name not in left_out)

@@ -26,10 +26,10 @@ def paper(
     Missing results are reported as warnings.
 
     Args:
-        model: The encoder of the paper, or several.
+        model: The encoder of the paper, or several encoders.
         against: The encoders and baselines to compare it with.
         to: The folder to write.
-        hours: The time limit; as many seeds are run as are expected to fit.
+        hours: The time limit; as many seeds as are expected to fit into it are run.
         plugins: Plugin files, as in `run`.
         **options: The options of `bench paper`, listed below, with Python values as in `run`.
 

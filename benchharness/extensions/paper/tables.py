@@ -1,4 +1,4 @@
-"""Files of `bench paper`: LaTeX tables of leaderboards, an appendix, BibTeX, and a README.
+"""Create the files of `bench paper`: LaTeX tables, an appendix, BibTeX, and a README.
 
 The files do not depend on the time, folder or machine: the same runs give the same bytes.
 """
@@ -30,7 +30,7 @@ RUNS = "runs.csv"
 
 @dataclass(frozen=True, kw_only=True)
 class PaperTable:
-    """A leaderboard as a table in a paper, with its LaTeX label and display options."""
+    """Table of a paper that shows a leaderboard, with its LaTeX label and display options."""
 
     board: Board
     table: Table
@@ -66,7 +66,7 @@ def paper_tables(boards: Iterable[tuple[Board, Choice]]) -> list[PaperTable]:
 
 @dataclass(frozen=True)
 class LongTable:
-    """A table in the appendix; `columns` maps titles to shares of the line width, 1 in total.
+    """Table in the appendix; `columns` maps titles to shares of the line width, which sum to 1.
 
     Cells are plain text; a cell that begins with "$" is a formula.
     """
@@ -96,7 +96,7 @@ def _line(cells: Iterable[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Paper:
-    """Content of a paper; `figures` maps captions to PDF, and `missing` are missing results."""
+    """Content of a paper. `figures` maps captions to PDF; `missing` describes missing results."""
 
     models: Sequence[str]
     tables: Sequence[PaperTable]
@@ -173,12 +173,12 @@ _MAIN = r"""\documentclass[twocolumn]{article}
 _ABOUT = f"""`bench paper` wrote these files. Files you have edited are not overwritten.
 
 * `main.tex` includes all files: `pdflatex main; bibtex main; pdflatex main; pdflatex main`.
-  In your paper, include the tables you need, `\\input{{glue}}`, and the packages of its preamble.
-* `{RUNS}` lists the runs behind each number: `bench show KEY` shows one.
+  In your paper, use `\\input{{glue}}` and so on, and the packages in the preamble of `main.tex`.
+* `{RUNS}` lists the keys of the runs behind each number. `bench show KEY` shows a run.
 * `appendix.tex` has every hyperparameter with its source, the seeds, data and compute,
   and a comparison of measured with published numbers.
 
-The same runs give the same tables elsewhere: `bench export --all`, then `bench db import`.
+To create the same tables elsewhere, use `bench export --all`, then `bench db import`.
 """
 
 

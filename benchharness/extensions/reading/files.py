@@ -1,6 +1,6 @@
 """Read and write the prediction files of QuAC, CoQA and HotpotQA.
 
-QuAC's file (scorer.py) has one JSON object per dialog and line, with the lists "qid",
+QuAC's file (scorer.py) has one line per dialog, a JSON object with the lists "qid",
 "best_span_str", "yesno" and "followup". CoQA's file (evaluate-v1.0.py) is a list of {"id",
 "turn_id", "answer"}. HotpotQA's file (hotpot_evaluate_v1.py) is {"answer": {id: text}, "sp": {id:
 [[title, number of the sentence], ...]}}. The hidden test sets are scored on CodaLab, where the same
@@ -34,8 +34,8 @@ CANNOT_ANSWER = "CANNOTANSWER"
 
 
 Found = dict[str, SpanPrediction]
-"""Predictions keyed by question id. A prediction with supporting sentences but without an answer is
-`missing`."""
+"""Predictions keyed by question id. A prediction with supporting sentences but without an answer
+has `missing` set."""
 
 
 def write_conversations(
@@ -61,7 +61,7 @@ def read_conversations(
     try:
         found = {} if text is None else READERS[layout](text, examples, faults)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        faults.add(f"it is not laid out as {LAYOUTS[layout]}: {first_line(error)}")
+        faults.add(f"it cannot be read as {LAYOUTS[layout]}: {first_line(error)}")
         return conclude(None, faults)
     asked = [example.id for example in examples]
     missing = [question for question in asked if question not in found or found[question].missing]
@@ -82,23 +82,23 @@ def _loaded(text: str) -> Any:
     """Parse JSON; raise ValueError for NaN and Infinity, which are not valid JSON."""
 
     def refuse(name: str) -> None:
-        raise ValueError(f"{name} is no number of JSON")
+        raise ValueError(f"{name} is not a number in JSON")
 
     return json.loads(text, parse_constant=refuse)
 
 
 def _is_whole(value: Any) -> bool:
-    """Return whether a value equals an integer; 1.0 does, and scripts find it as a dict key 1."""
+    """Return whether a value equals an integer; 1.0 does, since it is the same dict key as 1."""
     return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"the answer {value!r:.40} is no text")
+        raise TypeError(f"the answer {value!r:.40} is not a text")
     return value
 
 
-# QuAC: one dialog per line.
+# A file of QuAC has one dialog per line.
 
 
 def _write_quac(predictions: Sequence[SpanPrediction], _examples: Sequence[SpanExample]) -> str:
@@ -110,7 +110,7 @@ def _write_quac(predictions: Sequence[SpanPrediction], _examples: Sequence[SpanE
         {
             "qid": [p.id for p in turns],
             "best_span_str": [CANNOT_ANSWER if p.abstains else p.text for p in turns],
-            # The default is neither yes nor no ("x"), and an optional follow-up question ("m").
+            # The defaults are "neither yes nor no" (x), and "maybe a follow-up question" (m).
             "yesno": [(p.classes or ("x", "m"))[0] for p in turns],
             "followup": [(p.classes or ("x", "m"))[1] for p in turns],
         }
@@ -137,7 +137,7 @@ def _read_quac(text: str, _examples: Sequence[SpanExample], _faults: Faults) -> 
     return found
 
 
-# CoQA: a list of turns.
+# A file of CoQA is a list of turns.
 
 
 def _write_coqa(predictions: Sequence[SpanPrediction], _examples: Sequence[SpanExample]) -> str:
@@ -158,14 +158,15 @@ def _read_coqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Fo
     found = {name: SpanPrediction(id=name, text=answer) for name, answer in named}
     if odd := [turn for _, turn, _ in rows if not _is_whole(turn)]:
         faults.add(
-            f"{len(odd)} of its turns have another turn_id than a whole number, such as "
-            f"{odd[0]!r:.40}: the official script finds none of them",
+            f"{len(odd)} of its turns have a turn_id that is not a whole number, such as "
+            f"{odd[0]!r:.40}: the official script ignores these turns",
             mendable=not parts.keys().isdisjoint(found),
         )
     return found
 
 
-# HotpotQA: answers, and supporting facts, each given by a paragraph's title and a sentence number.
+# A file of HotpotQA has answers and supporting facts. A fact is a paragraph's title and a sentence
+# number.
 
 
 def _write_hotpotqa(predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]) -> str:
@@ -179,7 +180,7 @@ def _write_hotpotqa(predictions: Sequence[SpanPrediction], examples: Sequence[Sp
 def _read_hotpotqa(text: str, examples: Sequence[SpanExample], faults: Faults) -> Found:
     document = _loaded(text)
     answers, facts = document["answer"], document["sp"]
-    # The order is reversed, so that the first of two sentences with the same name is found.
+    # In reversed order, the first of two sentences with the same name overwrites the second one.
     known = {
         example.id: {name: number for number, name in reversed(fact_names(example).items())}
         for example in examples
@@ -190,7 +191,7 @@ def _read_hotpotqa(text: str, examples: Sequence[SpanExample], faults: Faults) -
         said = dict.fromkeys(map(_fact, facts.get(question, ())))
         odd += [fact for fact in said if not (len(fact) > 1 and _is_whole(fact[1]))]
         numbers = known.get(question, {})
-        # An unknown fact gets a negative index, and so counts as wrong.
+        # An unknown fact gets a negative index, so it counts as wrong.
         places = [numbers.get(fact, -1 - place) for place, fact in enumerate(said)]
         answer = answers.get(question)
         found[question] = SpanPrediction(
@@ -201,7 +202,7 @@ def _read_hotpotqa(text: str, examples: Sequence[SpanExample], faults: Faults) -
         )
     if odd:
         faults.add(
-            f"{len(odd)} of its supporting facts are no title and whole number, such as "
+            f"{len(odd)} of its supporting facts are not a title and a whole number, such as "
             f"{list(odd[0])!r:.80}: the official script counts them as wrong",
             mendable=True,
         )
@@ -210,7 +211,7 @@ def _read_hotpotqa(text: str, examples: Sequence[SpanExample], faults: Faults) -
 
 def _fact(found: Any) -> tuple[Any, ...]:
     if not isinstance(found, list):
-        raise TypeError(f"the fact {found!r:.40} is no list")
+        raise TypeError(f"the fact {found!r:.40} is not a list")
     return tuple(found)
 
 

@@ -46,7 +46,9 @@ def _lines(prediction: RankingPrediction) -> Iterator[str]:
     for rank, document in enumerate(ranked(prediction), start=1):
         for name in (prediction.id, document):
             if not name or _BLANKS.search(name):
-                raise DataError(f"a TREC run file cannot hold the id {name!r}: it has blanks.")
+                raise DataError(
+                    f"a TREC run file cannot have the id {name!r}: it is empty or has white space."
+                )
         yield f"{prediction.id} Q0 {document} {rank} {scores[document]!r} {_NAME}"
 
 
@@ -57,7 +59,7 @@ Ranking = dict[str, tuple[float, str]]
 def read_run(path: Path, _task: RankingTask, rows: SplitRows, _: object) -> PredictionFile:
     """Read the rankings in a TREC run file; they are sorted by scores, and ranks are ignored.
 
-    As in trec_eval, unknown queries are left out. A query that the file lacks scores 0, as with
+    As in trec_eval, unknown queries are ignored. A query that the file lacks scores 0, as with
     trec_eval's option -c. A document that the corpus lacks is kept and is irrelevant unless it was
     judged. Raises DataError if a document is repeated for a query, which is an error in trec_eval
     too.
@@ -93,12 +95,12 @@ def _rankings(text: str, faults: Faults) -> dict[str, Ranking]:
         query, _, document, rank, score, _ = columns
         ranking = found.setdefault(query, {})
         if document in ranking:
-            again = f"the document {document!r:.40} stands here again for the query {query!r:.40}"
-            faults.add(again, number, kind="a document stands here again")
+            again = f"the document {document!r:.40} is repeated for the query {query!r:.40}"
+            faults.add(again, number, kind="a document is repeated")
         value = _number(score)
         if value is None:
             said = f"the score is {score!r:.40}, expected a number"
-            faults.add(said, number, kind="the score is no number")
+            faults.add(said, number, kind="the score is not a number")
         ranking[document] = (value or 0.0, rank)
     return found
 
@@ -117,24 +119,24 @@ def _compare(found: Mapping[str, Ranking], examples: Sequence[Any], faults: Faul
     asked = {example.id for example in examples}
     missing, others = len(asked - found.keys()), len(found.keys() - asked)
     if missing == len(asked):
-        faults.add(f"none of its {len(found)} queries is one of the {missing} of the split")
+        faults.add(f"none of its {len(found)} queries is one of the {missing} queries of the split")
         return
     if missing:
-        said = f"{missing} of {len(asked)} queries have no line: each counts 0, as in trec_eval -c"
+        said = f"{missing} of {len(asked)} queries have no line: each scores 0, as in trec_eval -c"
         faults.add(said, mendable=True)
     if others:
-        faults.add(f"{others} of its queries are none of the split's", mendable=True)
+        faults.add(f"{others} of its queries are not in the split", mendable=True)
     places = examples[0].corpus.places
     kept = [found[name] for name in asked & found.keys()]
     if unknown := sum(document not in places for ranking in kept for document in ranking):
-        faults.add(f"the corpus has not {unknown} of its documents", mendable=True)
+        faults.add(f"{unknown} of its documents are not in the corpus", mendable=True)
     if odd := sum(map(_is_out_of_order, kept)):
-        said = f"the ranks of {odd} queries are not those of the scores, which alone count"
+        said = f"the ranks of {odd} queries contradict their scores: only the scores are used"
         faults.add(said, mendable=True)
 
 
 def _is_out_of_order(ranking: Ranking) -> bool:
-    """Return whether the ranks contradict the scores; documents with equal scores may have any."""
+    """Return whether the ranks contradict the scores; equal scores may have any order."""
     if not all(rank.isascii() and rank.isdecimal() for _, rank in ranking.values()):
         return False
     listed = sorted(ranking.values(), key=lambda each: (len(each[1]), each[1]))

@@ -1,4 +1,4 @@
-"""Score prediction files of any program, and write, check or repair submissions for servers."""
+"""Score prediction files from any program, and write, check or repair submissions for servers."""
 
 from benchharness.extension import MEASURE, USE, Command, Extension
 
@@ -8,7 +8,7 @@ EXTENSION = Extension(
     commands={
         "score": Command(
             "score_command:score",
-            "Score the prediction files of any program.",
+            "Score prediction files from any program.",
             "score RTE.tsv --task glue/rte",
             MEASURE,
             old="submit score",

@@ -1,4 +1,4 @@
-"""Answer files in submissions: the answers that are valid in them, and problems found in them."""
+"""Describe the answer files of submissions: their valid answers, and the problems found in them."""
 
 import json
 import math
@@ -14,14 +14,14 @@ from benchharness.tasks.read import SplitRows
 from benchharness.tasks.sources.formats import content_of
 from benchharness.tasks.task import Metric
 
-# Types of answers in a file. Each can interpret an answer that is spelled differently.
+# The following answer types can interpret answers that are spelled differently.
 
 Scalar = str | int | float | bool | None
 """Content of a cell in a table, or a JSON value that is not a list or an object."""
 
 
 class Understood(NamedTuple):
-    """Interpretation of an answer in a file.
+    """Interpretation of an answer that was read from a file.
 
     Attributes:
         value: The answer in the server's form; None if its meaning is not clear.
@@ -34,7 +34,7 @@ class Understood(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Labels:
-    """Type of answers that are one of several labels.
+    """Answer type for tasks whose answer is one of several labels.
 
     Attributes:
         written: Label in the server's form (text or number), keyed by the name in the task.
@@ -62,8 +62,8 @@ class Labels:
         if _is_number(found) and not self._is_numbered():
             return Understood(
                 None,
-                f"the label is the number {found}, expected {expected}: which label a number means "
-                "differs between sources",
+                f"the label is the number {found}, expected {expected}: a number is ambiguous, "
+                "because sources number the labels differently",
             )
         return Understood(None, f"the label is {found!r}, expected {expected}")
 
@@ -82,7 +82,7 @@ class Labels:
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """Type of answers that are a number from `low` to `high`.
+    """Answer type for tasks whose answer is a number from `low` to `high`.
 
     Numbers are written with three decimals, as in jiant.
     """
@@ -111,7 +111,7 @@ class Number:
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """Type of answers that are any text, such as an entity in ReCoRD.
+    """Answer type for tasks whose answer is any text, such as an entity in ReCoRD.
 
     Attributes:
         may_be_empty: True if an empty text is a valid answer.
@@ -132,10 +132,10 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class LabelSet:
-    """Type of answers that are any number of labels.
+    """Answer type for tasks whose answer is any number of labels.
 
-    They are written as a JSON list of names in the task's order. A file may also have names with a
-    separator between them, a single name, or an empty text if there is no label.
+    The labels are written as a JSON list of names in the task's order. A file may also have names
+    with a separator between them, a single name, or an empty text if there is no label.
 
     Attributes:
         names: Names of all labels in the task's order.
@@ -316,13 +316,13 @@ class Reading:
 
 
 def conclude(answers: Sequence[Any] | None, faults: Faults) -> Reading:
-    """Create a reading; its answers are dropped if any problem cannot be repaired."""
+    """Return answers and problems as a `Reading`, without answers if a problem has no clear fix."""
     found = faults.all()
     is_clear = all(fault.mendable for fault in found)
     return Reading(answers=answers if is_clear else None, faults=found)
 
 
-# Decoding of a file as UTF-8 lines. Byte order marks and carriage returns are reported.
+# Files are decoded as UTF-8 lines. Byte order marks and carriage returns are reported.
 
 Line = tuple[int, str]
 """Number of a line, counted from 1, and its text without the line break."""
@@ -331,9 +331,9 @@ MARK = "\ufeff"
 
 
 def decoded(content: bytes, faults: Faults) -> str | None:
-    """Decode UTF-8 text without its byte order mark; if it is malformed, report it, return None."""
+    """Return UTF-8 text without its byte order mark; report malformed text and return None."""
     if _is_wide(content):
-        faults.add("it is not UTF-8 text but UTF-16, or another with several bytes a character")
+        faults.add("it is not UTF-8 text but UTF-16 or a similar encoding: convert it to UTF-8")
         return None
     try:
         text = content.decode("utf-8")
@@ -348,13 +348,13 @@ def decoded(content: bytes, faults: Faults) -> str | None:
 
 def _is_wide(content: bytes) -> bool:
     """Guess whether bytes are UTF-16 or UTF-32, from a byte order mark or many zero bytes."""
-    # For ASCII letters, every second byte is zero in UTF-16, and three of four are in UTF-32.
+    # For ASCII letters, one of two bytes is zero in UTF-16, and three of four bytes in UTF-32.
     some = content[:1000]
     return some[:2] in (b"\xff\xfe", b"\xfe\xff") or some.count(0) * 3 > len(some)
 
 
 def lines_of(content: bytes, faults: Faults, expected: str) -> list[Line]:
-    """Return the lines of a file that are not empty; report problems with lines and encoding.
+    """Return the non-empty lines of a file, and report problems with lines and encoding.
 
     Args:
         content: Bytes of the file.
@@ -377,7 +377,7 @@ def lines_of(content: bytes, faults: Faults, expected: str) -> list[Line]:
     return [(number, line) for number, line in lines if line.strip()]
 
 
-# Prediction files for a split whose labels are known.
+# Prediction files are for splits whose labels are known.
 
 SHOWN = 3
 """Maximum number of problems that an error message lists."""
@@ -406,7 +406,7 @@ class PredictionFile:
 
     @property
     def missing(self) -> int:
-        """Number of rows that are missing in the file."""
+        """Number of rows for which the file has no prediction."""
         return self.left_out + sum(bool(getattr(p, "missing", False)) for p in self.predictions)
 
 
@@ -416,12 +416,12 @@ FileScores = Mapping[Metric[Any, Any], float | None]
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Functions for prediction files in one layout.
+    """Functions that read and score prediction files in one layout.
 
     Attributes:
         read: Function that reads a file.
-        own_scores: Function that computes the scores which depend on details of the file: on the
-            order of equal no-answer scores, or on the tag scheme.
+        own_scores: Function that computes the scores which depend on details of the file, such as
+            the order of equal no-answer scores or the tag scheme.
         takes_scores: True if no-answer scores can be given in a second file.
     """
 
@@ -461,7 +461,7 @@ def require_clear(path: Path, faults: Sequence[Fault]) -> tuple[str, ...]:
     ]
     if doubts:
         rest = len(doubts) - SHOWN
-        more = f" (and {rest} more {'fault' if rest == 1 else 'faults'})" if rest > 0 else ""
+        more = f" (and {rest} more {'problem' if rest == 1 else 'problems'})" if rest > 0 else ""
         raise DataError(f"{path} cannot be scored: {'; '.join(doubts[:SHOWN])}{more}.")
     return tuple(str(fault) for fault in faults)
 

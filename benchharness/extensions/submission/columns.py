@@ -12,12 +12,12 @@ from benchharness.tasks.read import SplitRows
 from benchharness.tasks.sources.formats import DOCUMENT, Word, sentences_of
 from benchharness.tasks.task import TagTask
 
-# Tags: one word per line, with the predicted tag in the last column and an empty line between
-# sentences.
+# Files of tags have one word per line, with the predicted tag in the last column, and an empty line
+# between sentences.
 
 
 def read_columns(path: Path, task: TagTask, rows: SplitRows, _: object) -> PredictionFile:
-    """Read the predicted tags of every sentence; entity tags are converted to IOB2.
+    """Read the predicted tags of every sentence, and convert entity tags to IOB2.
 
     If the file contains words, they must equal those of the examples, so that tags cannot be
     assigned to the wrong words. Raises DataError if words or sentences differ, or if a tag is
@@ -32,7 +32,7 @@ def read_columns(path: Path, task: TagTask, rows: SplitRows, _: object) -> Predi
         TagPrediction(id=example.id, tags=_tags(path, task, sentence, example))
         for sentence, example in zip(own, examples, strict=True)
     )
-    is_iob = are_entity_tags(task.tags)  # conlleval accepts only such tags
+    is_iob = are_entity_tags(task.tags)  # conlleval accepts only entity tags
     columns = tuple(_columns(task, sentences, examples)) if is_iob else ()
     return PredictionFile(predictions=predictions, notes=notes, columns=columns)
 
@@ -43,13 +43,13 @@ def check_sentences(
     """Raise DataError if the number of sentences, or the length of a sentence, differs."""
     if len(found) != len(examples):
         raise DataError(
-            f"{path} has {len(found)} {noun}, expected {len(examples)}: an empty line ends each, "
-            "and none may be left out."
+            f"{path} has {len(found)} {noun}, expected {len(examples)}: put an empty line after "
+            "each, and leave none out."
         )
     for sentence, example in zip(found, examples, strict=True):
         if len(sentence) != len(example.words):
             raise DataError(
-                f"{path} line {sentence[0].line} begins a sentence of {len(sentence)} words, "
+                f"{path} line {sentence[0].line} starts a sentence with {len(sentence)} words, "
                 f"expected {len(example.words)}: {' '.join(example.words[:8])} ..."
             )
 
@@ -72,11 +72,11 @@ def _tags(path: Path, task: TagTask, sentence: Sequence[Word], example: TagExamp
 def _columns(
     task: TagTask, sentences: Sequence[Sequence[Word]], examples: Sequence[TagExample]
 ) -> Iterator[tuple[Tags, Tags]]:
-    """Yield the predicted and gold tags of each sentence as conlleval reads them in the file.
+    """Yield the predicted and the gold tags of each sentence, as conlleval reads them in the file.
 
-    The gold tags are in the second-to-last column. Then lines that begin a document are yielded
-    too. If the file has no gold tags, they are taken from the examples, and are converted to IOB1
-    if the predictions use it.
+    If the second-to-last column has the gold tags, they are taken from it, and lines that begin a
+    document are yielded too. Otherwise, gold tags are taken from the examples, and are converted to
+    IOB1 if the predictions use IOB1.
     """
     own = [sentence for sentence in sentences if sentence[0].columns[0] != DOCUMENT]
     if all(_has_gold(task, sentence, e) for sentence, e in zip(own, examples, strict=True)):

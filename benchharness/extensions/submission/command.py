@@ -28,7 +28,7 @@ class Submitted:
     """Options that select the runs to submit."""
 
     model: str | None = option(
-        None, "Model whose stored runs are submitted.", metavar="NAME", proposes="stored_models"
+        None, "Submit the stored runs of this model.", metavar="NAME", proposes="stored_models"
     )
     suite: str | None = option(
         None,
@@ -36,8 +36,10 @@ class Submitted:
         metavar="NAME",
         proposes=SUBMITTED,
     )
-    seed: int | None = option(None, "Submit this seed. Default: the best seed on dev.", metavar="N")
-    fill: bool = option(False, "Fill tasks that were not run with a constant answer.")
+    seed: int | None = option(
+        None, "Submit the runs with this seed. Default: the best runs on dev.", metavar="N"
+    )
+    fill: bool = option(False, "Write a constant answer for tasks that were not run.")
     threshold: float | None = option(
         None,
         "SQuAD 2.0: leave a question unanswered if its no-answer score exceeds X. Default: 0.",
@@ -55,27 +57,29 @@ def submit(
     *,
     wanted: Submitted,
     out: str | None = option(
-        None, "Submission to write; for squad, conll2012 and xtreme a folder.", metavar="FILE"
+        None,
+        "Path to write to. Default: a name from the suite and model, or from the repaired file.",
+        metavar="FILE",
     ),
     check: str | None = option(
-        None, "List every fault of this submission, of any program.", metavar="FILE"
+        None, "List all problems in this submission, which may be from any program.", metavar="FILE"
     ),
     repair: str | None = option(
         None,
-        "Repair faults that have only one right fix, and write the result to --out.",
+        "Write a repaired copy of this submission, if each problem has only one possible fix.",
         metavar="FILE",
     ),
     as_json: AsJson = False,
 ) -> None:
-    """Write the official submission of a suite from stored predictions, or check or repair one.
+    """Write a suite's official submission from stored predictions, or check or repair a submission.
 
-    The predictions come from `bench run --test`. --check exits with 4 if a fault is found.
+    The predictions come from `bench run --test`. --check exits with 4 if a problem is found.
     """
     writes = wanted.model is not None and wanted.suite is not None
     if [writes, check is not None, repair is not None].count(True) != 1:
         raise BenchError(
-            "give one of: --model NAME with --suite NAME to write a submission, --check FILE, "
-            "--repair FILE."
+            "pass one of these: --model NAME with --suite NAME to write a submission, "
+            "--check FILE, or --repair FILE."
         )
     if check is not None:
         _check(Path(check), as_json=as_json)
@@ -102,7 +106,7 @@ def _check(path: Path, *, as_json: bool) -> None:
 
 
 def _counted(faults: int) -> str:
-    return f"{faults or 'no'} {'fault' if faults == 1 else 'faults'}"
+    return f"{faults or 'no'} {'problem' if faults == 1 else 'problems'}"
 
 
 def _print_faults(path: Path, faults: Sequence[Fault]) -> None:
@@ -113,24 +117,27 @@ def _print_faults(path: Path, faults: Sequence[Fault]) -> None:
             typer.echo(visible(str(fault)))
     for name, count in shown.items():
         if count > SHOWN_OF_A_FILE:
-            more = f"{_counted(count - SHOWN_OF_A_FILE)} more"
-            typer.echo(visible(f"{name}: {more}; --json has all."))
+            more = f"{_counted(count - SHOWN_OF_A_FILE)} more than shown"
+            typer.echo(visible(f"{name} has {more}. Pass --json to list all."))
     mendable = sum(fault.mendable for fault in faults)
     typer.echo(visible(f"{path}: {_counted(len(faults))}"))
     if mendable:
-        typer.echo(f"`bench submit --repair` mends {mendable} of them, if it can mend all.")
+        typer.echo(
+            f"`bench submit --repair` can fix {mendable} of them, but it writes a file only if it "
+            "can fix all."
+        )
 
 
 def _repair(path: Path, out: str | None, *, as_json: bool) -> None:
     ending = ".json" if path.suffix == ".json" else ".zip"
     target = Path(out) if out else path.with_name(f"{path.stem}-repaired{ending}")
-    with writing(f"the submission {target}", "Give another --out."):
+    with writing(f"the submission {target}", "Pass another --out."):
         faults = repair(path, target)
     if as_json:
         print_json({"out": str(target), "mended": [vars(fault) for fault in faults]})
         return
     for fault in faults:
-        typer.echo(visible(f"mended: {fault}"))
+        typer.echo(visible(f"repaired: {fault}"))
     typer.echo(visible(f"written: {target}"))
 
 
@@ -138,7 +145,7 @@ def _gather(wanted: Submitted, model: str, suite: Suite) -> list[Gathered]:
     with open_store(wanted.db, create=False) as store:
         return gather(
             store,
-            # Runs are looked up by the given name; if there are none, it may be an alias.
+            # If no run has the given name, the name may be an alias of the model.
             store.runs(model=model, suite=suite.name)
             or store.runs(model=find_model(model).name, suite=suite.name),
             Wanted(suite=suite, seed=wanted.seed, fill=wanted.fill, threshold=wanted.threshold),
@@ -164,7 +171,7 @@ def _write(found: Sequence[Gathered], out: str, *, as_json: bool) -> None:
             f"run {file.run.key[:12]}, {file.run.model}, {file.run.recipe_label}, "
             f"seed {file.run.seed}"
             if file.run
-            else "not run: one answer throughout"
+            else "this task was not run, so all answers are the same"
         )
         typer.echo(visible(f"{str(file.path).strip('.') or out}: {origin}"))
     typer.echo(visible(f"written: {out}"))
@@ -182,10 +189,10 @@ def _facts(file: Gathered) -> dict[str, Any]:
 def _put(found: Sequence[Gathered], out: Path) -> None:
     """Write the files of a submission to `out`.
 
-    The output is a single file if it has no name of its own, a folder if any of the files is in a
-    folder, and else a zip.
+    The output is a single file if the only file has an empty path, a folder if the path of any file
+    has a folder, and otherwise a zip.
     """
-    with writing(f"the submission {out}", "Give another --out."):
+    with writing(f"the submission {out}", "Pass another --out."):
         if len(found) == 1 and found[0].path == Path():
             _write_file(out, found[0].content)
         elif any(file.path.parent != Path() for file in found):

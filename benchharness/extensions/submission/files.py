@@ -34,7 +34,7 @@ from benchharness.extensions.submission.table import (
 from benchharness.tasks.answers.base import AnswerType
 from benchharness.tasks.examples import Example, Prediction
 
-# GLUE's submission: eleven tables in a zip without folders.
+# GLUE's submission is a zip without folders that contains eleven tables.
 #
 # File names, labels and numbers of rows are as in nyu-mll/jiant-v1-legacy (jiant/evaluate.py) and
 # flair (flair/datasets/text_text.py). The answers that fill tasks which were not run are as in
@@ -42,12 +42,12 @@ from benchharness.tasks.examples import Example, Prediction
 
 
 def _same(*names: str) -> Labels:
-    """Create labels that are written by their names."""
+    """Create labels that are written to files as their names."""
     return Labels(written={name: name for name in names})
 
 
 def _numbered(*names: str) -> Labels:
-    """Create labels that are written as indices in the order of `names`."""
+    """Create labels that are written to files as their indices in `names`."""
     return Labels(written={name: str(number) for number, name in enumerate(names)})
 
 
@@ -80,10 +80,10 @@ GLUE_FILES = (
 """Files of GLUE's submission, in the order of the tasks."""
 
 
-# SuperGLUE's submission: ten files with JSON lines in a zip.
+# SuperGLUE's submission is a zip that contains ten files with JSON lines.
 #
 # File names and labels are as in nyu-mll/jiant-v1-legacy (jiant/evaluate.py). The numbers of rows
-# are those of the official test files, and for ReCoRD that in Zhang et al. (2018).
+# are from the official test files; for ReCoRD, the number is from Zhang et al. (2018).
 
 # For yes/no questions, all sources encode no as 0 and yes as 1.
 YES_NO = Labels(written={"False": "false", "True": "true"}, synonyms={"0": "false", "1": "true"})
@@ -138,7 +138,7 @@ class Submission:
     flat: bool
 
     def file_for(self, name: str) -> AnswerFile | None:
-        """Return the official file that a file's name most likely means; None if it is unknown."""
+        """Return the official file that most likely matches a file name; None if there is none."""
         stems = {bare_stem(file.name): file for file in self.files}
         stem = bare_stem(name)
         return stems.get(self.aliases.get(stem, stem))
@@ -174,7 +174,7 @@ SUBMISSIONS: Mapping[str, Submission] = MappingProxyType({s.suite: s for s in (G
 """Descriptions of submission zips, keyed by suite."""
 
 
-# Conversion of stored predictions to the bytes of a file.
+# Convert stored predictions to the bytes of a file.
 
 
 def compose(
@@ -201,9 +201,9 @@ def compose(
     if answers is None or faults.all():
         reasons = "; ".join(fault.sentence for fault in faults.all())
         raise BenchError(
-            f"these predictions of {file.task} {file.split} are not those of the official test "
-            f"set: {reasons}. Predict it whole with `bench run --test`, without --limit, from the "
-            "hub or the official files."
+            f"the predictions for {file.task} {file.split} do not match the official test set: "
+            f"{reasons}. Predict the whole test set with `bench run --test`, without --limit, on "
+            "data from the hub or the official files."
         )
     return write_answers(file, answers)
 
@@ -228,7 +228,7 @@ def read_answer_file(file: AnswerFile, content: bytes, ids: Sequence[int] | None
 
 
 def write_answers(file: AnswerFile, answers: Sequence[object]) -> bytes:
-    """Return the bytes of a file, given answers in the order of the rows and the server's form."""
+    """Return the bytes of a file, given answers in the server's form, in the order of the rows."""
     return FORMATS[file.format][1](answers)
 
 
@@ -244,17 +244,17 @@ def needs_examples(file: AnswerFile, *, fill: bool = False) -> bool:
 def filled(
     file: AnswerFile, kind: AnswerType, examples: Sequence[Example] = ()
 ) -> list[Prediction]:
-    """Return predictions with the same answer for every row, for a task that was not run."""
+    """Return predictions for a task that was not run; every row gets the same answer."""
     rows = examples or [Example(id=str(index)) for index in range(file.rows)]
     names = list(file.answers.written) if isinstance(file.answers, Labels) else [str(file.fill)]
     return [kind.from_name(row, str(file.fill), names) for row in rows]
 
 
 def _row(file: AnswerFile, kind: AnswerType, prediction: Prediction, example: Any) -> Numbered:
-    """Convert a prediction to the server's form, with the index of its row."""
+    """Return a prediction in the server's form, with the index of its row."""
     if isinstance(file.answers, Text):
         return Numbered(0, int(prediction.id), kind.spoken(prediction, example))
-    # A text that is not a label is replaced by the answer that fills tasks which were not run.
+    # If a predicted text is not a label, the constant answer of tasks without a run is written.
     is_label = not kind.is_invalid(prediction)
     answer = file.answers.write(kind.written(prediction) or "" if is_label else file.fill)
     if file.format == "multirc":

@@ -18,7 +18,7 @@ from benchharness.extensions.submission.files import (
 )
 from benchharness.extensions.submission.questions import read_answers, rewrite_answers
 
-# Zip files, which are read without trusting their content.
+# Zip files are read without trusting their content.
 
 LARGEST = 100 * 2**20
 """Maximum size of a submission in bytes. The largest one, GLUE's, has less than 10 MB, so a much
@@ -77,7 +77,7 @@ def _files(content: bytes, name: str, faults: Faults) -> list[Member] | None:
             infos = [info for info in archive.infolist() if not info.filename.endswith("/")]
             total = sum(info.file_size for info in infos)
             if total > LARGEST:
-                faults.add(f"{name} unpacks to {total:,} bytes, far more than any answers")
+                faults.add(f"{name} unpacks to {total:,} bytes, too many for a submission")
                 return None
             # Some Windows programs write backslashes in paths.
             return [
@@ -138,8 +138,8 @@ def repair(path: Path, out: Path) -> tuple[Fault, ...]:
     if stuck:
         more = f" (and {len(stuck) - 1} more)" if len(stuck) > 1 else ""
         raise DataError(
-            f"{path.name} cannot be mended: {stuck[0]}{more}. `bench submit --check` names every "
-            "fault; make these answers again."
+            f"{path.name} cannot be repaired: {stuck[0]}{more}. Run `bench submit --check` to list "
+            "all problems, and create these answers again."
         )
     if found.whole is None:
         write_zip(out, found.files)
@@ -174,7 +174,7 @@ def _examine(path: Path) -> _Examined:
             faults.add("it is a zip, but its name does not end in .zip", mendable=True)
         return _examine_members(read_zip(content, faults), faults)
     if not content or content.startswith(ZIP):
-        cut = "a zip that is cut short: its end is missing" if content else "empty"
+        cut = "a truncated zip, whose end is missing" if content else "empty"
         faults.add(f"it is {cut}")
         return _Examined(faults=faults.all())
     if suffix == ".json":
@@ -183,7 +183,7 @@ def _examine(path: Path) -> _Examined:
         return _Examined(faults=reading.faults, whole=whole)
     alone = [f for s in SUBMISSIONS.values() if (f := s.file_for(path.name)) is not None]
     if alone:
-        faults.add("it is one file, expected a zip of all")
+        faults.add("it is a single file, expected a zip with all files")
         # RTE is in both suites: "RTE.tsv" belongs to GLUE, and "RTE.jsonl" to SuperGLUE.
         file = next((file for file in alone if file.name == path.name), alone[0])
         inside = read_answer_file(file, content).faults
@@ -202,7 +202,7 @@ def _read(path: Path) -> bytes:
 
 
 def _suite_of(members: Sequence[Member]) -> Submission | None:
-    """Return the kind of submission that has most of these files; None if it has none of them."""
+    """Return the submission with the most file names in common; None if none has any in common."""
 
     def fitting(submission: Submission) -> int:
         return len({file.name for m in members if (file := submission.file_for(m.path.name))})
@@ -213,10 +213,10 @@ def _suite_of(members: Sequence[Member]) -> Submission | None:
 
 def _examine_members(members: Sequence[Member], faults: Faults) -> _Examined:
     if not members and any(not fault.mendable for fault in faults.all()):
-        return _Examined(faults=faults.all())  # the zip as a whole is damaged
+        return _Examined(faults=faults.all())  # no file in the zip can be read
     submission = _suite_of(members)
     if submission is None:
-        faults.add("it holds none of the files of GLUE's or SuperGLUE's submission")
+        faults.add("it contains none of the files of a GLUE or SuperGLUE submission")
         return _Examined(faults=faults.all())
     found = _sorted_out(submission, members, faults)
     readings = {
@@ -245,7 +245,7 @@ def _sorted_out(
     for member in members:
         path, file = member.path, submission.file_for(member.path.name)
         if file is None or path.parts[0] == "__MACOSX":
-            faults.add(f"{path} does not belong here", mendable=True)
+            faults.add(f"{path} is not a file of the submission", mendable=True)
         elif file.name in found:
             faults.add(f"{path} is a second {file.name}")
         else:
@@ -264,4 +264,4 @@ def _check_place(member: Member, file: AnswerFile, faults: Faults, *, flat: bool
     if not member.is_inside:
         faults.add(f"{path} points outside the zip, expected {file.name}", mendable=True)
     elif flat and path.parent != PurePosixPath():
-        faults.add(f"{path} lies in a folder, expected the top of the zip", mendable=True)
+        faults.add(f"{path} is in a folder, expected at the top level of the zip", mendable=True)

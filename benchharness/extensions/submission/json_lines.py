@@ -61,7 +61,7 @@ def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Rea
 
 
 def read_objects(content: bytes, faults: Faults) -> list[Object]:
-    """Return the JSON objects in a file; report other lines, and a file without objects."""
+    """Return the JSON objects in a file; report lines that are not objects, and empty files."""
     objects: list[Object] = []
     for number, value in _values(lines_of(content, faults, "an object on each line"), faults):
         if isinstance(value, dict):
@@ -84,7 +84,7 @@ def _values(lines: Sequence[Line], faults: Faults) -> Iterator[tuple[int, Any]]:
     if not isinstance(whole, list):
         yield from ((number, _loaded(line, number, faults)) for number, line in lines)
         return
-    faults.add("it is one JSON array, expected an object on each line", 1, mendable=True)
+    faults.add("it is a JSON array, expected an object on each line", 1, mendable=True)
     if not whole:
         faults.add("it is empty, expected an object on each line")
     yield from enumerate(whole, start=1)
@@ -109,16 +109,16 @@ def _loaded(text: str, line: int, faults: Faults) -> Any:
     except (ValueError, RecursionError):
         return _NO_JSON
     for key in doubled:
-        faults.add(f"an object has {key!r:.40} twice", line)
+        faults.add(f"an object has the key {key!r:.40} twice", line)
     return value
 
 
 def _index(file: AnswerFile, line: int, found: Mapping[str, Any], faults: Faults) -> Scalar:
-    if "UID" in found and "pairID" in found:  # the id in BLiMP consists of both
+    if "UID" in found and "pairID" in found:  # BLiMP's ids consist of both values
         return f"{found['UID']}/{found['pairID']}"
     index = found.get("idx")
     if isinstance(file.answers, Text) and isinstance(index, Mapping) and "query" in index:
-        sentence = "the idx is an object, as on the hub, expected the number of its query alone"
+        sentence = "the idx is an object, as on the hub, expected only the number of its query"
         faults.add(sentence, line, mendable=True)
         index = index["query"]
     return index if isinstance(index, Scalar) else repr(index)
@@ -134,8 +134,8 @@ def _answer(
     _check_keys(line, found, faults)
     name = next((name for name in LABEL_NAMES if name in found), None)
     if name is None:
-        names = ", ".join(map(repr, found)) or "nothing"
-        faults.add(f"the object has no label: found {names:.60}", line)
+        names = ", ".join(map(repr, found)) or "none"
+        faults.add(f"the object has no label: its keys are {names:.60}", line)
         return None
     label = found[name]
     if isinstance(label, list) and isinstance(file.answers, LabelSet):
@@ -150,15 +150,15 @@ def _answer(
 
 
 def _check_keys(line: int, found: Mapping[str, Any], faults: Faults) -> None:
-    """Report keys other than those that the server expects."""
+    """Report keys that the server does not expect."""
     others = [name for name in found if name not in ("idx", "label")]
     if others and "idx" in found:
         names = ", ".join(map(repr, others))
-        faults.add(f"the object has {names}, expected idx and label", line, mendable=True)
+        faults.add(f"the object has {names}, expected only idx and label", line, mendable=True)
 
 
-# MultiRC's file, with one JSON object per paragraph, which contains questions and their answer
-# options. The ids of questions and options are counted over the whole file.
+# MultiRC's file has one JSON object per paragraph, with the questions and their answer options.
+# Questions and options are numbered over the whole file.
 
 
 class Option(NamedTuple):
@@ -218,7 +218,7 @@ def _flat(objects: Sequence[Object], faults: Faults) -> Iterator[_Found]:
         idx = found.get("idx")
         if isinstance(idx, Mapping):
             faults.add(
-                "the object is one answer, expected a paragraph with its questions",
+                "the object is a single answer, expected a paragraph with its questions",
                 line,
                 mendable=True,
             )
@@ -249,20 +249,20 @@ def _option(
     for kind, number in zip(("paragraph", "question"), place, strict=True):
         if not isinstance(number, int) or isinstance(number, bool):
             sentence = f"the idx of a {kind} is {number!r:.60}, expected a whole number"
-            faults.add(sentence, line, kind=f"the idx of a {kind} is no whole number")
+            faults.add(sentence, line, kind=f"the idx of a {kind} is not a whole number")
     return Option(*place, value if isinstance(value, int) else -1)
 
 
 def _check_places(file: AnswerFile, options: Sequence[Option], faults: Faults) -> None:
     """Report paragraphs and questions that are not numbered in order over the whole file."""
-    # If a paragraph occurs again after another one, it is in this list twice.
+    # If the options of a paragraph are not contiguous, the paragraph is in this list twice.
     paragraphs = [paragraph for paragraph, _ in groupby(option.paragraph for option in options)]
     if file.paragraphs is not None and paragraphs != list(range(file.paragraphs)):
         last = file.paragraphs - 1
-        faults.add(f"its answers do not belong to the paragraphs 0 to {last} in turn")
+        faults.add(f"the paragraphs of its answers are not 0 to {last} in this order")
     questions = [question for question, _ in groupby(option.question for option in options)]
     if file.questions is not None and questions != list(range(file.questions)):
         faults.add(
-            f"its answers do not belong to the questions 0 to {file.questions - 1} in turn: the "
-            "ids of questions run on over the whole file"
+            f"the questions of its answers are not 0 to {file.questions - 1} in this order: number "
+            "the questions over the whole file, not per paragraph"
         )

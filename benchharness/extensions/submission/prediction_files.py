@@ -49,8 +49,8 @@ class NoAnswer:
 
     Attributes:
         file: File with a no-answer score for each question. Without it, every score is 0.
-        threshold: Threshold above which a score means "no answer". If it is None, it is
-            `THRESHOLD` if there are scores, and otherwise every answer stands.
+        threshold: Threshold above which a score means "no answer". If it is None,
+            `THRESHOLD` is used if there are scores, and otherwise every answer is kept.
     """
 
     file: Path | None = None
@@ -59,16 +59,16 @@ class NoAnswer:
     def __post_init__(self) -> None:
         if self.threshold is not None and not math.isfinite(self.threshold):
             raise BenchError(
-                f"the no-answer threshold is {self.threshold}, expected a finite number: a large "
-                "one, such as 1e9, lets every answer stand."
+                f"the no-answer threshold is {self.threshold}, expected a finite number: use a "
+                "large one, such as 1e9, to keep every answer."
             )
 
 
 THRESHOLD = 1.0
-"""Default threshold of evaluate-v2.0.py. Probabilities never exceed it, so every answer stands."""
+"""Default threshold of evaluate-v2.0.py. Probabilities never exceed it, so every answer is kept."""
 
 
-# SQuAD's predictions.json, with or without na_prob.json or null_odds.json.
+# Read SQuAD's predictions.json, with or without na_prob.json or null_odds.json.
 
 
 def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer) -> PredictionFile:
@@ -85,11 +85,11 @@ def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer)
     notes = require_clear(path, reading.faults)
     answers, listed = dict(reading.answers or ()), reading.no_answer_scores
     if listed is not None and not task.no_answer:
-        raise DataError(f"{path} has no-answer probabilities, which {task.name} does not take.")
+        raise DataError(f"{path} has no-answer probabilities, which {task.name} does not support.")
     if listed is not None and no_answer.file is not None:
         raise DataError(
-            f"{path} has no-answer probabilities of its own, and {no_answer.file} has others: "
-            "leave one of them out."
+            f"{path} and {no_answer.file} both have no-answer probabilities: remove them from "
+            "one of the two files."
         )
     scores = None if listed is None else dict(listed)
     if no_answer.file is not None:
@@ -97,7 +97,7 @@ def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer)
         notes += require_clear(no_answer.file, odds.faults)
         scores = dict(odds.answers or ())
     threshold = no_answer.threshold
-    if threshold is None:  # without scores, a threshold of 0 lets every answer stand
+    if threshold is None:  # without scores, a threshold of 0 keeps every answer
         threshold = 0.0 if scores is None else THRESHOLD
     predictions = tuple(
         SpanPrediction(
@@ -116,7 +116,8 @@ def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer)
     )
 
 
-# One answer per row: GLUE's tables, SuperGLUE's JSON lines, and tables for SNLI, SWAG and RACE.
+# Read files with one answer per row: GLUE's tables, SuperGLUE's JSON lines, and tables for SNLI,
+# SWAG and RACE.
 
 OFFICIAL: Mapping[str, AnswerFile] = {
     file.task: file for submission in SUBMISSIONS.values() for file in submission.files
@@ -129,9 +130,9 @@ second one is in this mapping.
 def read_labels(path: Path, task: Task, rows: SplitRows, _: NoAnswer) -> PredictionFile:
     """Read one answer per example from a table, JSON lines, or plain lines.
 
-    Several spellings of labels, ways of numbering the rows, and orders of rows are accepted. In
-    plain lines, which have only an answer each, the answers must be in the order of the examples.
-    As in its official script, answers to ReCoRD may be missing.
+    Several spellings of labels, ways of numbering the rows, and orders of rows are accepted. A
+    file of plain lines has only one answer per line, in the order of the examples. Answers to
+    ReCoRD may be missing, as in its official script.
     """
     content, kind = content_of(path), answer_type(task)
     file = _file_for(path, task, rows)
@@ -161,14 +162,14 @@ def read_labels(path: Path, task: Task, rows: SplitRows, _: NoAnswer) -> Predict
 
 
 def _file_for(path: Path, task: Task, rows: SplitRows) -> AnswerFile:
-    """Return the layout of a prediction file: that of the server, or a plain table of answers."""
+    """Return the layout of a prediction file: the official server's layout, or a plain table."""
     file = OFFICIAL.get(task.name) or AnswerFile(
         name=path.name, task=task.name, rows=0, answers=_plain(task, rows), fill=""
     )
     if task.suite == "race":
         file = replace(file, header=RACE_HEADER)
     answers = file.answers
-    if isinstance(answers, Number):  # numbers are clipped only in submissions
+    if isinstance(answers, Number):  # only submissions clip numbers
         answers = Number(low=-math.inf, high=math.inf)
     if isinstance(answers, Text):  # ReCoRD's script accepts any text, including an empty one
         answers = Text(may_be_empty=True)
@@ -186,7 +187,7 @@ def _file_for(path: Path, task: Task, rows: SplitRows) -> AnswerFile:
 
 
 def _plain(task: Task, rows: SplitRows) -> Answers:
-    """Return the answers in a plain table: label names, option indices or letters, or numbers."""
+    """Return the answer type of a plain table: labels, option indices or letters, or numbers."""
     names = answer_type(task).names(rows.examples)
     if task.kind == "labels":
         return LabelSet(names=names)
@@ -250,7 +251,7 @@ def _option(options: Sequence[str], text: str) -> int:
 def read_none(path: Path, task: Task, _rows: SplitRows, _: NoAnswer) -> PredictionFile:
     """Raise DataError, because measurements of speed cannot be read from a prediction file."""
     raise DataError(
-        f"{path} cannot be scored: {task.name} is measured, and `bench run` alone measures it."
+        f"{path} cannot be scored: {task.name} is a measurement, which only `bench run` can make."
     )
 
 
@@ -309,15 +310,14 @@ def read_predictions(
         no_answer: No-answer scores (na_prob.json) and threshold; for SQuAD 2.0 only.
 
     Raises:
-        DataError: If the prediction for any example is not clear; the message has the file, the
-            line and the problem. Also if `no_answer` is given for another task.
+        DataError: The prediction for an example is missing or ambiguous; the message has the file,
+            the line and the problem. Or `no_answer` was passed for another task than SQuAD 2.0.
     """
     layout = layout_of(task)
     takes_scores = layout.takes_scores and getattr(task, "no_answer", False)
     if no_answer is not None and not takes_scores:
         option = "--na-prob-threshold" if no_answer.file is None else "--na-prob"
         raise DataError(
-            f"{task.name} takes no scores of questions without an answer: only SQuAD 2.0 takes "
-            f"{option}."
+            f"{task.name} does not use no-answer scores: only SQuAD 2.0 accepts {option}."
         )
     return layout.read(path, task, rows, no_answer or NoAnswer())

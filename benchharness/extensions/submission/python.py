@@ -87,6 +87,7 @@ def _in_order(predictions: Any, examples: Sequence[Example]) -> list[Any]:
     found = list(predictions)
     if len(found) != len(ids):
         raise DataError(
-            f"the split has {len(ids)} examples, and predictions {len(found)}: expected one each."
+            f"the split has {len(ids)} examples, but got {len(found)} predictions: pass one "
+            "prediction per example."
         )
     return found

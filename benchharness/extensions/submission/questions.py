@@ -15,7 +15,7 @@ from typing import Any, Literal
 from benchharness.extensions.submission.answer_file import Faults, Reading, conclude, decoded
 from benchharness.tasks.examples import SpanPrediction
 
-# SQuAD's files, predictions.json and na_prob.json.
+# Read and write SQuAD's files, predictions.json and na_prob.json.
 
 QUESTIONS = {
     10_570: "1.1 dev",
@@ -36,8 +36,8 @@ def write_predictions(predictions: Sequence[SpanPrediction], threshold: float | 
 
     Args:
         predictions: The predictions.
-        threshold: No-answer threshold. The answer is "" if the no-answer score exceeds it. None
-            never replaces an answer.
+        threshold: No-answer threshold. The answer is "" if the no-answer score exceeds it. If
+            it is None, no answer is replaced.
     """
     answers = {
         p.id: p.text if threshold is None or p.no_answer_score <= threshold else ""
@@ -48,9 +48,10 @@ def write_predictions(predictions: Sequence[SpanPrediction], threshold: float | 
 
 
 def write_no_answer_scores(predictions: Sequence[SpanPrediction]) -> bytes:
-    """Return the bytes of na_prob.json with the unchanged no-answer scores.
+    """Return the bytes of na_prob.json.
 
-    So the best threshold that the official script finds applies to the predictions directly.
+    The no-answer scores are not changed, so the best threshold that the official script finds can
+    be used with the stored predictions.
     """
     return rewrite_answers([(p.id, p.no_answer_score) for p in predictions])
 
@@ -102,7 +103,7 @@ def read_answers(
         return SquadReading(answers=None, faults=faults.all())
     pairs, odds = table
     numbers = sum(_is_number(value) for _, value in pairs)
-    # The majority of values decides, because an answer can look like a number: "1912".
+    # The majority of values decides the kind, because an answer can look like a number: "1912".
     found: Kind = kind or ("scores" if 2 * numbers > len(pairs) else "texts")
     answers = [(question, _value(question, each, found, faults)) for question, each in pairs]
     scores = odds and [
@@ -111,7 +112,7 @@ def read_answers(
     ids = Counter(question for question, _ in answers)
     for question, times in ids.items():
         if times > 1:
-            faults.add(f"the question {question} stands there {times} times", kind="doubles")
+            faults.add(f"the question {question} occurs {times} times", kind="doubles")
     if questions is not None:
         script = "evaluate-v1.1.py" if missing_are_wrong else ""
         missing = [question for question in questions if question not in ids]
@@ -128,19 +129,22 @@ def _check_official(
     """Report content that the server would refuse or ignore."""
     if count not in QUESTIONS:
         sets = ", ".join(f"{number} ({name})" for number, name in QUESTIONS.items())
-        faults.add(f"it has {count} questions, expected {sets}")
+        faults.add(f"it has {count} questions, expected one of {sets}")
     if scores is not None:
         faults.add(
-            "it has a no_answer_probability for each answer: the server gets texts alone, so "
-            "apply the threshold"
+            "it has a no_answer_probability for each answer, but the server reads only texts: "
+            "apply the threshold, and remove the probabilities"
         )
     elif len(answers) in UNANSWERABLE and all(isinstance(t, str) and t for _, t in answers):
-        faults.add('no answer is "": the server gets no na_prob.json, so apply the threshold')
+        faults.add(
+            'no answer is "", although many questions have none: apply the threshold, because the '
+            "server does not read na_prob.json"
+        )
 
 
 # Values in the files are texts, or numbers, which may be quoted.
 
-_NAMES = {list: "a list (n best answers?)", tuple: "an object", type(None): "null"}
+_NAMES = {list: "a list (of the n best answers?)", tuple: "an object", type(None): "null"}
 
 
 def _value(question: str, value: Any, kind: Kind, faults: Faults) -> Any:
@@ -163,10 +167,10 @@ Pairs = list[tuple[str, Any]]
 
 
 def _table(text: str, faults: Faults) -> tuple[Pairs, Pairs | None] | None:
-    """Parse a file, and return its answers or scores, and no-answer scores next to the answers.
+    """Parse a file; return its answers or scores, and the no-answer scores next to the answers.
 
-    The second item is None if the file has no such scores. If the file is malformed, this is
-    reported and None is returned.
+    The second item is None if there are no scores next to the answers. If the file is malformed,
+    this is reported and None is returned.
     """
     try:
         # Objects are read as tuples of pairs, because a dict would drop a repeated question.
@@ -177,7 +181,7 @@ def _table(text: str, faults: Faults) -> tuple[Pairs, Pairs | None] | None:
     if isinstance(found, tuple) and found:
         return list(found), None
     if isinstance(found, tuple):
-        faults.add("it holds no answers")
+        faults.add("it contains no answers")
         return None
     is_list = isinstance(found, list) and all(isinstance(row, tuple) for row in found)
     rows = [dict(row) for row in found] if is_list else []
@@ -200,11 +204,11 @@ def _listed(
     The hub's metrics for SQuAD use this format.
     """
     if any(len(row) < len(pairs) for row, pairs in zip(rows, found, strict=True)):
-        faults.add("an object of its list has one key twice")
+        faults.add("an object in its list has one key twice")
     others = {key for row in rows for key in row} - {"id", "prediction_text", PROBABILITY}
     if others:
         names = ", ".join(sorted(map(repr, others)))
-        faults.add(f"its list has {names} too, which nothing reads", mendable=True)
+        faults.add(f"the objects in its list have the unused keys {names}", mendable=True)
     pairs = [(str(row["id"]), row["prediction_text"]) for row in rows]
     having = [row for row in rows if PROBABILITY in row]
     if having and len(having) < len(rows):
@@ -230,7 +234,9 @@ def compare_ids(
     `script` that counts them as wrong; otherwise they are errors.
     """
     if len(missing) == len(asked):
-        faults.add(f"none of its {len(found)} answers is to one of the {len(asked)} questions")
+        faults.add(
+            f"none of its {len(found)} answers is to one of the split's {len(asked)} questions"
+        )
     elif missing:
         verb = "is" if len(missing) == 1 else "are"
         faults.add(

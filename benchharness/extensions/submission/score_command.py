@@ -1,4 +1,4 @@
-"""`bench score`: score prediction files of any program, and optionally store the scores."""
+"""`bench score`: score prediction files from any program, and optionally store the scores."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from benchharness.tasks.suites import split_title
 
 Files = Annotated[
     list[Path],
-    argument("PREDICTIONS...", "One prediction file per scored split (MNLI has two)."),
+    argument("PREDICTIONS...", "Prediction files, one per scored split (MNLI has two dev splits)."),
 ]
 
 
@@ -38,16 +38,17 @@ class Predicted:
     )
     split: tuple[str, ...] = option(
         (),
-        "Split of each file; repeatable. Default: dev, then the other dev split.",
+        "Split of each file, in the order of the files; repeatable. Default: the dev splits.",
         metavar="NAME",
     )
     na_prob: Path | None = option(
-        None, "SQuAD 2.0: file of no-answer scores, na_prob.json or null_odds.json.", metavar="FILE"
+        None, "SQuAD 2.0: no-answer scores (a file na_prob.json or null_odds.json).", metavar="FILE"
     )
     trust_remote_code: TrustCode = False
     na_prob_threshold: float | None = option(
         None,
-        "SQuAD 2.0: predict no answer if --na-prob exceeds X. Default: 1, as in evaluate-v2.0.py.",
+        "SQuAD 2.0: predict no answer if the score in --na-prob exceeds X. Default: 1, as in "
+        "evaluate-v2.0.py.",
         metavar="X",
     )
 
@@ -57,8 +58,8 @@ class Kept:
     """Options for handling missing answers and for storing the scores."""
 
     strict: bool = option(False, "Refuse a file with missing answers.")
-    store: bool = option(False, 'Store the scores; the board lists them as "scored here".')
-    allow_missing: bool = option(False, "With --store: store them even if answers are missing.")
+    store: bool = option(False, 'Store the scores. The leaderboard lists them as "scored here".')
+    allow_missing: bool = option(False, "With --store: store scores even if answers are missing.")
     model: str | None = option(
         None, "With --store: name of the system that made the predictions.", metavar="NAME"
     )
@@ -67,16 +68,17 @@ class Kept:
 
 @with_options()
 def score(files: Files, *, predicted: Predicted, kept: Kept, as_json: AsJson = False) -> None:
-    """Score the prediction files of any program, as the benchmark's official scorer does.
+    """Score prediction files from any program as the benchmark's official scorer does.
 
     Nothing is trained, and torch is not needed.
     """
     if kept.store != (kept.model is not None):
         raise BenchError(
-            "--store and --model NAME belong together: give both, with the name of the system."
+            "--store and --model NAME belong together: pass both or neither. NAME is the name of "
+            "the system that made the predictions."
         )
     if kept.allow_missing and (kept.strict or not kept.store):
-        raise BenchError("--allow-missing needs --store and excludes --strict.")
+        raise BenchError("--allow-missing requires --store, and cannot be used with --strict.")
     no_answer = NoAnswer(file=predicted.na_prob, threshold=predicted.na_prob_threshold)
     scored = score_files(
         files,
@@ -93,18 +95,18 @@ def score(files: Files, *, predicted: Predicted, kept: Kept, as_json: AsJson = F
     else:
         _print(scored)
         if key is not None:
-            typer.echo(f"stored: {key[:12]}, scored here")
+            typer.echo(f"stored: {key[:12]} (recipe: scored here)")
 
 
 def _check_missing(scored: Scored, *, strict: bool, store: bool) -> None:
-    """Raise DataError if answers are missing but the scores will be stored or `strict` is given."""
+    """Raise DataError if answers are missing and `strict` or `store` is True."""
     for one in scored.splits:
         if not one.missing or not (strict or store):
             continue
-        found = f"{one.file} leaves {one.missing} of {len(one.evaluation.predictions)} answers out"
+        found = f"{one.file} lacks {one.missing} of {len(one.evaluation.predictions)} answers"
         if strict:
-            raise DataError(f"{found}: without --strict each of them counts as wrong.")
-        raise DataError(f"{found}: --allow-missing stores its scores all the same, with a flag.")
+            raise DataError(f"{found}: without --strict, missing answers count as wrong.")
+        raise DataError(f"{found}: pass --allow-missing to store the scores with a flag.")
 
 
 def _keep(scored: Scored, model: str, db: str) -> str:
@@ -143,7 +145,7 @@ def _print(scored: Scored) -> None:
         typer.echo(visible(f"{title} ({scored.data}), {count} predictions"))
         _print_scores(found.scores)
         if one.official:
-            typer.echo(f"as the official script prints them, {one.unit}:")
+            typer.echo(f"scores as the official script prints them ({one.unit}):")
             _print_scores(one.official)
         for flag in found.flags:
             typer.echo(f"  ! {flag}")

@@ -1,4 +1,4 @@
-"""Scores of prediction files, and leaderboard results that need no training."""
+"""Score prediction files, and create leaderboard results that need no training."""
 
 import hashlib
 import json
@@ -36,11 +36,11 @@ class ScoredSplit:
         evaluation: Predictions and scores.
         official: The numbers that the task's official script prints (e.g. SQuAD's or conlleval),
             keyed by the script's names; empty if the task has no such script.
-        unit: Description of the unit of `official`; empty if the task has no such script.
+        unit: Unit of `official`, e.g. "in percent"; empty if the task has no such script.
         notes: Remarks on irregular rows, and on problems in the file that were tolerated.
         missing: Number of answers that the file lacks.
         file: Path of the file.
-        no_answer: No-answer scores and threshold that were given with the file, if any.
+        no_answer: No-answer scores and threshold that were passed with the file, if any.
     """
 
     evaluation: Evaluation
@@ -97,8 +97,8 @@ def score_files(
     chosen = [name for name in splits or known[: len(files)] if found.source.split(name)]
     if len(chosen) != len(files) or len(set(chosen)) != len(chosen):
         raise BenchError(
-            f"{len(files)} prediction files do not pair with the splits {', '.join(chosen)} of "
-            f"{found.name}: give one file for each split, in the order of --split."
+            f"{len(files)} prediction files do not match the splits {', '.join(chosen)} of "
+            f"{found.name}: pass one file per split, in the order of --split."
         )
     pairs = list(zip(files, chosen, strict=True))
     scored = tuple(_score(found, split, str(source), file, no_answer) for file, split in pairs)

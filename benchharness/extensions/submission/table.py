@@ -22,8 +22,8 @@ from benchharness.extensions.submission.answer_file import (
 )
 from benchharness.tasks.examples import ChoicePrediction
 
-# The indices of answers in a file, which must be complete, unique and in order. Usually they are 0
-# to n - 1.
+# The indices of the answers in a file must be complete, unique and in order. Usually they are 0 to
+# n - 1.
 
 LONGEST = 15
 """Maximum number of digits in an index; Python refuses to parse thousands of digits."""
@@ -55,7 +55,7 @@ def in_order(
         rows: Answers with their indices.
         ids: Expected indices.
         faults: Collector of problems.
-        names: Indices keyed by texts that the file may have instead of them.
+        names: Indices keyed by texts that the file may have instead of indices.
 
     Returns:
         The answers; None if the indices are not exactly the expected ones.
@@ -67,7 +67,7 @@ def in_order(
     if first:
         faults.add(
             f"its indices run from {first} to {first + len(ids) - 1}, expected 0 to "
-            f"{len(ids) - 1}: every file counts from 0",
+            f"{len(ids) - 1}: the first index must be 0",
             mendable=True,
         )
     pairs = zip(rows, numbers, strict=True)
@@ -80,7 +80,7 @@ def in_order(
     # Only the first row that is out of order is reported, because all rows after it may be too.
     for (before, *_), (place, line, _) in pairwise(placed):
         if rank[place] < rank[before]:
-            faults.add(f"index {place} stands after {before}", line, mendable=True)
+            faults.add(f"index {place} comes after index {before}", line, mendable=True)
             break
     return [answers[place] for place in ids]
 
@@ -94,14 +94,14 @@ def _find_odd(places: Sequence[tuple[int, int]], ids: Sequence[int], faults: Fau
     lines: dict[int, int] = {}
     for place, line in places:
         if place in lines:
-            sentence = f"index {place} stands here again, after line {lines[place]}"
-            faults.add(sentence, line, kind="an index stands here again")
+            sentence = f"index {place} is repeated (it is in line {lines[place]} already)"
+            faults.add(sentence, line, kind="an index is repeated")
         lines.setdefault(place, line)
     expected = set(ids)
     for place, line in places:
         if place not in expected:
-            sentence = f"index {place} is not one of the {len(ids)} expected"
-            faults.add(sentence, line, kind="an index is not one of the expected")
+            sentence = f"index {place} is not one of the {len(ids)} expected indices"
+            faults.add(sentence, line, kind="an index is not one of the expected indices")
     if missing := sorted(expected - lines.keys()):
         faults.add(missing_indices(missing))
 
@@ -125,7 +125,7 @@ def _number(row: Numbered, names: Mapping[str, int], faults: Faults) -> int | No
     if not (text.isascii() and text.isdecimal()) or len(text) > LONGEST:
         known = f" or an id such as {next(iter(names))!r}" if names else ""
         sentence = f"the index is {row.place!r:.60}, expected a whole number{known}"
-        faults.add(sentence, row.line, kind="the index is no whole number")
+        faults.add(sentence, row.line, kind="the index is not a whole number")
         return None
     faults.add("the index is not written as a plain whole number", row.line, mendable=True)
     return int(text)
@@ -143,7 +143,7 @@ def _offset(indices: Sequence[int | None], ids: Sequence[int]) -> int:
 
 INDEX_NAMES = ("index", "idx", "id", "")
 PAIR = ("uid", "pairid")
-"""Names of the columns with BLiMP's paradigm and number. Joined by a slash, they are the id."""
+"""Names of the columns with BLiMP's paradigm and number; "paradigm/number" is the id."""
 PREDICTION_NAMES = ("prediction", "predictions", "pred", "label", "labels", "answer")
 """Accepted names of the column with predictions; DeBERTa writes "predictions". The accepted names
 of the index column (INDEX_NAMES) include "", which pandas writes."""
@@ -205,7 +205,7 @@ def _answer(
 def read_rows(lines: Sequence[Line], faults: Faults, header: tuple[str, str]) -> list[Numbered]:
     """Return the index and the answer in each line after the header.
 
-    A missing header, or another one than `header`, is reported.
+    If the header is missing or differs from `header`, this is reported.
     """
     split = _splitter(lines[0][1], faults)
     number, first = lines[0][0], split(lines[0][1])
@@ -227,7 +227,7 @@ def _splitter(header: str, faults: Faults) -> Callable[[str], list[str]]:
 
     The separator is inferred from the header. If it is not a tab, this is reported.
     """
-    # If the header has none of the three, `split` gets None and splits at white space.
+    # If the header has none of these separators, `split` gets None and splits at white space.
     separator = next((s for s in ("\t", ",", ";") if s in header), None)
     if separator != "\t" and len(header.split(separator)) > 1:
         name = {",": "a comma", ";": "a semicolon"}.get(separator or "", "white space")
@@ -240,7 +240,7 @@ def _splitter(header: str, faults: Faults) -> Callable[[str], list[str]]:
 
 
 Columns = tuple[Sequence[int], int]
-"""Column numbers of the index (several if it is joined from parts), and that of the prediction."""
+"""Numbers of the columns that form the index, and the number of the column with the prediction."""
 
 
 def _columns(header: Sequence[str]) -> Columns | None:
@@ -288,7 +288,7 @@ def _unquoted(cell: str, line: int, faults: Faults) -> str:
     return bare
 
 
-# RACE's answers. There is no server for RACE, so benchharness defines the table: one id and one
+# There is no server for RACE, so benchharness defines a table of its answers, with one id and one
 # letter per line.
 
 RACE_HEADER = ("id", "answer")
@@ -301,11 +301,11 @@ QUESTIONS = 4934
 def write_race(predictions: Sequence[ChoicePrediction]) -> bytes:
     """Return the bytes of a table with RACE's answers.
 
-    Raises BenchError if the number of predictions is not that of the whole test set.
+    Raises BenchError if there is not exactly one prediction per question of the test set.
     """
     if len(predictions) != QUESTIONS:
         raise BenchError(
-            f"RACE's test set has {QUESTIONS} questions, found {len(predictions)} predictions: "
-            "predict it whole with `bench run --test`, from the hub or the official files."
+            f"RACE's test set has {QUESTIONS} questions, but got {len(predictions)} predictions: "
+            "predict the whole test set with `bench run --test`, from the hub or official files."
         )
     return write_rows([RACE_HEADER, *((p.id, LETTERS[p.option]) for p in predictions)])

@@ -34,12 +34,12 @@ from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import suffix_of
 
 Split = tuple[str, str]
-"""Name of a task, and name of one of its splits."""
+"""Pair of the name of a task and the name of one of its splits."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gathered:
-    """File of a submission.
+    """File in a submission, and the run whose predictions it contains.
 
     Attributes:
         path: Path of the file in the submission; empty if the submission is a single file.
@@ -86,16 +86,16 @@ def gather(store: Store, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathere
     """
     stored, suite = StoredPredictions(store), wanted.suite.name
     if wanted.fill and suite not in SUBMISSIONS:
-        raise BenchError(f"--fill is for glue and superglue, not for {suite}: leave it out.")
+        raise BenchError(f"--fill works for glue and superglue, not for {suite}: remove it.")
     if wanted.threshold is not None and suite != "squad":
-        raise BenchError(f"--threshold is for squad, not for {suite}: leave it out.")
+        raise BenchError(f"--threshold works for squad, not for {suite}: remove it.")
     if suite in SUBMISSIONS:
         return _zipped(stored, rows, wanted)
     if suite in FORMS:
         return _in_form(stored, rows, wanted, FORMS[suite])
     raise BenchError(
-        f"there is no submission of {suite}, whose labels are public: there is one of "
-        f"{', '.join(SUBMITTED[:-1])} and {SUBMITTED[-1]}."
+        f"there is no submission for {suite}, because its labels are public. Suites with a "
+        f"submission: {', '.join(SUBMITTED[:-1])} and {SUBMITTED[-1]}."
     )
 
 
@@ -107,8 +107,8 @@ def _zipped(stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted) -
     missing = list(dict.fromkeys(file.task for file in files if runs[file.name] is None))
     if missing and not wanted.fill:
         raise BenchError(
-            f"no stored run has predicted the test rows of {', '.join(missing)}: run `bench run "
-            "--test` on them first, or let --fill write one answer throughout."
+            f"no stored run has predicted the test split of {', '.join(missing)}: run `bench run "
+            "--test` on these tasks first, or pass --fill to write a constant answer for each."
         )
     data = next(iter(chosen.values())).data
     return [
@@ -124,7 +124,7 @@ def _zipped(stored: StoredPredictions, rows: Sequence[RunRow], wanted: Wanted) -
 
 
 def _run_of(file: AnswerFile, chosen: Mapping[str, RunRow]) -> RunRow | None:
-    # A task such as AX is predicted by a run of another task, MNLI.
+    # Some tasks are predicted by runs of another task, e.g. AX by runs of MNLI.
     run = chosen.get(find_task(file.task).trained_on or file.task)
     return run if run and f"{file.task}:{file.split}" in run.fingerprints else None
 
@@ -143,7 +143,7 @@ def _examples(stored: StoredPredictions, result: Result, name: str) -> tuple[Exa
     except ChangedRowsError as error:
         raise DataError(
             f"{name.replace(':', ' ')} ({result.job.data}) has changed since run "
-            f"{result.job.key[:12]} predicted it: put the old data back, or run it again."
+            f"{result.job.key[:12]} predicted it: restore the old data, or run the task again."
         ) from error
 
 
@@ -156,8 +156,7 @@ def _filled(file: AnswerFile, data: str) -> bytes:
     return compose(file, kind, filled(file, kind, examples), examples)
 
 
-# Suites whose submission is not a zip. The files are usually in the format that the official script
-# reads.
+# Some submissions are not zips. Their files usually have the format that the official script reads.
 
 
 def _in_form(
@@ -220,7 +219,7 @@ SUBMITTED = (*SUBMISSIONS, *FORMS)
 """Names of the suites that have a submission."""
 
 
-# Selection of the stored runs for a submission: for each task, the best run on its dev split.
+# Select the stored runs for a submission: for each task, the run with the best dev score.
 
 
 def choose_runs(
@@ -236,7 +235,7 @@ def choose_runs(
     Args:
         rows: Stored runs of a model.
         wanted: Splits to submit.
-        suite: Suite to submit; its rule computes the dev score.
+        suite: Suite to submit; its rule computes the dev score of a run.
         seed: Seed that the runs must have; None for any.
 
     Returns:
@@ -247,10 +246,10 @@ def choose_runs(
     """
     able = [row for row in rows if _is_able(row, wanted) and seed in (None, row.seed)]
     if not able:
-        whose = "" if seed is None else f" of seed {seed}"
+        whose = "" if seed is None else f" with seed {seed}"
         raise BenchError(
             f"no stored run{whose} has the predictions to submit: run `bench run --test` "
-            "on the official data (not mini, no --limit) first."
+            "on the official data (not mini, and without --limit) first."
         )
     weights = max(able, key=lambda row: row.finished).weights
     runs: defaultdict[str, list[RunRow]] = defaultdict(list)
@@ -276,7 +275,7 @@ def _covered(row: RunRow, wanted: Sequence[Split]) -> int:
 def _preference(
     row: RunRow, task: str, wanted: Sequence[Split], suite: Suite
 ) -> tuple[int, float, str]:
-    """Return a sort key that ranks runs by number of splits, then by dev score, then by date."""
+    """Return a sort key for runs: number of covered splits, then dev score, then date."""
     scores = row.scores.get(task, {})
     ruled = suite.rule.task_score(task, scores) if task in suite.rule.cells else None
     return _covered(row, wanted), -1.0 if ruled is None else ruled, row.finished

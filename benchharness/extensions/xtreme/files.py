@@ -11,8 +11,8 @@ from benchharness.tasks.answers import answer_type
 def _xtreme(task: Any, predictions: Any, *_: Any) -> Mapping[str, bytes]:
     """Return the file for one language of an XTREME task.
 
-    It has one label or tag per line, with an empty line after each sentence of tags. Answers to
-    questions are JSON instead.
+    The file has one label or tag per line, with an empty line after each sentence of tags. If the
+    answers are texts, the file is JSON instead.
     """
     kind = answer_type(task)
     if kind.is_words:

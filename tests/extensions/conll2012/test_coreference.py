@@ -322,9 +322,9 @@ def test_few_repeated_gold_mentions_in_a_response_are_dropped_and_many_an_error(
     path.write_text(gold_file(8, [[A, C], [A, B, E, E], [C]]))
     found = read_predictions(path, COREF, rows)
     assert found.predictions[0].clusters == ((A, C), (B, E, E))
-    assert found.notes == ("gold mentions that stand again are left out, as by scorer.pl: 2",)
+    assert found.notes == ("repeated gold mentions are ignored, as in scorer.pl: 2",)
     path.write_text(gold_file(8, [[A] * 12]))
-    with pytest.raises(DataError, match="has 11 gold mentions again, and scorer"):
+    with pytest.raises(DataError, match="repeats 11 gold mentions, but scorer"):
         read_predictions(path, COREF, rows)
 
 

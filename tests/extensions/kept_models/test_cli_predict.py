@@ -186,7 +186,7 @@ def test_truncated_rows_are_counted(bench, kept, monkeypatch) -> None:
     folder, _ = kept("glue/sst2")
     monkeypatch.setattr(sys, "stdin", stdin_of("word " * 3000 + "\nflat\n"))
     ended = bench("predict", str(folder))
-    assert "1 row of 2 were cut: longer than" in ended.err
+    assert "1 row of 2 had to be cut to" in ended.err
 
 
 def test_unknown_tokens_are_reported(bench, kept, tmp_path) -> None:
@@ -204,11 +204,11 @@ FAULTS = [
     ("rows.csv", "a,b\n1,2\n", (), 4, "has no column 'sentence': its columns are 'a', 'b'; --c"),
     ("rows.jsonl", '{"sentence": "x"}\n{"sentence": x}\n', (), 4, "rows.jsonl line 2 column 14 is"),
     ("rows.csv", "sentence,b\nx,1\ny\n", (), 4, "rows.csv line 3 has 1 fields, but line 1 has 2"),
-    ("rows.jsonl", '{"sentence": ["x"]}\n', (), 4, "rows.jsonl line 1 is no row of SST-2"),
+    ("rows.jsonl", '{"sentence": ["x"]}\n', (), 4, "rows.jsonl line 1 is not a row of SST-2"),
     ("rows.csv", "sentence\n", (), 2, "rows.csv has no rows"),
-    ("rows.csv", "a\nx\n", ("--columns", "words=a"), 2, "--columns gives words, and SST-2 reads t"),
+    ("rows.csv", "a\nx\n", ("--columns", "words=a"), 2, "--columns has the roles words, but SST"),
     ("rows.csv", "a\nx\n", ("--columns", "text=b"), 4, "has no column 'b': its columns are 'a'"),
-    ("rows.csv", "a\nx\n", ("--task", "glue/rte"), 2, "does not know glue/rte"),
+    ("rows.csv", "a\nx\n", ("--task", "glue/rte"), 2, "was not trained on glue/rte"),
     ("rows.csv", "a\nx\n", ("--out", "rows.csv"), 2, "rows.csv exists already"),
 ]
 
@@ -348,7 +348,7 @@ def test_long_prediction_reports_progress(bench, kept, tmp_path, monkeypatch) ->
 def test_unknown_model_or_key_without_a_kept_model_is_an_error(bench, tmp_path) -> None:
     (tmp_path / "rows.csv").write_text("sentence\nx\n")
     assert (
-        "no-model is no folder, so it holds no model"
+        "no-model is not a folder, so it has no model"
         in bench("predict", "no-model", "rows.csv").err
     )
     assert bench("predict", "model", "none.csv").err.startswith("bench: none.csv is not a file")

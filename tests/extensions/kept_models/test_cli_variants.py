@@ -66,7 +66,7 @@ def test_worse_variant_exits_with_3_and_inconclusive_only_with_strict(
     words = ("model", folder, "--check", "--variant", same)
     ended = bench(*words)
     assert ended.code == 0
-    assert "same: inconclusive: at most" in ended.out + ended.err
+    assert "same: inconclusive, at most" in ended.out + ended.err
     assert bench(*words, "--strict").code == 3
     assert bench(*words, "--strict", "--margin", "50").code == 0  # 24 rows tell so much
     turned = other(folder, tmp_path / "turned", lambda w: w.flip(0))
@@ -82,12 +82,12 @@ def test_worse_variant_exits_with_3_and_inconclusive_only_with_strict(
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("nothing to compare", "has no ONNX file and no other model"),
-        ("not finite", "gives logits that are not finite"),
-        ("other labels", "is another model: its config calls the outputs"),
-        ("no folder", "is no folder: --check takes one that `bench model --to` has written"),
+        ("nothing to compare", "has neither an ONNX file nor another model"),
+        ("not finite", "computes logits that are not finite"),
+        ("other labels", "is not a model for this task: its config names the outputs"),
+        ("no folder", "is not a folder: --check needs one that `bench model --to` has written"),
         ("changed", "is damaged (config.json differs from the file that was written)"),
-        ("no check", "need --check"),
+        ("no check", "require --check"),
     ],
 )
 def test_incomparable_variant_is_an_error(
@@ -148,5 +148,5 @@ def test_constant_predictions_make_the_check_powerless_and_are_flagged(
     one, two = load_variant(stuck, model, "stuck"), load_variant(stuck, model, "int8")
     found = measure.check(model, one, two, dev_rows(model, "mini"), margin=0.9)
     assert found.flags == ("constant predictions",)
-    assert "stuck gives constant predictions: this check cannot detect anything." in found.sentence
+    assert "stuck makes constant predictions: this check cannot detect a loss." in found.sentence
     assert "in 0 % of cases" in found.verdict.power_sentence

@@ -149,7 +149,7 @@ def test_failed_export_leaves_no_folder(
 ):
     kept = runs["stsb"]
     monkeypatch.setattr(taking, "scale_of", lambda _: UNSCALED)  # where it is written
-    with pytest.raises(JobError, match=r"transformers gives -?\d.* for .* network -?\d.* scale"):
+    with pytest.raises(JobError, match=r"transformers computes -?\d.* network -?\d.* scale"):
         take(kept.model, kept.result, tmp_path / "to", kept.dev)
     assert not list(tmp_path.iterdir())
 
@@ -174,11 +174,13 @@ def test_model_with_other_predictions_than_its_run_is_refused(
     count = len(kept.dev[0].stored)
     take(kept.model, kept.result, tmp_path / "near", moved(kept, 0.0005))
     for by in (0.04, -0.04, 1.0):
-        with pytest.raises(JobError, match=rf"{count} of {count} answers differ from the stored "):
+        with pytest.raises(
+            JobError, match=rf"{count} of {count} predictions differ from the stored "
+        ):
             take(kept.model, kept.result, tmp_path / "far", moved(kept, by))
     assert [path.name for path in tmp_path.iterdir()] == ["near"]
     taken = take(kept.model, kept.result, tmp_path / "far", moved(kept, 1.0), anyway=True)
-    assert f"rounding does not explain {count}" in taken.checked.sentence
+    assert f"{count} differ by more than rounding" in taken.checked.sentence
 
 
 def unexplained(kept: Kept, precision: str, *found: Any) -> int:
@@ -302,7 +304,7 @@ def test_exported_folder_reproduces_stored_predictions(runs: Mapping[str, Kept],
         [sys.executable, "-c", code, tmp_path / "mrpc"], check=False, capture_output=True, text=True
     )
     assert (ended.returncode, ended.stderr) == (0, "")
-    with pytest.raises(BenchError, match="does not know glue/rte: it was trained on glue/mrpc"):
+    with pytest.raises(BenchError, match="was not trained on glue/rte, but on glue/mrpc"):
         load_trained(tmp_path / "mrpc", "glue/rte")
     reweigh("pooler.dense.weight", lambda w: w[:3])(tmp_path / "mrpc")
     with pytest.raises(BenchError, match=r"is damaged \(model.safetensors differs from the file"):
@@ -352,19 +354,19 @@ def test_model_without_a_class_is_exported_for_bench_predict_only(tmp_path: Path
     right: Any = predictions_of(each)
     other = [replace(p, scores=(p.scores[1], p.scores[0])) for p in right]
     rows = read_split(job, each.name)
-    with pytest.raises(JobError, match=r"answers differ from the stored ones"):
+    with pytest.raises(JobError, match=r"predictions differ from the stored ones"):
         take(model, result, tmp_path / "to", [Dev(each.name, rows, other)])
     assert not (tmp_path / "to").exists()
     odd = take(model, result, tmp_path / "odd", [Dev(each.name, rows, other)], anyway=True)
     store: Any = None  # a card reads none
     finish(odd, Found(store=store, db="", result=result), Variants())
-    count = f"{len(other)} of its predictions on dev rows differ from the predictions behind the "
-    assert f"{count}scores." in (tmp_path / "odd" / "README.md").read_text()
-    assert f"rounding does not explain {len(other)}." in odd.checked.sentence
+    count = f"{len(other)} predictions on dev rows differ from the stored ones, which "
+    assert f"{count}give the scores." in (tmp_path / "odd" / "README.md").read_text()
+    assert f"{len(other)} differ by more than rounding." in odd.checked.sentence
     taken = take(model, result, tmp_path / "to", [Dev(each.name, rows, right)])
     assert (taken.checked.sampled, taken.checked.unexplained) == (0, 0)
     assert "marked words of WiC has no class" in taken.published.sentence
-    with pytest.raises(BenchError, match="only `bench predict` loads it"):
+    with pytest.raises(BenchError, match="only `bench predict` can load it"):
         taken.load()
     texts = {path.name: path.read_text() for path in (tmp_path / "to").glob("*.json")}
     assert texts.keys() >= {"job.json", "benchharness.json"}
@@ -407,8 +409,8 @@ def test_model_command_takes_a_board_row_or_a_key(bench):
     too = "--collapsed-too"  # two steps teach nothing
     ended = bench("model", "tiny", "--to", "to dir", too)
     assert ended.code == 0
-    assert "is one of 2, as good as the best" in ended.err
-    assert "0 of 16 answers differ from the stored ones" in ended.out
+    assert "is as good as the best of 2 seeds" in ended.err
+    assert "0 of 16 predictions differ from the stored ones" in ended.out
     assert ended.out.endswith("hf upload ORG/NAME 'to dir'\n")
     key = json.loads(Path("to dir", "benchharness.json").read_text())["key"]
     network, tokenizer = bh.model(key[:8], collapsed_too=True, db="results/leaderboard.sqlite")
@@ -426,9 +428,9 @@ def test_model_command_takes_a_board_row_or_a_key(bench):
     assert not Path("other").exists()
     ended = bench("model", key[:8], "--retrain")
     assert ended.code == 0
-    assert "trained again: the stored predictions, to the bit.\nkept in " in ended.out
+    assert "trained again: the stored predictions, to the bit.\nThe model is in " in ended.out
     assert check_folder(Path("results/models") / key)["run"] == key
-    assert "the model is kept already." in bench("model", key[:8], "--retrain").out
+    assert "the model was kept already." in bench("model", key[:8], "--retrain").out
 
 
 def test_dry_run_names_models_for_bench_predict_only(bench):

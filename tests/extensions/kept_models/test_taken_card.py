@@ -42,7 +42,8 @@ def test_card_snippets_run_without_benchharness(tmp_path: Path, tasks: tuple[str
         text = (folder / "README.md").read_text()
         snippets.append(snippet(card))
         assert snippets[-1] in text
-        assert "one of 2 seeds of the same run, not the best of them: 1: 50.00, 2: 60.00" in text
+        assert "not the best of 2 seeds of the same run." in text
+        assert "The scores by seed are 1: 50.00, 2: 60.00." in text
         assert text.rstrip().endswith(f"hf upload {folder.name} {folder.name}\n```")
         read = ModelCard(text)
         assert read.data.license is None
@@ -61,10 +62,10 @@ def test_card_snippets_run_without_benchharness(tmp_path: Path, tasks: tuple[str
 @pytest.mark.parametrize(
     ("scores", "said"),
     [
-        ((0.0, 0.0, 0.0), "as good as the best of them"),
-        ((0.7, 0.7, 0.5), "as good as the best of them"),
-        ((0.5, 0.7, 0.7), "not the best of them"),
-        ((0.7, 0.6, 0.5), ", the best of them"),
+        ((0.0, 0.0, 0.0), "as good as the best of 3 seeds"),
+        ((0.7, 0.7, 0.5), "as good as the best of 3 seeds"),
+        ((0.5, 0.7, 0.7), "not the best of 3 seeds"),
+        ((0.7, 0.6, 0.5), " is the best of 3 seeds"),
     ],
 )
 def test_card_describes_equal_seeds_as_equally_good(
@@ -88,8 +89,10 @@ def test_card_describes_equal_seeds_as_equally_good(
     )
     text = card_text(card)
     assert text.count(said) == 2
-    others = {"not the best", "as good as the best", ", the best"} - {said.removesuffix(" of them")}
-    assert not any(f"{other} of them" in text for other in others)
+    others = {"not the best", "as good as the best", " is the best"} - {
+        said.removesuffix(" of 3 seeds")
+    }
+    assert not any(f"{other} of 3 seeds" in text for other in others)
 
 
 def test_card_of_a_collapsed_run_begins_with_a_warning(tmp_path: Path) -> None:
@@ -101,6 +104,6 @@ def test_card_of_a_collapsed_run_begins_with_a_warning(tmp_path: Path) -> None:
     head, _, body = text.partition("\n---\n")
     assert "accuracy (constant predictions)" in head
     assert ModelCard(text).data.eval_results[0].metric_args["flags"] == ["constant predictions"]
-    assert body.split("\n\n")[1] == "**It has learned nothing: constant predictions.**"
+    assert body.split("\n\n")[1] == "**The model has learned nothing: constant predictions.**"
     assert re.search(r"accuracy \| 0\.\d{4}! \|", body)
     assert "!: constant predictions: these scores." in body

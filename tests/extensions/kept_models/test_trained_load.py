@@ -89,13 +89,13 @@ def _other_weights(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (shutil.rmtree, "is no folder, so it holds no model of a run"),
+        (shutil.rmtree, "is not a folder, so it has no model of a run"),
         (lambda folder: (folder / MANIFEST).unlink(), "has no manifest.json"),
         (lambda folder: (folder / HEAD).unlink(), "is incomplete (head.safetensors is missing)"),
         (_changed, "is damaged (config.json differs from the file that was written)"),
-        (_without_head, "has an encoder alone, without a head"),
-        (_newer, "another version's of benchharness"),
-        (_trusting, "give --trust-remote-code"),
+        (_without_head, "is an encoder without a head"),
+        (_newer, "from another version of benchharness"),
+        (_trusting, "pass --trust-remote-code"),
         (_other_weights, "does not fit this model"),
     ],
 )
@@ -113,7 +113,7 @@ def test_folder_without_a_valid_model_is_a_one_line_error(
 
 
 def test_task_that_the_model_was_not_trained_on_is_an_error(kept: tuple[Path, Result]) -> None:
-    with pytest.raises(BenchError, match="does not know glue/rte: it was trained on glue/mrpc"):
+    with pytest.raises(BenchError, match="was not trained on glue/rte, but on glue/mrpc"):
         load_trained(kept[0], "glue/rte")
 
 

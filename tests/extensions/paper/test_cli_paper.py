@@ -122,7 +122,7 @@ def test_foreign_or_edited_files_are_not_overwritten(paper, tmp_path):
     code, printed = paper()
     assert code == 2
     assert (
-        "paper is not empty, and `bench paper` did not create it: give another --to" in printed.err
+        "paper is not empty, and `bench paper` did not create it: pass another --to" in printed.err
     )
     assert _files(folder) == {"main.tex": b"mine"}
     assert not (tmp_path / "results").exists(), "nothing has run"
@@ -147,7 +147,7 @@ def test_paper_without_a_finished_run_is_an_error(paper, tmp_path):
     [
         ({"against": "nobody"}, "nobody"),
         ({"against": "mine-not-there=/nowhere"}, "/nowhere"),
-        ({"against": ","}, "name your encoder and the systems to compare it with"),
+        ({"against": ","}, "pass your encoder and the systems to compare it with"),
     ],
 )
 def test_unknown_model_to_compare_is_an_error(paper, tmp_path, words, said):
@@ -161,14 +161,14 @@ def test_unknown_model_to_compare_is_an_error(paper, tmp_path, words, said):
 def test_hours_option_limits_the_number_of_seeds(paper, tmp_path, encoder):
     code, printed = paper("--hours", "0.00001")
     assert code == 2
-    assert "one seed of everything takes about" in printed.err
+    assert "one seed of all jobs takes about" in printed.err
     options = {"suite": "snli", "data": "mini", "device": "cpu", "precision": "fp32", "seeds": 2}
     model, against = f"mine={encoder}", ("tiny", "majority")
     every = benchharness.paper(model, against=against, dry_run=True, **options).schedule
     seconds = {seed: sum(j["about_seconds"] for j in every if j["seed"] <= seed) for seed in (1, 2)}
     hours = str((seconds[1] + seconds[2]) / 2 / 3600)
     code, printed = paper("--dry-run", "--jobs", "1", "--hours", hours)
-    assert "2 jobs of other seeds do not fit --hours" in printed.err
+    assert "2 jobs with more seeds do not fit into --hours" in printed.err
     assert "3 jobs" in printed.out
     assert not (tmp_path / "paper").exists()
 

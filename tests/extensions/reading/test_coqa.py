@@ -189,5 +189,5 @@ def test_prediction_file_round_trips(tmp_path: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text())[3:]))
     assert read_predictions(path, COQA, rows).missing == 3
     path.write_text('[{"id": "a"}]')
-    with pytest.raises(DataError, match="is not laid out as CoQA's list of"):
+    with pytest.raises(DataError, match="cannot be read as CoQA's list of"):
         read_predictions(path, COQA, rows)

@@ -159,5 +159,5 @@ def test_prediction_file_round_trips(tmp_path: Path) -> None:
     path.write_bytes(write_conversations("hotpotqa", guesses, examples))
     assert list(read_predictions(path, HOTPOT, rows).predictions) == guesses
     path.write_text('{"answer": {}}')
-    with pytest.raises(DataError, match="is not laid out as HotpotQA's"):
+    with pytest.raises(DataError, match="cannot be read as HotpotQA's"):
         read_predictions(path, HOTPOT, rows)

@@ -215,5 +215,5 @@ def test_prediction_file_round_trips(tmp_path: Path) -> None:
     path.write_text("\n".join(lines[1:]))
     assert read_predictions(path, QUAC, rows).missing == 5
     path.write_text('{"qid": ["a"]}')
-    with pytest.raises(DataError, match="is not laid out as QuAC's lines of"):
+    with pytest.raises(DataError, match="cannot be read as QuAC's lines of"):
         read_predictions(path, QUAC, rows)

@@ -72,5 +72,5 @@ def test_scores_of_a_trec_run_file_match_its_rankings() -> None:
         expected = ndcg(prediction, query(qrels[prediction.id]))
         assert found[prediction.id]["ndcg_cut_10"] == pytest.approx(expected, abs=1e-9)
     odd = RankingPrediction(id="q", documents=("two words",), scores=(1.0,))
-    with pytest.raises(DataError, match=r"cannot hold the id 'two words'"):
+    with pytest.raises(DataError, match=r"cannot have the id 'two words'"):
         write_run([odd])

@@ -56,7 +56,7 @@ def test_trec_run_is_read_with_documents_and_scores(rows: SplitRows, tmp_path: P
 def test_ranks_that_contradict_the_scores_are_noted(rows: SplitRows, tmp_path: Path) -> None:
     some = lines(rows, "Q0 d1 1 0.5 x") + lines(rows, "Q0 d2 2 0.7 x")
     (note,) = found(rows, some, tmp_path).notes
-    assert "the ranks of 4 queries are not those of the scores, which alone count" in note
+    assert "the ranks of 4 queries contradict their scores" in note
     assert found(rows, some.replace("0.7", "0.5"), tmp_path).notes == ()
 
 
@@ -67,8 +67,8 @@ def test_missing_queries_score_zero_and_unknown_queries_are_ignored(
     run = found(rows, text, tmp_path)
     assert (run.missing, run.predictions[0].documents) == (1, ())
     assert [note.partition(": ")[2] for note in run.notes] == [
-        "1 of 4 queries have no line: each counts 0, as in trec_eval -c",
-        "1 of its queries are none of the split's",
+        "1 of 4 queries have no line: each scores 0, as in trec_eval -c",
+        "1 of its queries are not in the split",
     ]
 
 
@@ -79,7 +79,7 @@ def test_judged_document_missing_from_the_corpus_counts_if_retrieved(
     judged = replace(first, relevant=(*first.relevant, ("absent", 1)))
     odd = replace(rows, examples=(judged, *rows.examples[1:]))
     run = found(odd, lines(rows, "Q0 absent 1 0.5 x"), tmp_path)
-    assert "the corpus has not 4 of its documents" in run.notes[0]
+    assert "4 of its documents are not in the corpus" in run.notes[0]
     assert reciprocal_rank(run.predictions[0], judged) == 1.0
     assert ndcg(run.predictions[1], rows.examples[1]) == 0.0  # type: ignore[arg-type]
     assert 0 < recall(run.predictions[0], judged) < 1
@@ -94,7 +94,7 @@ def test_judged_document_missing_from_the_corpus_counts_if_retrieved(
         ("{} Q0 d1 1 1e999 x", "the score is '1e999', expected a number"),
         ("{} Q0 d1 1 1_0 x", "the score is '1_0', expected a number"),
         ("{} Q0 d1 1 \u0661 x", "expected a number"),
-        ("{0} Q0 d1 1 1 x\n{0} Q0 d1 2 0 x", "line 2: the document 'd1' stands here again"),
+        ("{0} Q0 d1 1 1 x\n{0} Q0 d1 2 0 x", "line 2: the document 'd1' is repeated"),
         ("nobody Q0 d1 1 1 x", "none of its 1 queries is one of the 4 of the split"),
         ("", "none of its 0 queries is one of the 4 of the split"),
     ],
@@ -157,7 +157,7 @@ def test_unknown_label_in_a_set_is_an_error_with_its_line(cell: str, tmp_path: P
 def test_measured_task_cannot_be_scored_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "speeds.tsv"
     path.write_text("index\tprediction\n")
-    with pytest.raises(DataError, match="is measured, and `bench run` alone measures it"):
+    with pytest.raises(DataError, match="is a measurement, which only `bench run`"):
         read_predictions(
             path, TASKS["efficiency/fixed-512"], SplitRows(examples=(), fingerprint="")
         )

@@ -107,7 +107,7 @@ MENDABLE: dict[str, tuple[Damage, str]] = {
         edited("CoLA.tsv", lambda text: text.replace("\n", "\r\n")),
         "a carriage return",
     ),
-    "order": (cola(lambda t: [t[0], *reversed(t[1:])]), "line 3: index 4 stands after 5"),
+    "order": (cola(lambda t: [t[0], *reversed(t[1:])]), "line 3: index 4 comes after index 5"),
     "from 1": (cola(shifted(1)), "run from 1 to 6, expected 0 to 5"),
     "indices as decimals": (
         cola(lambda t: [t[0], *(x.replace("\t", ".0\t") for x in t[1:])]),
@@ -122,7 +122,7 @@ MENDABLE: dict[str, tuple[Damage, str]] = {
     "decimals": (said("\t1", "\t1.0", "CoLA.tsv"), "the label is '1.0', expected '1'"),
     "folder": (
         lambda files: zipped({f"run/{name}": content for name, content in files.items()}),
-        "run/CoLA.tsv lies in a folder",
+        "run/CoLA.tsv is in a folder",
     ),
     "zip in the zip": (lambda files: zipped({"in.zip": zipped(files)}), "a zip inside the zip"),
     "extension": (renamed("CoLA.tsv", "CoLA.txt"), "CoLA.txt has the wrong name"),
@@ -134,15 +134,15 @@ MENDABLE: dict[str, tuple[Damage, str]] = {
     ),
     "a file too many": (
         lambda files: zipped({**files, "notes.txt": b"our best run"}),
-        "notes.txt does not belong here",
+        "notes.txt is not a file of the submission",
     ),
     "backslashes": (
         lambda files: zipped({f"run\\{name}": content for name, content in files.items()}),
-        "run/CoLA.tsv lies in a folder",
+        "run/CoLA.tsv is in a folder",
     ),
     "a Mac's twin": (
         lambda files: zipped({**files, "__MACOSX/._CoLA.tsv": b"\0"}),
-        "__MACOSX/._CoLA.tsv does not belong here",
+        "__MACOSX/._CoLA.tsv is not a file of the submission",
     ),
 }
 
@@ -152,7 +152,7 @@ STUCK: dict[str, tuple[Damage, str]] = {
     "a row too few": (cola(lambda t: t[:-1]), "it has 5 answers, expected 6"),
     "which row": (cola(lambda t: t[:-1]), "1 index is missing: 5"),
     "a row too many": (cola(lambda t: [*t, "6\t1"]), "index 6 is not one of the 6 expected"),
-    "a row twice": (cola(lambda t: [*t, t[-1]]), "index 5 stands here again, after line 7"),
+    "a row twice": (cola(lambda t: [*t, t[-1]]), "index 5 is repeated (it is in line 7"),
     "a half row": (cola(lambda t: [*t[:-1], "5"]), "line 7: the line has 1 columns"),
     "an endless number": (
         cola(lambda t: [*t[:-1], f"{'9' * 5000}\t1"]),
@@ -164,7 +164,7 @@ STUCK: dict[str, tuple[Damage, str]] = {
     "no label": (said("\t1", "\t", "CoLA.tsv"), "the label is ''"),
     "numbers for names": (
         said("\tneutral", "\t1", "MNLI-m.tsv"),
-        "which label a number means differs between sources",
+        "a number is ambiguous",
     ),
     "an endless score": (
         said("\t1.000", "\tinf", "STS-B.tsv"),
@@ -174,7 +174,7 @@ STUCK: dict[str, tuple[Damage, str]] = {
         recoded("CoLA.tsv", "utf-16-le"),
         "it is not UTF-8 text but UTF-16",
     ),
-    "a zip that is cut short": (cut, "it is a zip that is cut short: its end is missing"),
+    "a zip that is cut short": (cut, "it is a truncated zip, whose end is missing"),
     "no score": (said("\t1.000", "\tnan", "STS-B.tsv"), "the score is 'nan'"),
     "not UTF-8": (recoded("CoLA.tsv", "utf-16"), "it is not UTF-8 text"),
     "an empty file": (edited("CoLA.tsv", lambda _: ""), "it is empty"),
@@ -226,7 +226,7 @@ def test_ambiguous_fault_is_found_and_not_repaired(name: str, tmp_path: Path) ->
     path = put(tmp_path, damage(clean("glue")))
     found = check(path)
     assert any(sentence in str(fault) and not fault.mendable for fault in found), found
-    with pytest.raises(BenchError, match="cannot be mended"):
+    with pytest.raises(BenchError, match="cannot be repaired"):
         repair(path, tmp_path / "out.zip")
     assert not (tmp_path / "out.zip").exists()
 
@@ -278,7 +278,7 @@ def test_surplus_indices_are_one_fault(tmp_path: Path) -> None:
 def test_repeated_indices_are_one_fault(tmp_path: Path) -> None:
     damage = cola(lambda t: [*t[:-2], *t[1:3]])
     doubled, missing = check(put(tmp_path, damage(clean("glue"))))
-    assert "stands here again, after line 2" in doubled.sentence
+    assert "is repeated (it is in line 2" in doubled.sentence
     assert missing.sentence == "2 indices are missing: 4, 5"
 
 
@@ -312,9 +312,13 @@ def test_zip_with_another_suffix_is_renamed_by_repair(tmp_path: Path) -> None:
     [
         ("submission.zip", b"Rar!", "it is not a submission"),
         ("submission.tar.gz", b"\x1f\x8b", "it is not a submission"),
-        ("other.zip", zipped({"readme.txt": b"hello"}), "it holds none of the files"),
-        ("empty.zip", zipped({}), "it holds none of the files"),
-        ("CoLA.tsv", clean("glue")["CoLA.tsv"], "it is one file, expected a zip of all"),
+        ("other.zip", zipped({"readme.txt": b"hello"}), "it contains none of the files"),
+        ("empty.zip", zipped({}), "it contains none of the files"),
+        (
+            "CoLA.tsv",
+            clean("glue")["CoLA.tsv"],
+            "it is a single file, expected a zip with all files",
+        ),
     ],
 )
 def test_file_that_is_no_submission_is_an_error(
@@ -322,17 +326,17 @@ def test_file_that_is_no_submission_is_an_error(
 ) -> None:
     path = put(tmp_path, content, name)
     assert sentence in str(check(path)[0])
-    with pytest.raises(BenchError, match="cannot be mended"):
+    with pytest.raises(BenchError, match="cannot be repaired"):
         repair(path, tmp_path / "out.zip")
 
 
 def test_single_prediction_file_is_checked_without_missing_files(tmp_path: Path) -> None:
     content = clean("glue")["CoLA.tsv"].replace(b"prediction", b"predictions")
     alone, header = check(put(tmp_path, content, "CoLA.tsv"))
-    assert alone.sentence == "it is one file, expected a zip of all"
+    assert alone.sentence == "it is a single file, expected a zip with all files"
     assert header.sentence.startswith("the header is")
     (alone,) = check(put(tmp_path, clean("superglue")["RTE.jsonl"], "RTE.jsonl"))
-    assert alone.sentence == "it is one file, expected a zip of all"
+    assert alone.sentence == "it is a single file, expected a zip with all files"
 
 
 def test_missing_submission_is_an_error(tmp_path: Path) -> None:

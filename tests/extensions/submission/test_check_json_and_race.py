@@ -63,13 +63,16 @@ def twice(answers: dict[str, str]) -> str:
     [
         ("{", "it is not JSON"),
         ("[1, 2]", "it is JSON, but not an object"),
-        ("{}", "it holds no answers"),
+        ("{}", "it contains no answers"),
         (ANSWERS | {QUESTIONS[0]: None}, "is null, expected text"),
-        (ANSWERS | {QUESTIONS[0]: ["a", "b"]}, "is a list (n best answers?)"),
+        (ANSWERS | {QUESTIONS[0]: ["a", "b"]}, "is a list (of the n best answers?)"),
         (ANSWERS | {QUESTIONS[0]: {"text": "a"}}, "is an object"),
         (ANSWERS | {QUESTIONS[0]: 1999}, "is 1999, expected text"),
-        (twice(ANSWERS), "stands there 2 times"),
-        (ANSWERS | {"one too many": "x"}, "it has 11874 questions, expected 10570 (1.1 dev)"),
+        (twice(ANSWERS), "occurs 2 times"),
+        (
+            ANSWERS | {"one too many": "x"},
+            "it has 11874 questions, expected one of 10570 (1.1 dev)",
+        ),
         ({p.id: p.text for p in SPANS}, "apply the threshold"),
         (SCORES | {QUESTIONS[0]: "high"}, "is 'high', expected a number"),
         (SCORES | {QUESTIONS[0]: True}, "is True, expected a number"),
@@ -83,7 +86,7 @@ def test_ambiguous_squad_fault_is_found_and_not_repaired(
 ) -> None:
     path = put(tmp_path, content)
     assert any(sentence in str(fault) and not fault.mendable for fault in check(path))
-    with pytest.raises(BenchError, match="cannot be mended"):
+    with pytest.raises(BenchError, match="cannot be repaired"):
         repair(path, tmp_path / "out.json")
 
 
@@ -104,13 +107,13 @@ def test_no_answer_probabilities_in_a_list_are_an_unrepairable_fault(tmp_path: P
     path = put(tmp_path, listed(no_answer_probability=0.5))
     _, fault = check(path)
     assert "it has a no_answer_probability for each answer" in str(fault)
-    with pytest.raises(BenchError, match="cannot be mended"):
+    with pytest.raises(BenchError, match="cannot be repaired"):
         repair(path, tmp_path / "out.json")
 
 
 def test_unknown_key_in_an_answer_list_is_reported(tmp_path: Path) -> None:
     _, fault = check(put(tmp_path, listed(start_logit=1.0)))
-    assert "'start_logit' too" in fault.sentence
+    assert "'start_logit'" in fault.sentence
 
 
 def test_repeated_key_in_an_answer_list_is_a_fault(tmp_path: Path) -> None:
@@ -160,5 +163,5 @@ def test_race_file_has_an_id_and_a_letter_per_line() -> None:
 
 
 def test_incomplete_race_predictions_are_an_error() -> None:
-    with pytest.raises(BenchError, match="has 4934 questions, found 10 predictions"):
+    with pytest.raises(BenchError, match="has 4934 questions, but got 10 predictions"):
         write_race(RACE[:10])

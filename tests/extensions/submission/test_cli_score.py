@@ -188,10 +188,10 @@ def test_missing_answers_are_an_error_with_strict_or_store(bench, made):
     words = ("score", path, "--task", "squad/v1.1", "--data", "mini")
     ended = bench(*words, "--strict")
     assert (ended.code, ended.err.count("\n")) == (4, 1)
-    assert "leaves 1 of" in ended.err
+    assert "lacks 1 of" in ended.err
     ended = bench(*words, *STORE)
     assert ended.code == 4
-    assert "--allow-missing stores its scores all the same" in ended.err
+    assert "pass --allow-missing" in ended.err
     assert not Path("board.sqlite").exists()
     assert bench(*words, *STORE, "--allow-missing").code == 0
     with open_store("board.sqlite") as store:
@@ -270,7 +270,7 @@ def test_score_output_names_split_metrics_and_official_numbers(bench, made):
     first, *lines = ended.out.splitlines()
     assert first == f"SQuAD 1.1 dev (mini), {len(examples)} predictions"
     assert lines[0].split()[0] == "em"
-    assert "as the official script prints them, in percent:" in lines
+    assert "scores as the official script prints them (in percent):" in lines
     assert lines[-1].split()[0] == "f1"
 
 
@@ -371,7 +371,7 @@ def test_report_shows_the_score_command(bench, made):
         (("--task", "glue/rte", "--split", "eval"), 2, "has no split 'eval'"),
         (("--task", "glue/rte", "--split", "test"), 2, "labels of glue/rte test are hidden"),
         (("--task", "glue/cola"), 4, "cannot be scored"),
-        (("--task", "glue/rte", "--split", "dev", "--split", "test"), 2, "do not pair with"),
+        (("--task", "glue/rte", "--split", "dev", "--split", "test"), 2, "do not match"),
         (("--task", "glue/rte", "--na-prob", "x"), 4, "only SQuAD"),
     ],
 )
@@ -411,7 +411,7 @@ def squad(made):
         (("mixed.json",), 4, "is 0.5, expected text"),
         (("p.json", "--na-prob", "mixed.json"), 4, "is 'text', expected a number"),
         (("gap.json",), 4, "1 of its 264 answers have no no_answer_probability"),
-        (("list.json", "--na-prob", "na.json"), 4, "na.json has others: leave one of them out"),
+        (("list.json", "--na-prob", "na.json"), 4, "na.json both have no-answer probabilities"),
         (("p.json", "--na-prob-threshold", "inf"), 2, "is inf, expected a finite number"),
         (("p.json", "--na-prob", "na.json", "--na-prob-threshold", "nan", "--json"), 2, "is nan"),
         (
@@ -428,7 +428,7 @@ def squad(made):
             2,
             "is inf, expected a finite number",
         ),
-        (("p.json", "--allow-missing"), 2, "--allow-missing needs --store"),
+        (("p.json", "--allow-missing"), 2, "--allow-missing requires --store"),
     ],
 )
 def test_unusable_squad_files_and_options_are_a_one_line_error(words, code, sentence, bench, squad):
@@ -456,7 +456,7 @@ def test_no_answer_options_are_an_error_for_squad_1(option, bench, made):
     value = path if option == "--na-prob" else "0.5"
     ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini", option, value)
     assert ended.code == 4
-    assert f"only SQuAD 2.0 takes {option}." in ended.err
+    assert f"only SQuAD 2.0 accepts {option}." in ended.err
 
 
 def test_no_answer_probabilities_are_an_error_for_squad_1(bench, squad, made):
@@ -480,7 +480,7 @@ def test_more_files_than_splits_are_an_error(bench, made):
     path, _, _ = made("glue/rte")
     ended = bench("score", path, path, "--task", "glue/rte", "--data", "mini")
     assert ended.code == 2
-    assert "2 prediction files do not pair" in ended.err
+    assert "2 prediction files do not match" in ended.err
 
 
 def test_scoring_needs_no_torch(made):

@@ -128,14 +128,14 @@ def test_best_run_on_dev_is_submitted_unless_a_seed_is_given(bench, small):
     assert f"CoLA.tsv: run {best[:12]}" in bench(*CALL).out
     ended = bench(*CALL, "--seed", "3", "--fill")
     assert f"CoLA.tsv: run {other[:12]}" in ended.out
-    assert "RTE.tsv: not run: one answer throughout" in ended.out
+    assert "RTE.tsv: this task was not run" in ended.out
 
 
 def test_task_without_a_run_is_an_error_or_filled(bench, small):
     store_run("glue/rte")
     ended = bench(*CALL)
     assert ended.code == 2
-    assert "the test rows of glue/cola, glue/sst2" in ended.err
+    assert "the test split of glue/cola, glue/sst2" in ended.err
     assert "glue/rte" not in ended.err
     assert bench(*CALL, "--fill").code == 0
     assert members(Path("glue-minilm.zip"))["MNLI-m.tsv"].count(b"neutral") == 6
@@ -169,7 +169,7 @@ def test_suite_with_public_labels_has_no_submission(bench):
     store_run("snli/snli")
     ended = bench("submit", "--model", "minilm", "--suite", "snli", "--db", "board.sqlite")
     assert ended.code == 2
-    assert "there is no submission of snli" in ended.err
+    assert "there is no submission for snli" in ended.err
 
 
 @pytest.mark.parametrize(("word", "suite"), [("--fill", "squad"), ("--threshold=-1", "glue")])
@@ -179,7 +179,7 @@ def test_option_of_another_suite_is_an_error(bench, word, suite):
     name = word.partition("=")[0]
     assert ended.code == 2
     assert f"{name} is for" in ended.err
-    assert f"not for {suite}: leave it out." in ended.err
+    assert f"not for {suite}: remove it." in ended.err
 
 
 def test_unwritable_output_path_is_an_error(bench, small):
@@ -371,16 +371,16 @@ def damaged(small, tmp_path):
 def test_submit_check_lists_faults_and_exits_with_4(bench, damaged):
     ended = bench("submit", "--check", damaged)
     assert ended.code == 4
-    assert ended.err == "bench: damaged.zip has 1 fault.\n"
+    assert ended.err == "bench: damaged.zip has 1 problem.\n"
     first, last, hint = ended.out.splitlines()
     assert first.startswith("RTE.tsv line 1: the header is")
-    assert last == "damaged.zip: 1 fault"
+    assert last == "damaged.zip: 1 problem"
     assert "mends 1 of them" in hint
 
 
 def test_submit_check_gives_json(bench, damaged):
     ended = bench("submit", "--check", damaged, "--json")
-    assert (ended.code, ended.err) == (4, "bench: damaged.zip has 1 fault.\n")
+    assert (ended.code, ended.err) == (4, "bench: damaged.zip has 1 problem.\n")
     found = json.loads(ended.out)
     assert found["file"] == "damaged.zip"
     (fault,) = found["faults"]
@@ -390,11 +390,11 @@ def test_submit_check_gives_json(bench, damaged):
 def test_repair_writes_a_new_file_and_lists_repaired_faults(bench, damaged):
     ended = bench("submit", "--repair", damaged)
     assert ended.code == 0
-    assert ended.out.startswith("mended: RTE.tsv line 1: the header")
+    assert ended.out.startswith("repaired: RTE.tsv line 1: the header")
     assert ended.out.endswith("written: damaged-repaired.zip\n")
     assert members(Path("damaged-repaired.zip")) == clean("glue")
     again = bench("submit", "--check", "damaged-repaired.zip")
-    assert (again.code, again.out) == (0, "damaged-repaired.zip: no faults\n")
+    assert (again.code, again.out) == (0, "damaged-repaired.zip: no problems\n")
 
 
 def test_unrepairable_submission_exits_with_4_and_writes_nothing(bench, small):
@@ -409,13 +409,13 @@ def test_unrepairable_submission_exits_with_4_and_writes_nothing(bench, small):
 
 def test_many_faults_are_shortened_in_text_but_not_in_json(bench, small):
     files = clean("glue")
-    for rows, more in ((30, "12 faults"), (19, "1 fault")):
+    for rows, more in ((30, "12 problems"), (19, "1 problem")):
         lines = (b"%d\t7%d\n" % (i, i) for i in range(rows))
         files["CoLA.tsv"] = b"index\tprediction\n" + b"".join(lines)
         Path("many.zip").write_bytes(zipped(files))
         printed = bench("submit", "--check", "many.zip").out
         assert printed.count("CoLA.tsv line") + printed.count("CoLA.tsv: it has") == 20
-        assert f"CoLA.tsv: {more} more; --json has all." in printed
+        assert f"CoLA.tsv has {more} more than shown. Pass --json to list all." in printed
         faults = json.loads(bench("submit", "--check", "many.zip", "--json").out)["faults"]
         # How many answers there are, each label, and the surplus indices at once.
         assert len(faults) == 1 + rows + 1
@@ -434,7 +434,7 @@ def test_many_faults_are_shortened_in_text_but_not_in_json(bench, small):
 def test_submit_without_exactly_one_action_is_an_error(bench, words):
     ended = bench("submit", *words)
     assert ended.code == 2
-    assert ended.err.startswith("bench: give one of: --model NAME")
+    assert ended.err.startswith("bench: pass one of these: --model NAME")
 
 
 def test_missing_submission_exits_with_4(bench):

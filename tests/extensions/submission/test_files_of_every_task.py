@@ -291,7 +291,7 @@ def words(make: Callable[[int], str]) -> tuple[SplitRows, list[ChoicePrediction]
     ("old", "new", "said"),
     [
         ("a/2", "a/99", "line 4: the index is 'a/99', expected a whole number or an id"),
-        ("a/2", "a/0", "stands here again"),
+        ("a/2", "a/0", "is repeated"),
         ("a/2\t2\n", "", "5 answers, expected 6"),
         ("a/2\t2", "a/2\t4", "line 4: the label is '4', expected 0 or 1 or 2 or 3"),
     ],
@@ -326,4 +326,4 @@ def test_blimp_predictions_have_the_columns_of_the_authors(suffix: str, tmp_path
     path.write_text("\n".join(lines if suffix == "jsonl" else table) + "\n")
     found = read_predictions(path, task, rows)
     assert list(found.predictions) == made
-    assert any("stands after" in note for note in found.notes)
+    assert any("comes after" in note for note in found.notes)

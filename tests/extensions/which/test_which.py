@@ -392,13 +392,15 @@ def test_model_of_the_best_encoder_is_exported(bench, tmp_path, monkeypatch):
     code, printed = bench(ByModel(), *words)
     assert code == 0, printed.err
     assert "trained again, " in printed.out  # nothing is kept of a grid
-    assert re.search(r"this is seed \d of 2, the nearest to their median: .* one of 2", printed.err)
+    assert re.search(
+        r"this is the model of seed \d, .* nearest to the median\. .* 2 seeds", printed.err
+    )
     assert "AutoModelForSequenceClassification" in printed.out
     told = json.loads((tmp_path / "taken" / "benchharness.json").read_text())
     scores = {run.key: run.model for run in open_store("results/leaderboard.sqlite").runs()}
     assert scores[told["key"]] == "good"
     code, printed = bench(ByModel(), *words, "--take-seed", "9")
-    assert (code, "no run has seed 9: give one of 1, 2, or" in printed.err) == (2, True)
+    assert (code, "no run has seed 9: choose one of 1, 2, or" in printed.err) == (2, True)
     shares = dict.fromkeys(SHARES, CONSTANT)
     code, printed = bench(ByModel(shares=shares), "--db", "other", "--seeds", "1", "--to", "none")
     assert (code, "no encoder learned anything" in printed.err) == (2, True)
