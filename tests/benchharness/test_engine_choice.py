@@ -96,11 +96,11 @@ def test_the_number_of_concurrent_jobs_follows_from_cores_and_gpus():
         ("local", {"address": "auto"}, "belong to --engine ray and slurm"),
         ("local", {"words": ("cpus=1",)}, "belong to --engine ray and slurm"),
         ("ray", {"words": ("cpu=1",)}, "no option of --engine ray is called 'cpu'"),
-        ("ray", {"words": ("cpus=none",)}, "cpus=none: expected a whole number from 1 up"),
+        ("ray", {"words": ("cpus=none",)}, "cpus=none is invalid: expected a whole number"),
         ("ray", {"words": ("cpus",)}, "'cpus' is not NAME=VALUE"),
         ("ray", {"words": ("cpus=1", "cpus=2")}, "comes twice"),
-        ("ray", {"device": "cuda:1"}, "names a device of this machine"),
-        ("slurm", {"address": "host:1"}, "is not a queue"),
+        ("ray", {"device": "cuda:1"}, "is a device of this machine"),
+        ("slurm", {"address": "host:1"}, "is not possible with --engine slurm"),
     ],
 )
 def test_an_invalid_engine_option_is_an_error_that_names_it(cluster, name, fields, sentence):

@@ -229,7 +229,7 @@ class _Pair:
     both: tuple[Values, Values]
 
     def of(self, name: str) -> tuple[Said | None, Said | None]:
-        """Return the values of a setting in both trainings; None for one that does not specify it."""
+        """Return the values of a setting in both trainings; None where it is not specified."""
         own, their = (_value(name, values) for values in self.both)
         return own, their
 
