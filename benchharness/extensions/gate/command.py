@@ -136,7 +136,7 @@ def _put(path: Path, text: str, mode: str) -> None:
 
 def _unwritable(path: Path, error: OSError) -> BenchError:
     reason = error.strerror or error
-    return BenchError(f"cannot write the verdict to {path}: {reason}. Choose another file.")
+    return BenchError(f"the verdict could not be written to {path}: {reason}. Choose another file.")
 
 
 # `bench check --write`: write the scores of stored runs to a file, the baseline of `bench check`.
