@@ -140,7 +140,7 @@ class WorkerProcess:
         return self._process.poll() is not None
 
     def misses_its_starter(self, timeout: float) -> bool:
-        """Return whether the worker's fork server has ended or hangs before the worker's result.
+        """Return whether the fork server has ended or hangs while the worker has no result yet.
 
         The fork server counts as hanging if it has not forked the worker after `timeout` seconds,
         or if it does not report that the worker has ended.

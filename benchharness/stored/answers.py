@@ -88,7 +88,7 @@ def write_pages(
                     notes[f"a page of predictions was left out: {error}"] = None
                     continue
                 if predicted.reason:
-                    notes[f"pages have no example texts: {predicted.reason}"] = None
+                    notes[f"some pages have no example texts: {predicted.reason}"] = None
                 name = page_name(board, task, [entry])
                 write_page(folder / name, replace(predicted, texts=texts), f"../{home}")
                 anchor = group_anchor(entry, entry.cells[task].runs[0].task)

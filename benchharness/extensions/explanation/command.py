@@ -121,7 +121,7 @@ def _legend(found: Explanation) -> Iterator[str]:
             yield f"{words}: {', '.join(names)}."
     if found.assumed:
         each = (f"{name} ({value_text(value)})" for name, value in found.assumed.items())
-        yield f"assumed defaults of the other training, not in its files: {', '.join(each)}."
+        yield f"defaults that are assumed for the other training: {', '.join(each)}."
 
 
 def _show_tries(tried: Tries, limit: int | None) -> None:
@@ -142,8 +142,8 @@ def _show_tries(tried: Tries, limit: int | None) -> None:
     noise = "unknown" if tried.noise is None else f"±{tried.noise * 100:.1f}"
     where = f" on at most {limit:,} rows per split; the gap is on all rows" if limit else ""
     typer.echo(
-        f"noise: {noise}, estimated from seeds {', '.join(map(str, tried.seeds))}{where}. 95 % of "
-        "runs with equal settings differ by less."
+        f"noise: {noise}, estimated from seeds {', '.join(map(str, tried.seeds))}{where}. In 95 % "
+        "of cases, two runs with equal settings differ by less."
     )
 
 

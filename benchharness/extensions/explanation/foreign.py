@@ -80,7 +80,9 @@ def trained(store: Store, key: str) -> Result:
     found = store.result(key)
     job = found.job
     if not isinstance(found, Result):
-        raise BenchError(f"run {key} has no score to explain: it {found.kind} ({found.error}).")
+        raise BenchError(
+            f"run {key} has no score to explain: its status is {found.kind} ({found.error})."
+        )
     if job.kind != "model" or job.is_zero_shot or len(job.trained_tasks) > 1:
         what = (
             f"was trained on {job.title}"

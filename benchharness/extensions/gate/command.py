@@ -57,7 +57,7 @@ def check(
     options: RunOptions,
     *,
     baseline: str = option(
-        BASELINE, "Baseline file to compare with, from --write.", metavar="FILE", head=WHAT
+        BASELINE, "Baseline file to compare with, which --write created.", metavar="FILE", head=WHAT
     ),
     alpha: float = option(0.05, "Maximum probability of a false alarm."),
     allow_change: bool = option(
@@ -109,7 +109,7 @@ def _tell_github(verdict: Verdict) -> None:
         for line in annotations(verdict):
             typer.echo(line, err=True)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        # The text is appended: other commands of the same step may have written to the file.
+        # Append the text: other commands of the same step may have written to the file.
         _put(Path(summary), to_markdown(verdict), "a")
 
 
@@ -117,7 +117,7 @@ def _check_place(path: Path) -> None:
     """Raise BenchError, before anything is trained, if the verdict's file cannot be written."""
     try:
         if path.exists() and not path.is_dir():
-            # The file is opened to append, so that its content stays.
+            # Open the file to append, so that its content stays.
             with path.open("a", encoding="utf-8"):
                 return
         check_place(path)

@@ -112,7 +112,8 @@ compared.
 """
 
 LATEST_POINT = 30
-"""Latest step of a first point that is compared. After it, rounding errors may have grown too much.
+"""Latest step at which the first point of a learning curve is still compared. Later, rounding
+errors may have grown too much.
 """
 
 TOLERANCE = 2e-3

@@ -49,7 +49,7 @@ def _verdict(task: TaskVerdict) -> str:
 def change_line(task: TaskVerdict) -> str:
     """Return a line about changed training; empty if training has not changed."""
     return (
-        f"{distinct_title(task.task)}: training has changed: {task.change}" if task.change else ""
+        f"{distinct_title(task.task)}: training has changed ({task.change})" if task.change else ""
     )
 
 
@@ -73,8 +73,8 @@ def flip_lines(task: TaskVerdict) -> list[str]:
     gained = len(task.flips) - len(lost)
     title = distinct_title(task.task)
     heading = (
-        f"{title}: {len(lost)} of {task.before.examples} examples are now wrong; now correct: "
-        f"{gained}"
+        f"{title}: of {task.before.examples} examples, {len(lost)} became wrong and {gained} "
+        "became correct"
     )
     named = [str(flip) for flip in lost[:MOST_FLIPS]]
     more = [f"and {len(lost) - MOST_FLIPS} more"] if len(lost) > MOST_FLIPS else []
@@ -207,7 +207,7 @@ def _add_task(suite: ET.Element, title: str, task: TaskVerdict, *, has_failed: b
         ET.SubElement(case, "system-out").text = facts
         return
     drop = f"the score dropped by {task.drop * 100:.2f}; up to {task.tolerated * 100:.2f} is noise"
-    message = drop if task.is_worse else f"training has changed: {task.change}"
+    message = drop if task.is_worse else f"training has changed ({task.change})"
     failure = ET.SubElement(case, "failure", {"message": message, "type": "regression"})
     failure.text = "\n".join([facts, *(visible(line) for line in flip_lines(task))])
 

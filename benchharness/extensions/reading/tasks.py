@@ -139,7 +139,7 @@ def _placed(context: str, answer: str, start: int) -> tuple[str, int]:
 
 
 def _is_misplaced(split: str, example: SpanExample) -> bool:
-    """Return whether an example is a training question with a wrong position of its answer."""
+    """Return whether an example is a training question whose answer position is wrong."""
     answers = example.answers or ()
     return split == "train" and bool(answers) and answers[0][1] < 0
 

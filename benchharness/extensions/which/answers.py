@@ -96,7 +96,7 @@ class Answer:
             return f"{self.title}: no encoder has a score."
         first = self.candidates[0]
         if not self.best:
-            why = "none beats the majority" if first.has_learned else "all runs collapsed"
+            why = "none beats the majority baseline" if first.has_learned else "all runs collapsed"
             return f"{self.title}: no encoder learned anything ({why})."
         if self.tied:
             found = f"is not significantly different from {', '.join(self.tied)}"

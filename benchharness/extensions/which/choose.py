@@ -49,8 +49,8 @@ def check_tasks(tasks: Sequence[Task]) -> None:
     if len(heads) > 1 and len({task.suite for task in tasks}) > 1:
         kinds = " and ".join(f"{name} ({head})" for head, name in heads.items())
         raise BenchError(
-            f"{kinds} have no head in common, and no suite takes their mean: ask for each head "
-            "type in a command of its own."
+            f"{kinds} have different heads, and no suite averages their scores: run a separate "
+            "command for each head type."
         )
 
 
