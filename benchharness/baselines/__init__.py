@@ -24,7 +24,7 @@ from benchharness.tasks.suites import find_task
 __all__ = ["run_baseline"]
 
 MAJORITY = "baseline:majority"
-"""Name that stands for a checkpoint in the jobs of the majority baseline.
+"""Name that replaces the checkpoint in jobs of the majority baseline.
 
 Do not rename it: stored runs and digests contain it.
 """
@@ -33,14 +33,14 @@ LEARNERS: Mapping[str, Learner] = {
     MAJORITY: learn_majority,
     "baseline:bag-of-words": learn_bag_of_words,
 }
-"""Learner of each baseline, keyed by the name that stands for its checkpoint."""
+"""Learner of each baseline, keyed by the name that replaces its checkpoint in jobs."""
 
 
 def run_baseline(job: Job, report: Reporter = lambda _: None) -> Result:
     """Train a baseline, predict the splits of the job and score the predictions.
 
     Raises:
-        DataError: If a split has changed since the job was planned.
+        DataError: A split has changed since the job was planned.
     """
     start, started = time.monotonic(), _now()
     report(Progress(phase="loading"))
@@ -66,7 +66,10 @@ def run_baseline(job: Job, report: Reporter = lambda _: None) -> Result:
 
 
 def _evaluation(job: Job, name: str, rows: SplitRows, predictions: Any) -> Evaluation:
-    """Score the predictions of a split; leave out flags for the majority, which is constant."""
+    """Score the predictions of a split; for the majority baseline, remove warnings.
+
+    Its predictions are constant by design.
+    """
     evaluation = evaluate_split(name, rows, predictions)
     return replace(evaluation, flags=()) if job.checkpoint == MAJORITY else evaluation
 

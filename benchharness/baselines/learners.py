@@ -1,4 +1,4 @@
-"""Learners of the baselines: the most frequent answer, or a linear model over words."""
+"""Learners of the baselines: the most frequent answer, or simple models over words."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -27,25 +27,26 @@ from benchharness.tasks.examples import (
 from benchharness.tasks.read import subset
 from benchharness.tasks.task import PairTask, Task
 
-# A learner fits a baseline to a train split; its predictor predicts any rows of the same task.
+# A learner fits a baseline to a train split, and returns a predictor for rows of the same task.
 
 Predictor = Callable[[Sequence[Any]], tuple[Prediction, ...]]
 """Function that returns one prediction per example, in order."""
 
 Learner = Callable[[Task, Sequence[Any], Mapping[str, Any]], Predictor]
-"""Function from a task, its training examples and the job's setting values to a predictor."""
+"""Function that returns a predictor, given a task, its training examples and the job's settings."""
 
 
 # Texts as sparse vectors of TF-IDF weights.
 
 TOKEN = r"\w+|[^\w\s]"  # noqa: S105  (a pattern, not a password)
-"""Token pattern: words and single punctuation marks, so that only blank texts have no token."""
+"""Pattern of tokens: words and single punctuation marks, so that only blank texts have no token."""
 
 
 def fit_vectors(texts: Sequence[str], values: Mapping[str, Any]) -> Any:
-    """Fit a TF-IDF vectorizer to texts, with n-grams up to `ngrams` and at most `max_features`.
+    """Fit a TF-IDF vectorizer to texts and return it.
 
-    Both limits are in `values`. The vectors have length 1, so a product of two is their cosine.
+    `values` contains the maximum length of n-grams (`ngrams`) and the maximum number of features
+    (`max_features`). The vectors have length 1, so the product of two vectors is their cosine.
     """
     return TfidfVectorizer(
         token_pattern=TOKEN,
@@ -65,14 +66,14 @@ def learn_sentences(
 
     Similarity is the cosine of TF-IDF vectors, and the first sentence wins on ties. Training learns
     only the inverse frequency of each word. The no-answer score is the negative cosine. Every
-    question gets an answer, because a threshold could only be chosen on dev.
+    question gets an answer, because a threshold for "no answer" could only be chosen on dev.
     """
     contexts = dict.fromkeys(example.context for example in examples)
     vectors = fit_vectors([*contexts, *(example.question for example in examples)], values)
 
     def predict(asked: Sequence[SpanExample]) -> tuple[SpanPrediction, ...]:
-        # The sentences of all contexts are rows of one matrix; `places` contains the range of rows
-        # of each context.
+        # Compute one matrix with a row per sentence of all contexts. `places` contains the range of
+        # rows of each context.
         cut = {example.context: split_sentences(example.context) for example in asked}
         rows = vectors.transform([sentence for parts in cut.values() for sentence in parts])
         ends = accumulate((len(parts) for parts in cut.values()), initial=0)
@@ -81,7 +82,7 @@ def learn_sentences(
         predictions = []
         for number, example in enumerate(asked):
             start, end = places[example.context]
-            # Rows have length 1, so their products are cosines: [sentences, 1].
+            # Rows have length 1, so products are cosines, with shape [sentences, 1].
             cosines = (rows[start:end] @ questions[number].T).toarray()[:, 0]
             best = int(cosines.argmax())
             predictions.append(
@@ -112,13 +113,14 @@ def _has_labels(task: PairTask, examples: Sequence[PairExample]) -> Any:
     return np.array([[float(label in each) for label in task.labels] for each in found])
 
 
-# Multiple choice: features are an option's words, and the words that it shares with the context.
+# Multiple choice: the features are an option's words, and the words that it shares with the
+# question and its context.
 
 
 def learn_options(
     _task: Task, examples: Sequence[ChoiceExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Learn a logistic regression of right and wrong options; predict the most likely option."""
+    """Learn to classify options as right or wrong by logistic regression; predict the likeliest."""
     texts = [text for e in examples for text in (_question(e), *e.options)]
     vectors = fit_vectors(texts, values)
     model = LogisticRegression(C=values["regularization"], max_iter=1000)
@@ -145,7 +147,7 @@ def _options(examples: Sequence[ChoiceExample]) -> list[tuple[ChoiceExample, int
 
 
 def _rows(vectors: Any, examples: Sequence[ChoiceExample]) -> Any:
-    """Return a row of features per option: its vector, and its product with the question's."""
+    """Return features with a row per option: its vector, and the product with the question's."""
     options = vectors.transform([e.options[place] for e, place in _options(examples)])
     questions = vectors.transform([_question(example) for example in examples])
     # Each question is repeated for each of its options.
@@ -154,27 +156,28 @@ def _rows(vectors: Any, examples: Sequence[ChoiceExample]) -> Any:
 
 
 def _option_choice(example: ChoiceExample, logits: Any) -> ChoicePrediction:
-    # Softmax over the options; the logits are shifted to at most 0, so that nothing overflows.
+    # Softmax over the options. Subtract the maximum from the logits, so that nothing overflows.
     weights = np.exp(logits - logits.max())
     scores = tuple((weights / weights.sum()).tolist())
     return ChoicePrediction(id=example.id, option=int(logits.argmax()), scores=scores)
 
 
-# Classification and regression of one text or two, with a linear model over their words.
+# Classification and regression of one or two texts, with a linear model over their words.
 
 
 def learn_labels(
     task: Any, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Learn a logistic regression of the label.
+    """Learn to predict labels by logistic regression.
 
     A label without training examples gets the probability 0.
     """
-    # No task has needed 1,000 steps; scikit-learn's default of 100 is too low for QNLI.
+    # All tasks converge within 1,000 steps; scikit-learn's default of 100 is too low for QNLI.
     model = LogisticRegression(C=values["regularization"], max_iter=1000)
     rows_of = _learned_rows(examples, values)
     model.fit(rows_of(examples), [example.label for example in examples])
-    # The model has the sorted labels of the training examples; the task has all, in its own order.
+    # The columns of the model are the sorted labels of the training examples. Find their positions
+    # among all labels of the task.
     places = [task.labels.index(label) for label in model.classes_]
 
     def predict(asked: Sequence[PairExample]) -> tuple[PairPrediction, ...]:
@@ -192,14 +195,14 @@ def learn_labels(
 def learn_label_sets(
     task: Any, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Learn a logistic regression for each label.
+    """Learn to predict sets of labels by a logistic regression for each label.
 
-    A label that all training examples have, or none, is predicted as a constant.
+    If all or none of the training examples have a label, its prediction is constant.
     """
     rows_of = _learned_rows(examples, values)
     rows, gold = rows_of(examples), _has_labels(task, examples)
-    # Each column of `gold`, [examples, labels], gets its own model. scikit-learn refuses a column
-    # with a single value, so that value replaces the model.
+    # Train a model for each column of `gold`, [examples, labels]. scikit-learn rejects columns with
+    # a single value, so this value replaces the model.
     models = [
         LogisticRegression(C=values["regularization"], max_iter=1000).fit(rows, column)
         if len(set(column)) > 1
@@ -230,7 +233,7 @@ def learn_label_sets(
 def learn_numbers(
     _task: Task, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Learn a ridge regression of the number."""
+    """Learn to predict numbers by ridge regression."""
     rows_of = _learned_rows(examples, values)
     model = Ridge(alpha=values["regularization"])
     model.fit(rows_of(examples), [example.label for example in examples])
@@ -273,7 +276,7 @@ def learn_words(
         for word, tag in zip(example.words, example.tags or (), strict=True):
             counts[word][tag] += 1
     overall = sum(counts.values(), Counter[str]())
-    # On ties, the tag that occurs first in train wins: a Counter keeps that order.
+    # On ties, the tag that occurs first in train wins, because a Counter keeps this order.
     tags = {word: found.most_common(1)[0][0] for word, found in counts.items()}
     unknown = overall.most_common(1)[0][0]
 
@@ -290,7 +293,7 @@ def learn_words(
 
 
 def learn_bag_of_words(task: Task, examples: Sequence[Any], values: Mapping[str, Any]) -> Predictor:
-    """Learn the bag-of-words baseline of a task, with the learner for its kind.
+    """Learn the bag-of-words baseline of a task, with the learner for the kind of task.
 
     At most `max_examples` training examples are used, or all of them if the baseline has no
     settings on this task. If all of these have the same label, the majority baseline is used,

@@ -1,1 +1,1 @@
-"""Engines, which run jobs in worker processes and return their results, without importing torch."""
+"""Engines: they run jobs in worker processes and return the results, without importing torch."""

@@ -1,4 +1,4 @@
-"""Fork server: workers are forked from a process that has already imported their libraries.
+"""Client of the fork server, a process that has imported the libraries and forks all workers.
 
 This is faster than starting a new Python interpreter for each worker.
 """
@@ -20,8 +20,8 @@ from benchharness.worker import DIES_WITH
 from benchharness.worker.fork_server import NUMBER_BYTES
 
 ANSWER_SECONDS = 3.0
-"""Time limit for the server to report that a killed worker has ended; it normally takes
-milliseconds."""
+"""Maximum number of seconds to wait until the server reports the end of a killed worker. The report
+normally takes milliseconds."""
 
 COMMAND = (sys.executable, "-P", "-m", "benchharness.worker.fork_server")
 
@@ -38,7 +38,7 @@ def spawn(
     output: int,
     held: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a process in its own session; the kernel ends it when this process ends.
+    """Start a process in its own session, which the kernel ends when this process ends.
 
     Args:
         command: The command and its arguments.
@@ -60,10 +60,11 @@ def spawn(
 
 
 class ForkServer:
-    """Process from which workers are forked; all workers end when it ends.
+    """Server process from which workers are forked; all workers end when it ends.
 
-    The process starts on first use. If it was killed, it is started again for the next worker. Use
-    this object from one thread only, because the process ends with the thread that started it.
+    The server process starts on first use. If it was killed, it is started again for the next
+    worker. Use this object from one thread only, because the server process ends with the thread
+    that started it.
     """
 
     def __init__(self) -> None:
@@ -71,9 +72,9 @@ class ForkServer:
         self._socket: socket.socket | None = None
 
     def prepare(self, environment: Mapping[str, str], modules: Sequence[str]) -> None:
-        """Let the server import the modules that workers will need; the import takes seconds.
+        """Let the server import the modules that workers will need, without waiting for it.
 
-        This method does not wait for the import.
+        The import takes seconds.
         """
         self._ask({"modules": modules, "environment": dict(environment)})
 
@@ -84,23 +85,27 @@ class ForkServer:
         modules: Sequence[str],
         held: Sequence[int] = (),
     ) -> "Fork":
-        """Fork a worker that has `modules` already imported, and run it with options `words`.
+        """Fork a worker and return it; the worker may take seconds to begin.
 
-        The worker may take seconds to begin. It inherits the file descriptors in `held`.
+        Args:
+            words: Command-line options of the worker.
+            environment: Environment variables of the worker.
+            modules: Modules that are already imported in the worker.
+            held: File descriptors that the worker inherits.
         """
         pipes = [os.pipe() for _ in range(4)]
         (job, to_job), (output, to_output), (errors, to_errors), (status, to_status) = pipes
         theirs = (job, to_output, to_errors, to_status)
         request = {"modules": modules, "words": words, "environment": dict(environment)}
         self._ask(request, (*theirs, *held))
-        # The server has its own copies of these descriptors. If they stayed open here as well, the
+        # Close these descriptors, of which the server has copies. If they stayed open here, the
         # pipes would never reach EOF.
         for descriptor in theirs:
             os.close(descriptor)
         return Fork(to_job, output, errors, status, self.close)
 
     def close(self) -> None:
-        """End the server and all workers that still run; a later `start` begins a new server."""
+        """End the server and all running workers; a later call of `start` begins a new server."""
         if self._process is not None and self._socket is not None:
             self._socket.close()
             if self._process.poll() is None:
@@ -111,7 +116,7 @@ class ForkServer:
                     for pid in path.read_text(encoding="ascii").split():
                         os.kill(int(pid), signal.SIGKILL)
             self._process.kill()
-            with suppress(subprocess.TimeoutExpired):  # it may be waiting for a disk in the kernel
+            with suppress(subprocess.TimeoutExpired):  # the kernel may be waiting for a disk
                 self._process.wait(ANSWER_SECONDS)
         self._process = self._socket = None
 
@@ -119,24 +124,24 @@ class ForkServer:
         if self._process is not None and self._process.poll() is not None:
             self.close()
         if self._socket is None:
-            # A packet socket delivers each request whole and with its own descriptors.
+            # Use a packet socket, which delivers each request as a whole, with its descriptors.
             self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             self._socket.setblocking(False)
             with theirs:
                 own, nowhere = request["environment"], subprocess.DEVNULL
                 self._process = spawn(COMMAND, own, theirs.fileno(), nowhere)
-        # If the server has ended, the worker's status pipe shows it. A server that is only stopped
-        # is noticed by its silence.
+        # Ignore errors here: a server that has ended closes the worker's status pipe, and a stopped
+        # server is detected because it does not answer.
         with suppress(ConnectionError, BlockingIOError):
             socket.send_fds(self._socket, [json.dumps(request).encode()], pipes)
 
 
 class Fork:
-    """A forked worker process, with those methods of subprocess.Popen that engines use.
+    """Forked worker process, with the methods of subprocess.Popen that engines use.
 
     The fork server writes two numbers into the pipe `status`: the worker's process id, and later
-    its exit status. `end_server` ends a server that does not report the exit status. `is_orphan` is
-    True if the worker ended because its server ended.
+    its exit status. `end_server` is called to end a server that does not report the exit status.
+    `is_orphan` is True if the worker ended because its server ended.
     """
 
     def __init__(
@@ -155,7 +160,8 @@ class Fork:
     def pid(self) -> int:
         """Process id of the worker, which is also its session id.
 
-        Raises ProcessLookupError if the worker has not been forked.
+        Raises:
+            ProcessLookupError: The worker has not been forked yet.
         """
         self.poll()
         if self._pid is None:
@@ -169,14 +175,14 @@ class Fork:
         return self._pid is not None or self._status is not None
 
     def poll(self) -> int | None:
-        """Return the exit status, or None while the process runs.
+        """Return the exit status of the worker, or None while it runs.
 
-        If a signal ended the process, the status is the negative number of the signal.
+        If a signal ended the worker, the status is the negative number of the signal.
         """
         while self._status is None and select([self._numbers], (), (), 0.0)[0]:
             number = self._numbers.read(NUMBER_BYTES)
             if not number:
-                # The pipe is closed because the server ended, and the kernel then kills its forks.
+                # The pipe is closed because the server has ended; the kernel then kills its forks.
                 self._status, self.is_orphan = -signal.SIGKILL, True
             elif self._pid is None:
                 self._pid = int.from_bytes(number, signed=True)
@@ -187,10 +193,10 @@ class Fork:
         return self._status
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end of the process and return its exit status.
+        """Wait for the end of the worker and return its exit status.
 
         Raises:
-            subprocess.TimeoutExpired: The process has not ended after `timeout` seconds.
+            subprocess.TimeoutExpired: The worker has not ended after `timeout` seconds.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         while (status := self.poll()) is None:
@@ -200,7 +206,7 @@ class Fork:
         return status
 
     def give_up(self) -> None:
-        """End the fork server, because it does not report the end of this killed worker."""
+        """End a fork server that does not report the end of this killed worker."""
         self._end_server()
         try:
             self.wait(ANSWER_SECONDS)

@@ -1,6 +1,6 @@
 """The local engine, which runs each job in a supervised process on this machine.
 
-Each slot runs one job at a time. The end of this module chooses the engine that `--engine` names.
+Each slot runs one job at a time. `find_placement` returns the engine that `--engine` names.
 """
 
 import subprocess
@@ -35,28 +35,28 @@ from benchharness.worker.fork_server import modules_for
 
 POLL_SECONDS = 0.1
 
-ALONE = "ran out of memory next to others and starts over; from now on each GPU has one at a time"
+ALONE = "ran out of memory on a shared GPU and starts over; from now on each GPU runs one job"
 
 STARTERS = 2
-"""Number of fork servers that are tried, one after another, before workers are started without
-forking."""
+"""Number of fork servers that are tried one after another. If all of them fail, workers are started
+without forking."""
 
 
 class LocalEngine:
     """Engine that runs jobs in worker processes on this machine.
 
-    A job that hangs is ended and run once more from its newest snapshot. The same is done with a
-    job that exits with status 0 but without a result. A job that was killed is not run again,
-    because if memory ran out, it would be killed again. If the fork server hangs or was killed, its
-    workers are started again: first from a second fork server, and if that fails too, without
-    forking. If slots share a GPU, `Sharing` decides how many of them are used. If a job runs out of
-    memory while it shares a GPU, it starts over, and from then on each GPU has one job at a time.
+    A job that hangs is stopped and repeated once from its newest snapshot, and so is a job that
+    exits with status 0 but without a result. A job that was killed is not repeated, because it
+    would be killed again if memory ran out. If the fork server hangs or was killed, its workers are
+    started again: first from a second fork server, and if that fails too, without forking. If slots
+    share a GPU, `Sharing` decides how many of them are used. If a job runs out of memory on a
+    shared GPU, it starts over, and from then on each GPU runs one job at a time.
 
     Args:
         slots: Slots that jobs run in.
         orders: Options from the driver.
-        command: Command that starts a worker; the path of the result file and the worker's options
-            are appended. If it is empty, workers are forked if the kernel allows it.
+        command: Command that starts a worker, to which the path of the result file and the worker's
+            options are appended. If it is empty, workers are forked if the kernel allows it.
         forks: Fork server to use; by default, a new one.
     """
 
@@ -79,9 +79,9 @@ class LocalEngine:
         """Yield the Result or Failure of each job, in the order in which jobs end.
 
         A job is taken from `jobs` only when a slot is free, so the caller can still leave out jobs
-        that have become unnecessary. None in `jobs` means that all remaining jobs must wait until a
-        running job ends. All worker processes are ended when the iterator is closed or raises an
-        exception.
+        that have become unnecessary. A None in `jobs` means that all remaining jobs must wait until
+        a running job ends. When the iterator is closed or raises an exception, all worker processes
+        are stopped.
         """
         self._report, self._again = report, deque[Job]()  # jobs to repeat: they ran out of memory
         self._free, self._running = list(self._slots), list[WorkerProcess]()
@@ -98,7 +98,7 @@ class LocalEngine:
                     for worker in tuple(self._running):
                         worker.read(report)
                         if worker.misses_its_starter(self._timeout):
-                            continue  # the next iteration replaces the fork server
+                            continue  # the next iteration will replace the fork server
                         if worker.has_ended or worker.silent_seconds > self._timeout:
                             yield from self._finish(worker)
             finally:
@@ -110,12 +110,12 @@ class LocalEngine:
             beside = [worker for worker in self._running if worker.slot.device == slot.device]
             if not self._sharing.has_room(slot, [worker.is_computing for worker in beside]):
                 continue
-            # None means that no jobs are left or that they must wait; the next call tries again.
+            # None means that no jobs are left or that they must wait until the next call.
             job = self._again.popleft() if self._again else next(queue, None)
             if job is None:
                 break
             if slot.is_shared and beside:
-                # Remember these jobs: one that runs out of memory may have enough when run alone.
+                # Remember these jobs: if one runs out of memory, it may have enough when run alone.
                 self._crowded.update((job.key, *(worker.job.key for worker in beside)))
             self._free.remove(slot)
             self._begin(job, slot)
@@ -124,11 +124,11 @@ class LocalEngine:
     def _begin(self, job: Job, slot: Slot, note: str = "") -> None:
         """Start a worker process for a job, for the first time or again.
 
-        `note` is a message for the user.
+        `note` is a message that is shown to the user.
         """
         file = self._folder / f"{job.key}.json"
         file.parent.mkdir(exist_ok=True)  # the folder may have been deleted meanwhile
-        file.unlink(missing_ok=True)  # an earlier attempt that hung may have left the file
+        file.unlink(missing_ok=True)  # left by an earlier attempt that hung
         holds = self._orders.holds
         held = None if holds is None else holds.descriptor(job.key)
         options = (str(file), *self._options(job))
@@ -142,28 +142,29 @@ class LocalEngine:
                 process = spawn(words, slot.environment, pipe, pipe, inherited)
         except OSError as error:
             raise JobError(
-                f"no process can be started for {job_name(job)} next to {len(self._running)} "
-                f"others ({error.strerror}): give fewer --jobs, or raise the limit (ulimit -a)."
+                f"no process can be started for {job_name(job)} while {len(self._running)} others "
+                f"run ({error.strerror}): use fewer --jobs, or raise the system's limits "
+                "(ulimit -a)."
             ) from error
         self._running.append(WorkerProcess(job, slot, file, process))
         self._report(job, Progress(phase="loading", note=note))
 
     def _replace_starter(self) -> None:
-        """Replace the fork server, and start all running jobs again that have no result yet.
+        """Replace the fork server, and restart all running jobs that have no result yet.
 
-        The workers are first asked to save their states and to end.
+        Before, the workers are asked to save their states and to end.
         """
         self._starters -= 1
         end_processes(self._running, self._forks.close)
-        cause = "the process that workers are forked from hangs or was killed"
-        rest = "" if self._starters else ", from now on without it"
+        cause = "the process from which workers are forked hangs or was killed"
+        rest = "" if self._starters else "; from now on, workers start without it"
         for worker in tuple(self._running):
             if not isinstance(worker.outcome(), Result):
                 self._running.remove(worker)
                 self._begin(worker.job, worker.slot, f"is started again, because {cause}{rest}")
 
     def _options(self, job: Job) -> list[str]:
-        """Return the worker's options: folders for snapshots, and for encoders to load or save."""
+        """Return the worker's options: folders for snapshots and for models to load or save."""
         snapshots, folder = self._orders.snapshots, self._orders.checkpoints.absolute()
         options = snapshots.options(job.key) if snapshots else []
         if job.start_from is not None:
@@ -175,7 +176,7 @@ class LocalEngine:
         return options
 
     def _finish(self, worker: WorkerProcess) -> Iterator[Outcome]:
-        """Handle a job that has ended or hangs; yield its outcome unless the job is run again."""
+        """Handle a job that has ended or hangs; yield its outcome unless the job is repeated."""
         self._running.remove(worker)
         hangs = not worker.has_ended
         if hangs:
@@ -183,8 +184,8 @@ class LocalEngine:
         worker.close(self._report)
         outcome = worker.outcome(timeout=self._timeout if hangs else None)
         job, kind = worker.job, outcome.kind if isinstance(outcome, Failure) else ""
-        # Check this only for a Failure. A Result may contain the predictions for a million
-        # examples, so its file is not read a second time.
+        # Check this only for a Failure: reading a file again is slow if it contains a Result with
+        # the predictions for a million examples.
         is_lost = isinstance(outcome, Failure) and not hangs and worker.has_lost_its_result
         if (kind == "timeout" or is_lost) and job.key not in self._failed_to_end:
             self._failed_to_end[job.key] = "lost" if is_lost else "hung"
@@ -194,7 +195,7 @@ class LocalEngine:
             return
         self._free.append(worker.slot)
         if kind == "memory" and job.key in self._crowded:
-            # The job needs more memory than the others left free. From now on, GPUs are not shared.
+            # The job needs more memory than the others leave free, so stop sharing GPUs.
             self._crowded.discard(job.key)
             self._sharing.is_over = True
             self._report(job, Progress(phase="waiting", note=ALONE))
@@ -203,24 +204,24 @@ class LocalEngine:
             yield outcome
         elif isinstance(outcome, Failure):
             before = "It hung" if how == "hung" else "It left no result"
-            yield replace(outcome, error=f"{outcome.error} {before} before, and was started again.")
+            yield replace(outcome, error=f"{outcome.error} {before} before and was started again.")
         else:
             yield replace(outcome, provenance={**outcome.provenance, how: 1})
 
 
-# Choosing the engine and its slots according to `--engine` and related options.
+# Choice of the engine and its slots, according to `--engine` and related options.
 
 LOCAL = "local"
-"""Name of the engine that runs jobs on this machine; extensions add others."""
+"""Name of the engine that runs jobs on this machine. Extensions add other engines."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """Choice of the engine and the slots for the jobs of a run.
+    """The engine and the slots for the jobs of a run.
 
     Attributes:
         slots: The slots, as far as they are known before the run.
-        engine: The function that makes the engine from the driver's options.
+        engine: The function that creates the engine from the driver's options.
         forks: The fork server; None if workers are not forked on this machine.
     """
 
@@ -232,7 +233,7 @@ class Placement:
     def prepared(self, modules: Sequence[str]) -> Iterator[None]:
         """Context manager in which the fork server imports the modules that jobs will need.
 
-        The fork server is ended after the block. Without a fork server, nothing is done.
+        The fork server is stopped at the end. Without a fork server, nothing is done.
         """
         with nullcontext() if self.forks is None else closing(self.forks) as forks:
             if forks and modules:
@@ -247,11 +248,11 @@ class EngineChoice:
     Attributes:
         name: The name of the engine.
         address: The address of the cluster.
-        words: The engine's own options, each in the form NAME=VALUE.
+        words: The values of `--engine-option`, each in the form NAME=VALUE.
         device: The device, as for `--device`.
         jobs: The number of concurrent jobs; None leaves the choice to the engine.
         processes: The number of processes that train one job.
-        small: Whether the jobs are so small that start-up takes longer than the computation.
+        small: Whether the jobs are so small that starting takes longer than computing.
         fit: The number of jobs that can run here concurrently, which is limited by the number of
             jobs and by the main memory.
         folder: The folder next to the database in which a run keeps models and snapshots.
@@ -269,16 +270,18 @@ class EngineChoice:
 
     @cached_property
     def options(self) -> dict[str, str]:
-        """The engine's own options as a mapping from name to value.
+        """The values of `--engine-option`, keyed by name.
 
-        Raises BenchError if an option is not of the form NAME=VALUE or is given twice.
+        Raises:
+            BenchError: A value does not have the form NAME=VALUE, or a name occurs twice.
         """
         parsed: dict[str, str] = {}
         for word in self.words:
             name, equals, value = (part.strip() for part in word.partition("="))
             if not (name and equals and value) or name in parsed:
                 raise BenchError(
-                    f"--engine-option {word!r} is not NAME=VALUE, such as cpus=4, or comes twice."
+                    f"--engine-option {word!r} does not have the form NAME=VALUE, such as cpus=4, "
+                    "or repeats a name."
                 )
             parsed[name] = value
         return parsed
@@ -287,7 +290,8 @@ class EngineChoice:
 def find_placement(choice: EngineChoice) -> Placement:
     """Return the placement for the chosen engine.
 
-    Raises BenchError if the engine is unknown or not available, or if it needs another option.
+    Raises:
+        BenchError: The engine is unknown, is not available, or does not accept these options.
     """
     if choice.name == LOCAL:
         return place(choice)
@@ -300,10 +304,13 @@ def find_placement(choice: EngineChoice) -> Placement:
 def place(choice: EngineChoice) -> Placement:
     """Return the placement of jobs on this machine.
 
-    Raises BenchError if options are given that only other engines have.
+    Raises:
+        BenchError: There are options that only other engines accept.
     """
     if choice.address is not None or choice.options:
-        raise BenchError("--address and --engine-option belong to --engine ray and slurm.")
+        raise BenchError(
+            "--address and --engine-option can only be used with --engine ray or slurm."
+        )
     slots = find_slots(
         choice.device, choice.jobs, fit=choice.fit, processes=choice.processes, small=choice.small
     )

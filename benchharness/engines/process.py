@@ -1,4 +1,4 @@
-"""Worker processes, each of which runs one job, reports its progress and writes its outcome."""
+"""Worker processes, which run one job each, report its progress and write its outcome."""
 
 import json
 import math
@@ -34,7 +34,7 @@ class Orders:
     Attributes:
         timeout: The number of seconds without progress after which a job counts as hanging.
         checkpoints: The folder in which jobs save their trained encoders.
-        keep: The keys of the jobs that save their trained encoder.
+        keep: The keys of the jobs that save their trained encoders.
         snapshots: The folder in which running jobs save their states; None for no snapshots.
         holds: The locks on jobs that this process holds. A worker on this machine inherits the lock
             of its job; a worker on another node cannot.
@@ -71,19 +71,19 @@ def worker_command(processes: int) -> tuple[str, ...]:
 CHUNK_BYTES = 64 * 1024
 LOG_BYTES = 64 * 1024
 GRACE_SECONDS = 5.0
-"""Time that a process has to end after SIGTERM."""
+"""Maximum number of seconds to wait for the end of a process after SIGTERM, before it is killed."""
 
 SAVING_SECONDS = 120.0
-"""Time that a process has to end after SIGTERM if it is saving its state, provided that it computes
-or waits for a disk. It is enough for the 18 GB of DeBERTa-xxlarge at 150 MB/s."""
+"""Maximum number of seconds to wait for the end of a process that is saving its state, as long as
+it computes or waits for a disk. They suffice for the 18 GB of DeBERTa-xxlarge at 150 MB/s."""
 
 IDLE_SECONDS = 5.0
-"""Time after which a process that is saving its state, but neither computes nor waits for a disk,
-counts as hanging or stopped."""
+"""Number of seconds after which a process that is saving its state, but neither computes nor waits
+for a disk, counts as hanging or stopped."""
 
 LAST_SECONDS = 8.0
-"""Time that this process has to end after one of the FINAL signals or a second Ctrl-C, unless
-workers are saving their states."""
+"""Number of seconds after which this process is ended by force if it does not end after one of the
+FINAL signals or a second Ctrl-C, unless workers are saving their states."""
 
 POLL_SECONDS = 0.02
 
@@ -97,9 +97,9 @@ Child = subprocess.Popen[bytes] | Fork
 class WorkerProcess:
     """Worker process that runs one job.
 
-    The process has a session of its own, so that Ctrl-C reaches only the driver, and so that the
-    worker can be signalled together with its child processes. The kernel ends the worker when the
-    thread that started it ends, so the same thread must start and watch all workers.
+    The process has its own session, so that Ctrl-C reaches only the driver, and so that signals
+    reach the worker together with its child processes. The kernel ends the worker when the thread
+    that started it ends, so one thread must start and watch all workers.
     """
 
     def __init__(self, job: Job, slot: Slot, result_file: Path, process: Child) -> None:
@@ -115,12 +115,12 @@ class WorkerProcess:
         self._is_saving = False
         self.is_computing = False
         self._process = process
-        # One thread reads the output of all workers, so reading from a silent one must not block.
+        # One thread reads the output of all workers, so reading must not block if one is silent.
         self._pipes = [pipe for pipe in (process.stdout, process.stderr) if pipe is not None]
         for pipe in self._pipes:
             os.set_blocking(pipe.fileno(), False)
         assert process.stdin
-        # If the process has already ended, its exit status will show the reason.
+        # Ignore a process that has already ended; its exit status will show the reason.
         with suppress(BrokenPipeError), process.stdin as stdin:
             stdin.write(json.dumps(job.to_json()).encode())
 
@@ -140,7 +140,7 @@ class WorkerProcess:
         return self._process.poll() is not None
 
     def misses_its_starter(self, timeout: float) -> bool:
-        """Return whether the worker's fork server has ended or hangs, and there is no result yet.
+        """Return whether the fork server has ended or hangs while the worker has no result yet.
 
         The fork server counts as hanging if it has not forked the worker after `timeout` seconds,
         or if it does not report that the worker has ended.
@@ -152,25 +152,25 @@ class WorkerProcess:
             return is_orphan and not isinstance(_read_outcome(self._result_file), Result)
         if not self._process.has_begun:
             return self.silent_seconds > timeout
-        # The worker is a zombie and its pipes are closed, so the fork server should report its exit
+        # If the worker is a zombie with closed pipes, the fork server should report its exit
         # status.
         if not self.descriptors and (own := _stat_of(self._process.pid))[0] == "Z":
             state, *rest = _stat_of(int(own[1]))
-            # A server that is running, or waits for a processor or a disk, will still report it.
+            # Wait for a server that is running, or is waiting for a processor or a disk.
             if state in ("R", "D") or rest[10:12] != self._parents_life:
                 self._parents_life, self._seen_dead = rest[10:12], math.inf
             self._seen_dead = min(self._seen_dead, time.monotonic())
         return time.monotonic() - self._seen_dead > GRACE_SECONDS
 
     def read(self, report: Report = lambda *_: None) -> bool:
-        """Read the output that has arrived and report the progress lines in it.
+        """Read the output that has arrived, and report the progress lines in it.
 
-        Returns False if there was nothing to read.
+        Return False if there was nothing to read.
         """
         output, errors = map(_read_chunk, self._pipes)
         *lines, rest = (self._line + output).split(b"\n")
-        # `rest` is an incomplete line. Its length is limited, because a library that prints without
-        # newlines must not fill the memory.
+        # Limit the length of the incomplete line: a library that prints without newlines must not
+        # fill the memory.
         self._line = rest[-LOG_BYTES:]
         self._log = (self._log + errors)[-LOG_BYTES:]
         for line in lines:
@@ -192,15 +192,15 @@ class WorkerProcess:
     def is_awaited(self, seconds: float) -> bool:
         """Return whether to wait longer for the end of the process.
 
-        `seconds` is the time since it was asked to end.
+        `seconds` is the number of seconds since SIGTERM.
         """
         if self.has_ended or (isinstance(self._process, Fork) and not self._process.has_begun):
             return False
         if not self._is_saving:
             return seconds < GRACE_SECONDS
         state, *rest = _stat_of(self._process.pid)
-        # The CPU time changes while the process computes. `rest` begins with the 4th field of
-        # proc_pid_stat(5), so `life` contains the 14th and 15th, utime and stime. In state "D" the
+        # Detect by its CPU time whether the process computes. `rest` begins with the 4th field of
+        # proc_pid_stat(5), so `life` contains the 14th and 15th, utime and stime. In state "D", the
         # process waits for a disk.
         life = rest[10:12]
         if state in ("D", "") or life != self._life:
@@ -215,7 +215,7 @@ class WorkerProcess:
         except subprocess.TimeoutExpired:
             if isinstance(self._process, Fork):
                 self._process.give_up()
-        # Even after a process was killed, its last lines are still in the pipes.
+        # Read the pipes to their ends: they still contain the last lines of a killed process.
         while self.read(report):
             pass
         for pipe in self._pipes:
@@ -227,16 +227,17 @@ class WorkerProcess:
         return self._process.poll() == 0 and isinstance(_read_outcome(self._result_file), str)
 
     def outcome(self, timeout: float | None = None) -> Outcome:
-        """Return the outcome of the process, which has ended.
+        """Return the outcome of a process that has ended.
 
-        `timeout` is the number of seconds without output after which the process was ended, if any.
+        `timeout` is the number of seconds without output after which the process was stopped; None
+        if it was not stopped.
         """
         left = _read_outcome(self._result_file)
-        # After a time-out, the worker's own Failure says only that it was interrupted: ignore it.
+        # After a timeout, ignore the worker's own Failure, which only says "interrupted".
         if isinstance(left, Result) or (isinstance(left, Failure) and timeout is None):
             return left
         lost, status = str(left), self._process.poll()
-        # Without a status, the process was killed but still waits in the kernel for a disk.
+        # A process without a status was killed, but the kernel still waits for a disk.
         kind, error = _explain(-signal.SIGKILL if status is None else status, timeout, lost)
         return Failure.of(self.job, kind, error, self._log.decode(errors="replace"))
 
@@ -244,12 +245,12 @@ class WorkerProcess:
 def end_processes(
     workers: Iterable[WorkerProcess], end_starter: Callable[[], None] = lambda: None
 ) -> None:
-    """Ask the processes to end, and kill those that still run after some seconds.
+    """Send SIGTERM to the processes, and kill those that still run after some seconds.
 
-    Processes that are saving their state have more time. If an exception is raised meanwhile, for
+    Processes that are saving their states get more time. If an exception is raised meanwhile, for
     example by a second Ctrl-C, all processes are killed at once. Before any process is killed,
-    `end_starter` is called, which ends the fork server: it may hang and would then not report that
-    the processes have ended.
+    `end_starter` is called to end the fork server, which may hang and would then not report the
+    ends of the processes.
     """
     workers = list(workers)
     asked = time.monotonic()
@@ -268,8 +269,8 @@ def end_processes(
 
 
 STATES_AWAITED = threading.Lock()
-"""Lock that is held while this process waits, for a limited time, until workers have saved their
-states and ended."""
+"""Lock that is held while this process waits for workers to save their states and end. The wait has
+a time limit."""
 
 
 @contextmanager
@@ -278,15 +279,15 @@ def ended_at_last() -> Iterator[None]:
 
     The process ends LAST_SECONDS after the signal, even if it hangs in a library that blocks
     exceptions (as SQLite does while it waits for a lock) or in cleanup code. After a single signal,
-    code that holds STATES_AWAITED is given the time that it needs. Workers end with this process.
+    the process does not end while STATES_AWAITED is held. Workers end with this process.
     """
-    if threading.current_thread() is not threading.main_thread():  # signals need the main thread
+    if threading.current_thread() is not threading.main_thread():  # only it can handle signals
         yield
         return
     told, tells = os.pipe()
     os.set_blocking(tells, False)
-    # Python runs signal handlers only between bytecodes, so never while a library hangs. But it
-    # writes the number of each signal into this pipe at once, and a thread reads it from there.
+    # Python runs signal handlers only between bytecodes, so never while a library hangs. However,
+    # it writes the number of each signal into this pipe at once, and a thread reads the pipe.
     before = signal.set_wakeup_fd(tells, warn_on_full_buffer=False)
     threading.Thread(target=_end_at_last, args=(told,), name="last", daemon=True).start()
     try:
@@ -297,43 +298,44 @@ def ended_at_last() -> Iterator[None]:
 
 
 def _end_at_last(told: int) -> None:
-    """Read signal numbers from a pipe, and end this process some time after a final signal.
+    """Read signal numbers from a pipe; end this process LAST_SECONDS after a final signal.
 
-    Returns if the pipe is closed before that. `told` is the file descriptor of the pipe.
+    Return if the pipe is closed before. `told` is the file descriptor of the pipe.
     """
     seen, deadline = b"", math.inf
     with os.fdopen(told, "rb", buffering=0) as numbers:
         while time.monotonic() < deadline:
-            # Without a deadline, wait for the next signal without a time limit.
+            # If there is no deadline yet, wait for a signal without a time limit.
             if select([numbers], (), (), None if deadline == math.inf else POLL_SECONDS)[0]:
                 number = numbers.read(1)
-                if not number:  # the block has ended
+                if not number:  # the context manager has closed the pipe
                     return
                 seen += number if number[0] in (signal.SIGINT, *FINAL) else b""
-            # While states are being saved, the deadline is extended until a second signal arrives.
+            # While workers save their states, extend the deadline until a second signal arrives.
             is_final = len(seen) > 1 or any(number in seen for number in FINAL)
             if is_final and (deadline == math.inf or (STATES_AWAITED.locked() and len(seen) == 1)):
                 deadline = time.monotonic() + LAST_SECONDS
-    sys.stderr.write("bench: ended, though something hangs.\n")
-    # Exit as shells do after a signal: 143 for SIGTERM. An exception would end only this thread.
+    sys.stderr.write("bench: the process did not stop by itself and was ended by force.\n")
+    # Exit with the code that shells use, e.g. 143 for SIGTERM. An exception would end only this
+    # thread.
     os._exit(128 + seen[-1])
 
 
 def _stat_of(pid: int) -> Sequence[str]:
-    """Return the fields of /proc/PID/stat from the state on; see proc_pid_stat(5).
+    """Return the fields of /proc/PID/stat that begin with the state; see proc_pid_stat(5).
 
-    Returns ("",) if the process does not exist.
+    If the process does not exist, return ("",).
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ("",)
-    # In "4711 (a (b) c) S 1 4711 ...", the process name is "a (b) c": the last ")" ends it.
+    # The last ")" ends the process name: in "4711 (a (b) c) S 1 4711 ...", it is "a (b) c".
     return stat.rpartition(")")[2].split()
 
 
 def _read_chunk(pipe: IO[bytes]) -> bytes:
-    """Read the bytes that are in a pipe now, at most CHUNK_BYTES; close the pipe at EOF."""
+    """Read up to CHUNK_BYTES bytes that are in a pipe now; close the pipe at EOF."""
     if pipe.closed:
         return b""
     # `read` returns None if the pipe is empty now, and b"" at EOF.
@@ -358,36 +360,39 @@ def outcome_of(left: Mapping[str, Any]) -> Outcome:
 def _read_outcome(file: Path) -> Outcome | str:
     """Read the outcome that a worker wrote.
 
-    If there is none, returns a clause that states the reason, such as "left no result".
+    If there is none, return a clause with the reason, such as "left no result".
     """
     try:
         return outcome_of(json.loads(file.read_text(encoding="utf-8")))
     except FileNotFoundError:
-        gone = "" if file.parent.is_dir() else f", because somebody has deleted {file.parent}"
+        gone = "" if file.parent.is_dir() else f", because {file.parent} was deleted"
         return f"left no result{gone}"
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         return f"left a result that cannot be read ({type(error).__name__}: {first_line(error)})"
 
 
 def _explain(status: int, timeout: float | None, lost: str) -> tuple[str, str]:
-    """Return the kind and the error message of the Failure of a process that left no outcome.
+    """Return the kind and the error message of the Failure of a process without an outcome.
 
-    `status` is its exit status, `timeout` its time limit if it was ended for silence, and `lost` a
-    clause that states why there is no outcome.
+    Args:
+        status: Exit status of the process.
+        timeout: Number of seconds without output after which the process was stopped; None if it
+            was not stopped.
+        lost: Clause with the reason why there is no outcome.
     """
     if timeout is not None:
         return "timeout", (
-            f"the job printed no progress for {timeout:g} seconds and was ended: "
-            "give a longer --timeout if it did not hang."
+            f"the job printed no progress for {timeout:g} seconds and was stopped: "
+            "set a longer --timeout if it was only slow."
         )
     if status < 0:
         names = {each.value: each.name for each in signal.Signals}  # real-time signals have none
         name = names.get(-status, f"signal {-status}")
         return "killed", (
-            f"the process of the job was killed by {name}: if memory ran out, "
-            "fewer --jobs, --set activation_checkpointing=true or --set accumulation=2 need less."
+            f"the process of the job was killed by {name}. If memory ran out, use fewer --jobs, "
+            "--set activation_checkpointing=true or --set accumulation=2."
         )
     return "failed", (
         f"the process of the job ended with exit code {status} and {lost}: "
-        "`bench show` gives the end of its log."
+        "`bench show` prints the end of its log."
     )

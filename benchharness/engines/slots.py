@@ -1,4 +1,4 @@
-"""Slots for concurrent jobs: each runs one job at a time on GPUs or on a share of the CPU cores."""
+"""Slots for concurrent jobs: each runs one job at a time, on GPUs or on some of the CPU cores."""
 
 import itertools
 import math
@@ -17,7 +17,7 @@ from benchharness.machine import is_instance, machine_name
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:
-    """A slot, which runs one job at a time.
+    """Device and environment in which one job runs at a time.
 
     Attributes:
         device: "cpu", or "cuda:" followed by the GPUs, as in "cuda:0,1".
@@ -39,21 +39,21 @@ class Slot:
     def gpus(self) -> tuple[str, ...]:
         """Names of the slot's GPUs, as in CUDA_VISIBLE_DEVICES.
 
-        They are ("cuda",) for a slot on a cluster, whose GPUs are not known yet.
+        For a slot on a cluster, whose GPUs are not known yet, the value is ("cuda",).
         """
         return tuple(self.device.removeprefix("cuda:").split(",")) if self.is_gpu else ()
 
 
 AT_ONCE = 8
-"""Largest number of concurrent jobs on a CPU by default. With more jobs, each would have so few
-cores that the longest job of a suite would still run, alone, long after the others."""
+"""Maximum number of concurrent jobs on a CPU by default. With more jobs, each would have so few
+cores that the longest job of a suite would still run long after the others have ended."""
 
 
 AMPERE = 8.0
 """Lowest compute capability with native bf16; older GPUs emulate it."""
 
 DEVICES = Path("/dev")
-"""Folder in which the GPU driver has a file per GPU (nvidia0, nvidia1)."""
+"""Folder in which the GPU driver creates a file per GPU (nvidia0, nvidia1)."""
 
 WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 """Environment variables that control how the threads of a job wait for each other."""
@@ -96,14 +96,15 @@ def find_slots(
     gpus = _choose_gpus(device)
     if gpus and len(gpus) < processes:
         raise BenchError(
-            f"--processes-per-job {processes} needs as many GPUs, and {len(gpus)} can be used here."
+            f"--processes-per-job {processes} needs as many GPUs, but only {len(gpus)} can be used "
+            "on this machine."
         )
     most = max(1, min(fit, AT_ONCE * max(1, len(gpus)), _count_cores() // processes))
     shared = not jobs and processes == 1 and not any(is_instance(gpu) for gpu in gpus)
     count = jobs or (len(gpus) // processes if gpus and not shared else max(most, len(gpus)))
     cores = 1 if small and not gpus else max(1, _count_cores() // (count * processes))
     threads = os.environ.get("OMP_NUM_THREADS") or cores
-    # GPUs are assigned in a cycle: with 2 GPUs, 4 slots for one process each get GPU 0, 1, 0 and 1.
+    # Assign GPUs in a cycle: with 2 GPUs, four slots with one process each get GPU 0, 1, 0 and 1.
     turns = itertools.cycle(gpus)
     places = [",".join(itertools.islice(turns, processes)) for _ in range(count)]
     # If each slot has its own GPU, nothing is shared, and the memory need not be read.
@@ -136,7 +137,7 @@ def _choose_gpus(device: str) -> tuple[str, ...]:
     gpus = () if kind == "cpu" else find_gpus()
     if kind == "cuda" and not gpus:
         raise BenchError(
-            f"--device {device} needs a GPU and `nvidia-smi -L` lists none: use --device cpu."
+            f"--device {device} needs a GPU, but `nvidia-smi -L` lists none: use --device cpu."
         )
     if not colon:
         return gpus
@@ -162,8 +163,8 @@ def find_gpus() -> tuple[str, ...]:
         return tuple(str(n) for n, _ in enumerate(DEVICES.glob("nvidia[0-9]*")))
     except (OSError, subprocess.SubprocessError):
         return ()
-    # Find in the output of `nvidia-smi -L` the index of each GPU, or the UUIDs of its MIG
-    # instances:
+    # Find the index of each GPU, or the UUIDs of its MIG instances, in the output of
+    # `nvidia-smi -L`:
     # GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-5a1c...)
     #   MIG 1g.10gb     Device  0: (UUID: MIG-77e0...)
     listed = re.findall(r"(?ms)^GPU (\d+):(.*?)(?=^GPU \d|\Z)", listing)
@@ -184,8 +185,8 @@ def place_of(slots: Sequence[Slot]) -> str:
 def have_bf16(slots: Sequence[Slot]) -> bool:
     """Return whether the GPUs of the slots have native bf16, as all NVIDIA GPUs since Ampere do.
 
-    Returns True if `nvidia-smi` does not report the compute capability, for example of MIG
-    instances and of GPUs on a cluster.
+    Return True if `nvidia-smi` does not report the compute capability, for example for MIG
+    instances or GPUs on a cluster.
     """
     with suppress(ValueError):  # "[N/A]"
         names = dict.fromkeys(name for slot in slots for name in slot.gpus)
@@ -194,10 +195,7 @@ def have_bf16(slots: Sequence[Slot]) -> bool:
 
 
 def machine_of(slots: Sequence[Slot]) -> str:
-    """Describe the hardware of the first slot.
-
-    The description is the name of its GPU, or the name of the processor and the number of threads.
-    """
+    """Return the name of the first slot's GPU, or of its processor with the number of threads."""
     if slots[0].is_gpu:
         return next(iter(_ask(slots[0].gpus[:1], "name")), "a GPU")
     return machine_name(int(slots[0].environment.get("OMP_NUM_THREADS", "1")))
@@ -226,7 +224,7 @@ def _count_cores() -> int:
     return os.cpu_count() or 1
 
 
-# Sharing a GPU: several jobs run on it at the same time if its memory is large enough.
+# Sharing a GPU: several jobs run on a GPU at the same time if its memory is large enough.
 #
 # A single job with a small encoder leaves a GPU idle most of the time. Large jobs run one by one.
 
@@ -235,13 +233,14 @@ ROOM = 1.5
 running job. It is greater than 1 because the memory of running jobs may still grow."""
 
 SETTLING_SECONDS = 2.0
-"""Time that all jobs on a GPU must have been computing before its used memory is read."""
+"""Number of seconds that all jobs on a GPU must have been computing before its used memory is read.
+"""
 
 
 def memory_of(device: str) -> tuple[float, float] | None:
     """Return the used and the free memory of a GPU such as "cuda:0", in MiB.
 
-    Returns None if they are unknown, as for a MIG instance or without a GPU driver.
+    Return None if they are unknown, for example for a MIG instance or without a GPU driver.
     """
     for told in _ask([device.removeprefix("cuda:")], "memory.used", "memory.free"):
         with suppress(ValueError):  # "[N/A], [N/A]"
@@ -253,8 +252,8 @@ def memory_of(device: str) -> tuple[float, float] | None:
 class Sharing:
     """Policy that decides whether another job may start on a GPU that slots share.
 
-    If memory has run out on a shared GPU, the engine sets `is_over` to True, and each GPU then runs
-    one job at a time.
+    If a shared GPU runs out of memory, the engine sets `is_over` to True, and from then on each GPU
+    runs one job at a time.
     """
 
     def __init__(self) -> None:
@@ -264,7 +263,7 @@ class Sharing:
     def has_room(self, slot: Slot, settled: Sequence[bool]) -> bool:
         """Return whether another job may start in this slot.
 
-        `settled` has a value per job that runs on the same device: whether it is already computing.
+        `settled` contains, for each job that runs on the same device, whether it already computes.
         """
         if not slot.is_shared or not settled:
             return True

@@ -27,11 +27,11 @@ from benchharness.models import MODELS
 from benchharness.tasks.suites import SUITES, find_suites, select_tasks
 
 LARGE_STORE = 2_000
-"""Number of stored runs above which only the needed runs are read to show a few jobs' results."""
+"""Number of stored runs above which only the needed runs are read to show results of a few jobs."""
 
 MANY_RUNS = 5_000
-"""Largest total number of runs for which several suites are shown by default; reading and ranking
-them takes a second."""
+"""Largest total number of runs for which several suites are shown by default. Reading and ranking
+this many runs takes a second."""
 
 
 def lacking_plugins(store: Store) -> Iterator[str]:
@@ -41,7 +41,7 @@ def lacking_plugins(store: Store) -> Iterator[str]:
         named = " and ".join(newest.job.plugins)
         plugin = f"the plugin {named}" if named else "a plugin"
         yield (
-            f"the runs of the suite {suite} need {plugin}: name its file with --plugin, or install "
+            f"the runs of the suite {suite} need {plugin}: load its file with --plugin, or install "
             "its package."
         )
 
@@ -86,7 +86,10 @@ class Recent(NamedTuple):
         yield from self.lacking
         if more := len(self.left_out):
             some = ", ".join(self.left_out[:10]) + (", ..." if more > 10 else "")
-            yield f"{', '.join(self.shown)} ran last; --suite NAME shows {more} more: {some}."
+            yield (
+                f"only the suites that ran last are shown: {', '.join(self.shown)}. --suite NAME "
+                f"shows one of {more} more: {some}."
+            )
 
 
 def recent_suites(store: Store, first: Collection[str] = (), most: int = MANY_RUNS) -> Recent:
@@ -151,8 +154,8 @@ def gather_boards(
     named = {suite.name: suite for name in within.suites for suite in find_suites(name)}
     stored, data = set(named or store.suites()), within.data
     if stored and not stored & set(SUITES):
-        raise BenchError("none of the stored runs is of a known suite.")
-    # A data folder may be given by its path, or by the label that leaderboards show instead of it.
+        raise BenchError("none of the stored runs belongs to a known suite.")
+    # The filter for a data folder is its path, or the label that leaderboards show instead.
     whole = "" if data is None else str(Path(data).resolve())
     places = {data, whole, path_label(whole)}
     return [
@@ -198,8 +201,8 @@ def left_out(whole: Sequence[Board], boards: Sequence[Board]) -> Iterator[str]:
     for board, shown in zip(whole, boards, strict=True):
         if len(shown.entries) < len(board.entries):
             yield (
-                f"{board.title}: the best {len(shown.entries)} of {len(board.entries)} rows; "
-                "`bench leaderboard --top 0` shows all."
+                f"{board.title} shows the best {len(shown.entries)} of {len(board.entries)} "
+                "entries; `bench leaderboard --top 0` shows all."
             )
 
 
@@ -253,7 +256,7 @@ def find_rows(
         for board, entries in boards_with(boards, systems, select, known=store.models)
     ]
     if not any(rows.tasks for rows in found):
-        raise BenchError(f"no task that was asked for has results of {' and '.join(systems)}.")
+        raise BenchError(f"no requested task has results for {' and '.join(systems)}.")
     return [rows for rows in found if rows.tasks]
 
 
@@ -263,8 +266,7 @@ def _models(store: Store, systems: Sequence[str]) -> set[str]:
     A name has the form MODEL or MODEL:RECIPE, or is the beginning of a run's key.
     """
     parted = [name.split(":") for name in systems]
-    # A model's name may contain colons: in "a:b:lr=3e-4", the model may be "a", "a:b" or the whole
-    # text.
+    # A model's name may contain colons: in "a:b:lr=3e-4", the model may be "a", "a:b", or all.
     names = {":".join(parts[:n]) for parts in parted for n in range(1, len(parts) + 1)}
     names |= {model for model in store.models() if unquoted(model) in names}
     keys = [name for name in systems if _KEY.fullmatch(name)]
@@ -274,12 +276,12 @@ def _models(store: Store, systems: Sequence[str]) -> set[str]:
 def stored_name(store: Store, name: str) -> str:
     """Replace a model's alias or abbreviation in an entry's name with the model's stored name.
 
-    An abbreviation is the beginning of the model's name, if no other stored model begins so. A name
-    without an alias or abbreviation is returned unchanged.
+    An abbreviation is the beginning of exactly one stored model's name. A name without an alias or
+    abbreviation is returned unchanged.
     """
     stored = store.models()
-    # "bert:lr=3e-4" may be a model's full name, or an entry of the model "bert". The longest
-    # possible name is tried first.
+    # Try the longest possible model name first: "bert:lr=3e-4" may be the full name of a model, or
+    # an entry of the model "bert".
     heads = [":".join(name.split(":")[:n]) for n in range(name.count(":") + 1, 0, -1)]
     if any(head in stored or head in map(unquoted, stored) for head in heads):
         return name
@@ -353,8 +355,8 @@ def with_family(run: Result | Failure) -> Result | Failure:
 
     A run whose checkpoint is not in MODELS is returned unchanged.
     """
-    # If several models have this checkpoint, the last one counts. The search is linear, because
-    # building an index for each run would be slower.
+    # If several models have this checkpoint, use the last one. Search linearly: building an index
+    # for each run would be slower.
     specs = reversed(MODELS.values())
     family = next((spec.family for spec in specs if spec.checkpoint == run.job.checkpoint), "")
     if isinstance(run, Failure) or not family or not isinstance(run.provenance, dict):

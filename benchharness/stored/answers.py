@@ -1,4 +1,4 @@
-"""Export of the prediction for each example, as HTML pages and as data for other tools."""
+"""Export predictions for each example, as HTML pages and as data for other tools."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -85,10 +85,10 @@ def write_pages(
                 try:
                     predicted = predicted_task(stored, board.data_label, task, systems)
                 except BenchError as error:  # for example, imported scores have no predictions
-                    notes[f"no page of every prediction: {error}"] = None
+                    notes[f"a page of predictions was left out: {error}"] = None
                     continue
                 if predicted.reason:
-                    notes[f"pages without texts: {predicted.reason}"] = None
+                    notes[f"some pages have no example texts: {predicted.reason}"] = None
                 name = page_name(board, task, [entry])
                 write_page(folder / name, replace(predicted, texts=texts), f"../{home}")
                 anchor = group_anchor(entry, entry.cells[task].runs[0].task)
@@ -118,8 +118,8 @@ def check_folder(folder: Path) -> None:
 def _unwritable(path: Path, error: OSError) -> BenchError:
     reason = error.strerror or error
     return BenchError(
-        f"the pages of every prediction could not be written to {path}: {reason}. Give another "
-        "--out; stored runs are not changed."
+        f"the pages of predictions could not be written to {path}: {reason}. Choose another folder "
+        "with --out; stored runs are not changed."
     )
 
 
@@ -138,28 +138,28 @@ def write_page(path: Path, predicted: PredictedTask, home: str = "") -> None:
 def page_name(board: Board, task: str, entries: Sequence[Entry]) -> str:
     """Return a descriptive file name for a page, determined by the task and the entries."""
     said = [title_of(task), *(entry.model for entry in entries)]
-    # "SST-2" becomes "sst-2". Different names may become equal, but the digest in `anchor` still
-    # differs.
+    # Convert "SST-2" to "sst-2". Different names may become equal, but the digest in `anchor` still
+    # distinguishes them.
     words = "-".join(re.sub(r"[^a-z0-9.]+", "-", word.lower()).strip("-.")[:40] for word in said)
     names = [name for e in entries for name in (e.model, e.recipe, e.precision, e.variant)]
     anchor = row_anchor(board.title, board.data_label, task, *names).removeprefix("row-")
     return f"{words}-{anchor}.html"
 
 
-# Reading the predictions of one task, with its examples if they can be read.
+# Reading the predictions on one task, with the examples if they can be read.
 
 
 def predicted_task(
     stored: StoredPredictions, data: str, name: str, entries: Sequence[Entry], kind: str = "dev"
 ) -> PredictedTask:
-    """Return the predictions of one or two leaderboard entries for a task.
+    """Return the predictions of one or two leaderboard entries on a task.
 
-    If the examples cannot be read or have changed, they are left out, and the `reason` of the
-    result explains it.
+    If the examples cannot be read or have changed, they are left out, and `reason` of the result
+    explains why.
 
     Args:
         stored: Stored runs and their examples.
-        data: Name of the data that the page shows.
+        data: Label of the data that the page shows.
         name: Full name of the task.
         entries: One or two leaderboard entries.
         kind: "dev" or "test".
@@ -174,7 +174,7 @@ def predicted_task(
     for whole in wholes:
         examples, reason = _examples(stored, whole, [run for side in sides for run in side])
         read.append(examples)
-        if reason:  # a page shows the gold answers of all splits or of none
+        if reason:  # show the gold answers either of all splits or of none
             read = [()] * len(wholes)
             break
     runs = [
@@ -235,7 +235,7 @@ def _examples(
     digests = {result.evaluation(name).fingerprint for result in results}
     task, split = name.rsplit(":", 1)
     if len(digests) > 1:
-        return (), f"the runs have predicted different rows of {split_title(task, split)}."
+        return (), f"the runs predicted different rows of {split_title(task, split)}."
     reason = ""
     for job in {result.job.data: result.job for result in results}.values():
         try:
@@ -286,7 +286,10 @@ def has_boards(store: Store, within: Within) -> bool:
     """Return True if there certainly is a leaderboard to export, without reading any runs.
 
     With a filter by task or data, or if the store has annotations (which may hide runs), this is
-    uncertain, and the result is False. Raises BenchError if a suite is unknown.
+    uncertain, and the result is False.
+
+    Raises:
+        BenchError: A suite is unknown.
     """
     named = {suite.name for name in within.suites for suite in find_suites(name)} or {*SUITES}
     narrowed = within.tasks or within.data or store.annotations()
@@ -294,7 +297,7 @@ def has_boards(store: Store, within: Within) -> bool:
 
 
 def with_parity(store: Store, board: Board) -> Board:
-    """Return the leaderboard with the parity of each run, as the certificates state it."""
+    """Return the leaderboard with the parity of each run, as proved by the parity certificate."""
     keys = dict.fromkeys(run.key for entry in board.entries for run in entry.runs)
     runs = map(with_family, store.origins(keys))
     return replace(board, parity={run.job.key: parity_of(run) for run in runs})
@@ -303,10 +306,10 @@ def with_parity(store: Store, board: Board) -> Board:
 def exported_splits(
     store: Store, boards: Iterable[Board], *, texts: bool = True
 ) -> Iterator[ExportedSplit]:
-    """Yield the predictions of each split by each run of the leaderboards, one run after another.
+    """Yield the predictions of each run of the leaderboards on each split, one run after another.
 
     If the examples of a split cannot be read, they are left out, and the split's `reason` explains
-    it. `texts` sets whether the texts of the examples are exported.
+    why. `texts` sets whether the texts of the examples are exported.
     """
     for board in boards:
         stored = StoredPredictions(store, paths=board.paths)

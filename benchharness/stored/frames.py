@@ -1,4 +1,4 @@
-"""Conversion of stored runs, leaderboards, predictions and published scores to pandas data frames.
+"""Convert stored runs, leaderboards, predictions and published scores to pandas data frames.
 
 All scores are on the metric's own scale, which is mostly 0 to 1, as in exported files.
 """
@@ -38,10 +38,7 @@ RUN_TYPES = {
     "finished": "datetime64[us, UTC]",
     "error": "str",
 }
-"""Fixed columns of `runs_frame`, in order, with their dtypes.
-
-In a frame, they are followed by one column per score.
-"""
+"""Fixed columns of `runs_frame`, in order, with their dtypes. One column per score follows them."""
 
 
 def runs_frame(rows: Iterable[RunRow]) -> pd.DataFrame:

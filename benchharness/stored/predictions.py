@@ -1,4 +1,4 @@
-"""Stored predictions, and the intervals, comparisons and curves that are computed from them."""
+"""Read stored predictions; compute intervals, comparisons and curves from them."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -59,10 +59,10 @@ class UnreadableError(Exception):
 class StoredPredictions:
     """Reader of finished runs with their predictions, and of the examples that they predicted.
 
-    A store does not contain the examples, because they may not be redistributed. They are read
-    again from the run's data source, and their fingerprint must equal the one that the run
-    recorded. Examples that were read stay in memory as long as this object, so create one object
-    per group of runs that share examples.
+    A store does not contain the examples, because their licenses may forbid redistribution. They
+    are read again from the run's data source, and their fingerprint must equal the one that the run
+    recorded. Examples stay in memory as long as this object, so create one object per group of runs
+    that share examples.
     """
 
     def __init__(self, store: Store, *, paths: bool = False) -> None:
@@ -77,10 +77,15 @@ class StoredPredictions:
         return result
 
     def rows(self, job: Job, name: str) -> SplitRows:
-        """Return the examples that the job used in a split.
+        """Return the examples that a job used in a split.
 
-        `name` has the form "task:split". Raises DataError if the examples cannot be read, and
-        ChangedRowsError if they have changed.
+        Args:
+            job: The job.
+            name: The split, in the form "task:split".
+
+        Raises:
+            DataError: The examples cannot be read.
+            ChangedRowsError: The examples have changed since the run.
         """
         fingerprint = job.fingerprints[name]
         if fingerprint not in self._rows:
@@ -98,12 +103,16 @@ class StoredPredictions:
     def labelled_examples(self, name: str, jobs: Iterable[Job]) -> tuple[Example, ...]:
         """Return the examples of a split with their labels.
 
-        `name` has the form "task:split". The data sources of the jobs are tried in order. Raises
-        UnreadableError if the examples can be read from none of them, or if their labels are
-        hidden.
+        Args:
+            name: The split, in the form "task:split".
+            jobs: Jobs whose data sources are tried in order.
+
+        Raises:
+            UnreadableError: The examples can be read from none of the data sources, or their labels
+                are hidden.
         """
         reasons = []
-        # Jobs that differ only in the seed read the same source, so try each source once.
+        # Try each data source once: jobs that differ only in the seed share it.
         for job in {job.data: job for job in jobs}.values():
             try:
                 examples = self.rows(job, name).examples
@@ -112,19 +121,21 @@ class StoredPredictions:
                 continue
             if not any(e.is_hidden for e in examples):
                 return examples
-            reasons.append(f"{name.replace(':', ' ')} hides its labels there.")
-        raise UnreadableError("its examples could not be read: " + " ".join(reasons))
+            reasons.append(f"the labels of {name.replace(':', ' ')} are hidden.")
+        raise UnreadableError("the examples could not be read: " + " ".join(reasons))
 
 
 def splits_of(task: Task, kind: str) -> tuple[str, ...]:
     """Return the dev or test splits of a task.
 
-    A diagnostic set has only a test split, which is also returned for "dev". Raises BenchError if
-    the task has no split of this kind.
+    A diagnostic set has only a test split, which is also returned for "dev".
+
+    Raises:
+        BenchError: The task has no split of this kind.
     """
     found = (task.dev_splits or task.test_splits) if kind == "dev" else task.test_splits
     if not found:
-        raise BenchError(f"{task.name} has no {kind} split: leave it out with --task.")
+        raise BenchError(f"{task.name} has no {kind} split: select other tasks with --task.")
     return found
 
 
@@ -134,8 +145,8 @@ def splits_of(task: Task, kind: str) -> tuple[str, ...]:
 def add_uncertainty(board: Board, store: Store, *, is_pooled: bool = False) -> Board:
     """Return the leaderboard with confidence intervals; this reads all predictions of its runs.
 
-    If the examples of a task cannot be read, its intervals account for the variation over seeds
-    only, and the reason is recorded. `is_pooled` is passed to `with_uncertainty`.
+    If the examples of a task cannot be read, its intervals cover only the variation over seeds, and
+    the reason is recorded. `is_pooled` is passed to `with_uncertainty`.
     """
     known = {task: known_cells(board, board.entries, task, store) for task in board.tasks}
     tried = {task: _tried_cells(board, task, store) for task in board.tasks}
@@ -143,7 +154,7 @@ def add_uncertainty(board: Board, store: Store, *, is_pooled: bool = False) -> B
 
 
 def _tried_cells(board: Board, task: str, store: Store) -> list[list[Known]]:
-    """Return, for each entry, the outcomes of the hyperparameter settings that were not chosen.
+    """Return, for each entry, the outcomes per example of settings that were tried but not chosen.
 
     If an entry is the best of a hyperparameter sweep, these are the other settings of the sweep.
     """
@@ -156,10 +167,10 @@ def _tried_cells(board: Board, task: str, store: Store) -> list[list[Known]]:
 def known_cells(
     board: Board, entries: Sequence[Entry], task: str, store: Store
 ) -> list[Known | None]:
-    """Return the per-example outcomes of some entries on a task, reading one entry at a time.
+    """Return the outcomes per example of some entries on a task, reading one entry at a time.
 
-    The list contains None for an entry without runs on the task, and the reason as a string for an
-    entry whose outcomes are not available.
+    For an entry without runs on the task, the list contains None. For an entry whose outcomes are
+    not available, it contains the reason as a string.
     """
     stored = StoredPredictions(store, paths=board.paths)
     names = score_names(task, board.rule)
@@ -177,7 +188,7 @@ def _known(cell: Cell, names: Sequence[str], stored: StoredPredictions) -> Known
         outcomes = headline_outcomes(splits, names)
     except (UnreadableError, BenchError) as error:
         return stored.said_of(results[0].job, str(error))
-    return outcomes or f"{' and '.join(names)} cannot be split by example"
+    return outcomes or f"{' and '.join(names)} cannot be computed per example"
 
 
 def predicted_split(
@@ -189,8 +200,15 @@ def predicted_split(
 ) -> PredictedSplit:
     """Return the examples of a split with the predictions of one or two systems.
 
-    `one` and `other` contain a run per seed, with the seeds in the same order. Raises DataError if
-    two runs predicted different examples.
+    Args:
+        stored: Stored runs and their examples.
+        task: The task.
+        split: The name of the split.
+        one: The first system's results, one per seed.
+        other: The second system's results, with the seeds in the same order; may be empty.
+
+    Raises:
+        DataError: Two runs predicted different examples.
     """
     name = f"{task.name}:{split}"
     results = [*one, *other]
@@ -211,9 +229,9 @@ def _check_rows(name: str, results: Sequence[Result]) -> None:
         found = result.evaluation(name).fingerprint
         if found != first:
             raise DataError(
-                f"runs {results[0].job.key[:12]} and {result.job.key[:12]} have predicted "
+                f"runs {results[0].job.key[:12]} and {result.job.key[:12]} predicted "
                 f"different rows of {name.replace(':', ' ')} (digests {first[:12]} and "
-                f"{found[:12]}): run one of them again on the other's data."
+                f"{found[:12]}): repeat one of the runs with the data of the other."
             )
 
 
@@ -223,14 +241,17 @@ def _check_rows(name: str, results: Sequence[Result]) -> None:
 def contrasts_of(store: Store, rows: Rows, kind: str, *, with_slices: bool) -> list[Contrast]:
     """Compare two leaderboard entries on each task, with p-values corrected for all tasks.
 
-    `kind` is "dev" or "test". Raises BenchError if the entries have no seed in common, if a run has
-    no predictions for a split of this kind, or if two runs predicted different examples of it.
+    `kind` is "dev" or "test".
+
+    Raises:
+        BenchError: The entries have no seed in common, a run has no predictions for a split of this
+            kind, or two runs predicted different examples of it.
     """
     return correct([_contrast(store, rows, task, kind, with_slices) for task in rows.tasks])
 
 
 def with_gains(board: Board, store: Store) -> Board:
-    """Return the leaderboard with the gain that distillation brings to each student.
+    """Return the leaderboard with the gain of each student from distillation.
 
     A student is compared with the same model trained without a teacher, which must be on the same
     leaderboard. The predictions of both are read, and runs are paired by seed. Tasks on which they
@@ -249,7 +270,7 @@ def with_gains(board: Board, store: Store) -> Board:
 def _alone(entry: Entry, homes: Mapping[str, Entry]) -> Entry | None:
     """Return the entry for the same model trained without a teacher.
 
-    Returns None if the leaderboard has no such entry, or if `entry` has no teacher.
+    If the leaderboard has no such entry, or `entry` has no teacher, return None.
     """
     keys = (run.teacher.alone for run in entry.runs if run.teacher)
     return next((homes[key] for key in keys if key in homes), None)
@@ -259,7 +280,7 @@ def _gains(board: Board, store: Store, entry: Entry, alone: Entry) -> dict[str, 
     tasks = tuple(task for task in entry.cells if task in alone.cells)
     try:
         found = contrasts_of(store, Rows(board, (entry, alone), tasks), "dev", with_slices=False)
-    except BenchError:  # they have no seed in common, or predicted different examples
+    except BenchError:  # the entries have no seed in common, or predicted different examples
         return {}
     return {
         each.task: Gain(
@@ -278,7 +299,7 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
     pairs = match_runs(*(entry.cells[name].runs for entry in rows.entries))
     splits = splits_of(task, kind)
     stored = StoredPredictions(store, paths=rows.board.paths)
-    # Turn the list of pairs into one list of runs per system; the order of seeds stays the same.
+    # Convert the list of pairs to one list of runs per system, with seeds in the same order.
     one, other = ([stored.result(run.key) for run in side] for side in zip(*pairs, strict=True))
     scores = [[_score(run, task, names, splits) for run in pair] for pair in pairs]
     means = fmean(a for a, _ in scores), fmean(b for _, b in scores)
@@ -299,15 +320,16 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
 def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str]) -> float:
     """Return the task score of a run on these splits: the mean of its scores called `names`.
 
-    Raises BenchError if one of these scores is missing.
+    Raises:
+        BenchError: One of these scores is missing.
     """
     every = [Measure(split, m.name) for split in splits for m in (*task.metrics, *task.details)]
     found = [run.score_of(task.name, m) for m in every if rule_name(m) in names]
     scores = [score for score in found if score is not None]
     if len(scores) < len(names):
         raise BenchError(
-            f"run {run.key[:12]} of {run.model} has no score of {task.name} "
-            f"{' and '.join(splits)}: its labels are hidden, or it was run without --test."
+            f"run {run.key[:12]} of {run.model} has no score on {task.name} "
+            f"{' and '.join(splits)}: the labels are hidden, or it was run without --test."
         )
     return fmean(scores)
 
@@ -340,7 +362,7 @@ def ties_of(store: Store, boards: Sequence[Board]) -> Ties:
     """Find, for each task, the models that do not differ significantly from the best model.
 
     P-values are corrected for all models that are compared with the best one on the task. If a pair
-    of models cannot be tested, the task has no ties, and a note explains it.
+    of models cannot be tested, the task has no ties, and a note contains the reason.
     """
     found: dict[str, frozenset[str]] = {}
     notes: list[str] = []
@@ -367,16 +389,19 @@ def _has_learned(entry: Entry, task: str) -> bool:
 def _tied(store: Store, board: Board, task: str, ranked: Sequence[Entry]) -> Iterator[Entry]:
     """Yield the entries that do not differ significantly from the best one.
 
-    `ranked` starts with the best entry. Raises BenchError if a pair cannot be tested.
+    `ranked` starts with the best entry.
+
+    Raises:
+        BenchError: A pair of entries cannot be tested.
     """
     pairs = [Rows(board, (ranked[0], other), (task,)) for other in ranked[1:]]
     contrasts = [_contrast(store, rows, task, "dev", False) for rows in pairs]
     for other, each in zip(ranked[1:], correct(contrasts), strict=True):
-        # A missing test does not show that two models are equal, so the task then has no ties.
+        # If a test is missing, it is unknown whether two models are equal, so show no ties.
         if each.corrected is None:
             raise BenchError(
-                f"--ties: {full_label(ranked[0])} and {full_label(other)} cannot be tested on "
-                f"{distinct_title(task)}, which has no ties: {each.reason}"
+                f"--ties shows no ties on {distinct_title(task)}, because {full_label(ranked[0])} "
+                f"and {full_label(other)} could not be compared by a test: {each.reason}"
             )
         if not each.is_shown:
             yield other
@@ -409,7 +434,7 @@ def find_curves(
             the checkpoints have different model families.
     """
     if has_magic(name):
-        # Match runs by their weights, because they may have been run under any name.
+        # Match runs by their weights, because their models may have any name.
         by_weights = {weights_identity(spec): spec.stage for spec in find_models(name)}
     stages, models = dict[str, Stage](), set[str]()
     for row in store.runs():
@@ -430,10 +455,10 @@ def find_curves(
     boards = _narrowed(store, suites, tasks, data, models) if stages else []
     if found := [(board, curve) for board in boards for curve in curves_of(store, board, stage_of)]:
         return found
-    of = f" of {', '.join([*suites, *tasks])}" if suites or tasks else ""
+    of = f" on {', '.join([*suites, *tasks])}" if suites or tasks else ""
     raise BenchError(
-        f"no two {'checkpoints' if stages else 'layers'} of {name} have results{of} on the same "
-        "rows: `bench show runs` shows what is stored."
+        f"no two {'checkpoints' if stages else 'layers'} of {name} have results{of} with the same "
+        "data: `bench show runs` lists the stored runs."
     )
 
 
@@ -469,11 +494,13 @@ def _narrowed(
 
 def _unknown(store: Store, name: str) -> BenchError:
     if has_magic(name):
-        return BenchError(f"no folder that {name!r} matches has stored results: run them first.")
+        return BenchError(
+            f"no checkpoint that {name!r} matches has stored results: run the checkpoints first."
+        )
     runs = {row.stage.run for row in store.runs() if row.stage is not None}
     hint = (
-        "Run several of its checkpoints first, `bench run --model 'DIR/step-*'`, or all layers of "
-        "a model: --set features=each."
+        "Run several of its checkpoints first with `bench run --model 'DIR/step-*'`, or all layers "
+        "of a model with --set features=each."
     )
     return unknown_name("pretraining run with stored checkpoints", name, runs, hint)
 
@@ -483,7 +510,7 @@ def curves_of(
 ) -> Iterator[StageCurve]:
     """Yield the curves of the pretraining runs on a leaderboard.
 
-    Without `examples`, predictions are not read, and the noise includes only that over seeds.
+    Without `examples`, predictions are not read, and the noise covers only seeds.
     """
     for line in lines_of(board, stage_of):
         known: dict[str, Sequence[Known | None]] = {}

@@ -1,4 +1,4 @@
-"""Choice of the leaderboards for the HTML report, and reading of the data that it shows."""
+"""Write the HTML report: choose its leaderboards and read the data that it shows."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -37,12 +37,12 @@ MANY_RUNS = 250
 reading all predictions takes too long."""
 
 MOST_RUNS = 500
-"""Number of best runs for which the page has details, which its plots of score against cost need,
-if the details of all runs are in a separate folder."""
+"""Number of best runs whose details the page contains if the details of all runs are written to a
+separate folder. The plots of score against cost need them."""
 
 MOST_DETAILS = 5_000
-"""Number of best runs whose details are written by default, because writing the details of a
-hundred thousand runs takes minutes."""
+"""Number of best runs whose details are written by default. Writing the details of a hundred
+thousand runs takes minutes."""
 
 PACKED_RUNS = 250
 """Largest number of runs whose details are part of the page by default; with more runs, the page
@@ -62,7 +62,7 @@ class Wanted:
     """Options for writing the HTML report.
 
     Attributes:
-        suites: Suites to show; empty for all with runs.
+        suites: Suites to show; empty for all suites with runs.
         title: Title of the page.
         description: A sentence or two below the title.
         intervals: Whether to compute confidence intervals from predictions; by default, only if
@@ -86,8 +86,9 @@ _ANY = Wanted()
 
 Outcomes = Iterator[Result | Failure]
 Counting = Callable[[str, int], AbstractContextManager[Callable[[Outcomes], Outcomes]]]
-"""Progress display such as `cli.tables.counting`. It is called with a label and a total and returns
-a context manager, which yields a function that wraps an iterator and counts its items."""
+"""Type of a function that shows progress, such as `cli.tables.counting`. It is called with a label
+and a total and returns a context manager, which yields a function that wraps an iterator and counts
+its items."""
 
 Pager = Callable[[Sequence[Board]], Pages]
 """Function that writes the HTML pages of predictions and returns their relative paths."""
@@ -116,7 +117,7 @@ def make_report(
     Raises:
         BenchError: A file cannot be written.
     """
-    mark = _mark(store, wanted)  # computed first, because other processes may store more runs
+    mark = _mark(store, wanted)  # before reading: other processes may store more runs meanwhile
     boards, notes, has_timed = _chosen(store, wanted)
     boards = gained(boards, store)
     runs = sum(1 for _ in _runs(boards))
@@ -147,8 +148,8 @@ def make_report(
             written = boards if wanted.split else best_of(boards, MOST_DETAILS)
             places = write_runs(out, written, read_many, about, background.predictions)
             background, detailed = replace(background, places=places), best_of(boards, MOST_RUNS)
-            more = "`bench report --split` writes those of all"
-            notes += _in_part(boards, written, "the details are of", more)
+            more = "`bench report --split` writes them for all"
+            notes += _in_part(boards, written, "details were written for", more)
         alone = (said for board in boards for said in over_seeds_alone(board))
         notes += [*faults, *_in_part(boards, detailed, *_DRAWN), *dict.fromkeys(alone)]
         if not wanted.show_paths:
@@ -173,8 +174,8 @@ def _writing(out: Path) -> Iterator[None]:
         named = Path(error.filename or out)
         place = out if named in out.parents else named
         raise BenchError(
-            f"the report {place} could not be written: {error.strerror or error}. Give another "
-            "--out; the results are stored."
+            f"the report {place} could not be written: {error.strerror or error}. The results are "
+            "stored; choose another file with --out."
         ) from error
 
 
@@ -208,13 +209,13 @@ def _curve_figures(
         try:
             found = list(curves_of(store, board, lambda entry: entry.stage, examples=examples))
         except BenchError as error:
-            faults.append(f"{board.title} has no plot over pretraining: {error}")
+            faults.append(f"{board.title} has no plot of scores over pretraining: {error}")
             continue
         figures[board_key(board)] = stage_figures(found)
     return figures, faults
 
 
-_DRAWN = ("the plots against cost have", "the table has all")
+_DRAWN = ("the plots against cost show", "the table shows all")
 
 
 def _in_part(
@@ -224,14 +225,14 @@ def _in_part(
     for board, part in zip(boards, shown, strict=True):
         if len(part.entries) < len(board.entries):
             some, every = len(part.entries), len(board.entries)
-            yield f"{board.title}: {what} the best {some:,} of {every:,} rows; {rest}."
+            yield f"{board.title}: {what} the best {some:,} of {every:,} entries; {rest}."
 
 
 def _neighbours(store: Store, board: Board) -> Contrasts:
     """Return paired tests of adjacent entries, then of entries with one entry between them.
 
-    Only entries that are ranked are tested. Pairs of entries that have no seed in common, or that
-    were scored on different examples, are left out.
+    The keys are pairs of positions on the leaderboard. Only ranked entries are tested. Pairs of
+    entries that have no seed in common, or that were scored on different examples, are left out.
     """
     places = [place for place, entry in enumerate(board.entries) if entry.competes]
     pairs = [(a, b) for apart in (1, 2) for a, b in zip(places, places[apart:], strict=False)]
@@ -248,8 +249,9 @@ def _neighbours(store: Store, board: Board) -> Contrasts:
 def _chosen(store: Store, wanted: Wanted) -> tuple[Sequence[Board], list[str], bool]:
     """Choose the leaderboards to show.
 
-    Returns the leaderboards, notes on suites that are left out, and whether the store may have runs
-    of TIMED_SUITE.
+    Returns:
+        The leaderboards, notes on suites that are left out, and whether the store may contain runs
+        of TIMED_SUITE.
     """
     last = wanted.last
     known = {board.suite for board in last}

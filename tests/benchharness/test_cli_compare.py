@@ -164,9 +164,9 @@ def test_a_task_with_unreadable_examples_is_compared_by_its_scores(bench, tmp_pa
     assert rte["difference"] == pytest.approx(5 / 3 / 160)
     assert 0 < rte["interval"]["low"] < rte["difference"] < rte["interval"]["high"]
     assert (rte["p_value"], rte["flipped"], rte["is_shown"]) == (None, None, False)
-    assert rte["reason"].startswith("its examples could not be read: ")
+    assert rte["reason"].startswith("the examples could not be read: ")
     ended = bench("compare", "good", "bad", "--db", "board.sqlite")
-    assert "RTE: no test, because its examples could not be read" in ended.out
+    assert "RTE: no test, because the examples could not be read" in ended.out
 
 
 def test_runs_on_different_data_are_an_error(bench, tmp_path, monkeypatch):

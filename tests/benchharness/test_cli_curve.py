@@ -124,7 +124,7 @@ def test_checkpoints_of_different_families_on_one_curve_are_an_error(bench, stor
     assert ended.code == 2
     assert "small has checkpoints of unlike families" in ended.err
     assert ended.err.count("\n") == 1
-    assert "GLUE has no plot over pretraining" in Path("page.html").read_text()
+    assert "GLUE has no plot of scores over pretraining" in Path("page.html").read_text()
 
 
 def test_the_report_has_a_plot_for_each_score(stored):
@@ -145,7 +145,7 @@ def test_a_plot_has_the_whole_curve_even_if_the_report_plots_the_best_rows_only(
     with open_store("board.sqlite") as store:
         make_report(store, Path("page.html"), Wanted(split=True))
     page = Path("page.html").read_text(encoding="utf-8")
-    assert "have the best 2 of 5 rows; the table has all" in page
+    assert "show the best 2 of 5 entries; the table shows all" in page
     assert page.count('<tr id="row-') == 5
     section = page.split('<section class="stages"')[1].split("</section>")[0]
     assert "small/step-100," in section

@@ -164,4 +164,4 @@ def test_a_run_blocked_in_a_library_can_be_terminated(tmp_path, numbers):
         _, err = process.communicate(timeout=60)
         assert 2.0 < time.monotonic() - began < 12
     assert process.returncode == 128 + numbers[-1]
-    assert err.endswith("bench: ended, though something hangs.\n")
+    assert err.endswith("bench: the process did not stop by itself and was ended by force.\n")

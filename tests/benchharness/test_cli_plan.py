@@ -58,7 +58,7 @@ def test_json_has_the_seeds_needed_for_another_power_and_alpha(bench, stored):
         (("good", "best"), "no board has good and best"),
         (
             ("good", "bad", "--task", "cola"),
-            "no task that was asked for has results of good and bad",
+            "no requested task has results for good and bad",
         ),
         (("good", "bad", "--task", "colla"), "Did you mean"),
         (("good", "bad", "--power", "1"), "--power must be between 0 and 1, but got 1"),

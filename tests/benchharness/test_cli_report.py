@@ -131,7 +131,7 @@ def test_an_unknown_suite_exits_with_2(board, command):
 # runs of a plugin that is not loaded
 
 NEEDED = (
-    "the runs of the suite mine need the plugin irony.py: name its file with --plugin, or install "
+    "the runs of the suite mine need the plugin irony.py: load its file with --plugin, or install "
     "its package."
 )
 

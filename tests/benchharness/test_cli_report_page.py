@@ -80,7 +80,7 @@ def test_many_runs_are_split_automatically_and_all_rows_stay_on_the_page(report,
     monkeypatch.setattr("benchharness.stored.report.MOST_RUNS", 3)
     page = report()
     assert page.count('<tr id="row-') == 3
-    assert "the plots against cost have the best 2 of 3 rows" in page
+    assert "the plots against cost show the best 2 of 3 entries" in page
     assert not re.search(r'href="#runs?-', page)
     assert 'class="run"' in report("--no-split")
 

@@ -197,7 +197,7 @@ def test_messages_about_metrics_and_curves_have_no_path(bench, stored, monkeypat
     found = bh.compare("my-bert", "another", db="board.sqlite").to_csv()
     assert path_label(place) in found
     assert USER not in found
-    assert "has no plot over pretraining: the metric evaluate:my#" in page
+    assert "has no plot of scores over pretraining: the metric evaluate:my#" in page
     assert USER not in page
     bench("report", "--out", "page.html", "--intervals", *DB, "--show-paths")
     assert said in Path("page.html").read_text(encoding="utf-8")

@@ -53,7 +53,7 @@ def test_processes_per_job_gives_each_job_several_gpus_and_a_launcher(monkeypatc
     assert [slot.environment["CUDA_VISIBLE_DEVICES"] for slot in place.slots] == ["0,1", "2,3"]
     assert place.slots[0].environment["OMP_NUM_THREADS"] == "4"
     assert place.engine.keywords["command"][-2:] == ("benchharness.worker.ranks", "2")
-    with pytest.raises(BenchError, match="needs as many GPUs, and 5 can be used"):
+    with pytest.raises(BenchError, match="needs as many GPUs, but only 5 can"):
         find_slots("cuda", processes=6)
 
 
@@ -93,14 +93,14 @@ def test_the_number_of_concurrent_jobs_follows_from_cores_and_gpus():
     ("name", "fields", "sentence"),
     [
         ("rai", {}, "no engine is called 'rai'"),
-        ("local", {"address": "auto"}, "belong to --engine ray and slurm"),
-        ("local", {"words": ("cpus=1",)}, "belong to --engine ray and slurm"),
+        ("local", {"address": "auto"}, "can only be used with --engine ray or slurm"),
+        ("local", {"words": ("cpus=1",)}, "can only be used with --engine ray or slurm"),
         ("ray", {"words": ("cpu=1",)}, "no option of --engine ray is called 'cpu'"),
-        ("ray", {"words": ("cpus=none",)}, "cpus=none: expected a whole number from 1 up"),
-        ("ray", {"words": ("cpus",)}, "'cpus' is not NAME=VALUE"),
-        ("ray", {"words": ("cpus=1", "cpus=2")}, "comes twice"),
-        ("ray", {"device": "cuda:1"}, "names a device of this machine"),
-        ("slurm", {"address": "host:1"}, "is not a queue"),
+        ("ray", {"words": ("cpus=none",)}, "cpus=none is invalid: expected a whole number"),
+        ("ray", {"words": ("cpus",)}, "'cpus' does not have the form NAME=VALUE"),
+        ("ray", {"words": ("cpus=1", "cpus=2")}, "repeats a name"),
+        ("ray", {"device": "cuda:1"}, "is a device of this machine"),
+        ("slurm", {"address": "host:1"}, "is not possible with --engine slurm"),
     ],
 )
 def test_an_invalid_engine_option_is_an_error_that_names_it(cluster, name, fields, sentence):

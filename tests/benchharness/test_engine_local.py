@@ -76,7 +76,7 @@ def test_an_unreadable_result_is_distinguished_from_a_missing_one(tmp_path, left
     assert process._read_outcome(file).startswith("left a result that cannot be read (")
     file.unlink()
     assert process._read_outcome(file) == "left no result"
-    gone = f"left no result, because somebody has deleted {tmp_path / 'gone'}"
+    gone = f"left no result, because {tmp_path / 'gone'} was deleted"
     assert process._read_outcome(tmp_path / "gone" / "result.json") == gone
 
 
@@ -92,7 +92,7 @@ def test_a_job_that_never_writes_a_result_fails_with_the_reason():
     (outcome,), seen = run([make_job("lose:half")])
     assert (outcome.kind, outcome.exit_code) == ("failed", 1)
     assert "exit code 0 and left a result that cannot be read (JSONDecodeError" in outcome.error
-    assert outcome.error.endswith("It left no result before, and was started again.")
+    assert outcome.error.endswith("It left no result before and was started again.")
     assert len([p for _, p in seen if p.note]) == 1
 
 

@@ -421,7 +421,7 @@ def test_a_notebook_marks_the_flagged_numbers(here: Path) -> None:
 def test_which_does_not_name_a_collapsed_model_as_the_best(here: Path) -> None:
     (answer,) = choice().answers
     assert answer.best == ()
-    assert answer.sentence == "RTE: no encoder learned anything: all runs collapsed."
+    assert answer.sentence == "RTE: no encoder learned anything (all runs collapsed)."
 
 
 def test_a_collapsed_checkpoint_is_a_warning_of_the_callback(

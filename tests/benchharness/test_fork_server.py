@@ -329,7 +329,7 @@ def test_requests_fit_in_a_datagram() -> None:
 
 # Servers that hang or are killed: fake workers, because nothing is to be computed.
 
-SENTENCE = "is started again, because the process that workers are forked from hangs or was killed"
+SENTENCE = "is started again, because the process from which workers are forked hangs or was killed"
 
 
 @pytest.fixture
@@ -377,7 +377,8 @@ def test_hanging_servers_are_replaced_once_and_then_not_used(
     jobs, hear = [fake_worker.make_job(seed=seed) for seed in (1, 2)], Hearer()
     outcomes = driven_by(impatient, jobs, hear, timeout=2.0)
     assert [type(outcome) for outcome in outcomes] == [Result, Result]
-    assert hear.notes == [SENTENCE] * 2 + [f"{SENTENCE}, from now on without it"] * 2
+    without = f"{SENTENCE}; from now on, workers start without it"
+    assert hear.notes == [SENTENCE] * 2 + [without] * 2
     assert len(set(pids)) == 2
     assert not any(map(is_alive, pids))
 

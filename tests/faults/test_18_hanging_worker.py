@@ -41,7 +41,7 @@ def test_18_job_that_hangs_twice_fails_with_timeout(tmp_path: Path):
     assert isinstance(outcome, Failure)
     assert (outcome.kind, outcome.exit_code, len(notes)) == ("timeout", 1, 1)
     assert "printed no progress for 3 seconds" in outcome.error
-    assert outcome.error.endswith("It hung before, and was started again.")
+    assert outcome.error.endswith("It hung before and was started again.")
 
 
 def test_18_killed_job_is_not_retried():

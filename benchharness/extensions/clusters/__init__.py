@@ -1,4 +1,4 @@
-"""Run jobs on other machines: on a Ray cluster, or through Slurm's queue."""
+"""Run jobs on other machines: on a Ray cluster, or as batch jobs of Slurm."""
 
 from benchharness.extension import Extension
 

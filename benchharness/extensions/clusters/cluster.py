@@ -31,10 +31,10 @@ from benchharness.plugins import VARIABLE
 from benchharness.progress import Progress
 from benchharness.tasks.custom import define_task
 
-# A job for another machine: the message from the driver to a node, and its execution there.
+# Jobs for other machines: the message that the driver sends to a node, and the job's execution.
 
 REFUSED = "refused"
-"""Key in the answer of a node that could not start a job; the value is a sentence with the reason.
+"""Key in the answer of a node that could not start a job. Its value is a sentence with the reason.
 """
 
 
@@ -42,9 +42,8 @@ REFUSED = "refused"
 class Needs:
     """Resources that a job needs on its node: GPUs, cores, and main memory in bytes.
 
-    They are the sums over the job's processes. The job trains in `processes` processes, with one
-    GPU each if it has GPUs. If `memory_bytes` is 0, the memory is estimated from the size of the
-    model.
+    A job trains in `processes` processes, with one GPU each if it has GPUs. The resources are sums
+    over all processes. If `memory_bytes` is 0, it is estimated from the size of the model.
     """
 
     gpus: int
@@ -53,7 +52,7 @@ class Needs:
     processes: int = 1
 
     def of(self, job: Job) -> "Needs":
-        """Return the resources of a particular job: a baseline gets one core and no GPU."""
+        """Return the resources that a job needs; a baseline needs one core and no GPU."""
         if job.kind == "baseline":
             return Needs(gpus=0, cpus=1, memory_bytes=estimate_memory(job))
         estimated = self.processes * estimate_memory(job, gpu=self.gpus > 0)
@@ -65,16 +64,15 @@ class RemoteJob:
     """A job with everything that a node needs to run it, as plain data without secrets.
 
     Attributes:
-        ticket: The engine's id of this attempt; a job that is sent again gets a new one.
+        ticket: The id of this attempt; a job that is sent again gets a new one.
         job: The job as plain data.
-        needs: Its resources.
-        folder: The driver's working directory, to which paths of data and checkpoints may be
-            relative.
+        needs: The resources that the job needs.
+        folder: The driver's working directory. Paths of data and checkpoints may be relative to it.
         variables: Variables of the driver's environment that jobs need on every node.
         orders: The options of the engine.
-        mark: A file that the driver creates in the folder of kept encoders. If a node does not see
-            the file, it does not share this folder. Jobs that write an encoder or need one then
-            fail; other jobs run without snapshots.
+        mark: A file that the driver creates in the folder of saved models. A node that does not see
+            the file does not share this folder. There, jobs that save a model or need one fail, and
+            other jobs run without snapshots.
         version: The version of benchharness on the driver's machine.
     """
 
@@ -89,7 +87,7 @@ class RemoteJob:
 
 
 def version() -> str:
-    """Return the version string, which must be the same on the driver's machine and on a node."""
+    """Return the version of benchharness, which must be equal on the driver's machine and nodes."""
     return f"{__version__}, method {METHOD}"
 
 
@@ -98,8 +96,12 @@ def run_remote(
 ) -> Mapping[str, Any]:
     """Run a job on this machine as the local engine does; return its outcome as plain data.
 
-    An error that the user can fix is not raised, but returned under the key REFUSED. `tell` is
-    called with each new phase at once, and with other progress at most every `seconds` seconds.
+    An error that the user can fix is not raised, but returned under the key REFUSED.
+
+    Args:
+        remote: The job and everything that it needs.
+        tell: Function that is called with the job's progress.
+        seconds: Minimum number of seconds between two calls of `tell` in the same phase.
     """
     try:
         return _run(remote, sparsely(seconds, tell))
@@ -108,7 +110,7 @@ def run_remote(
 
 
 def sparsely(seconds: float, tell: Callable[[Progress], None]) -> Callable[[Progress], None]:
-    """Return a reporter that passes on new phases at once, and other progress every `seconds`."""
+    """Wrap `tell` to call it at once for a new phase, and else every `seconds` seconds."""
     phase, told = "", float("-inf")
 
     def report(progress: Progress) -> None:
@@ -122,37 +124,37 @@ def sparsely(seconds: float, tell: Callable[[Progress], None]) -> Callable[[Prog
 
 
 def refuse(sentence: str, details: object = "") -> Mapping[str, Any]:
-    """Build the answer of a node that could not start the job."""
+    """Return the answer of a node that could not start a job."""
     return {REFUSED: sentence, "details": str(details)}
 
 
 def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, Any]:
     if remote.version != version():
         raise JobError(
-            f"this node has benchharness {version()}, and `bench run` has {remote.version}: "
-            "install the same version on every node."
+            f"this node has benchharness {version()}, but `bench run` was started with "
+            f"{remote.version}: install the same version on every node."
         )
     job, orders, is_seen = Job.from_json(remote.job), remote.orders, remote.mark.is_file()
     define_task(job.definition)
     if (orders.keep or job.needs) and not is_seen:
         raise JobError(
-            f"{orders.checkpoints} is not the folder that `bench run` sees there, and models that "
-            "are kept or that others start from go into it: put --db into a folder that every node "
-            "shares, or do without (no --keep-models, --start-from pretrained)."
+            f"{orders.checkpoints} is not shared with the machine of `bench run`, but this job "
+            "saves or loads a model in it: move --db to a folder that all nodes share, or run "
+            "without --keep-models and with --start-from pretrained."
         )
     # The cluster makes only the job's own GPUs visible to this process.
     gpus = ",".join(find_gpus()) if remote.needs.gpus else ""
     if remote.needs.gpus and not gpus:
         raise JobError(
-            "this node shows the job no GPU, by CUDA_VISIBLE_DEVICES or `nvidia-smi -L`: ask for "
-            "nodes that have some, or use --device cpu."
+            "no GPU was found on this node, neither in CUDA_VISIBLE_DEVICES nor by "
+            "`nvidia-smi -L`: use nodes with GPUs, or --device cpu."
         )
     slot = make_slot(gpus, max(1, remote.needs.cpus // remote.needs.processes))
-    # Variables that the user set for `bench run` also apply on nodes.
+    # Apply the environment variables that the user set for `bench run`.
     slot = replace(slot, environment={**slot.environment, **remote.variables})
     orders = orders if is_seen else replace(orders, snapshots=None)
     engine = LocalEngine([slot], orders, worker_command(remote.needs.processes))
-    # A relative --data or --model is relative to the folder where `bench run` was started.
+    # Relative paths of --data and --model are relative to the folder where `bench run` started.
     there = chdir(remote.folder) if Path(remote.folder).is_dir() else nullcontext()
     with there, closing(engine.run([job], lambda _, progress: report(progress))) as outcomes:
         return next(outcomes).to_json()
@@ -164,20 +166,20 @@ RETRIES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Lost:
-    """Message that a job's node or its watching process was lost; `reason` can follow "because"."""
+    """Message that the connection to a job was lost; `reason` is a clause after "because"."""
 
     reason: str
 
 
 News = Progress | Lost | Mapping[str, Any]
-"""News about a remote job from a cluster: its progress, its loss, or its Result or Failure."""
+"""Message about a remote job: its progress, its loss, or its Result or Failure as plain data."""
 
 
 class Cluster(Protocol):
     """Interface of a cluster that runs remote jobs.
 
-    `send` returns the cluster's own handle for a job. News may be late, repeated, missing, or about
-    a remote job that was given up.
+    `send` returns the cluster's own handle for a job. Messages from `news` may be late, repeated,
+    missing, or about a job that was given up.
     """
 
     name: str
@@ -186,13 +188,13 @@ class Cluster(Protocol):
         """Context manager that connects to the cluster for the duration of a run."""
 
     def room(self) -> int:
-        """Return how many remote jobs should be queued or running at once, at least one."""
+        """Return how many remote jobs (at least one) may be queued or running at once."""
 
     def send(self, remote: RemoteJob) -> Any:
         """Send a remote job to the next node that has the resources for it; return its handle."""
 
     def news(self, sent: Mapping[str, Any]) -> Iterable[tuple[str, News]]:
-        """Return pairs of ticket and news about remote jobs; wait a moment if there are none.
+        """Return pairs of a ticket and a message about its job; wait a moment if there are none.
 
         `sent` maps the tickets of the jobs to their handles.
         """
@@ -202,7 +204,7 @@ class Cluster(Protocol):
 
 
 class _Sent(NamedTuple):
-    """A job that was sent, the number of the attempt, and the cluster's handle for it."""
+    """Job that was sent, with the number of the attempt and the cluster's handle."""
 
     job: Job
     attempt: int
@@ -212,8 +214,15 @@ class _Sent(NamedTuple):
 class ClusterEngine:
     """Engine that runs each job in an ordinary worker process on a node of a cluster.
 
-    At most `at_once` jobs are queued or running; None means as many as the cluster has room for.
     Only the process that iterates over `run` receives results, so a database has a single writer.
+
+    Args:
+        cluster: The cluster.
+        needs: The resources of a job.
+        orders: The options of the engine.
+        at_once: Maximum number of jobs that are queued or running; by default, as many as the
+            cluster has room for.
+        retries: Number of times that a job is sent again after its node was lost.
     """
 
     def __init__(
@@ -235,9 +244,10 @@ class ClusterEngine:
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
         """Yield the Result or Failure of each job once, in the order in which jobs end.
 
-        A job is taken from `jobs` only when the cluster has room for it; None in `jobs` means that
-        the rest must wait for a running job. A job whose node was lost is sent again, at most
-        `retries` times. Closing the iterator, or an exception in it, cancels the running jobs.
+        A job is taken from `jobs` only when the cluster has room for it. A None in `jobs` means
+        that the next jobs must wait for a running job. If the node of a job was lost, the job is
+        sent again, at most `retries` times. Closing the iterator, or an exception in it, cancels
+        the running jobs.
         """
         queue = iter(jobs)
         self._sent = {}
@@ -252,14 +262,14 @@ class ClusterEngine:
                     self._cluster.cancel([sent.known for sent in self._sent.values()])
 
     def _fill(self, queue: Iterator[Job | None], report: Report) -> bool:
-        """Send jobs while there is room; return False if no job is left to send or to wait for."""
+        """Send jobs while the cluster has room; return whether any job is queued or running."""
         room = self._at_once or self._cluster.room()
         while len(self._sent) < room and (job := next(queue, None)) is not None:
             self._send(job, 1, report)
         return bool(self._sent)
 
     def _send(self, job: Job, attempt: int, report: Report, note: str = "") -> None:
-        # Variables of the driver's environment that jobs need on every node; never a token.
+        # Send only variables that jobs need on every node, and never a token.
         names = (VARIABLE, "OMP_NUM_THREADS", *WAITING)
         remote = RemoteJob(
             ticket=uuid4().hex,
@@ -275,22 +285,22 @@ class ClusterEngine:
         report(job, Progress(phase="waiting", note=note))
 
     def _take(self, ticket: str, news: News, report: Report) -> Iterator[Outcome]:
-        """Process news about a job; yield the job's outcome if it has one."""
-        if ticket not in self._sent:  # the job was given up, or had ended before
+        """Process a message about a job; yield the job's outcome if the job has ended."""
+        if ticket not in self._sent:  # the job was given up, or has ended before
             return
         job, attempt, _ = self._sent[ticket]
         if isinstance(news, Progress):
             report(job, news)
             return
-        # From here on late or repeated news of this ticket are ignored.
+        # Ignore late or repeated messages about this ticket from now on.
         del self._sent[ticket]
         if not isinstance(news, Lost):
             outcome = self._arrived(job, attempt, news)
-            # The job may have been ended by others, such as a queue at its time limit.
+            # Send an interrupted job again: Slurm may have stopped it at its time limit.
             if not (isinstance(outcome, Failure) and outcome.kind == "interrupted"):
                 yield outcome
                 return
-            news = Lost(reason=f"its node ended it ({outcome.error})")
+            news = Lost(reason=f"its node stopped it ({outcome.error})")
         if attempt <= self._retries:
             note = f"was lost ({news.reason}) and is sent again"
             self._send(job, attempt + 1, report, note)
@@ -299,7 +309,8 @@ class ClusterEngine:
                 job,
                 "killed",
                 f"the job was lost {attempt} times on {self._cluster.name}, the last time because "
-                f"{news.reason}: see what ends the nodes, or give --engine-option memory=GB.",
+                f"{news.reason}. Find out why the nodes fail, or request more memory with "
+                "--engine-option memory=GB.",
             )
 
     def _arrived(self, job: Job, attempt: int, left: Mapping[str, Any]) -> Outcome:
@@ -313,7 +324,7 @@ class ClusterEngine:
 
     @contextmanager
     def _marked(self) -> Iterator[None]:
-        """Context manager for the file by which nodes recognize the folder of kept encoders."""
+        """Context manager that creates the file by which nodes recognize the folder of models."""
         folder = self._orders.checkpoints
         if self._orders.keep or self._orders.snapshots or folder.is_dir():
             folder.mkdir(parents=True, exist_ok=True)
@@ -322,22 +333,23 @@ class ClusterEngine:
             yield
         finally:
             self._mark.unlink(missing_ok=True)
-            with suppress(OSError):  # the folder is not empty if encoders are left in it
+            with suppress(OSError):  # the folder is not empty if it contains saved models
                 folder.rmdir()
 
 
-# Options that every cluster has.
+# Options that are common to all clusters.
 
 NUMBERS = {"cpus": 1, "memory": 1, "retries": 0, "minutes": 1}
-"""Options that are whole numbers, with their minimum: the cores and gigabytes of a job, the number
-of retries after its node was lost, and, for Slurm only, its time limit in minutes."""
+"""Minimum values of the options that are whole numbers: the cores and gigabytes of a job, the
+number of retries after its node was lost, and, for Slurm only, its time limit in minutes.
+"""
 
 CANCEL_SECONDS = SAVING_SECONDS + 10
 """Seconds that cancelled jobs have to save their states and end."""
 
 
 def placement(cluster: Cluster, choice: EngineChoice, *, gpus: int, cpus: int) -> Placement:
-    """Build the placement of a cluster's engine from the jobs' resources and the user's options."""
+    """Return the placement of jobs on a cluster, with these resources and the user's options."""
     numbers = read_numbers(choice)
     memory = int(numbers.get("memory", 0) * 1e9)
     needs = Needs(gpus=gpus, cpus=cpus, memory_bytes=memory, processes=choice.processes)
@@ -348,29 +360,31 @@ def placement(cluster: Cluster, choice: EngineChoice, *, gpus: int, cpus: int) -
 
 
 def gpus_of_job(choice: EngineChoice, *, there: bool) -> int:
-    """Return how many GPUs a job gets.
+    """Return the number of GPUs per job.
 
-    `there` tells whether the cluster has GPUs, as far as known.
+    `there` is whether the cluster has GPUs, as far as known.
     """
     if choice.device not in ("auto", "cpu", "cuda"):
         raise BenchError(
-            f"--device {choice.device} names a device of this machine: with --engine "
-            f"{choice.name} use auto, cpu or cuda."
+            f"--device {choice.device} is a device of this machine: with --engine "
+            f"{choice.name}, use --device auto, cpu or cuda."
         )
     is_used = choice.device == "cuda" or (choice.device == "auto" and there)
     return choice.processes if is_used else 0
 
 
 def read_numbers(choice: EngineChoice) -> dict[str, int]:
-    """Parse the engine options that are whole numbers.
+    """Parse the engine options that are whole numbers; return their values, keyed by name.
 
-    Raise BenchError if one is not a number or is too small.
+    Raises:
+        BenchError: A value is not a whole number or is too small.
     """
     given = {name: text for name, text in choice.options.items() if name in NUMBERS}
     for name, text in given.items():
         least = NUMBERS[name]
         if not text.isdecimal() or int(text) < least:
             raise BenchError(
-                f"--engine-option {name}={text}: expected a whole number from {least} up."
+                f"--engine-option {name}={text} is invalid: expected a whole number of at least "
+                f"{least}."
             )
     return {name: int(text) for name, text in given.items()}

@@ -1,4 +1,4 @@
-"""Jobs on a Ray cluster, one Ray task per job; nodes may join, leave and lose connection."""
+"""Jobs on a Ray cluster, one Ray task per job. Nodes may join, leave and lose their connection."""
 
 import os
 import signal
@@ -36,13 +36,14 @@ SECONDS_BETWEEN_NOTES = 1.0
 """Minimum number of seconds between two progress messages of a job."""
 
 KNOCK_SECONDS = 5.0
-"""Number of seconds that the head node of a cluster has to accept a connection."""
+"""Maximum number of seconds to wait until the head node of a cluster accepts a connection."""
 
 
 def place(choice: EngineChoice) -> Placement:
-    """Return the placement of jobs in a Ray cluster.
+    """Return the placement of jobs on a Ray cluster.
 
-    Raise BenchError if no cluster answers, or if no node is large enough for a job.
+    Raises:
+        BenchError: No cluster answers, or no node is large enough for a job.
     """
     numbers = read_numbers(choice)
     known = NUMBERS.keys() - {"minutes"}
@@ -52,15 +53,15 @@ def place(choice: EngineChoice) -> Placement:
     connect(choice.address or "auto")
     sizes = node_sizes()
     gpus = gpus_of_job(choice, there=any(size.gpus for size in sizes))
-    # A job with one of a node's 8 GPUs gets an eighth of its cores. The smallest share of all nodes
-    # is used, so that no node has GPUs that jobs cannot use for lack of cores.
+    # A job with one of a node's 8 GPUs gets an eighth of the node's cores. If nodes differ, use the
+    # smallest share, so that every node has enough cores to use all of its GPUs.
     shares = [s.cpus * gpus // s.gpus if gpus else s.cpus for s in sizes if s.gpus or not gpus]
     cpus = numbers.get("cpus", 1 if choice.small else max(1, min(shares, default=1)))
     if not jobs_at_once(sizes, gpus, cpus):
         raise BenchError(
-            f"no node of the Ray cluster has {gpus} GPUs and {cpus} cores for a job; its "
-            f"{len(sizes)} nodes have {sum(size.gpus for size in sizes)} GPUs and "
-            f"{sum(size.cpus for size in sizes)} cores in all."
+            f"a job needs {gpus} GPUs and {cpus} cores, but no node of the Ray cluster has that "
+            f"many. Its {len(sizes)} nodes have {sum(size.gpus for size in sizes)} GPUs and "
+            f"{sum(size.cpus for size in sizes)} cores in total."
         )
     return placement(RayCluster(gpus, cpus), choice, gpus=gpus, cpus=cpus)
 
@@ -74,19 +75,19 @@ class NodeSize(NamedTuple):
 
 
 def connect(address: str) -> None:
-    """Make this process a driver of the running cluster; raise BenchError if there is none."""
+    """Connect this process to a running cluster; raise BenchError if there is none."""
     if ray is None:
         raise BenchError(
             "--engine ray needs Ray, which is not installed: pip install 'benchharness[ray]'."
         )
     if address.startswith("ray://"):
         raise BenchError(
-            f"--address {address!r} is that of a Ray client: start `bench run` on a node of the "
-            "cluster, with --address auto or HOST:PORT as `ray start --address` has it."
+            f"--address {address!r} is an address for Ray clients: start `bench run` on a node of "
+            "the cluster, with --address auto or the HOST:PORT of `ray start --address`."
         )
     handler = signal.getsignal(signal.SIGTERM)  # ray.init replaces this handler
     try:
-        # This connection fails at once if nobody listens; Ray would try for minutes.
+        # Fail at once if no cluster listens: Ray would try for minutes.
         host, colon, port = address.rpartition(":")
         if colon and port.isdecimal():
             socket.create_connection((host, int(port)), KNOCK_SECONDS).close()
@@ -94,14 +95,14 @@ def connect(address: str) -> None:
     except (OSError, RuntimeError, ValueError) as error:
         raise BenchError(
             f"no Ray cluster answers at {address} ({first_line(error)}): start one with "
-            "`ray start --head`, or give its --address HOST:PORT on one of its nodes."
+            "`ray start --head`, or pass --address HOST:PORT on one of its nodes."
         ) from error
     finally:
         signal.signal(signal.SIGTERM, handler)
 
 
 def node_sizes() -> list[NodeSize]:
-    """Return the sizes of the live nodes of the cluster that this process is connected to."""
+    """Return the sizes of the live nodes of the connected cluster."""
     offers = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     return [
         NodeSize(*(int(offer.get(name, 0)) for name in ("GPU", "CPU", "memory")))
@@ -110,14 +111,14 @@ def node_sizes() -> list[NodeSize]:
 
 
 def jobs_at_once(sizes: Collection[NodeSize], gpus: int, cpus: int) -> int:
-    """Return how many jobs with these GPUs and cores fit on the nodes."""
+    """Return how many jobs, with `gpus` GPUs and `cpus` cores each, fit on the nodes."""
     return sum(
         min(size.cpus // cpus, size.gpus // gpus if gpus else size.cpus // cpus) for size in sizes
     )
 
 
 class RayCluster:
-    """The cluster to which this process is connected; a job gets `gpus` GPUs and `cpus` cores."""
+    """The connected Ray cluster, on which each job gets `gpus` GPUs and `cpus` cores."""
 
     name = "ray"
 
@@ -129,8 +130,8 @@ class RayCluster:
     def open(self) -> Iterator[None]:
         """Start the progress actor on the driver's node; disconnect after the run.
 
-        Ray prints pages about lost nodes on stdout. This output is dropped, because the
-        consequences for jobs are reported with the jobs.
+        Ray prints long messages about lost nodes to stdout. They are dropped, because lost jobs are
+        reported anyway.
         """
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
@@ -144,7 +145,7 @@ class RayCluster:
                 ray.shutdown()
 
     def room(self) -> int:
-        """Return how many jobs fit on the nodes that are available now."""
+        """Return how many jobs (at least one) fit on the nodes that are available now."""
         return max(1, self._fit(node_sizes()))
 
     def send(self, remote: RemoteJob) -> Any:
@@ -154,26 +155,26 @@ class RayCluster:
         task = ray.remote(
             num_gpus=needs.gpus,
             num_cpus=needs.cpus,
-            # A job that asks for more than any node has would wait for ever.
+            # Limit the memory: a job that requests more than any node has would wait forever.
             memory=min(needs.memory_bytes, largest),
-            # ClusterEngine sends lost jobs again; it counts and reports them.
+            # ClusterEngine sends lost jobs again instead, to count and report them.
             max_retries=0,
         )(run_on_node)
         return task.remote(remote, self._progress)
 
     def news(self, sent: Mapping[str, Any]) -> Iterator[tuple[str, News]]:
-        """Wait a moment for a task to end; yield new progress and the results of ended tasks."""
+        """Wait a moment for a task to end; yield new progress and the outcomes of ended tasks."""
         waiting = {task: ticket for ticket, task in sent.items()}
         ended, _ = ray.wait(
             list(waiting), num_returns=len(waiting), timeout=POLL_SECONDS, fetch_local=False
         )
-        # Progress goes before ends, because progress after a job's end is dropped.
+        # Yield progress before outcomes: progress of a job that has ended is dropped.
         yield from self._read_notes()
         for task in ended:
             yield waiting[task], self._read_end(task)
 
     def cancel(self, sent: Collection[Any]) -> None:
-        """Interrupt the tasks, so that their engines end their processes; then kill the rest."""
+        """Interrupt the tasks, so that they end their processes; kill those that do not end."""
         if not sent:
             return
         try:
@@ -186,7 +187,7 @@ class RayCluster:
 
     def _read_notes(self) -> Iterator[tuple[str, News]]:
         """Yield the latest progress of each remote job; nothing while the actor is unavailable."""
-        # The request is kept until it is answered: the actor forgets notes that it has returned.
+        # Keep the request until it is answered: the actor forgets progress that it has returned.
         self._notes = self._notes or self._progress.take.remote()
         with suppress(ray.exceptions.RayError):
             ready, _ = ray.wait([self._notes], timeout=0)
@@ -198,7 +199,7 @@ class RayCluster:
         try:
             left: Mapping[str, Any] = ray.get(task)
         except ray.exceptions.RayTaskError as error:
-            sentence = f"the job could not be started on its node: {first_line(error.cause)}"
+            sentence = f"the job could not start on its node: {first_line(error.cause)}"
             return refuse(sentence, details=error)
         except ray.exceptions.RayError as error:
             return Lost(reason=first_line(error).rstrip("."))
@@ -222,5 +223,5 @@ class ProgressActor:
 
 
 def run_on_node(remote: RemoteJob, progress: Any) -> Mapping[str, Any]:
-    """Run a remote job on a node, in a Ray task; report its progress to the driver's actor."""
+    """Run a remote job in a Ray task on a node; report its progress to the driver's actor."""
     return run_remote(remote, partial(progress.put.remote, remote.ticket), SECONDS_BETWEEN_NOTES)

@@ -1,4 +1,4 @@
-"""Jobs on a Slurm cluster: submitit submits a batch job per job, and nodes share a folder."""
+"""Jobs on a Slurm cluster: submitit submits each as a batch job, and the nodes share a folder."""
 
 import json
 import os
@@ -33,18 +33,18 @@ except ImportError:  # an optional dependency
     submitit: Any = None  # type: ignore[no-redef]
 
 POLL_SECONDS = {"slurm": 2.0, "local": 0.2}
-"""Seconds between two reads of the folder, keyed by executor. Reading more often could overload a
-network file system.
+"""Seconds between two reads of the shared folder, keyed by executor. Reading more often could
+overload a network file system.
 """
 
 SECONDS_BETWEEN_NOTES = 2.0
 """Minimum number of seconds between two progress messages that a job writes to the folder."""
 
 AT_ONCE = 64
-"""Default maximum number of batch jobs that are queued or running (`--jobs`)."""
+"""Default maximum number of batch jobs that are queued or running at once (`--jobs`)."""
 
 MINUTES = 24 * 60
-"""Default time limit of a batch job in minutes, the longest that many partitions allow."""
+"""Default time limit of a batch job in minutes. Many partitions allow no more than a day."""
 
 CPUS = 8
 """Default number of cores of a batch job."""
@@ -55,8 +55,8 @@ def place(choice: EngineChoice) -> Placement:
     numbers, where = read_numbers(choice), choice.address or "slurm"
     if where not in ("slurm", "local"):
         raise BenchError(
-            f"--address {where!r} is not a queue: leave it out to use this machine's Slurm, or try "
-            "things out without Slurm by --address local."
+            f"--address {where!r} is not possible with --engine slurm: remove it to submit to "
+            "Slurm, or use --address local to test on this machine without Slurm."
         )
     is_local = where == "local"
     gpus = gpus_of_job(choice, there=bool(find_gpus()) if is_local else True)
@@ -68,7 +68,7 @@ def place(choice: EngineChoice) -> Placement:
     if not is_local and shutil.which("sbatch") is None:
         raise BenchError(
             "--engine slurm needs `sbatch`, which is not on this machine: start `bench run` on a "
-            "login node, or try things out by --address local."
+            "login node, or use --address local to test on this machine without Slurm."
         )
     cpus = numbers.get("cpus", 1 if choice.small else CPUS)
     root = Path(choice.options.get("folder", choice.folder / "slurm")).absolute()
@@ -86,10 +86,15 @@ def place(choice: EngineChoice) -> Placement:
 
 @dataclass(kw_only=True)
 class SlurmCluster:
-    """Slurm's queue or, with `where="local"`, processes on this machine for a trial.
+    """Cluster that submits batch jobs to Slurm or, for tests, starts processes on this machine.
 
-    `folder` belongs to this run; every node must see it under the same path, and it is removed at
-    the end. `minutes` is the time limit of a job; `options` are passed to sbatch.
+    Attributes:
+        name: Name of the cluster in messages.
+        where: Executor of submitit: "slurm", or "local" for processes on this machine.
+        folder: Folder of this run, which every node must see under the same path. It is removed at
+            the end.
+        minutes: Time limit of a batch job in minutes.
+        options: Options that are passed to sbatch.
     """
 
     name: str
@@ -100,7 +105,7 @@ class SlurmCluster:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Create the folder; remove it at the end of the run."""
+        """Create the shared folder; remove it at the end of the run."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             yield
@@ -119,14 +124,14 @@ class SlurmCluster:
             timeout_min=self.minutes,
             gpus_per_node=remote.needs.gpus or None,
             cpus_per_task=remote.needs.cpus,
-            # Rounded up to whole gigabytes.
+            # Round up to whole gigabytes.
             mem_gb=-(-remote.needs.memory_bytes // 10**9),
             slurm_additional_parameters=dict(self.options) or None,
         )
         return executor.submit(run_on_node, remote, self._note(remote.ticket))
 
     def news(self, sent: Mapping[str, Any]) -> Iterator[tuple[str, News]]:
-        """Wait a moment, then yield the new progress and the ends of batch jobs."""
+        """Wait a moment, then yield the new progress and the outcomes of batch jobs."""
         time.sleep(POLL_SECONDS[self.where])
         for ticket, job in sent.items():
             if job.done():
@@ -153,16 +158,16 @@ class SlurmCluster:
             left: Mapping[str, Any] = job.result()
         except submitit.core.utils.FailedJobError as error:
             lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-            # "ImportError: No module named 'x'" may be followed by other lines.
+            # Find the line of the exception, such as "ImportError: No module named 'x'".
             said = next((line for line in reversed(lines) if ": " in line), lines[-1])
-            return refuse(f"the job could not be started on its node ({said})", details=error)
+            return refuse(f"the job could not start on its node ({said})", details=error)
         except (submitit.core.utils.UncompletedJobError, OSError, EOFError):
-            return Lost(reason=f"batch job {job.job_id} left nothing (state {job.state})")
+            return Lost(reason=f"batch job {job.job_id} left no result (state {job.state})")
         return left
 
 
 def run_on_node(remote: RemoteJob, note: Path) -> Mapping[str, Any]:
-    """Run a remote job inside a batch job; write its progress to a file."""
+    """Run a remote job inside a batch job, and write its progress to the file `note`."""
 
     def write(progress: Progress) -> None:
         draft = note.with_suffix(".draft")

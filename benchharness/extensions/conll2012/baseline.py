@@ -23,8 +23,8 @@ def learn_mentions(
 ) -> Predictor:
     """Learn which word sequences are mentions in more than half of their occurrences in train.
 
-    In prediction, mentions with the same words form a cluster. Case is ignored. Of nested mentions
-    only the longest is kept, and a cluster needs two mentions.
+    In predictions, mentions with the same words (ignoring case) form a cluster, which needs at
+    least two mentions. Only the longest of nested mentions is kept.
     """
     known, seen = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
     for example in examples:
@@ -37,7 +37,8 @@ def learn_mentions(
         words, end = _lower(example), 0
         clusters: defaultdict[tuple[str, ...], list[Mention]] = defaultdict(list)
         for start, last in _stretches(example):
-            # The longest spans come first, so one that begins before `end` overlaps a mention.
+            # A span that begins before `end` overlaps a mention, which has an earlier start or is
+            # longer.
             if start >= end and words[start:last] in likely:
                 clusters[words[start:last]].append((start, last))
                 end = last

@@ -1,4 +1,4 @@
-"""Compare a stored run with a training of another tool, value by value."""
+"""Compare the settings of a stored run with those of another tool's training."""
 
 from benchharness.extensions.explanation.differences import Explanation, explain
 from benchharness.extensions.explanation.foreign import read_training
@@ -8,15 +8,15 @@ from benchharness.leaderboard.store.store import Store
 
 
 def explain_run(run: Result, place: str, store: Store) -> Explanation:
-    """Compare a stored run with another training.
+    """Compare a stored run with another training; return their differences and scores.
 
     Args:
         run: The stored run.
-        place: The other training: a folder, a file, a run's key or a published row.
-        store: The store of the run.
+        place: The other training: a folder, a file, a run's key or a published result.
+        store: The store that contains the run.
 
     Raises:
         BenchError: `place` is none of these, or the training is on another task.
-        DataError: The folder or file has no training, is damaged, or would run code.
+        DataError: The folder or file contains no training arguments, is damaged, or would run code.
     """
     return explain(of_run(run), read_training(place, run, store))

@@ -1,4 +1,4 @@
-"""Repeat a stored run with one value of another training at a time, to measure the effects."""
+"""Repeat a stored run with one setting of another training at a time, to measure the effects."""
 
 import math
 import shlex
@@ -21,19 +21,19 @@ from benchharness.leaderboard.store.store import open_store
 from benchharness.recipes.recipe import SETTINGS
 
 SEEDS = 3
-"""Number of seeds of the unchanged run, to estimate the noise. A changed run uses the run's own
-seed only.
+"""Number of seeds of the unchanged run, from which the noise is estimated. A changed run uses the
+stored run's own seed only.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Try:
-    """A changed value and its effect on the score, which is between 0 and 1.
+    """A changed setting and its effect on the score, which is between 0 and 1.
 
     Attributes:
-        name: The name of the value.
-        change: The option that sets the value.
-        moved: The change of the score; None if no option sets the value, or if the run failed.
+        name: The name of the setting.
+        change: The option that changes the setting.
+        moved: The change of the score; None if no option changes the setting, or the run failed.
         share: `moved` as a share of the difference between both trainings; None if they do not
             differ.
         error: The reason if `moved` is None; else empty.
@@ -48,11 +48,11 @@ class Try:
 
 @dataclass(frozen=True, kw_only=True)
 class Tries:
-    """Effects of changed values, and the noise to compare them with.
+    """Effects of changed settings, and the noise to compare them with.
 
     Attributes:
         metric: The metric of the scores.
-        tries: The changed values and their effects.
+        tries: The changed settings and their effects.
         noise: Half the width of the 95 % interval of the difference between two equal runs; None if
             fewer than two seeds of the run finished.
         seeds: The seeds from which the noise is estimated.
@@ -69,16 +69,16 @@ class Tries:
 def try_changes(
     run: Result, found: Explanation, most: int, options: RunOptions, watch: Watch = unwatched
 ) -> Tries:
-    """Repeat a run with each of the first `most` differences alone.
+    """Repeat a run with each of the first `most` differences alone; return their effects.
 
-    All runs are stored, and finished runs are skipped.
+    All runs are stored, and runs that are already in the store are skipped.
 
     Args:
         run: The stored run.
         found: The comparison with the other training.
         most: The number of differences to try.
         options: The database, and the user's --limit, --device and --jobs.
-        watch: The function that watches the jobs.
+        watch: The function that creates the progress display.
 
     Raises:
         BenchError: The run was trained on the user's own data, or with a teacher.
@@ -86,7 +86,7 @@ def try_changes(
     job = run.job
     if job.definition is not None or job.teacher is not None:
         what = "on data of your own" if job.definition else "with a teacher"
-        raise BenchError(f"run {job.key[:12]} was trained {what}, so no change of it can be tried.")
+        raise BenchError(f"run {job.key[:12]} was trained {what}, so --try cannot repeat it.")
     usual = _options(job, options)
     metric = found.metric or next(iter(_scores(run)), "")
     seeds = _seeds(job, options.db, fewer_rows=usual.limit != job.limit)
@@ -107,13 +107,13 @@ def try_changes(
 
     scores, tries = reached(base), list[Try]()
     for each, planned in zip(chosen, plans, strict=True):
-        moved, error = None, "it failed" if isinstance(planned, Plan) else planned
+        moved, error = None, "the run failed" if isinstance(planned, Plan) else planned
         other = reached(planned) if isinstance(planned, Plan) else {}
-        if other and job.seed in scores:  # the changed run has another seed if the seed is changed
+        if other and job.seed in scores:  # `other` has a different seed if the seed is the change
             moved, error = next(iter(other.values())) - scores[job.seed], ""
         share = moved / found.gap if moved is not None and found.gap else None
         tries.append(Try(name=each.name, change=each.change, moved=moved, share=share, error=error))
-    # The spread of a difference between two equal runs is their spread times the square root of 2.
+    # The standard deviation of the difference of two runs is sqrt(2) times that of one run.
     count, values = len(scores), scores.values()
     noise = student_t(count - 1, 0.975) * stdev(values) * math.sqrt(2) if count > 1 else None
     failures = tuple(each for each in ended.values() if isinstance(each, Failure))
@@ -123,10 +123,10 @@ def try_changes(
 def _plan(usual: RunOptions, difference: Difference) -> Plan | str:
     """Plan the run with one value of the other training.
 
-    Return the reason as a string if that is impossible.
+    If that is impossible, return the reason as a string.
     """
     if not difference.change:
-        return "no setting of a run"
+        return "no option changes it"
     try:
         return plan(check_request(_changed(usual, difference)))
     except BenchError as error:
@@ -140,7 +140,7 @@ def _scores(run: Result) -> Mapping[str, float]:
 
 
 def _seeds(job: Job, db: str, *, fewer_rows: bool) -> tuple[int, ...]:
-    """Return the run's seed and other seeds, preferring seeds of equal runs in the store."""
+    """Return the run's seed and other seeds, preferably those of equal runs in the store."""
     with open_store(db) as store:
         rows = [row for row in store.runs(task=job.task) if row.status == "finished"]
     known = (job.weights, job.fingerprints, recipe_digest(job), job.precision)
@@ -169,19 +169,20 @@ def _options(job: Job, asked: RunOptions) -> RunOptions:
         else:
             found[name] = next(words)
     found |= {"test": False, "seed": (job.seed,), "limit": asked.limit or job.limit}
-    # Trust comes from the user's options, not from the run, which may be someone else's.
+    # Only the user's options grant trust in code: the run may come from someone else.
     given = {n: getattr(asked, n) for n in ("db", "device", "jobs", "trust_remote_code")}
     return RunOptions(**{**found, **given, "baselines": False})
 
 
 def _changed(usual: RunOptions, difference: Difference) -> RunOptions:
-    """Return the options of the run with one value of the other training."""
+    """Return the options of the run, with one value replaced by that of the other training."""
     ((name, value),) = difference.change.items()
     if name == "seed":
         return replace(usual, seed=(int(value),))
     if name == "precision":
         return replace(usual, precision=value)  # type: ignore[arg-type]
-    # The same quantity in another unit, such as epochs next to steps, would override the value.
+    # Remove settings for the same quantity in another unit (`epochs` for `steps`), which would
+    # override the value.
     facts = SETTINGS[name]
     twins = {name, facts.instead_of} | {n for n, f in SETTINGS.items() if f.instead_of == name}
     kept = [each for each in usual.set if each.partition("=")[0] not in twins]

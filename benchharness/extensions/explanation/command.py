@@ -20,30 +20,30 @@ from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.progress import job_names
 
-Key = Annotated[str, argument("KEY", "The first characters of a run's key.", "keys")]
+Key = Annotated[str, argument("KEY", "The key of a run, or its first characters.", "keys")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Options of `bench explain`: the other training, and how many differences to try out."""
+    """Options that select the other training and the number of differences to try out."""
 
     other: str = option(
         ...,
-        "The other training: a Trainer's output folder, a file (docs/explain.md lists them), "
-        "another run's key, or a published row, 'TABLE: SYSTEM'.",
+        "The other training: a Trainer's output folder, a file of arguments (docs/explain.md lists "
+        "the formats), another run's key, or a published result, 'TABLE: SYSTEM'.",
         flag="--from",
         metavar="DIR|FILE|KEY|ROW",
     )
     tries: int = option(
         0,
-        "Run again with each of the first N differences alone, and show how much each one changes "
+        "Repeat the run with each of the first N differences alone, and show how each one changes "
         "the score.",
         flag="--try",
         metavar="N",
         least=0,
     )
     limit: int | None = option(
-        None, "With --try: keep at most N rows per split.", metavar="N", least=1
+        None, "Keep at most N rows per split in runs of --try.", metavar="N", least=1
     )
     db: Database = DATABASE
     trust_remote_code: TrustCode = False
@@ -53,9 +53,9 @@ class Asked:
 def explain(key: Key, *, asked: Asked, as_json: AsJson = False) -> None:
     """Explain why two scores differ: list every setting that differs, the likeliest cause first.
 
-    The other training is neither executed nor unpickled. Exits with 2 if the key, the name or the
-    task is wrong, with 4 if a folder or file holds no training, is damaged or would run code, and
-    with 1 if a run of --try failed.
+    Files of the other training are read without running code from them. Exits with 2 if the key,
+    the name or the task is wrong, with 4 if a folder or file contains no training arguments, is
+    damaged or would run code, and with 1 if a run of --try failed.
     """
     with open_store(asked.db, create=False) as store:
         run = trained(store, key)
@@ -71,9 +71,9 @@ def explain(key: Key, *, asked: Asked, as_json: AsJson = False) -> None:
         print_table(
             [_row(each) for each in found.differences],
             ("value", "the run", "the other", "effect"),
-            "no value differs."
+            "no setting differs."
             if found.compared
-            else "the other training states no value to compare.",
+            else "the other training specifies no settings to compare.",
         )
         for line in _legend(found):
             typer.echo(visible(line))
@@ -86,7 +86,7 @@ def explain(key: Key, *, asked: Asked, as_json: AsJson = False) -> None:
 def _lines(found: Explanation) -> Iterator[str]:
     yield f"{found.run} and {found.other}"
     if found.gap is None or found.ours is None or found.theirs is None:
-        yield "the two have no score in common."
+        yield "the two trainings have no metric in common."
     else:
         ours, theirs = map(marked, map(shown, (found.ours, found.theirs)), found.flags)
         yield f"{found.metric}: the run {ours}, the other {theirs}, {found.gap * 100:+.1f}"
@@ -108,17 +108,20 @@ def _words(value: Any, place: str) -> str:
 
 def _legend(found: Explanation) -> Iterator[str]:
     if any(each.points is not None for each in found.differences):
-        yield "effect: the largest that was measured, in points; the others follow by usual size."
+        yield (
+            "effect: the largest change of a score that benchharness measured, in points. Values "
+            "without a measurement follow, ordered by their usual effect."
+        )
     for words, names in (
-        ("not stated by the other", found.not_said),
-        ("stated by the other only", found.unread),
-        ("values of the other that benchharness does not know", found.unknown),
+        ("specified only by the run", found.not_said),
+        ("specified only by the other training", found.unread),
+        ("arguments of the other training that benchharness does not know", found.unknown),
     ):
         if names:
             yield f"{words}: {', '.join(names)}."
     if found.assumed:
         each = (f"{name} ({value_text(value)})" for name, value in found.assumed.items())
-        yield f"assumed for the other, because its files do not state them: {', '.join(each)}."
+        yield f"defaults that are assumed for the other training: {', '.join(each)}."
 
 
 def _show_tries(tried: Tries, limit: int | None) -> None:
@@ -135,12 +138,12 @@ def _show_tries(tried: Tries, limit: int | None) -> None:
         }
         for each in tried.tries
     ]
-    print_table(rows, tuple(rows[0]) if rows else (), "nothing to try.")
-    noise = "not known" if tried.noise is None else f"±{tried.noise * 100:.1f}"
+    print_table(rows, tuple(rows[0]) if rows else (), "no differences to try.")
+    noise = "unknown" if tried.noise is None else f"±{tried.noise * 100:.1f}"
     where = f" on at most {limit:,} rows per split; the gap is on all rows" if limit else ""
     typer.echo(
-        f"noise: {noise}, the largest difference between two runs of equal settings in 19 of 20 "
-        f"cases, from seeds {', '.join(map(str, tried.seeds))}{where}."
+        f"noise: {noise}, estimated from seeds {', '.join(map(str, tried.seeds))}{where}. In 95 % "
+        "of cases, two runs with equal settings differ by less."
     )
 
 

@@ -1,7 +1,7 @@
-"""Differences between a training and a run, value by value, the most likely causes first.
+"""Find the settings in which a run and another training differ, the most likely causes first.
 
-"The other training" is the training of another tool, or another run, that a stored run is compared
-with.
+"The other training" is the one that a stored run is compared with: a training of another tool, or
+another run.
 """
 
 import math
@@ -28,19 +28,19 @@ from benchharness.tasks.suites import TASKS, distinct_title, find_task
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A value in which a run and another training differ; None for a side that does not state it.
+    """A setting in which a run and another training differ.
 
     Attributes:
-        name: The name of the value.
+        name: The name of the setting.
         ours: The run's value.
         theirs: The other training's value.
         ours_from: The file or source of the run's value.
         theirs_from: The file or source of the other training's value.
-        points: The largest effect that benchharness has measured, in points; None if it has
-            measured none.
+        points: The largest effect on a score that benchharness has measured, in points; None if it
+            has not been measured.
         source: The source of this measurement.
-        change: The option that gives a run the other training's value: the name of a setting,
-            "precision" or "seed", mapped to the value. It is empty if there is no such option.
+        change: The option that gives a run the other training's value, mapped to the value: the
+            name of a recipe setting, "precision" or "seed". It is empty if there is no such option.
     """
 
     name: str
@@ -60,15 +60,15 @@ class Explanation:
     Attributes:
         run: The name of the run.
         other: The name of the other training.
-        metric: The metric for which both have a score; empty if there is none.
+        metric: The first metric for which both have a score; empty if there is none.
         ours: The run's score, from 0 to 1.
         theirs: The other training's score, from 0 to 1.
         differences: The differences, the most likely causes first.
-        not_said: The names of values that only the run states.
-        unread: The names of values that only the other training states.
-        unknown: The names of the other training's values that benchharness does not know.
-        assumed: Default values of the other tool, which are assumed because no file states them.
-        compared: The number of values that both state.
+        not_said: The names of settings that only the run specifies.
+        unread: The names of settings that only the other training specifies.
+        unknown: The names of the other training's settings that benchharness does not know.
+        assumed: Default values of the other tool, which are assumed because no file contains them.
+        compared: The number of settings that both specify.
         flags: Warnings about the run's score and about the other training's score.
     """
 
@@ -92,7 +92,7 @@ class Explanation:
 
 
 class Effect(NamedTuple):
-    """Largest measured effect in points, and its source; None if no effect was measured."""
+    """Largest measured effect of a setting in points (None if not measured), and its source."""
 
     points: float | None = None
     source: str = ""
@@ -100,14 +100,14 @@ class Effect(NamedTuple):
 
 @cache
 def effects() -> Mapping[str, Effect]:
-    """Return the known effect of each value, ordered by the usual size of the effect."""
+    """Return the known effects, keyed by setting, from usually large to usually small."""
     file = files("benchharness.extensions.explanation") / "effects.toml"
     known = tomllib.loads(file.read_text(encoding="utf-8"))
     return {name: Effect(**facts) for name, facts in known.items()}
 
 
 def explain(run: Training, other: Training) -> Explanation:
-    """Compare a run with another training; return the values that differ in meaning.
+    """Compare a run with another training; return the differences and the scores of both.
 
     Raises:
         BenchError: The other training is on another task.
@@ -151,9 +151,10 @@ def explain(run: Training, other: Training) -> Explanation:
 
 
 def _with_models(run: Training, other: Training) -> tuple[Values, Values]:
-    """Return the values of both, with the checkpoint's name as `model` if it is more specific.
+    """Return the values of both, in which the checkpoint's name replaces `model` if necessary.
 
-    Names of the run's own checkpoint mean the same model, unless a config.json has other sizes.
+    It does if the names show different models, or if the other training has no `model`. Names of
+    the run's own checkpoint mean the same model, unless a config.json has other sizes.
     """
     both = [dict(training.values) for training in (run, other)]
     own, their = (values.pop("checkpoint", None) for values in both)
@@ -169,34 +170,34 @@ def _check_task(run: Training, other: Training) -> None:
     task = find_task(run.task)
     names = {task.name, task.name.partition("/")[2], task.source.config}
     names |= {task.source.hub, task.source.hub.rpartition("/")[2]}
-    ours = f"run {run.name.removeprefix('run ')} is of {distinct_title(task.name)}"
-    names = {name.lower() for name in names} | {"default"}  # the name of a dataset's configuration
+    ours = f"run {run.name.removeprefix('run ')} was trained on {distinct_title(task.name)}"
+    names = {name.lower() for name in names} | {"default"}  # configuration of many datasets
     for word in other.task.split():  # a dataset and its configuration
         theirs = word.lower()
         if not names.isdisjoint({theirs, theirs.replace("-", ""), theirs.rpartition("/")[2]}):
             continue
         title = distinct_title(word) if word in TASKS else word
         raise BenchError(
-            f"{other.name} was trained on {title}, and {ours}: give a run of that task."
+            f"{other.name} was trained on {title}, but {ours}: choose a run on the same task."
         )
     if other.head and other.head != run.head:
         raise BenchError(
-            f"{other.name} has a head for a {other.head}, and {ours}, whose head is for a "
-            f"{run.head}: give a run of the same task."
+            f"{other.name} has a head of type {other.head!r}, but {ours} with a head of type "
+            f"{run.head!r}: choose a run on the same task."
         )
     labels = {*getattr(task, "labels", ()), *getattr(task, "tags", ())}
     if other.labels and labels and {w.lower() for w in other.labels} != {w.lower() for w in labels}:
         raise BenchError(
-            f"{other.name} has the labels {', '.join(sorted(other.labels)[:5])}, and {ours}, which "
-            f"has {', '.join(sorted(labels)[:5])}: give a run of the same task."
+            f"{other.name} has the labels {', '.join(sorted(other.labels)[:5])}, but {ours} with "
+            f"the labels {', '.join(sorted(labels)[:5])}: choose a run on the same task."
         )
 
 
-# Selection of the values to compare, and equality of their meaning.
+# Selection of the settings to compare, and tests whether two values mean the same.
 
 _PARTS = (("steps", "epochs"), ("warmup_steps", "warmup_ratio"))
-"""Pairs of names for the same quantity in two units: steps or epochs, and steps or a share of the
-steps.
+"""Pairs of settings for the same quantity in two units: a number of steps, and a number of epochs
+or a share of all steps.
 """
 
 _PACE = frozenset(name for part in _PARTS for name in part)
@@ -204,13 +205,15 @@ _PACE = frozenset(name for part in _PARTS for name in part)
 _WITHOUT_EFFECT = frozenset(
     {"accumulation", "activation_checkpointing", "deterministic", "decoupled_weight_decay"}
 )
-"""Values that do not affect the result, or that are compared under another name."""
+"""Settings that do not affect the result, or that are compared under another name."""
 
 _DECAYING = frozenset({"xlnet", "funnel", "mpnet", "t5", "mt5", "umt5", "convbert"})
-"""Model families with biases of two dimensions, or norms with other names (docs/parity.md, d)."""
+"""Model families with two-dimensional biases, or norms with unusual names, in which weights for
+decay differ if they are selected by dimension or by name (docs/parity.md, d).
+"""
 
 _RELATIVE_TO_THE_END = frozenset({"xlnet"})
-"""Model families whose tokenizer pads on the left and whose positions are relative."""
+"""Model families with relative positions whose tokenizer pads on the left."""
 
 _SEEING_PADDING = frozenset({"convbert", "funnel"})
 """Model families whose states depend on the width of the padding (docs/parity.md, w)."""
@@ -218,7 +221,7 @@ _SEEING_PADDING = frozenset({"convbert", "funnel"})
 
 @dataclass(frozen=True, kw_only=True)
 class _Pair:
-    """Values of the run and of the other training, in this order."""
+    """The run and the other training, with their values in this order in `both`."""
 
     head: str
     family: str
@@ -226,33 +229,42 @@ class _Pair:
     both: tuple[Values, Values]
 
     def of(self, name: str) -> tuple[Said | None, Said | None]:
-        """Return a value in both trainings; None for a training that does not state it."""
+        """Return the values of a setting in both trainings; None where it is not specified."""
         own, their = (_value(name, values) for values in self.both)
         return own, their
 
     def has(self, name: str, *wanted: Any) -> list[bool]:
-        """Return for both whether the value is in `wanted` or, if `wanted` is empty, is truthy."""
+        """Return, for both trainings, whether the value is in `wanted`.
+
+        If `wanted` is empty, return whether the value is truthy.
+        """
         found = [said and said.value for said in self.of(name)]
         return [value in wanted if wanted else bool(value) for value in found]
 
     def compares(self, name: str) -> bool:
-        """Return whether a difference in this value can change a result."""
+        """Return whether a difference in this setting can change the result."""
         said = any(name in values for values in self.both)
         if not said or name in _PACE | _WITHOUT_EFFECT:
             return False
         return name not in _NEEDS or _NEEDS[name](self)
 
     def is_idle(self, name: str) -> bool:
-        """Return whether a difference has no effect: a longer maximum, if no row was truncated."""
+        """Return whether a difference has no effect, such as a larger maximum length.
+
+        It has no effect if no row of the run was truncated.
+        """
         own, their = self.of(name)
         is_longer = own and their and isinstance(their.value, int) and their.value > own.value
         return name == "max_tokens" and self.keeps_words and bool(is_longer)
 
     def same(self, name: str) -> bool:
-        """Return whether a value that both trainings state has the same meaning in both."""
+        """Return whether the values of a setting mean the same in both trainings.
+
+        Both trainings must specify the setting.
+        """
         part = next((part for part in _PARTS if name in part), None)
         if part and len({_unit(part, values) for values in self.both}) > 1:
-            # Both are converted to steps; rounding may change the number by one.
+            # Convert both to steps; rounding may change the number by one.
             counted, parted = sorted(self.both, key=lambda v: _unit(part, v) != part[0])
             steps = self._steps(counted, part, float(parted[part[1]].value))
             return steps is not None and abs(steps - float(counted[part[0]].value)) <= 1
@@ -260,11 +272,11 @@ class _Pair:
         if isinstance(one, int | float) and isinstance(other, int | float):
             return math.isclose(one, other, rel_tol=1e-6)
         words = [{*str(value).lower().split(", ")} for value in (one, other)]
-        # Metrics are equal if they have one in common.
+        # Two lists of metrics are equal if they have a metric in common.
         return not words[0].isdisjoint(words[1]) if name in _METRICS else words[0] == words[1]
 
     def _steps(self, values: Values, part: tuple[str, str], share: float) -> float | None:
-        """Convert a number of epochs, or a share of all steps, to a training's number of steps."""
+        """Convert a number of epochs or a share of all steps to a number of steps."""
         if part == _PARTS[1]:
             whole = _unit(_PARTS[0], values)
             amount = float(values[whole].value) if whole else 0.0
@@ -277,13 +289,13 @@ class _Pair:
 
 
 def _unit(part: tuple[str, str], values: Values) -> str:
-    """Return the name, of the two in `part`, under which a training states the quantity, or ""."""
+    """Return which of the two settings in `part` a training specifies, or ""."""
     steps, share = part
     return steps if steps in values and values[steps].value else share if share in values else ""
 
 
 def _value(name: str, values: Values) -> Said | None:
-    """Return a value as stated; for a recipe that does not state it, the default."""
+    """Return the specified value of a setting, or its default if a recipe does not specify it."""
     if name in values or name not in SETTINGS or "learning_rate" not in values:
         return values.get(name)
     facts = SETTINGS[name]
@@ -294,7 +306,7 @@ def _value(name: str, values: Values) -> Said | None:
 _METRICS = ("metric", "selected_by")
 
 _CHOICES = ("best_checkpoint", "early_stopping")
-"""Settings that make the evaluations of a training affect its result."""
+"""Settings that make the result of a training depend on its evaluations."""
 
 _NEEDS: Mapping[str, Callable[[_Pair], bool]] = {
     "decays": lambda pair: (
@@ -313,12 +325,12 @@ _NEEDS: Mapping[str, Callable[[_Pair], bool]] = {
         ("evaluations", "selected_by"),
         lambda pair: all(map(any, zip(*map(pair.has, _CHOICES), strict=True))),
     ),
-    # run_qa.py counts windows instead of rows.
+    # run_qa.py reports the number of windows instead of rows.
     **dict.fromkeys(("train_rows", "dev_rows"), lambda pair: pair.head != "span"),
-    "train_data": lambda pair: all(pair.has("train_data")),  # only runs of benchharness have one
+    "train_data": lambda pair: all(pair.has("train_data")),  # only runs of benchharness have it
     "dev_data": lambda pair: all(pair.has("dev_data")),
 }
-"""Conditions under which a difference in a value can affect the result, keyed by value."""
+"""Conditions under which a difference in a setting can affect the result, keyed by setting."""
 
 
 def _difference(name: str, own: Said, their: Said, effect: Effect | None) -> Difference:
@@ -336,7 +348,7 @@ def _difference(name: str, own: Said, their: Said, effect: Effect | None) -> Dif
 
 
 def _change(name: str, value: Any) -> dict[str, str]:
-    """Return the option that sets a value in a run; empty if there is none."""
+    """Return the option that gives a run this value; empty if there is none."""
     is_option = name == "seed" or (name == "precision" and value in (*PRECISIONS[1:], "fp32"))
     is_setting = name in SETTINGS and SETTINGS[name].rule.read(value) is not None
     return {name: value_text(value)} if is_option or is_setting else {}

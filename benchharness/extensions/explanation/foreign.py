@@ -1,7 +1,7 @@
-"""Import trainings from the files that other tools write.
+"""Read trainings of other tools, published results and stored runs for a comparison.
 
-The sources are a Trainer's output folder or a file from it, the command line of an example script
-of transformers, a recipe, a published row with the recipe of its paper, and another stored run.
+A training can be a Trainer's output folder or a file from it, the command line of an example script
+of transformers, a recipe, a published result with the recipe of its paper, or another stored run.
 """
 
 import json
@@ -43,11 +43,11 @@ _KEY = re.compile(r"[0-9a-f]{4,64}")
 
 
 def read_training(place: str, run: Result, store: Store) -> Training:
-    """Return the training that the value of `--from` names.
+    """Return the training that is specified by `place`, the value of `--from`.
 
     Raises:
-        BenchError: The value is not the name of a training.
-        DataError: The folder or file has no training.
+        BenchError: The value does not specify a training.
+        DataError: The folder or file contains no training arguments.
     """
     path = Path(place).expanduser()
     try:
@@ -57,8 +57,8 @@ def read_training(place: str, run: Result, store: Store) -> Training:
             return _of_file(path, run.job)
     except (AttributeError, TypeError, ValueError, LookupError, ArithmeticError) as error:
         raise DataError(
-            f"{place} is not laid out as a Trainer writes it ({error!r:.80}): copy it again, or "
-            "give the file with the arguments alone."
+            f"{place} does not have the format of a Trainer's output ({error!r:.80}). Copy it "
+            "again, or use only the file with the arguments."
         ) from error
     if _KEY.fullmatch(place):
         return of_run(trained(store, place))
@@ -66,20 +66,30 @@ def read_training(place: str, run: Result, store: Store) -> Training:
     if system:
         return _of_published(table, system, run.job)
     raise BenchError(
-        f"--from {place!r} is no folder, file, key or published row: give a Trainer's output "
-        "folder, a command line in a file, a recipe, the key of a run, or 'TABLE: SYSTEM'."
+        f"--from {place!r} is not a folder, file, key or published result: use a Trainer's output "
+        "folder, a file with a command line, a recipe, the key of a run, or 'TABLE: SYSTEM'."
     )
 
 
 def trained(store: Store, key: str) -> Result:
-    """Return the run with this key; raise BenchError unless it trained an encoder on one task."""
+    """Return the run with this key.
+
+    Raises:
+        BenchError: The run failed, or did not train an encoder on exactly one task.
+    """
     found = store.result(key)
     job = found.job
     if not isinstance(found, Result):
-        raise BenchError(f"run {key} has no score to explain: it {found.kind} ({found.error}).")
+        raise BenchError(
+            f"run {key} has no score to explain: its status is {found.kind} ({found.error})."
+        )
     if job.kind != "model" or job.is_zero_shot or len(job.trained_tasks) > 1:
-        what = f"is of {job.title}" if len(job.trained_tasks) > 1 else "trained no encoder"
-        raise BenchError(f"run {key} {what}: give one that trained an encoder on one task.")
+        what = (
+            f"was trained on {job.title}"
+            if len(job.trained_tasks) > 1
+            else "did not train an encoder"
+        )
+        raise BenchError(f"run {key} {what}: use a run that trained an encoder on one task.")
     return found
 
 
@@ -90,7 +100,7 @@ _RESULTS = ("train_results.json", "eval_results.json", "all_results.json")
 
 
 def _of_folder(folder: Path, run: Result) -> Training:
-    """Read the files of a folder; files that it lacks are read from its newest checkpoint."""
+    """Read the training in an output folder; missing files are read from its newest checkpoint."""
     numbered = [p for p in folder.glob("checkpoint-*") if p.name.rpartition("-")[2].isdecimal()]
     newest = max(numbered, key=lambda p: int(p.name.rpartition("-")[2]), default=folder)
 
@@ -102,7 +112,7 @@ def _of_folder(folder: Path, run: Result) -> Training:
     args = _arguments(of(_ARGUMENTS), folder / "README.md")
     if not (args or state or results):
         raise DataError(
-            f"{folder} holds no training: expected a Trainer's {_ARGUMENTS}, {_STATE}, "
+            f"{folder} contains no training: expected a Trainer's {_ARGUMENTS}, {_STATE}, "
             f"{_RESULTS[-1]}, or a README.md with its hyperparameters."
         )
     args = {**dict(_of_state(state)), **args}
@@ -134,7 +144,7 @@ def _of_folder(folder: Path, run: Result) -> Training:
 
 
 def _arguments(file: Path, card: Path) -> dict[str, Said]:
-    """Read the arguments from a file or, if it is missing, from a model card."""
+    """Read a Trainer's arguments from a file or, if it does not exist, from a model card."""
     if file.is_file():
         return _placed(read_arguments(file), file.name)
     return dict(_of_card(_text(card))) if card.is_file() else {}
@@ -145,9 +155,9 @@ def _placed(values: Mapping[str, Any], place: str) -> dict[str, Said]:
 
 
 def _counted_rows(values: Values, total: int, ours: Values) -> Iterator[tuple[str, Said]]:
-    """Yield the number of train rows, estimated from the steps per epoch.
+    """Yield the number of training rows, estimated from the steps per epoch.
 
-    If the run's number of rows gives the same number of steps, the run's number is used.
+    If the run's number of rows results in the same number of steps, yield the run's number.
     """
     if not {"epochs", "batch_size"} <= values.keys() or "train_rows" not in ours:
         return
@@ -158,7 +168,7 @@ def _counted_rows(values: Values, total: int, ours: Values) -> Iterator[tuple[st
 
 
 def _of_state(state: Mapping[str, Any]) -> Iterator[tuple[str, Said]]:
-    """Yield the arguments that a trainer_state.json repeats."""
+    """Yield the arguments that trainer_state.json contains."""
     if epochs := state.get("num_train_epochs"):
         yield "num_train_epochs", Said(epochs, _STATE)
     stopping = state.get("stateful_callbacks", {}).get("EarlyStoppingCallback", {})
@@ -194,14 +204,14 @@ _MEASURES_TIME = re.compile(
 
 
 def _of_tokenizer(file: Path) -> Iterator[tuple[str, Said]]:
-    """Yield the length to which the tokenizer last truncated rows, which is saved with it."""
+    """Yield the maximum length that was saved with the tokenizer."""
     cut = _object(file).get("truncation") or {}
     if "max_length" in cut:
         yield "max_tokens", Said(cut["max_length"], "tokenizer.json: truncation")
 
 
 def _of_optimizer(file: Path) -> Iterator[tuple[str, Said]]:
-    """Yield values from the parameter groups in the optimizer's final state."""
+    """Yield settings from the parameter groups in the optimizer's final state."""
     groups = read_groups(file) if file.is_file() else ()
     place = f"{file.name}: param_groups"
 
@@ -232,7 +242,7 @@ _HEADS = {
 
 
 def _of_task(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the head type, the task and its labels, as far as a config.json states them."""
+    """Return the head type, the task and its labels from a config.json; empty if unknown."""
     name = str((config.get("architectures") or [""])[0]).rpartition("For")[2]
     labels = config.get("id2label")
     words = frozenset(map(str, labels.values() if isinstance(labels, dict) else ()))
@@ -250,7 +260,7 @@ _OF_CARD |= {"training_steps": "max_steps", "mixed_precision_training": "mixed_p
 
 
 def _of_card(text: str) -> Iterator[tuple[str, Said]]:
-    """Yield the hyperparameters that a Trainer's model card lists."""
+    """Yield the hyperparameters in a Trainer's model card."""
     place = "README.md"
     for name, value in _LINE.findall(text.partition("hyperparameters were used")[2]):
         if name != "optimizer":
@@ -267,7 +277,7 @@ _OF_ADAM = ("adam_beta1", "adam_beta2", "adam_epsilon")
 
 
 def _of_trainer(name: str, args: Values, total: int = 0) -> Training:
-    """Build the training of a transformers Trainer that has these arguments."""
+    """Build a Training from the arguments of a transformers Trainer."""
     values, unknown = of_arguments(args, total)
     place = "transformers' Trainer"
     facts: dict[str, Any] = {**FACTS, "decays": BY_NAME, "padding": "to the longest row"}
@@ -290,8 +300,8 @@ _UNSURE = frozenset(
     | {"max_answer_tokens", "best_checkpoint", "early_stopping", "evaluations", "update_scale"}
     | {"drop_last", "order"}
 )
-"""Values that a Trainer or its script may set without stating them, so that a missing value does
-not mean the default.
+"""Settings that a Trainer or its script may change without writing them to a file. If such a value
+is missing, it may differ from the default.
 """
 
 
@@ -315,13 +325,14 @@ def _of_file(path: Path, job: Job) -> Training:
         script, args = _of_command(_text(path), place)
     if not script and "learning_rate" not in args:
         raise DataError(
-            f"{path} holds no training: expected the command line of run_glue.py, run_qa.py, "
-            f"run_swag.py or run_ner.py, a JSON file of their arguments, a {_ARGUMENTS}, a card or "
-            "a recipe (TOML)."
+            f"{path} contains no training: expected the command line of run_glue.py, run_qa.py, "
+            f"run_swag.py or run_ner.py, a JSON file with their arguments, a {_ARGUMENTS}, a model "
+            "card, or a recipe (TOML)."
         )
     if script:
         args = {**_placed(_defaults(script), f"the default of {script}"), **args}
-    if script.startswith("run_qa"):  # there the stride is the overlap; here it is the distance
+    # In run_qa.py, the stride is the overlap of windows; in benchharness, it is their distance.
+    if script.startswith("run_qa"):
         stride = args["doc_stride"]
         args["doc_stride"] = Said(f"so that {stride.value} overlap", stride.place)
     words = ("task_name", "dataset_name", "dataset_config_name")
@@ -376,19 +387,19 @@ _TRAINER_DEFAULTS = {
 
 def _defaults(script: str) -> dict[str, Any]:
     own = _SCRIPTS.get(script.removesuffix("_no_trainer"), ("", {}))[1]
-    # The no_trainer scripts have their own training loop, without gradient clipping.
+    # The no_trainer scripts have a training loop without gradient clipping.
     clip = {"max_grad_norm": 0.0} if script.endswith("_no_trainer") else {}
     return {**_TRAINER_DEFAULTS, **own, **clip}
 
 
 def _of_command(text: str, place: str) -> tuple[str, dict[str, Said]]:
-    """Return the script and arguments of a command line; the file's variables are substituted."""
+    """Return the script and arguments of a command line, with the file's variables substituted."""
     known = dict(re.findall(r"(?m)^\s*(?:export\s+)?(\w+)=[\"']?([^\s\"']+)", text))
     line = Template(text.replace("\\\n", " ")).safe_substitute(known)
     try:
         words = shlex.split(line, comments=True)
     except ValueError as error:
-        raise DataError(f"{place} is no command line ({error}).") from None
+        raise DataError(f"{place} does not contain a command line ({error}).") from None
     script, args = "", dict[str, Said]()
     for word, after in pairwise([*words, "--"]):
         if name := re.search(r"(run_\w+)\.py$", word):
@@ -404,7 +415,7 @@ def _of_command(text: str, place: str) -> tuple[str, dict[str, Said]]:
 
 
 def _of_published(table: str, system: str, job: Job) -> Training:
-    """Return the training behind a published row, with its paper's recipe if the model is known."""
+    """Return the training of a published result, with its paper's recipe if the model is known."""
     suite = job.task.partition("/")[0]
     known = [
         row for row in every_row() if (row.table, row.system, row.suite) == (table, system, suite)
@@ -413,17 +424,17 @@ def _of_published(table: str, system: str, job: Job) -> Training:
     dev = [row for row in rows if row.split == "dev"] or rows
     if not dev:
         raise BenchError(
-            f"no published row of {job.task} is called '{table}: {system}': `bench show published "
-            f"--suite {suite} --json` has each table and system."
+            f"no published result on {job.task} is called '{table}: {system}'. "
+            f"`bench show published --suite {suite} --json` lists all tables and systems."
         )
     row, named = dev[0], find_system(system, table)
     if row.protocol == "human":
         raise BenchError(
-            f"{system} ({table}) is the score of people, who were not trained: give a row of a "
-            f"system, as `bench show published --suite {suite} --json` lists them."
+            f"{system} ({table}) is a score of human performance, which has no training. Choose "
+            f"the score of a system; `bench show published --suite {suite} --json` lists them."
         )
     values = dict[str, Said]()
-    if named and named.model:  # other systems have no known recipe
+    if named and named.model:  # the recipes of other systems are unknown
         settings = resolve_recipe(find_model(named.model), job.task, None, {}).settings
         values = {n: Said(s.value, s.source) for n, s in settings.items() if n != START_FROM}
         values["checkpoint"] = Said(named.model, row.source)
@@ -437,7 +448,7 @@ def _of_published(table: str, system: str, job: Job) -> Training:
 
 
 _UNCORRECTED = ("google-research/bert", "google-research/electra")
-"""Repositories whose optimizer, AdamWeightDecayOptimizer, omits Adam's bias correction."""
+"""Repositories with an optimizer (AdamWeightDecayOptimizer) that omits Adam's bias correction."""
 
 
 def _text(path: Path) -> str:
@@ -450,16 +461,17 @@ def _text(path: Path) -> str:
 
 
 def _object(path: Path) -> Mapping[str, Any]:
-    """Return the JSON object in a file; it is empty if there is no file.
+    """Return the JSON object in a file, or an empty one if the file does not exist.
 
-    Raise DataError if the file contains something else.
+    Raises:
+        DataError: The file contains something else.
     """
     if not path.is_file():
         return {}
     try:
         found = json.loads(_text(path))
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not readable JSON ({error}); copy it again.") from None
+        raise DataError(f"{path} is not valid JSON ({error}). Copy it again.") from None
     if not isinstance(found, dict):
-        raise DataError(f"{path} holds no JSON object; expected a file that a Trainer wrote.")
+        raise DataError(f"{path} is not a JSON object: expected a file that a Trainer wrote.")
     return found

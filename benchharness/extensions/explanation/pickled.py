@@ -1,4 +1,4 @@
-"""Read `training_args.bin` and `optimizer.pt` without running code, unlike unpickling."""
+"""Read `training_args.bin` and `optimizer.pt` without running code from them."""
 
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ from benchharness.errors import DataError
 from benchharness.models.pickles import DAMAGED, LARGEST, OLD_PICKLES, Described, Machine
 
 _LIBRARIES = ("transformers", "accelerate", "peft", "trl", "sentence_transformers", "setfit")
-"""Libraries whose classes occur in the arguments of the Trainer and of trainers built on it."""
+"""Libraries whose classes occur in the arguments of a Trainer or of its subclasses."""
 
 _CALLED = frozenset(
     {
@@ -20,19 +20,19 @@ _CALLED = frozenset(
         *("datetime.timedelta", "pathlib.PosixPath", "pathlib.WindowsPath", "pathlib.Path"),
     }
 )
-"""Other functions that are called while such a file is loaded. Any function that is not listed is
+"""Other functions that are called when such a file is unpickled. Any function that is not listed is
 treated as third-party code.
 """
 
 
 MOST_VALUES, DEEPEST, LONGEST = 5_000, 20, 100_000
-"""Limits for a file of a Trainer's arguments: the number of values (most files have about 200), the
-depth of nesting, and the number of characters in a text.
+"""Limits for a file with a Trainer's arguments: the number of values (most files have about 200),
+the depth of nesting, and the number of characters in a string.
 """
 
 
 def read_arguments(path: Path) -> Mapping[str, Any]:
-    """Return the fields of the Trainer's arguments in a file; an enum is represented by its value.
+    """Return the Trainer's arguments in a file, keyed by name; enums are replaced by their values.
 
     Raises:
         DataError: The file is damaged, contains something else, or would run code.
@@ -44,19 +44,20 @@ def read_arguments(path: Path) -> Mapping[str, Any]:
         raise
     except DAMAGED as error:
         raise DataError(
-            f"{path} is damaged or no file of torch.save ({error}); copy it again, or give another "
-            "file of that training."
+            f"{path} is damaged or was not written by torch.save ({error}). Copy it again, or use "
+            "another file of that training."
         ) from None
     if found is None or "learning_rate" not in found.state:
-        holds = f"a {found.name}" if found else "no object"
-        raise DataError(f"{path} holds {holds}, and not the arguments of a Trainer.")
+        holds = f"an object of {found.name}" if found else "no object"
+        raise DataError(f"{path} contains {holds} instead of the arguments of a Trainer.")
     return found.state
 
 
 def _check_size(found: Any) -> None:
-    """Raise ValueError for data beyond the limits; a value that is referenced twice counts twice.
+    """Raise ValueError if data exceed the limits.
 
-    A pickle of 400 bytes can contain nested lists in which a list occurs 2 ** 40 times.
+    Values count as often as they are referenced: a pickle of 400 bytes can contain nested lists in
+    which the same list occurs 2 ** 40 times.
     """
     waiting, count = [(found, 0)], 0
     while waiting:
@@ -73,16 +74,16 @@ def _check_size(found: Any) -> None:
                 inner = []
         is_long = isinstance(value, str | bytes) and len(value) > LONGEST
         if is_long or (isinstance(value, int) and value.bit_length() > LONGEST // 10):
-            raise ValueError(f"a value of more than {LONGEST:,} letters or {LONGEST // 10:,} bits")
+            raise ValueError(f"a value has over {LONGEST:,} letters or {LONGEST // 10:,} bits")
         if count + len(waiting) + len(inner) > MOST_VALUES or depth > DEEPEST:
-            raise ValueError(f"more than {MOST_VALUES:,} values, or {DEEPEST} within each other")
+            raise ValueError(f"it has over {MOST_VALUES:,} values or {DEEPEST} levels of nesting")
         waiting += [(each, depth + 1) for each in inner]
 
 
 def read_groups(path: Path) -> Sequence[Mapping[str, Any]]:
-    """Return the parameter groups of an optimizer's state that are not empty.
+    """Return the parameter groups of an optimizer's state, without empty groups.
 
-    A file that is not in the zip format of torch.save has none.
+    For a file that is not in the zip format of torch.save, return no groups.
 
     Raises:
         DataError: The file is damaged or would run code.
@@ -92,10 +93,10 @@ def read_groups(path: Path) -> Sequence[Mapping[str, Any]]:
         groups = found.get("param_groups") if isinstance(found, dict) else None
         listed = groups if isinstance(groups, list) else []
         kept = [each for each in listed if isinstance(each, dict) and each.get("params")]
-        for each in kept:  # "params" is not checked: a large network has many
+        for each in kept:  # without "params", of which a large network has many
             _check_size({name: value for name, value in each.items() if name != "params"})
     except DAMAGED as error:
-        raise DataError(f"{path} is damaged ({error}); copy it again, or remove it.") from None
+        raise DataError(f"{path} is damaged ({error}). Copy it again, or remove it.") from None
     return kept
 
 
@@ -103,7 +104,7 @@ def _objects(path: Path) -> Iterator[Any]:
     """Yield the objects of the pickles in a file, in order."""
     if not zipfile.is_zipfile(path):
         if path.stat().st_size > LARGEST:
-            raise ValueError(f"more than {LARGEST:,} bytes")
+            raise ValueError(f"it has more than {LARGEST:,} bytes")
         stream = BytesIO(path.read_bytes())
         for _ in range(OLD_PICKLES):
             yield _Arguments(path).run(stream)
@@ -111,12 +112,12 @@ def _objects(path: Path) -> Iterator[Any]:
     with zipfile.ZipFile(path) as archive:
         members = [m for m in archive.infolist() if m.filename.endswith("/data.pkl")]
         if len(members) != 1 or members[0].file_size > LARGEST:
-            raise ValueError(f"{len(members)} pickles, or one of more than {LARGEST:,} bytes")
+            raise ValueError(f"it has {len(members)} pickles, or one of over {LARGEST:,} bytes")
         yield _Arguments(path).run(BytesIO(archive.read(members[0])))
 
 
 class _Arguments(Machine):
-    """Pickle machine for a Trainer's files; it refuses calls of anything but known classes."""
+    """Pickle interpreter for a Trainer's files, which only permits calls of known classes."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -125,25 +126,27 @@ class _Arguments(Machine):
     def call(self, called: Any, args: Any, *, new: bool = False) -> Any:
         """Return the value of an enum, or a description of an object and its arguments.
 
-        Objects without arguments (`new`) may be of any class, because none of its code runs.
+        Objects that are created without arguments (`new`) may have any class, because no code of
+        the class runs.
 
         Raises:
             DataError: The file would call third-party code.
         """
         if not isinstance(called, Described) or called.args or not isinstance(args, tuple):
-            raise TypeError("a call of an object that is not a function")
+            raise TypeError("it calls an object that is not a function")
         module, _, name = called.name.rpartition(".")
         is_class = module.split(".")[0] in _LIBRARIES and name[:1].isupper()
         is_known = is_class or called.name in _CALLED or module.startswith("torch._utils")
         if not is_known and (args or not new):
             raise DataError(
-                f"{self.path} runs code when it is loaded ({called.name}), which no Trainer's file "
-                "does; it was not loaded. Give another file of that training."
+                f"{self.path} was not loaded, because it would run code ({called.name}), unlike a "
+                "Trainer's files. Use another file of that training."
             )
         if called.name == "collections.OrderedDict":
             return {}
-        # An enum is pickled as a call of its class with the value, before Python 3.11.4 as getattr
-        # of its class and name. In transformers the name is the value in capitals.
+        # An enum is pickled as a call of its class with the value or, before Python 3.11.4, as a
+        # call of getattr with its class and name. In transformers, the name is the value in
+        # capitals.
         plain = [each for each in args if isinstance(each, str | int | float)]
         if len(plain) != 1 or new:
             return Described(called.name, args)

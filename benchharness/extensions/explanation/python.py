@@ -15,25 +15,26 @@ from benchharness.leaderboard.store.store import open_store
 
 @speaks_python
 def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.DataFrame:
-    """Return the values in which another training differs from a run, the likeliest causes first.
+    """Return the settings in which a run and another training differ, likeliest causes first.
 
     This is `bench explain` as a function.
 
     Args:
-        key: The beginning of the run's key.
-        where: The other training: a Trainer's output folder, a file, another run's key, or a
-            published row.
-        db: The database of the run.
+        key: The key of the run, or its first characters.
+        where: The other training: a Trainer's output folder, a file of arguments, another run's
+            key, or a published result ("TABLE: SYSTEM").
+        db: The database that contains the run.
 
     Returns:
-        A data frame with a row per value: its `name`, the run's value (`ours`), the other
+        A data frame with a row per setting: its `name`, the run's value (`ours`), the other
             training's value (`theirs`), the sources of both (`ours_from`, `theirs_from`), the
             largest effect that benchharness has measured (`points`, with its `source`), and the
-            `change` of options that gives a run the other value. `frame.attrs` has the `metric`,
+            option that gives a run the other value (`change`). `frame.attrs` has the `metric`,
             the `gap` (the other score minus the run's, from 0 to 1), the `flags` of both scores,
-            the names of values that only the run states (`not_said`), that only the other training
-            states (`unread`) and that benchharness does not know (`unknown`), the default values
-            that are `assumed` for the other training, and the number of `compared` values.
+            the names of settings that only the run specifies (`not_said`), that only the other
+            training specifies (`unread`) and that benchharness does not know (`unknown`), the
+            default values that are `assumed` for the other training, and the number of `compared`
+            settings.
     """
     with open_store(fspath(db), create=False) as store:
         found = explain_run(trained(store, key), fspath(where), store)

@@ -1,4 +1,4 @@
-"""Values of a training in comparable form, read from a run or from a Trainer's files."""
+"""Settings and scores of a training in comparable form, read from a run or a Trainer's files."""
 
 import json
 import math
@@ -22,7 +22,7 @@ from benchharness.tasks.suites import SUITES, find_task
 
 
 class Said(NamedTuple):
-    """A value and its source; `assumed` means a default of the tool that no file states."""
+    """A value and its source; `assumed` is true for a default of the tool that no file contains."""
 
     value: Any
     place: str
@@ -34,19 +34,19 @@ Values = Mapping[str, Said]
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """A training whose values are keyed by the names of recipe settings and of `FACTS`.
+    """Settings and scores of a training, by a run or by another tool.
 
     Attributes:
-        name: The name of the training for the user.
-        values: The values, each with its source.
+        name: The name of the training in messages.
+        values: The values, each with its source, keyed by recipe settings and the names in `FACTS`.
         scores: The scores on dev, from 0 to 1, keyed by benchharness's metric names.
-        task: The task; empty if unknown.
-        head: The head type; empty if unknown.
+        task: The name of the task; empty if unknown.
+        head: The head type, such as "pair" or "span"; empty if unknown.
         family: The model's `model_type` in transformers; empty if unknown.
         labels: The labels of the task; empty if unknown.
         model_names: All names by which benchharness knows the checkpoint.
-        keeps_words: Whether truncation was counted and no row was truncated.
-        unknown: The names of values that benchharness does not know.
+        keeps_words: Whether the truncated rows were counted, and there were none.
+        unknown: The names of arguments that benchharness does not know.
         flags: Warnings about the scores.
     """
 
@@ -80,13 +80,13 @@ FACTS: Mapping[str, Any] = {
     "padding_side": "right",
     "truncation_side": "right",
 }
-"""Values in benchharness that code determines instead of a recipe: label smoothing, noise on
+"""Values that benchharness sets in its code instead of a recipe: label smoothing, noise on
 embeddings, the order of rows, whether an epoch's last small batch is dropped, Adam's bias
 correction, which parameters decay, whether Adafactor scales updates by the weights, the length
-and side of padding, and the side of truncation. A training may also have train_rows, dev_rows,
-train_data, dev_data, checkpoint (its name), model, tokenizer, lower_case, special_tokens,
-pooling, attention_dropout, precision, seed, protocol, selected_by, metric, and start_from (the
-task that is trained first).
+and side of padding, and the side of truncation. Other values of a training that are not in its
+recipe are train_rows, dev_rows, train_data, dev_data, checkpoint (its name), model, tokenizer,
+lower_case, special_tokens, pooling, attention_dropout, precision, seed, protocol, selected_by,
+metric, and start_from (the task that is trained first).
 """
 
 
@@ -99,7 +99,8 @@ def of_run(result: Result) -> Training:
     """Build the Training of a stored run."""
     job = result.job
     values = {n: Said(s.value, s.source) for n, s in job.settings.items() if n != START_FROM}
-    if decoupled := values.pop("decoupled_weight_decay", None):  # a decay per step, as in Composer
+    # As in Composer, decoupled weight decay is not multiplied by the learning rate.
+    if decoupled := values.pop("decoupled_weight_decay", None):
         share = decoupled.value / values["learning_rate"].value
         values["weight_decay"] = Said(share, decoupled.place)
     values |= {name: Said(value, "benchharness") for name, value in FACTS.items()}
@@ -115,7 +116,7 @@ def of_run(result: Result) -> Training:
         folder = config_folder(spec)
         values = {**of_checkpoint(folder, "the checkpoint"), **values}
         family = str(read_object(folder / "config.json").get("model_type", family))
-    except BenchError:  # the checkpoint is gone, and its values are unknown
+    except BenchError:  # the checkpoint no longer exists, so its values are unknown
         pass
     rate = values.get("dropout")
     if rate is not None and "dropout" in job.settings:  # this setting also applies to attention
@@ -145,7 +146,7 @@ def _keeps_words(provenance: Mapping[str, Any]) -> bool:
 
 
 def _data_of(job: Job, provenance: Mapping[str, Any]) -> Iterator[tuple[str, Said]]:
-    """Yield the number of rows and the fingerprint of train and of the first dev split."""
+    """Yield the numbers of rows and the fingerprints of the train split and the first dev split."""
     dev = find_task(job.task).dev_splits[:1]
     for kind, split in (("train", "train"), *(("dev", name) for name in dev)):
         name = f"{job.task}:{split}"
@@ -156,7 +157,7 @@ def _data_of(job: Job, provenance: Mapping[str, Any]) -> Iterator[tuple[str, Sai
             yield f"{kind}_data", Said(job.fingerprints[name][:12], job.data)
 
 
-# Reading a checkpoint's folder: a run's initial checkpoint, or the result of another tool.
+# Reading a checkpoint's folder: a run's pretrained checkpoint, or the output of another tool.
 
 _DROPOUTS = {
     "dropout": ("hidden_dropout_prob", "hidden_dropout", "dropout", "dropout_rate", "resid_pdrop"),
@@ -173,7 +174,7 @@ _LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
 
 
 def of_checkpoint(folder: Path, place: str) -> dict[str, Said]:
-    """Read the values in a folder's config.json and tokenizer files."""
+    """Read config.json and the tokenizer files in a folder; return values, keyed by setting."""
     config, found = read_object(folder / "config.json"), dict[str, Said]()
 
     def first(names: Sequence[str]) -> Any:
@@ -199,7 +200,7 @@ _TOKENIZER, _TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
 
 
 def _of_tokenizer(folder: Path) -> Iterator[tuple[str, tuple[Any, str]]]:
-    """Yield a tokenizer's vocabulary, case, template and sides, each with its source file."""
+    """Yield a tokenizer's settings, such as `special_tokens`, each with its value and file."""
     tokens, config = (read_object(folder / name) for name in (_TOKENIZER, _TOKENIZER_CONFIG))
     if vocabulary := tokens.get("model", {}).get("vocab"):
         words = f" ({digest(sorted(vocabulary))[:6]})" if isinstance(vocabulary, dict) else ""
@@ -216,13 +217,13 @@ def _of_tokenizer(folder: Path) -> Iterator[tuple[str, tuple[Any, str]]]:
 def _case(
     tokens: Mapping[str, Any], config: Mapping[str, Any]
 ) -> Iterator[tuple[str, tuple[Any, str]]]:
-    """Yield whether words are converted to lower case; if two files disagree, both values."""
+    """Yield whether words are lower-cased, and the source file; both values if two files differ."""
     found = {}
     if "normalizer" in tokens:
         found[_TOKENIZER] = _lowers(tokens["normalizer"] or {})
     if isinstance(config.get("do_lower_case"), bool):
         found[_TOKENIZER_CONFIG] = config["do_lower_case"]
-    if len({*found.values()}) > 1:  # the version of transformers decides which file counts
+    if len({*found.values()}) > 1:  # the version of transformers determines which one is used
         text = ", ".join(f"{value_text(case)} by {file}" for file, case in found.items())
         yield "lower_case", (text, _TOKENIZER_CONFIG)
     elif found:
@@ -236,7 +237,10 @@ def _lowers(normalizer: Mapping[str, Any]) -> bool:
 
 
 def _template(processor: Mapping[str, Any]) -> str:
-    """Return the template for two texts: "[CLS] A [SEP] B:1 [SEP]:1". Type id 0 is not shown."""
+    """Return the template for a pair of texts, such as "[CLS] A [SEP] B:1 [SEP]:1".
+
+    Numbers are type ids, of which 0 is omitted.
+    """
     kind = processor.get("type")
     if kind == "Sequence":
         found = [_template(part) for part in processor["processors"]]
@@ -254,7 +258,7 @@ def _template(processor: Mapping[str, Any]) -> str:
 _BARE = "A B"
 
 
-# The arguments of a Trainer and of transformers' example scripts, by their names in 4.x and 5.x.
+# Arguments of a Trainer and of transformers' example scripts, with their names in 4.x and 5.x.
 
 _ALIASES = {alias: name for name, facts in SETTINGS.items() for alias in facts.aliases}
 
@@ -273,7 +277,7 @@ OWN = (
     *("dataset_config_name", "model_name_or_path", "do_lower_case"),
     *("max_train_samples", "max_eval_samples", "max_val_samples"),
 )
-"""Arguments that the functions below read one by one. Other arguments may be recipe settings."""
+"""Arguments that the functions below translate. Other arguments may be names of recipe settings."""
 
 _OF_NO_EFFECT = re.compile(
     r"_|output_dir|overwrite|logging|log_|report|run_name|resume|hub_|push_to|save_|disable_tqdm"
@@ -286,13 +290,18 @@ _OF_NO_EFFECT = re.compile(
     r"|liger|with_tracking|checkpointing_steps|optim_target|label_column|text_column|dispatch"
     r"|evaluate_|null_score|n_best|version_2|return_entity|ignore_mismatched|final_|cached"
 )
-"""Pattern of the beginnings of argument names that do not affect a complete run on one task."""
+"""Pattern that matches the beginnings of names of arguments that do not affect the result."""
 
 
 def of_arguments(args: Values, total: int = 0) -> tuple[dict[str, Said], tuple[str, ...]]:
-    """Translate a Trainer's arguments to benchharness's names; also return unknown arguments.
+    """Translate a Trainer's arguments to benchharness's settings.
 
-    `total` is the number of optimizer steps; 0 if it is unknown.
+    Args:
+        args: The arguments, keyed by name.
+        total: The number of optimizer steps; 0 if it is unknown.
+
+    Returns:
+        The values, keyed by setting, and the names of unknown arguments.
     """
     usual = {"model_revision": "main", "train_file": "", "validation_file": ""}
     args = {n: said for n, said in args.items() if said.value not in (None, usual.get(n))}
@@ -313,7 +322,7 @@ Found = Iterator[tuple[str, Said]]
 
 
 def _number(args: Values, *names: str) -> tuple[float, str]:
-    """Return the first of these arguments that is above 0, and its source; (0, "") if none is."""
+    """Return the first of these arguments that is positive, with its source; else (0, "")."""
     for name in names:
         if name in args and (value := _as_number(args[name].value)) > 0:
             return value, args[name].place
@@ -328,7 +337,7 @@ def _as_number(value: Any) -> float:
 
 
 def is_on(args: Values, *names: str) -> bool:
-    """Return whether any of these arguments is true, as written in Python or on a command line."""
+    """Return whether any of these arguments is true in Python or on a command line."""
     words = (str(args[name].value).lower() for name in names if name in args)
     return any(word in ("true", "1", "yes", "") for word in words)
 
@@ -340,8 +349,8 @@ def _batch(args: Values, _: int) -> Found:
         each, place = _number(args, *names)
         state = args.get("distributed_state", Said(None, "")).value
         processes = state.state.get("num_processes") if isinstance(state, Described) else None
-        # A process of torch.distributed has one GPU. Arguments of 4.x without a state do not
-        # contain the number of processes.
+        # With torch.distributed, each process has one GPU. Arguments of transformers 4 without
+        # `distributed_state` do not contain the number of processes.
         if processes is None and _as_number(getattr(args.get("local_rank"), "value", -1)) >= 0:
             return
         devices = _number(args, "num_devices", "nproc_per_node")[0] or float(processes or 1)
@@ -362,20 +371,20 @@ def _schedule(args: Values, _: int) -> Found:
         if epochs:
             yield "epochs", Said(epochs, place)
     kind = args.get("lr_scheduler_type")
-    has_warmup = kind is None or kind.value != "constant"  # "constant" ignores warm-up options
+    has_warmup = kind is None or kind.value != "constant"  # "constant" ignores warmup arguments
     number, place = _number(args, "warmup_steps", "num_warmup_steps") if has_warmup else (0.0, "")
     ratio, other = _number(args, "warmup_ratio") if has_warmup else (0.0, "")
     if number >= 1:
         yield "warmup_steps", Said(int(number), place)
     elif number or ratio:
-        # transformers 5 reads warmup_steps below 1 as a share.
+        # In transformers 5, warmup_steps below 1 is a share of all steps.
         yield "warmup_ratio", Said(number or ratio, place or other)
     elif named := [n for n in ("warmup_steps", "warmup_ratio", "num_warmup_steps") if n in args]:
         yield "warmup_ratio", Said(0.0, args[named[0]].place)
     if kind is not None:
         word, options = str(kind.value), _options(args.get("lr_scheduler_kwargs"))
         power = _as_number(options.pop("power", 1.0))
-        is_line = word == "polynomial" and power == 1  # its last rate is 1e-7, practically 0
+        is_line = word == "polynomial" and power == 1  # ends at 1e-7, which is practically 0
         word = LINEAR if is_line else word.removesuffix("_with_warmup")
         more = "".join(f", {name} {value}" for name, value in options.items())
         yield "schedule", Said(word + more, kind.place)
@@ -384,7 +393,7 @@ def _schedule(args: Values, _: int) -> Found:
 
 
 def _options(said: Said | None) -> dict[str, Any]:
-    """Return the mapping in an argument, which is JSON text if it comes from a command line."""
+    """Return the mapping in an argument; on a command line, it is JSON text."""
     value = said.value if said else {}
     found = json.loads(value) if isinstance(value, str) and value.startswith("{") else value
     return dict(found) if isinstance(found, dict) else {"options": found}
@@ -426,7 +435,7 @@ def _selection(args: Values, total: int) -> Found:
         and total
         and (every := _number(args, "eval_steps", "logging_steps")[0])
     ):
-        count = total // every if every >= 1 else 1 / every  # a value below 1 is a share of steps
+        count = total // every if every >= 1 else 1 / every  # below 1, it is a share of all steps
         yield "evaluations", Said(round(count), how.place)
 
 
@@ -437,7 +446,7 @@ METRICS = {
     "exact": "em",
     "acc": "accuracy",
 }
-"""Names of metrics in transformers' scripts, mapped to benchharness's names."""
+"""Names of metrics in benchharness, keyed by their names in transformers' scripts."""
 
 
 def _rest(args: Values, _: int) -> Found:
@@ -463,7 +472,7 @@ def _rest(args: Values, _: int) -> Found:
 
 
 def _order(args: Values) -> Found:
-    """Yield the order of rows. A Trainer's default order is random, and counts as assumed."""
+    """Yield the order of rows; it is marked as assumed if it is the Trainer's random default."""
     if how := args.get("train_sampling_strategy"):  # transformers 5
         order = "by length" if how.value == "group_by_length" else str(how.value)
         yield "order", Said(order, how.place, order == RANDOM)

@@ -57,18 +57,18 @@ def check(
     options: RunOptions,
     *,
     baseline: str = option(
-        BASELINE, "Baseline file that --write wrote.", metavar="FILE", head=WHAT
+        BASELINE, "Baseline file to compare with, which --write created.", metavar="FILE", head=WHAT
     ),
-    alpha: float = option(0.05, "False-alarm rate of the check."),
+    alpha: float = option(0.05, "Maximum probability of a false alarm."),
     allow_change: bool = option(
         False, "Do not fail if training has changed but no score is worse."
     ),
     written: Written,
 ) -> None:
-    """Run a small fixed part of a suite and fail if a task is worse than the baseline.
+    """Fine-tune a model on the baseline's tasks and fail if a score is significantly worse.
 
-    Exits with 3 if a score is worse beyond noise or if training has changed, and with 4 if a task
-    could not be compared.
+    Exits with 3 if a score is worse, training has changed or more runs collapse, and with 4 if a
+    task could not be compared.
     """
     for file in filter(None, (written.junit, written.markdown)):
         _check_place(Path(file))
@@ -109,7 +109,7 @@ def _tell_github(verdict: Verdict) -> None:
         for line in annotations(verdict):
             typer.echo(line, err=True)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        # The text is appended: other commands of the same step may have written to the file.
+        # Append the text: other commands of the same step may have written to the file.
         _put(Path(summary), to_markdown(verdict), "a")
 
 
@@ -117,7 +117,7 @@ def _check_place(path: Path) -> None:
     """Raise BenchError, before anything is trained, if the verdict's file cannot be written."""
     try:
         if path.exists() and not path.is_dir():
-            # The file is opened to append, so that its content stays.
+            # Open the file to append, so that its content stays.
             with path.open("a", encoding="utf-8"):
                 return
         check_place(path)
@@ -136,7 +136,7 @@ def _put(path: Path, text: str, mode: str) -> None:
 
 def _unwritable(path: Path, error: OSError) -> BenchError:
     reason = error.strerror or error
-    return BenchError(f"the verdict could not be written to {path}: {reason}. Give another file.")
+    return BenchError(f"the verdict could not be written to {path}: {reason}. Choose another file.")
 
 
 # `bench check --write`: write the scores of stored runs to a file, the baseline of `bench check`.
@@ -147,24 +147,24 @@ def write_baseline(
     *,
     model: str = option(
         ...,
-        "Model with stored runs; MODEL:RECIPE if it has several rows on a board.",
+        "Model with stored runs; use MODEL:RECIPE if it was run with several recipes.",
         metavar="SYSTEM",
         proposes="stored_models",
     ),
     limit: int | None = option(
-        None, "Only runs with at most N rows per split.", least=1, metavar="N"
+        None, "Use only runs that were made with --limit N.", least=1, metavar="N"
     ),
     out: str = option(BASELINE, "Baseline file to write.", metavar="FILE"),
     allow_weak: bool = option(
         False,
-        "Also write tasks with collapsed runs or a single seed; every check notes that they are "
-        "weak.",
+        "Include tasks with collapsed runs or a single seed; every check warns about them.",
     ),
     chosen: Chosen,
 ) -> None:
     """Write the baseline of a model from its stored runs: scores, spreads and correct examples.
 
-    All stored seeds are used; with ten, a check is about twice as sensitive as with three.
+    All stored seeds are used. Checks against ten seeds are about twice as sensitive as against
+    three.
     """
     with chosen.open() as store:
         found = find_rows(store, (model,), chosen.within)
@@ -174,14 +174,15 @@ def write_baseline(
         doubled = [rows.board.data_label for rows in fit if suites.count(rows.board.suite) > 1]
         if doubled:
             raise BenchError(
-                f"{model} has runs on {' and on '.join(doubled)}: choose with --limit or --data."
+                f"{model} has runs on {' and on '.join(doubled)}. Choose one with --limit or "
+                "--data."
             )
         if not fit or len({(rows.board.data, rows.board.limit) for rows in fit}) > 1:
             there = " and on ".join(rows.board.data_label for rows in found)
             raise BenchError(
-                f"one baseline is of one data set and limit, and {model} has runs on {there}: "
-                f"expected some {'of one limit' if limit is None else f'with --limit {limit}'}; "
-                "run those first."
+                "all runs of a baseline must have the same --data and --limit, but "
+                f"{model} has runs on {there}. Run all tasks with "
+                f"{'the same limit' if limit is None else f'--limit {limit}'} first."
             )
         made = _make(store, fit, model)
     unfit = [
@@ -191,10 +192,14 @@ def write_baseline(
     ]
     if unfit and not allow_weak:
         raise BenchError(
-            f"this baseline could not detect any drop ({'; '.join(unfit)}): run more seeds, name "
-            "the other tasks with --task, or mark these with --allow-weak. Nothing was written."
+            "the baseline was not written, because checks against it could not detect any drop "
+            f"({'; '.join(unfit)}). Run more seeds, select other tasks with --task, or accept "
+            "these with --allow-weak."
         )
-    with writing(f"the baseline {out}", "Give another --out."), whole_file(Path(out)) as file:
+    with (
+        writing(f"the baseline {out}", "Choose another file with --out."),
+        whole_file(Path(out)) as file,
+    ):
         file.write(made.to_text().encode())
     _show_baseline(made, as_json=chosen.as_json)
     typer.echo(visible(f"baseline: {out}"), err=chosen.as_json)
@@ -208,7 +213,9 @@ def _make(store: Store, chosen: list[Rows], model: str) -> Baseline:
         for task in counted_tasks(rows.tasks)
     }
     if not runs:
-        raise BenchError(f"{model} has no runs of requested tasks that count for a score.")
+        raise BenchError(
+            f"{model} has no runs of requested tasks that count toward a suite's score."
+        )
     first = samples.result(next(iter(runs.values()))[0])
     return Baseline(
         model=first.job.model,
@@ -245,36 +252,38 @@ def _show_baseline(made: Baseline, *, as_json: bool) -> None:
     print_table(rows, ("task", "mean", "spread", "seeds", "examples", "would see"), "nothing")
     tasks = f"{len(rows)} task{'s' * (len(rows) > 1)}"
     typer.echo(
-        f"would see: the drop that 4 of 5 checks of {tasks} with {DEFAULT_SEEDS} seeds detect."
+        f"would see: the true drop that 4 of 5 checks detect (of {tasks} with {DEFAULT_SEEDS} "
+        "seeds)."
     )
     for task, sample in made.tasks.items():
         if weakness := sample.weakness:
             title = distinct_title(task)
-            typer.echo(f"{title} is marked as weak: {weakness}; {_sight(sample, len(rows))}.")
+            typer.echo(f"{title} is marked as weak: {weakness}. {_sight(sample, len(rows))}.")
 
 
 MORE_SEEDS = (3, 5, 10)
-"""Numbers of seeds that are proposed for a weak baseline. More than ten help little
+"""Numbers of seeds that are proposed for a weak baseline. More than ten seeds help little
 (docs/regression.md).
 """
 
 
 def _sight(sample: Sample, tasks: int) -> str:
-    """Describe which drops checks can detect with this sample, and with a sample of more seeds."""
+    """Return a sentence about the drops that checks detect with this sample and with more seeds."""
     seen = _seen(sample, tasks)
-    drop = "it could not detect any drop"
+    drop = "Checks cannot detect any drop"
     if seen != "none":
-        drop = f"it could only detect drops of {seen} or more"
+        drop = f"Checks can only detect drops of {seen} or more"
     more = {count: _seen(sample, tasks, count) for count in MORE_SEEDS if count > len(sample.seeds)}
     found = [f"{seen} with {count} seeds" for count, seen in more.items() if seen != "none"]
-    better = f", and drops of {', '.join(found)}" if found else ""
-    return f"{drop}{better} (`bench run --seeds 10`)"
+    better = f", but could detect drops of {', '.join(found)}" if found else ""
+    return f"{drop}{better} (run more seeds with `bench run --seeds 10`)"
 
 
 def _seen(sample: Sample, tasks: int, seeds: int | None = None) -> str:
-    """Return the smallest drop that a check of this many tasks detects, as text, or "none".
+    """Return the smallest drop that a check of `tasks` tasks detects, as text, or "none".
 
-    With several tasks, each is tested at a share of alpha, according to Holm's correction.
+    With several tasks, each is tested at `alpha` divided by the number of tasks, as in Holm's
+    correction for the smallest p-value.
     """
     runs = sample.learned
     if runs is None or len(runs.seeds) < 2:

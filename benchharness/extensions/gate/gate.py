@@ -76,8 +76,8 @@ def read_baseline(path: Path) -> Baseline:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise DataError(
-            f"the baseline {path} cannot be read ({error}): expected what `bench check --write` "
-            "wrote; make one, or name one with --baseline."
+            f"cannot read the baseline {path} ({error}): create it with `bench check --write`, or "
+            "pass another file with --baseline."
         ) from error
     return Baseline.from_text(text, str(path))
 
@@ -87,15 +87,16 @@ def failure_of_marked(root: Path, *words: Any, **arguments: Any) -> str:
 
     Args:
         root: Folder to which the paths `baseline` and `data_file` are relative.
-        words: Positional arguments of the marker, which are not allowed.
-        arguments: Keyword arguments of the marker, which are the options of `bench check`.
+        words: Positional arguments of the marker; none are allowed.
+        arguments: Keyword arguments of the marker: options of `bench check`.
     """
     try:
         _, *names = signature(_run_marked).parameters
-        # Arguments are checked first: a TypeError in the run itself is a bug, and is not caught.
+        # Check the arguments before the run: a TypeError in the run itself is a bug and must not
+        # be caught.
         signature(_run_marked).bind(root, *words, **arguments)
     except TypeError as error:
-        return f"@pytest.mark.bench: {error}. It takes {', '.join(names)}, each by its name."
+        return f"@pytest.mark.bench: {error}. It accepts the keyword arguments {', '.join(names)}."
     try:
         verdict = _run_marked(root, **arguments)
     except BenchError as error:
@@ -113,7 +114,7 @@ def _run_marked(
     allow_change: bool = False,
     **options: Any,
 ) -> Verdict:
-    """Run the check that a test's marker describes; return its verdict."""
+    """Run the check with the arguments of a test's marker; return its verdict."""
     load_plugins()
     if isinstance(place := options.get("data_file"), str):
         options["data_file"] = str(root / Path(place).expanduser())
@@ -136,9 +137,9 @@ def run_gate(
     Args:
         options: Options of the check; the baseline sets `data` and `limit` if they are None.
         baseline: Baseline to compare with.
-        watch: Function that creates the watcher, which shows the progress.
-        alpha: False-alarm rate.
-        may_change: Whether the check passes if training computes something else, as long as no
+        watch: Function that creates the progress display.
+        alpha: Significance level, which is the maximum probability that a task fails by chance.
+        may_change: Whether the check passes although training losses have changed, as long as no
             score is worse.
 
     Raises:
@@ -154,13 +155,14 @@ def run_gate(
         planned = session.plan()
         if len({(job.task, job.seed) for job in planned.jobs}) < len(planned.jobs):
             raise BenchError(
-                "a check compares one recipe: give one value to each --set, and one model."
+                "a check runs one model with one recipe: pass one --model, and only one value per "
+                "--set."
             )
         wanted = [task.name for task in session.request.tasks]
         unfit = list(_unfit(wanted, planned.jobs, baseline))
         fit = [task for task in wanted if task not in {each.task for each in unfit}]
-        # AX has no runs of its own, since MNLI's models predict it: the tasks to run are the
-        # trained ones.
+        # Run only tasks that are trained. AX, for example, is predicted by models that are trained
+        # on MNLI.
         trained = {_trained(task) for task in fit}
         needed = planned.part(job.key for job in planned.jobs if job.task in trained)
         now, ids, failed = _run(session, needed, fit)
@@ -183,14 +185,14 @@ def _check_options(options: RunOptions, request: Request, baseline: Baseline, al
     """Raise BenchError if the options do not fit the baseline."""
     limit = request.options.limit
     if not 0 < alpha < 1:
-        raise BenchError(f"--alpha must be between 0 and 1, got {alpha}.")
+        raise BenchError(f"--alpha must be between 0 and 1, but got {alpha}.")
     if options.limit is not None and limit != baseline.limit:
         raise BenchError(
-            f"the baseline was made with {_limit(baseline.limit)}, and this check has "
-            f"{_limit(limit)}: use the same limit, or write a baseline of such runs."
+            f"the baseline was made with {_limit(baseline.limit)}, but this check uses "
+            f"{_limit(limit)}: use the same limit, or write a new baseline."
         )
     if options.data is options.data_file is options.hf is None and baseline.data == "files":
-        raise BenchError("the baseline was made on official files: give their folder with --data.")
+        raise BenchError("the baseline was made from official files: pass their folder in --data.")
 
 
 def _limit(limit: int | None) -> str:
@@ -230,16 +232,19 @@ def _unfit(wanted: Sequence[str], jobs: Sequence[Job], baseline: Baseline) -> It
 def _reason(sample: Sample | None, job: Job) -> str:
     """Return the reason why a task cannot be compared with the baseline; empty if it can."""
     if sample is None:
-        return "the baseline lacks this task: `bench run` it, then `bench check --write`."
+        return (
+            "the baseline does not contain this task. Run it with `bench run`, then write a new "
+            "baseline with `bench check --write`."
+        )
     if len(sample.scores) < 2:
         return (
-            f"the baseline cannot detect a drop: {sample.unfit}; `bench run --seeds 5`, then "
-            "`bench check --write` a new one."
+            f"the baseline cannot detect a drop, because {sample.unfit}. Run more seeds with "
+            "`bench run --seeds 5`, then write a new baseline with `bench check --write`."
         )
     if changes := list(differences(sample.conditions, conditions_of(job))):
         return (
-            f"{' and '.join(changes)}; if that is intended, `bench run` it, then "
-            "`bench check --write` a new one."
+            f"{' and '.join(changes)}. If this is intended, run the task with `bench run`, then "
+            "write a new baseline with `bench check --write`."
         )
     return ""
 
@@ -265,7 +270,7 @@ def _run(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
 
 def _driven(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
     with session.run(planned) as driven:
-        driven.store.forget_named_code()  # the store is temporary, and a retry names the code again
+        driven.store.forget_named_code()  # the record would outlive this store
         samples = Samples(driven.store)
         runs = {task: driven.store.runs(task=_trained(task)) for task in tasks}
         found = {task: samples.of(task, runs[task]) for task in tasks}
@@ -291,20 +296,20 @@ def _drawn_again(session: Session, planned: Plan, found: Mapping[str, Sample]) -
 
 @contextmanager
 def _store_of(planned: Plan) -> Iterator[str]:
-    """Context manager that yields the database for these jobs and this code.
+    """Context manager that yields the path of a check's database, which its jobs and code identify.
 
-    The database is kept only if the check is interrupted. If the same check is already running, or
-    the cache is not writable, a temporary database is used.
+    The database is deleted unless the check is interrupted. If the same check is already running,
+    or the cache is not writable, a temporary database is used.
     """
     root = cache_folder("checks")
-    # A check is identified by its jobs, benchharness's code and the libraries.
+    # A check is identified by its jobs, the code of benchharness and the versions of libraries.
     parts = [sorted(job.key for job in planned.jobs), source_digest(), library_versions()]
     name = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
     lock = FileLock(root / f"{name}.lock")
     try:
         root.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
-    except OSError:  # filelock's Timeout is one
+    except OSError:  # also filelock's Timeout, which is a subclass
         with scratch_folder() as folder:
             yield str(folder / "check.sqlite")
         return
@@ -320,9 +325,12 @@ def _store_of(planned: Plan) -> Iterator[str]:
 
 
 def _delete_old(root: Path) -> None:
-    """Delete old stores by their file time; if the clock jumps, at worst a check starts over."""
+    """Delete stores whose file time is older than KEPT_SECONDS.
+
+    If the clock jumps, the worst case is that an interrupted check starts over.
+    """
     for path in list(root.iterdir()):
-        # The first 32 digits of a check's digest, or the same with ".lock".
+        # Names of stores are 32 hexadecimal digits; their lock files end with ".lock".
         is_ours = re.fullmatch(r"[0-9a-f]{32}(\.lock)?", path.name)
         with suppress(OSError):  # another check may delete it at the same time
             if is_ours and path.lstat().st_mtime + KEPT_SECONDS < time.time():
@@ -350,11 +358,11 @@ def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -
     weights = {sample.conditions.weights for sample in baseline.tasks.values()}
     if now and {job.weights for job in jobs} - weights:
         yield (
-            f"The checkpoint is not the baseline's ({baseline.model}): a drop may come from its "
-            "weights."
+            f"The checkpoint is not that of the baseline ({baseline.model}), so a drop may come "
+            "from its weights."
         )
         return
-    # The reason why first losses were not compared, if they were not.
+    # If the first losses were not compared, yield the reason.
     old = {baseline.tasks[task].maker for task in now}
     new = {sample.maker for sample in now.values()}
     if old == new:
@@ -366,15 +374,18 @@ def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -
         ]
         if alone:
             yield (
-                f"Only the scores of {', '.join(alone)} were compared: the baseline has no first "
-                "losses of these seeds."
+                f"Only the scores of {', '.join(alone)} were compared, because the baseline has no "
+                "training losses of these seeds."
             )
     elif "" in old | new:
-        yield "Only scores were compared: the baseline has no first losses; write it again."
+        yield (
+            "Only scores were compared, because the baseline has no training losses: write it "
+            "again."
+        )
     else:
         yield (
-            f"Only scores were compared: the baseline was made with {' and '.join(sorted(old))}, "
-            f"and these runs with {' and '.join(sorted(new))}."
+            "Only scores were compared, not training losses: the baseline was made with "
+            f"{' and '.join(sorted(old))}, and the new runs with {' and '.join(sorted(new))}."
         )
 
 
@@ -382,7 +393,7 @@ def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -
 
 
 class Samples:
-    """Builder of samples from stored runs.
+    """Builder of samples, which hold the scores and correct predictions of a task's stored runs.
 
     Attributes:
         ids: Ids of the examples of each split that was read, in order, keyed by "task:split".
@@ -418,7 +429,7 @@ class Samples:
 
 
 def counted_tasks(names: Iterable[str]) -> list[str]:
-    """Return the tasks that count in their suite's score; diagnostic sets do not."""
+    """Return the tasks that count toward their suite's score, without diagnostic sets."""
     return [name for name in names if name in _rule(name).cells]
 
 

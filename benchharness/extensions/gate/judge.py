@@ -32,7 +32,7 @@ NOT_COMPARED = 4
 class Flip:
     """Example that most runs predicted correctly before and wrongly now, or the reverse.
 
-    `before` and `now` are the shares of runs that predict it correctly.
+    `before` and `now` are the shares of runs with a correct prediction.
     """
 
     split: str
@@ -47,7 +47,7 @@ class Flip:
 
     def __str__(self) -> str:
         return (
-            f"{self.split} {self.example}: right in {self.before:.0%} of the runs before, in "
+            f"{self.split} {self.example}: correct in {self.before:.0%} of the runs before, in "
             f"{self.now:.0%} now"
         )
 
@@ -87,13 +87,13 @@ class Collapses:
     def __str__(self) -> str:
         now = sum(map(len, self.seeds.values()))
         return (
-            f"{now} of {self.runs} new runs, {self.before} of the baseline's {self.runs_before} "
-            f"(p {self.p_value:.3f})"
+            f"{now} of {self.runs} new runs, and {self.before} of the baseline's "
+            f"{self.runs_before} runs (p {self.p_value:.3f})"
         )
 
     @property
     def lines(self) -> Iterator[str]:
-        """A sentence for each task with collapsed seeds."""
+        """One sentence for each task with collapsed seeds."""
         for task, seeds in self.seeds.items():
             again = self.again.get(task, ())
             first = [seed for seed in seeds if seed not in again]
@@ -113,12 +113,11 @@ def _seeds(numbers: Sequence[int]) -> str:
 class TaskVerdict:
     """Comparison of one task with its baseline, in the unit of the score.
 
-    `before` and `now` are the runs that are compared, which are the runs that learned something
-    (see `_compared`). `p_value` is corrected for the number of tasks (Holm). A drop above
-    `tolerated` fails the task regardless of other tasks; a true drop of `detectable` is found in
-    four of five checks. `flips` are the examples that most runs predict differently now. `change`
-    is the first difference between the losses now and in the baseline; None if there is none, or if
-    they could not be compared.
+    `before` and `now` are the compared runs, without collapsed ones (see `_compared`). `p_value` is
+    corrected for the number of tasks (Holm). A drop above `tolerated` fails the task regardless of
+    other tasks; a true drop of `detectable` is found in four of five checks. `flips` are the
+    examples that most runs predict differently now. `change` is the first difference between the
+    losses now and in the baseline; None if there is none, or if they could not be compared.
     """
 
     task: str
@@ -141,9 +140,9 @@ class TaskVerdict:
 class Verdict:
     """Result of a regression check.
 
-    `title` names the model and the data: "tiny on mini data, at most 200 rows per split". `notes`
-    are sentences about differences that still allow a comparison. A task whose training has changed
-    fails, unless `may_change` is true.
+    `title` names the model and the data, such as "tiny on mini data, at most 200 rows per split".
+    `notes` are sentences about differences that still allow a comparison. A task whose training
+    losses have changed fails, unless `may_change` is true.
     """
 
     title: str
@@ -155,7 +154,7 @@ class Verdict:
     may_change: bool = False
 
     def without_paths(self, known: Iterable[str]) -> Self:
-        """Return the verdict for files and logs, in which paths on this machine are shortened.
+        """Return a copy of the verdict for files and logs, with shortened paths of this machine.
 
         Titles, reasons and notes may contain paths; `known` are the paths to look for.
         """
@@ -174,12 +173,12 @@ class Verdict:
 
     @property
     def changed(self) -> tuple[TaskVerdict, ...]:
-        """Tasks whose training computes something else; empty if this is allowed."""
+        """Tasks whose training losses have changed; empty if changes are allowed."""
         return () if self.may_change else tuple(task for task in self.tasks if task.change)
 
     @property
     def failed(self) -> tuple[TaskVerdict, ...]:
-        """Tasks that are worse, or whose training changed although this is not allowed."""
+        """Tasks whose scores are worse, or whose training changed without permission."""
         return tuple(t for t in self.tasks if t.is_worse or (t.change and not self.may_change))
 
     @property
@@ -194,7 +193,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """The verdict in a sentence, after another one if more runs collapse than before."""
+        """Summary of the verdict in a sentence, or two if more runs collapse than before."""
         more = f"More runs collapse than before: {self.collapses}. "
         return f"{more if self.collapses.is_more else ''}{self._of_scores}"
 
@@ -203,20 +202,21 @@ class Verdict:
         count = f"{len(self.tasks)} task{'' if len(self.tasks) == 1 else 's'}"
         if self.worse:
             names = ", ".join(distinct_title(task.task) for task in self.worse)
-            return f"Worse than the baseline beyond noise: {names} (of {count})."
+            return f"Scores are significantly worse than the baseline: {names} (of {count})."
         if self.changed:
             names = ", ".join(distinct_title(task.task) for task in self.changed)
             return (
-                f"Training has changed since the baseline: {names} (of {count}); no task is worse "
-                "beyond noise."
+                f"Training has changed since the baseline: {names} (of {count}). No score is "
+                "significantly worse."
             )
         if not self.tasks:
             return "No task could be compared with the baseline."
         if len(self.tasks) == 1:
             return (
-                f"{distinct_title(self.tasks[0].task)} is not worse than the baseline beyond noise."
+                f"{distinct_title(self.tasks[0].task)} is not significantly worse than the "
+                "baseline."
             )
-        return f"None of {len(self.tasks)} tasks is worse than the baseline beyond noise."
+        return f"None of {len(self.tasks)} tasks is significantly worse than the baseline."
 
 
 def judge(  # noqa: PLR0913  (what a verdict is made of)
@@ -231,10 +231,10 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
     notes: Sequence[str] = (),
     may_change: bool = False,
 ) -> Verdict:
-    """Judge the tasks in `now` against the baseline.
+    """Compare the new runs with the baseline's, and return the verdict on each task.
 
-    If nothing has changed, the chance that any task is called worse is at most `alpha`, and the
-    chance of reporting more collapsed runs is at most half of `alpha`.
+    If nothing has changed, the probability that any task is reported as worse is at most `alpha`,
+    and the probability that more collapsed runs are reported is at most half of `alpha`.
 
     Args:
         title: Title of the verdict.
@@ -242,9 +242,9 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         now: New runs, keyed by task.
         ids: Ids of the examples of each scored split, keyed by "task:split".
         alpha: Significance level.
-        seeds: Seeds that were requested, None for all; any other seed in `now` has replaced a
+        seeds: Seeds that were requested, or None for all; any other seed in `now` has replaced a
             collapsed one.
-        unjudged: Tasks of which it is known that they are not compared.
+        unjudged: Tasks that were not compared, with reasons.
         notes: Sentences to include in the verdict.
         may_change: Do not fail if training has changed.
 
@@ -255,10 +255,11 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         _require_same_examples(task, before[task], sample, ids)
     found = {task: _compared(before[task], sample) for task, sample in now.items()}
     pairs = {task: pair for task, pair in found.items() if pair is not None}
-    # One example changes the score by 1 / examples; no spread is assumed to be smaller.
+    # One example changes the score by 1 / examples, which is the smallest spread that is assumed.
     chances = (drop_p_values(b.scores, n.scores, 1 / b.examples) for b, n in pairs.values())
     corrected = holm(list(map(float, chances)))
-    # Holm's threshold for the smallest p-value: a drop below it fails regardless of other tasks.
+    # Holm's threshold for the smallest p-value: a drop with a p-value below it fails the task
+    # regardless of other tasks.
     share = alpha / max(1, len(pairs))
     tasks = tuple(
         TaskVerdict(
@@ -295,14 +296,14 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
 def _blind_note(task: str) -> str:
     return (
         f"{distinct_title(task)}: every run of the baseline collapsed, so this check cannot "
-        "detect a drop: write the baseline again from runs that learned."
+        "detect a drop. Write a new baseline from runs that did not collapse."
     )
 
 
 def _compared(before: Sample, now: Sample) -> tuple[Sample, Sample] | None:
-    """Return the runs that learned, before and now; None if no new run learned.
+    """Return the old and the new runs without collapsed ones; None if every new run collapsed.
 
-    If fewer than two of the baseline's runs learned (`--allow-weak`), all runs are returned.
+    If fewer than two runs of the baseline are left (`--allow-weak`), return all runs.
     """
     old, new = before.learned, now.learned
     if old is None or len(old.seeds) < 2:
@@ -315,38 +316,38 @@ def _require_same_examples(
 ) -> None:
     """Raise DataError unless both samples have an outcome for each example.
 
-    If the rows are equal, the numbers of outcomes differ only if the baseline's file was edited.
+    Equal rows were checked before, so different numbers mean that the baseline's file was edited.
     """
     had = {split: len(runs[0]) for split, runs in before.right.items()}
     has = {split: len(runs[0]) for split, runs in now.right.items()}
     if not had == has == {split: len(ids.get(split, ())) for split in has}:
         raise DataError(
-            f"the baseline of {task} has the outcomes of {before.examples} examples, and "
-            f"{now.examples} were predicted: the file was changed by hand; write it again with "
-            "`bench check --write`."
+            f"the baseline of {task} has outcomes for {before.examples} examples, but "
+            f"{now.examples} examples were predicted: the file was edited by hand. Write it again "
+            "with `bench check --write`."
         )
 
 
 def _seen(before: Sample, now: Sample) -> tuple[Sequence[float], int, float]:
-    """Return the scores and numbers on which the noise of a drop depends."""
+    """Return the baseline's scores, the number of new runs, and the effect of one example."""
     return before.scores, len(now.scores), 1 / before.examples
 
 
 def _change(before: Sample, now: Sample) -> Change | None:
-    """Return the first change of training; None if other weights or libraries may explain it."""
-    # An unknown maker is "", and two unknown makers may differ.
+    """Return the first changed loss; None if other weights, devices or libraries may explain it."""
+    # If both makers are unknown (""), they may still differ.
     alike = before.conditions.weights == now.conditions.weights and before.maker == now.maker
     return find_change(before.first_losses, now.first_losses) if alike and now.maker else None
 
 
-# Noise of a drop: Student's t on the spread of the baseline's seeds.
+# Significance of a drop: Student's t-test with the spread over the baseline's seeds.
 #
 # Old and new runs are scored on the same examples, so the choice of examples affects both alike. If
 # nothing has changed, they differ only by the noise of seeds. All scores and drops are in the unit
 # of the score (mostly 0..1).
 
 POWER = 0.8
-"""Probability of finding a "detectable" drop: four fifths, the convention in power analysis (Cohen,
+"""Probability of detecting a "detectable" drop. 0.8 is the convention in power analysis (Cohen,
 Statistical Power Analysis, 1988, section 2.4).
 """
 
@@ -356,11 +357,11 @@ def spread_of_means(
 ) -> Array:
     """Return the standard error of the difference of both means, from the baseline's seeds alone.
 
-    The spread of the new runs is not used, since one collapsed run among them would raise the
-    tolerance that its drop should exceed.
+    The spread of the new runs is not used: one collapsed run among them would increase the spread,
+    and the drop that it causes would be tolerated.
 
     Args:
-        before: Baseline's scores along the last axis, at least two.
+        before: Baseline's scores, with at least two seeds along the last axis.
         after_count: Number of new runs.
         resolution: Effect of one example on the score. The spread is assumed to be at least this
             large, because a few equal scores do not prove a smaller one.
@@ -374,7 +375,7 @@ def spread_of_means(
 
 
 def drop_p_values(before: Any, after: Any, resolution: Any) -> Array:
-    """Return the chance that the mean drops this much or more if nothing has changed.
+    """Return the probability that the mean drops this much or more if nothing has changed.
 
     The test is one-sided, and its degrees of freedom are the baseline's number of seeds minus one.
 
@@ -401,7 +402,7 @@ def tolerated_drop(before: Any, after_count: int, resolution: float, alpha: floa
 def detectable_drop(
     before: Any, after_count: int, resolution: float, alpha: float, seeds: int | None = None
 ) -> float:
-    """Return the true drop that is found with probability POWER, given the baseline's spread.
+    """Return the true drop that a check detects with probability POWER.
 
     With a true drop, the test statistic has a noncentral t distribution. `seeds` is the number of
     seeds that the baseline is assumed to have, with the same spread; by default its own number.
@@ -414,12 +415,13 @@ def detectable_drop(
     return shift * float(spread_of_means(before, after_count, resolution, seeds))
 
 
-# Test whether more runs collapse than before, over all tasks because one task has few runs.
+# Test whether more runs collapse than before. All tasks are tested together, because one task has
+# few runs.
 
 ACCEPTED = 0.05
 """Share of runs that may collapse although nothing is wrong. A baseline without collapsed runs does
-not prove that the share is 0, and large encoders on small tasks collapse with some seeds (Devlin
-et al., 2019).
+not prove that the share is 0: large encoders collapse with some seeds on small tasks (Devlin et
+al., 2019).
 """
 
 
@@ -431,7 +433,8 @@ def count_collapses(
 ) -> Collapses:
     """Count the new runs that collapsed, and compare them with the baseline's.
 
-    If nothing has changed, the chance of reporting more collapsed runs is at most half of `alpha`.
+    If nothing has changed, the probability that more collapsed runs are reported is at most half of
+    `alpha`.
     """
     again = {
         task: tuple(seed for seed in sample.seeds if seeds is not None and seed not in seeds)
@@ -455,7 +458,7 @@ def count_collapses(
 
 
 def collapse_p_value(first: int, both: int, seeds: int, before: int, runs_before: int) -> float:
-    """Return the chance of at least `both` collapsed runs if the true share is ACCEPTED.
+    """Return the probability of at least `both` collapsed runs if the true share is ACCEPTED.
 
     In the first round, `first` of `seeds` runs collapsed. Each of these was repeated with another
     seed, and `both` counts the collapsed runs of both rounds. If runs of the baseline collapsed
@@ -463,9 +466,9 @@ def collapse_p_value(first: int, both: int, seeds: int, before: int, runs_before
     baseline.
     """
     one_seed = [1 - ACCEPTED, ACCEPTED * (1 - ACCEPTED), ACCEPTED**2]  # 0, 1, 2 collapsed
-    # Distribution of the number of collapsed runs: the convolution of the distributions of each
-    # seed. `known` is Fisher's one-sided test, the hypergeometric chance of `first` or more among
-    # the new seeds.
+    # The number of collapsed runs is distributed as the convolution of the distributions of each
+    # seed. `known` is the p-value of Fisher's one-sided test: the hypergeometric probability of
+    # `first` or more collapsed runs among the new seeds.
     chances = reduce(np.convolve, [one_seed] * seeds, np.ones(1))
     known = scipy.stats.hypergeom.sf(first - 1, runs_before + seeds, before + first, seeds)
     return float(max(chances[both:].sum(), known if before else 0.0))
@@ -475,7 +478,9 @@ def collapse_p_value(first: int, both: int, seeds: int, before: int, runs_before
 
 
 def find_flips(before: Sample, now: Sample, ids: Mapping[str, Sequence[str]]) -> tuple[Flip, ...]:
-    """Return the flips, clearest losses first; `ids` has each split's example ids in order.
+    """Return the flips, sorted from the largest loss to the largest gain.
+
+    `ids` contains the ids of each split's examples, in order.
 
     An example that exactly half of the runs predict correctly is not a flip.
     """
@@ -486,7 +491,7 @@ def find_flips(before: Sample, now: Sample, ids: Mapping[str, Sequence[str]]) ->
 def _flips(split: str, before: Sample, now: Sample, ids: Sequence[str]) -> Iterator[Flip]:
     shares = zip(_shares(before.right[split]), _shares(now.right[split]), strict=True)
     for name, (old, new) in zip(ids, shares, strict=True):
-        # Negative only if the shares lie on different sides of one half.
+        # The product is negative only if one share is below one half and the other above.
         if (old - 0.5) * (new - 0.5) < 0:
             yield Flip(split=split, example=name, before=old, now=new)
 

@@ -3,8 +3,8 @@
     @pytest.mark.bench(model="tiny", suite="glue", limit=300)
     def test_glue_is_no_worse(): ...
 
-pytest loads this module in every environment that has the package, so it imports nothing else
-before a test has the marker.
+pytest loads this module in every environment in which benchharness is installed. So the module
+imports the check only when a test has the marker.
 """
 
 from pathlib import Path
@@ -17,8 +17,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker `bench`."""
     config.addinivalue_line(
         "markers",
-        "bench(model, **options): fail if `bench check` with these options fails; write _ for - in "
-        "their names; `baseline` and `data_file` are relative to the root folder",
+        "bench(model, **options): fail if `bench check` with these options fails; write option "
+        "names with _ instead of -; `baseline` and `data_file` are relative to the root folder",
     )
 
 

@@ -1,4 +1,4 @@
-"""Runs of one task for the regression check: a score per seed, and each example's outcome."""
+"""Runs of one task for the regression check: scores per seed, and outcomes per example."""
 
 import json
 import math
@@ -24,7 +24,7 @@ Value = str | int | float | bool
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """Fields of a job that all of its seeds share: weights, rows, recipe, precision and versions.
+    """Everything that determines a run except its seed: weights, rows, recipe, precision, versions.
 
     The names and types are those of Job, except that `settings` are plain values and `plugins` maps
     names to digests.
@@ -49,7 +49,9 @@ class Conditions:
         found = cls(**data)
         tables = (found.fingerprints, found.settings, found.plugins)
         if not isinstance(found.weights, str) or not all(isinstance(t, Mapping) for t in tables):
-            raise TypeError("weights must be a text; fingerprints, settings and plugins objects")
+            raise TypeError(
+                "weights must be a string, and fingerprints, settings and plugins must be objects"
+            )
         return found
 
 
@@ -67,10 +69,10 @@ def conditions_of(job: Job) -> Conditions:
 
 
 def differences(before: Conditions, now: Conditions) -> Iterator[str]:
-    """Yield each difference that prevents a comparison: "the rows of glue/rte:dev have changed".
+    """Yield each difference that prevents a comparison, such as "the rows of a:dev have changed".
 
-    Different weights do not prevent it, because the purpose of a check may be to compare a
-    retrained checkpoint.
+    Different weights are allowed, because the purpose of a check may be to compare a retrained
+    checkpoint.
     """
     for name in _changed(before.fingerprints, now.fingerprints):
         yield f"the rows of {name} have changed"
@@ -79,13 +81,13 @@ def differences(before: Conditions, now: Conditions) -> Iterator[str]:
         for name in _changed(before.settings, now.settings)
     ]
     if settings:
-        yield f"its recipe has changed ({', '.join(settings)})"
+        yield f"the recipe has changed ({', '.join(settings)})"
     if before.precision != now.precision:
-        yield f"it is computed in {now.precision}, no longer in {before.precision}"
+        yield f"the precision is {now.precision}, no longer {before.precision}"
     if before.task_version != now.task_version:
-        yield "the task is scored differently"
+        yield "the scoring of the task has changed"
     if before.method != now.method:
-        yield f"runs are made by method {now.method}, no longer by method {before.method}"
+        yield f"the training code has version {now.method}, no longer {before.method}"
     for name in _changed(before.plugins, now.plugins):
         yield f"the plugin {name} has changed"
 
@@ -98,18 +100,20 @@ def _shown(settings: Mapping[str, Value], name: str) -> str:
     return str(settings.get(name, "unset"))
 
 
-# First losses of a run. They are equal for equal seeds, unless training computes something else.
+# Losses of the first training steps. They are equal for equal seeds, unless training has changed.
 #
-# A seed determines the new weights, the order of the examples and the dropout masks. Another
-# processor or number of threads adds only rounding errors, which need many steps to grow. So the
-# first losses of a single run detect at once a change for which scores would need many seeds.
+# A seed determines the initial weights of the head, the order of the examples and the dropout
+# masks. Another processor or number of threads adds only rounding errors, which need many steps to
+# grow. So the first losses of a single run reveal a change that scores reveal only with many seeds.
 
 FIRST_STEPS = 10
-"""Number of steps that are compared. If the learning curve begins later, only its first point is.
+"""Number of steps that are compared. If the learning curve begins later, only its first point is
+compared.
 """
 
 LATEST_POINT = 30
-"""Latest step of a first point that is compared. After it, rounding errors may have grown too much.
+"""Latest step at which the first point of a learning curve is still compared. Later, rounding
+errors may have grown too much.
 """
 
 TOLERANCE = 2e-3
@@ -140,7 +144,7 @@ class Beginning:
         losses = tuple(float(loss) for loss in data["losses"])
         found = cls(steps=tuple(data["steps"]), losses=losses)
         if len(found.steps) != len(losses):
-            raise ValueError("the first losses need as many steps")
+            raise ValueError("`steps` and `losses` must have the same length")
         return found
 
 
@@ -155,13 +159,13 @@ class Change:
 
     def __str__(self) -> str:
         return (
-            f"with seed {self.seed} its loss is {self.now:.4f} at step {self.step}, and the "
-            f"baseline's was {self.before:.4f}, with the same weights, rows, recipe and libraries"
+            f"with seed {self.seed}, the loss at step {self.step} is {self.now:.4f}, but it was "
+            f"{self.before:.4f} in the baseline, with the same weights, data, recipe and libraries"
         )
 
 
 def beginning_of(result: Result) -> Beginning:
-    """Return the points of the first steps; none without training or if the first point is late."""
+    """Return a run's first losses; none if it was not trained or its first point is too late."""
     points = list(takewhile(lambda point: point.step <= FIRST_STEPS, result.curve))
     points = points or [p for p in result.curve[:1] if p.step <= LATEST_POINT]
     return Beginning(
@@ -170,7 +174,7 @@ def beginning_of(result: Result) -> Beginning:
 
 
 def maker_of(result: Result) -> str:
-    """Return the device and libraries that determine a run's numbers; "" if they are unknown.
+    """Return the device and the libraries on which a run's numbers depend; "" if unknown.
 
     An example is "cpu, torch 2.13.0, ...".
     """
@@ -183,15 +187,15 @@ def maker_of(result: Result) -> str:
 
 
 def shared_seeds(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -> list[int]:
-    """Return the seeds for which both have points at the same steps."""
+    """Return the seeds whose losses were recorded at the same steps before and now."""
     both = sorted(before.keys() & now.keys())
     return [seed for seed in both if before[seed].steps == now[seed].steps]
 
 
 def find_change(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -> Change | None:
-    """Return the first change in the first seed with a change; None if there is none.
+    """Return the first changed loss of the lowest seed with a change; None if there is no change.
 
-    Only seeds for which both have points at the same steps are compared.
+    Only seeds whose losses were recorded at the same steps are compared.
     """
     for seed in shared_seeds(before, now):
         old, new = before[seed], now[seed]
@@ -226,26 +230,26 @@ class Sample:
 
     @property
     def unfit(self) -> str:
-        """Clause that explains why these runs cannot show a drop; empty if they can."""
+        """Clause that explains why these runs cannot reveal any drop; empty if they can."""
         if self.collapsed:
             return (
                 f"{len(self.collapsed)} of {len(self.seeds)} seeds collapsed (seed "
                 f"{', '.join(map(str, self.collapsed))})"
             )
-        return "it has one seed, which shows no spread" if len(self.seeds) < 2 else ""
+        return "it has one seed, so its spread is unknown" if len(self.seeds) < 2 else ""
 
     @property
     def weakness(self) -> str:
-        """Clause that explains why these runs show no drop, or only a large one; may be empty."""
+        """Clause that explains why these runs can reveal at most large drops; may be empty."""
         few = len(self.seeds) < FEW_SEEDS
         return self.unfit or (f"it has {len(self.seeds)} seeds" if few else "")
 
     @property
     def learned(self) -> "Sample | None":
-        """Runs that have not collapsed; None if all have.
+        """Sample of the runs that have not collapsed; None if all have.
 
         Drops are measured with these runs alone. Collapsed runs would lower the mean, or increase
-        the spread so much that it hides any drop.
+        the spread so much that any drop would be hidden.
         """
         kept = [place for place, seed in enumerate(self.seeds) if seed not in self.collapsed]
 
@@ -307,18 +311,18 @@ class Sample:
 
 
 def _fault(sample: Sample) -> str:
-    """Return why no run can have produced this sample; empty if it is consistent."""
+    """Return an error message if the fields are inconsistent, else an empty string."""
     runs = len(sample.seeds)
     if not all(isinstance(seed, int) for seed in sample.seeds):
         return "a seed is not a whole number"
     if not runs or len(sample.scores) != runs or not all(map(math.isfinite, sample.scores)):
-        return f"{runs} seeds need as many scores"
+        return f"expected one finite score for each of {runs} seeds"
     if set(sample.collapsed) - set(sample.seeds):
-        return "a seed that collapsed is not among the seeds"
+        return "`collapsed` contains a seed that is not in `seeds`"
     for split, outcomes in sample.right.items():
         texts = [outcome for outcome in outcomes if isinstance(outcome, str)]
         if len(texts) != runs or len(set(map(len, texts))) != 1 or set("".join(texts)) - {*"01"}:
-            return f"{split} needs a text of 0 and 1 for each of {runs} seeds, all of one length"
+            return f"{split} must have one string of 0 and 1 per seed ({runs}), of equal length"
     return "" if sample.examples else "there are no examples"
 
 
@@ -334,10 +338,10 @@ def sample_of(
         results: Results of the task.
         scores: Score of each result.
         examples: Examples of the splits that count, keyed by "task:split".
-        collapsed: Seeds whose run has learned nothing.
+        collapsed: Seeds whose runs have learned nothing.
 
     Raises:
-        DataError: The results are predictions of other examples.
+        DataError: The results are predictions for other examples.
     """
     return Sample(
         conditions=conditions_of(results[0].job),
@@ -357,15 +361,15 @@ def _outcomes(evaluation: Evaluation, examples: Sequence[Example]) -> str:
     predictions = predictions_of(evaluation)
     if [p.id for p in predictions] != [e.id for e in examples]:
         raise DataError(
-            f"the predictions of {evaluation.name} are not for the rows that are there now: "
-            "expected the data that the runs were made with."
+            f"the predictions of {evaluation.name} are for other rows than the data has now: "
+            "restore the data with which the runs were made."
         )
     kind = answer_type(find_task(evaluation.task))
     right = map(kind.is_right, predictions, examples)
     return "".join("1" if each else "0" for each in right)
 
 
-# The baseline: the samples of a model, in a file that is committed with the code.
+# The baseline: a file with the samples of a model, which users commit with their code.
 
 
 FORMAT = 2
@@ -377,8 +381,8 @@ class Baseline:
     """Samples of a model, keyed by task, and how they were made.
 
     `data` is the source ("mini", "hub" or "files", without the name of the folder), and `limit` the
-    number of rows kept per split. `environment` describes the code, versions and machine of the
-    runs for readers only; the comparison uses the `maker` of each sample.
+    maximum number of rows kept per split. `environment` describes the code, versions and machine of
+    the runs for readers only; the comparison uses the `maker` of each sample.
     """
 
     model: str
@@ -405,12 +409,12 @@ class Baseline:
             DataError: The text is not a baseline, or has another format.
         """
         try:
-            # After a merge or an edit the file may contain anything: an OverflowError comes from a
-            # number of hundreds of digits, a RecursionError from deeply nested brackets.
+            # After a merge or an edit, the file may contain anything. Numbers with hundreds of
+            # digits cause an OverflowError, and deeply nested brackets cause a RecursionError.
             data = json.loads(text)
             if data["format"] != FORMAT:
                 raise DataError(
-                    f"{name} is a baseline of format {data['format']}, and this version reads "
+                    f"{name} is a baseline in format {data['format']}, but this version reads "
                     f"format {FORMAT}: write it again with `bench check --write`."
                 )
             tasks = {task: Sample.from_json(sample) for task, sample in data["tasks"].items()}
@@ -424,8 +428,8 @@ class Baseline:
             RecursionError,
         ) as error:
             raise DataError(
-                f"{name} is not a baseline ({type(error).__name__}: {error}): expected a file that "
-                "`bench check --write` wrote; write it again."
+                f"{name} is not a valid baseline ({type(error).__name__}: {error}): write it again "
+                "with `bench check --write`."
             ) from error
         return cls(**fields, tasks=tasks)
 
@@ -441,5 +445,5 @@ _PLAIN: Mapping[str, UnionType | type] = {
 
 def _field(data: Mapping[str, Any], name: str) -> Any:
     if not isinstance(data[name], _PLAIN[name]):
-        raise TypeError(f"{name} is {data[name]!r}")
+        raise TypeError(f"{name} has the wrong type: {data[name]!r}")
     return data[name]

@@ -49,30 +49,33 @@ def _verdict(task: TaskVerdict) -> str:
 def change_line(task: TaskVerdict) -> str:
     """Return a line about changed training; empty if training has not changed."""
     return (
-        f"{distinct_title(task.task)}: training has changed: {task.change}" if task.change else ""
+        f"{distinct_title(task.task)}: training has changed ({task.change})" if task.change else ""
     )
 
 
 def explanations(verdict: Verdict) -> Iterator[str]:
     """Yield sentences that explain the columns of the table."""
     yield from (
-        "Scores are means over seeds on the same examples, times 100; p is for all tasks at once.",
+        "Scores are means over seeds, times 100; p is corrected for the number of tasks.",
         f"If nothing has changed, the chance that any task fails is at most {verdict.alpha:.0%}.",
-        "A drop above `tolerated` fails; a true drop of `would see` is detected in 4 of 5 checks.",
+        "Drops above `tolerated` fail. True drops of `would see` are detected in 4 of 5 checks.",
     )
     if verdict.collapses.seeds and not verdict.collapses.is_more:
         yield (
-            "Collapsed runs are tested separately, and are not more than before: "
-            f"{verdict.collapses}."
+            "Collapsed runs are tested separately, and there are not significantly more than "
+            f"before: {verdict.collapses}."
         )
 
 
 def flip_lines(task: TaskVerdict) -> list[str]:
-    """Return lines with the number of flips, and with the clearest examples that are wrong now."""
+    """Return lines that count the lost and gained examples and list those lost in most runs."""
     lost = [flip for flip in task.flips if flip.is_lost]
     gained = len(task.flips) - len(lost)
     title = distinct_title(task.task)
-    heading = f"{title}: {len(lost)} of {task.before.examples} examples lost, {gained} gained"
+    heading = (
+        f"{title}: of {task.before.examples} examples, {len(lost)} became wrong and {gained} "
+        "became correct"
+    )
     named = [str(flip) for flip in lost[:MOST_FLIPS]]
     more = [f"and {len(lost) - MOST_FLIPS} more"] if len(lost) > MOST_FLIPS else []
     return [heading, *named, *more]
@@ -121,13 +124,13 @@ def _sample(sample: Sample) -> dict[str, Any]:
 # A verdict as Markdown, for a pull request or the step summary of a workflow.
 
 SPECIAL = re.compile(r"[\\`*\[\]<>#|&]|(?<![^\W_])_|_(?![^\W_])")
-"""Characters that Markdown or HTML could read as markup. Parentheses are not among them, because a
-link also needs square brackets; nor is the underscore within a word such as `a_b`.
+"""Pattern of characters that Markdown or HTML could read as markup. It does not match parentheses,
+because a link also needs square brackets, or underscores within a word such as `a_b`.
 """
 
 
 def to_markdown(verdict: Verdict) -> str:
-    """Return the whole verdict as Markdown; names are escaped."""
+    """Return the whole verdict as Markdown, with special characters in names escaped."""
     return "\n".join(_lines(verdict)) + "\n"
 
 
@@ -168,7 +171,7 @@ def _markdown_text(text: str) -> str:
 
 
 def to_junit(verdict: Verdict) -> str:
-    """Return the JUnit document: a regression is a failure, and a task not compared is an error.
+    """Return a JUnit document in which regressions are failures and uncompared tasks are errors.
 
     Element and attribute names follow Jenkins' junit-10.xsd.
     """
@@ -203,8 +206,8 @@ def _add_task(suite: ET.Element, title: str, task: TaskVerdict, *, has_failed: b
     if not has_failed:
         ET.SubElement(case, "system-out").text = facts
         return
-    drop = f"a drop of {task.drop * 100:.2f}; up to {task.tolerated * 100:.2f} is noise"
-    message = drop if task.is_worse else f"training has changed: {task.change}"
+    drop = f"the score dropped by {task.drop * 100:.2f}; up to {task.tolerated * 100:.2f} is noise"
+    message = drop if task.is_worse else f"training has changed ({task.change})"
     failure = ET.SubElement(case, "failure", {"message": message, "type": "regression"})
     failure.text = "\n".join([facts, *(visible(line) for line in flip_lines(task))])
 
@@ -216,8 +219,8 @@ def _case(suite: ET.Element, title: str, task: str) -> ET.Element:
 # A verdict as annotations of GitHub Actions, shown next to the changes of a pull request.
 
 ESCAPES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-"""Escapes of GitHub's toolkit in a message; PROPERTY_ESCAPES are for a property (actions/toolkit,
-packages/core/src/command.ts).
+"""Escapes for messages, as in GitHub's toolkit; PROPERTY_ESCAPES are those for properties
+(actions/toolkit, packages/core/src/command.ts).
 """
 
 PROPERTY_ESCAPES = {**ESCAPES, ":": "%3A", ",": "%2C"}

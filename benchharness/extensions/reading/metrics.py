@@ -28,25 +28,25 @@ from benchharness.tasks.task import Metric, Printed, Script, harmonic, mean_metr
 
 
 def _without_one(points: Sequence[float]) -> float:
-    """Return the mean of the best scores against all gold answers but one, each left out in turn.
+    """Leave out each gold answer in turn; return the mean of the best scores against the others.
 
     Args:
         points: Score against each gold answer. A single score is returned unchanged.
     """
     if len(points) == 1:
         return points[0]
-    # For three answers, these are max(second, third), max(first, third) and max(first, second).
+    # With three gold answers: max(second, third), max(first, third) and max(first, second).
     left = [max([*points[:place], *points[place + 1 :]]) for place in range(len(points))]
     return total(left) / len(points)
 
 
-# QuAC: F1, and the shares of questions (HEQ-Q) and of dialogs (HEQ-D) whose answers are as good as
-# human answers.
+# QuAC: F1, and the shares of questions (HEQ-Q) and of dialogs (HEQ-D) with predictions that are as
+# good as human answers.
 
 NO_ANSWER = "CANNOTANSWER"
 
 LEAST_AGREEMENT = 0.4
-"""Minimum F1 among the human answers; questions below it are not scored."""
+"""Minimum F1 among the human answers to a question. Questions with a lower F1 are not scored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +56,9 @@ class _Turn:
     Attributes:
         points: F1 of the prediction.
         human: Mean F1 of the human answers among each other.
-        counts: True if the question is scored: the human answers agree, or the prediction is
-            missing.
-        missing: True if a file has no prediction for the question.
+        counts: True if the question is scored, because the human answers agree or the prediction
+            is missing.
+        missing: True if the predictions do not contain the question.
         is_empty: True if the right answer is "no answer".
         acts: For each dialog act, whether its prediction is right.
     """
@@ -80,7 +80,7 @@ def _turn(prediction: SpanPrediction, example: SpanExample) -> _Turn:
     return _Turn(
         points=points,
         human=human,
-        # A missing answer counts as wrong even if the human answers disagree.
+        # A missing prediction counts as wrong even if the human answers disagree.
         counts=prediction.missing or human >= LEAST_AGREEMENT,
         missing=prediction.missing,
         is_empty=golds == (NO_ANSWER,),
@@ -99,9 +99,9 @@ def _overlap(guess: str, gold: str) -> float:
 
 @lru_cache(maxsize=2**15)
 def _human_f1(golds: tuple[str, ...]) -> float:
-    """Return the mean over human answers of the F1 with the most similar other human answer.
+    """Return the mean F1 of each human answer and the most similar other human answer.
 
-    Returns 1 if there is only one human answer.
+    If there is only one human answer, return 1.
     """
     if len(golds) == 1:
         return 1.0
@@ -122,7 +122,7 @@ def _quac(
     Args:
         name: Name of the metric.
         value: Function that returns the value of a question.
-        keeps: Predicate that selects the questions; by default those that are scored.
+        keeps: Predicate that selects the questions; by default, those that are scored.
     """
 
     def compute(predictions: Predictions, examples: Examples) -> float | None:
@@ -138,9 +138,9 @@ def _is_human(turn: _Turn) -> bool:
 
 
 def _heq_dialogs(predictions: Predictions, examples: Examples) -> float | None:
-    """Return the share of dialogs where the answers to all scored questions are as good as human.
+    """Return the share of dialogs in which all scored predictions are as good as human answers.
 
-    An answer is as good as human if its F1 is at least the F1 among the human answers.
+    A prediction is as good as human if its F1 is at least the F1 among the human answers.
     """
     dialogs: defaultdict[str, bool] = defaultdict(lambda: True)
     for prediction, example in zip(predictions, examples, strict=True):
@@ -150,7 +150,7 @@ def _heq_dialogs(predictions: Predictions, examples: Examples) -> float | None:
 
 
 QUAC_F1 = _quac("f1", lambda turn: turn.points)
-"""QuAC's F1 over the questions whose human answers have an F1 of at least 0.4 among each other."""
+"""QuAC's F1 over questions on which human answers agree (with an F1 of at least 0.4)."""
 
 QUAC_DETAILS = (
     _quac("heq_q", _is_human),
@@ -160,9 +160,9 @@ QUAC_DETAILS = (
     _quac("f1_all", lambda turn: turn.points, lambda _: True),
     _quac("unanswerable", lambda turn: turn.points, lambda turn: turn.counts and turn.is_empty),
 )
-"""Further scores of QuAC: shares of questions and of dialogs whose answers are as good as human
-answers, accuracies of both dialog acts, F1 over all questions, and share of unanswerable questions
-that are left unanswered.
+"""Further scores of QuAC: the shares of questions and of dialogs with predictions as good as human
+answers, the accuracies of both dialog acts, F1 over all questions, and the share of unanswerable
+questions that are recognized.
 """
 
 _QUAC = {metric.name: metric for metric in (QUAC_F1, *QUAC_DETAILS)}
@@ -178,7 +178,7 @@ QUAC_SCRIPT = Script(
         "unanswerable_acc": _QUAC["unanswerable"],
     }
 )
-"""Description of QuAC's scorer.py. Numbers for which the script divides by zero are left out."""
+"""Scores that QuAC's scorer.py prints, except those for which the script divides by zero."""
 
 
 # CoQA: exact match and F1 over all turns, and per domain.
@@ -192,8 +192,8 @@ COQA_DOMAINS: Mapping[str, str] = {
     "science": "science",
     "reddit": "reddit",
 }
-"""Names of the domains in the script, keyed by their names in the data. The last two domains occur
-only in the hidden test set and are "out of domain".
+"""Names of CoQA's domains in the official script, keyed by their names in the data. The last two
+occur only in the hidden test set and are "out of domain".
 """
 
 OUT_OF_DOMAIN = ("science", "reddit")
@@ -208,7 +208,7 @@ def _coqa(name: str, measure: Callable[[str, str], float], *domains: str) -> Spa
         name: Name of the metric.
         measure: Function that compares an answer with one gold answer. Each gold answer is left
             out in turn, as in `_without_one`.
-        *domains: Domains of the turns to score; by default all.
+        *domains: Domains of the turns to score; by default, all.
     """
 
     def compute(predictions: Predictions, examples: Examples) -> float | None:
@@ -219,8 +219,8 @@ def _coqa(name: str, measure: Callable[[str, str], float], *domains: str) -> Spa
         ]
         if not pairs:
             return None
-        # The script adds scores domain by domain, and rounds to one decimal. The same order of
-        # additions is used here, so that values near a rounding boundary are rounded equally.
+        # Add scores in the same order as the script, domain by domain, so that values near a
+        # rounding boundary are rounded equally to one decimal.
         sums = (
             total(total(points for e, points in pairs if name in e.categories) for name in group)
             for group in (_IN_DOMAIN, OUT_OF_DOMAIN)
@@ -267,11 +267,11 @@ COQA_SCRIPT = Script(
         for part, metric in parts.items()
     }
 )
-"""Description of CoQA's evaluate-v1.0.py, with a line for each domain that occurs ("news f1") and
-for all turns.
+"""Scores that CoQA's evaluate-v1.0.py prints, for each domain in the data ("news f1") and for all
+turns.
 """
 
-# HotpotQA: scores of the answer, of the supporting facts, and of both together.
+# HotpotQA: scores of the answer, of the supporting facts, and of both combined.
 
 _FIXED = ("yes", "no", "noanswer")
 """Answers whose F1 with any other answer is 0, even if they share words."""
@@ -298,7 +298,7 @@ def _answer_part(prediction: SpanPrediction, example: SpanExample) -> Part:
 
 def _facts_part(prediction: SpanPrediction, example: SpanExample) -> Part:
     names = fact_names(example)  # two sentences may have the same name, as in the script
-    # Facts are compared by (title, number) as in the files, or by index if they have no such name.
+    # Compare facts by (title, number) as in the files, or by index if they have no such name.
     guess, gold = ({names.get(n, n) for n in each.facts} for each in (prediction, example))
     shared = len(guess & gold)
     precision = shared / len(guess) if guess else 0.0
@@ -309,7 +309,8 @@ def _facts_part(prediction: SpanPrediction, example: SpanExample) -> Part:
 def _joint_part(prediction: SpanPrediction, example: SpanExample) -> Part:
     """Return the joint scores of the answer and its supporting facts.
 
-    Exact match, precision and recall are products of both scores; F1 is computed from the products.
+    Exact match, precision and recall are products of the scores of the answer and of the facts. F1
+    is computed from these products.
     """
     answer, facts = _answer_part(prediction, example), _facts_part(prediction, example)
     precision, recall = answer[2] * facts[2], answer[3] * facts[3]
@@ -339,4 +340,4 @@ HOTPOTQA_SCRIPT = Script(
     unit=1.0,
     said="from 0 to 1",
 )
-"""Description of HotpotQA's hotpot_evaluate_v1.py."""
+"""Scores that HotpotQA's hotpot_evaluate_v1.py prints."""

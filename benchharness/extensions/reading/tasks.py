@@ -1,7 +1,7 @@
 """QuAC, CoQA and HotpotQA: questions in a conversation, or about several paragraphs at once.
 
-All of them use the span head. In addition to spans, it predicts dialog acts, fixed answers such as
-"yes" that are not in the text, and supporting sentences (see `SpanTask` and `SpanExample`).
+All of these tasks use the span head. In addition to spans, it predicts dialog acts, fixed answers
+such as "yes" that are not in the text, and supporting sentences (see `SpanTask` and `SpanExample`).
 """
 
 import re
@@ -34,21 +34,22 @@ from benchharness.tasks.task import SpanTask, cannot_be_learned
 
 # QuAC: a student asks a teacher about a section of Wikipedia (Choi et al., EMNLP 2018).
 #
-# A question can often be understood only with the previous ones. So the last two questions are
-# appended to it, the newest first, so that truncation removes the oldest. The teacher also marks
-# whether the answer is yes or no, and whether the student should ask a follow-up question. In the
-# official files, every section ends with "CANNOTANSWER", which is converted to "no answer".
+# Many questions can only be understood with the previous ones. Therefore, the last two questions
+# are appended to a question, the newest first, so that truncation removes the oldest. The teacher
+# also marks whether the answer is yes or no, and whether the student should ask a follow-up
+# question. In the official files, every section ends with "CANNOTANSWER", which is converted to "no
+# answer".
 
 QUAC_HISTORY = 2
-"""Number of previous questions in the input, as for the paper's best baseline (BiDAF++ w/ 2-ctxt).
+"""Number of previous questions in the input, as in the paper's best baseline (BiDAF++ w/ 2-ctxt).
 """
 
 CANNOT_ANSWER = "CANNOTANSWER"
 
 YES_NO = ("y", "n", "x")
 FOLLOW_UP = ("y", "n", "m")
-"""Dialog acts. YES_NO means yes, no or neither. FOLLOW_UP means that the student should, should not
-or may ask a follow-up question.
+"""Labels of both dialog acts. YES_NO: the answer is yes, no or neither. FOLLOW_UP: the student
+should, should not or may ask a follow-up question.
 """
 
 # "C_69758fcdfc1f46baba0e92c0f3b0919c_1_q#7" is question 7 in a dialog.
@@ -84,18 +85,18 @@ def _quac_rows(rows: Sequence[Row]) -> list[Row]:
         yes_nos, follow_ups = texts(row, "yesnos"), texts(row, "followups")
         answers, starts = row["answers.texts"], row["answers.answer_starts"]
         if not isinstance(answers, list) or not isinstance(starts, list):
-            raise TypeError(f"the dialog {row['dialogue_id']} has no lists of answers")
+            raise TypeError(f"the answers of the dialog {row['dialogue_id']} are not lists")
         if len({*map(len, (names, questions, yes_nos, follow_ups, answers, starts))}) > 1:
-            raise ValueError(f"the dialog {row['dialogue_id']} has columns of unlike lengths")
+            raise ValueError(f"the lists of the dialog {row['dialogue_id']} differ in length")
         last = -1
         for place, name in enumerate(names):
             turn = TURN.fullmatch(name)
             if turn is None or int(turn[1]) <= last:
                 raise ValueError(
-                    f"the dialog {row['dialogue_id']} has the turn {name!r} after q#{last}, so its "
-                    "questions are out of order"
+                    f"the questions of the dialog {row['dialogue_id']} are out of order: {name!r} "
+                    f"follows q#{last}"
                 )
-            # The numbers of questions may have gaps, but must increase.
+            # The question numbers may have gaps, but must increase.
             last = int(turn[1])
             asked.append(
                 {
@@ -119,8 +120,8 @@ def _quac_question(history: int) -> Callable[[Row], SpanExample]:
     def convert(row: Row) -> SpanExample:
         found = list(zip(texts(row, "texts"), numbers(row, "starts"), strict=True))
         answers = [answer for answer in found if answer[0] != CANNOT_ANSWER]
-        # As in the official scorer, a question has no answer if at least half of the annotators
-        # gave none.
+        # As in the official scorer, a question is unanswerable if at least half of the annotators
+        # gave no answer.
         if 2 * len(answers) <= len(found):
             answers = []
         context = text(row, "context").removesuffix(CANNOT_ANSWER).rstrip()
@@ -138,12 +139,12 @@ def _quac_question(history: int) -> Callable[[Row], SpanExample]:
 
 
 def _placed(context: str, answer: str, start: int) -> tuple[str, int]:
-    """Return the answer with its start, or with -1 if the context does not have it there."""
+    """Return an answer and its start, which is -1 if the context does not contain it there."""
     return answer, start if start >= 0 and context.startswith(answer, start) else -1
 
 
 def _is_misplaced(split: str, example: SpanExample) -> bool:
-    """Return whether this is a training question whose answer is not at its stated position."""
+    """Return whether an example is a training question whose answer position is wrong."""
     answers = example.answers or ()
     return split == "train" and bool(answers) and answers[0][1] < 0
 
@@ -178,16 +179,16 @@ QUAC = SpanTask(
 
 
 def quac(history: int, name: str = "quac/quac") -> SpanTask:
-    """Return the task QuAC with another number of previous questions in the input."""
+    """Return a variant of QuAC with `history` previous questions in the input."""
     return replace(QUAC, name=name, convert=_quac_question(history))
 
 
 # CoQA: conversations about stories from several domains (Reddy et al., TACL 2019).
 #
-# Answers are free texts. A span of the story is learned instead: the part of the annotated evidence
-# that has the best F1 against the answer. "yes", "no" and "unknown" are inserted before every
-# story, so that they can be predicted as spans too. The last two turns are appended to a question,
-# the newest first.
+# Answers are free texts. The model learns a span of the story instead: the part of the annotated
+# evidence that has the best F1 against the answer. "yes", "no" and "unknown" are inserted before
+# every story, so that they can be predicted as spans too. The last two turns are appended to a
+# question, the newest first.
 
 COQA_HISTORY = 2
 """Number of previous questions in the input, each with its answer (n_history in
@@ -198,7 +199,7 @@ COQA_FIXED = ("yes", "no", "unknown")
 COQA_LEAD = " ".join(COQA_FIXED)
 
 COQA_OTHERS = ("0", "1", "2")
-"""Keys of the additional annotators' answers, which only dev has."""
+"""Keys of the additional annotators' answers, which only the dev split has."""
 
 COQA_ANSWER = tuple(
     f"answers.{name}" for name in ("input_text", "span_start", "span_end", "turn_id")
@@ -213,8 +214,8 @@ COQA_COLUMNS = (
 def _coqa_rows(rows: Sequence[Row]) -> list[Row]:
     """Return one row per question in the conversations of CoQA, with all previous turns.
 
-    Raises ValueError if the turns of a conversation are out of order, or if a question lacks an
-    answer.
+    Raises:
+        ValueError: The turns of a conversation are out of order, or a question lacks an answer.
     """
     asked: list[Row] = []
     for row in rows:
@@ -223,15 +224,15 @@ def _coqa_rows(rows: Sequence[Row]) -> list[Row]:
         expected = tuple(range(1, len(questions) + 1))
         if turns != expected or answered != expected:
             raise ValueError(
-                f"the conversation {row['id']} has the turns {_listed(turns)} and answers to "
-                f"{_listed(answered)}, expected 1 to {len(questions)} in order"
+                f"the conversation {row['id']} has the turns {_listed(turns)} and answers to the "
+                f"turns {_listed(answered)}, but expected 1 to {len(questions)} in order"
             )
         lists = [answers]
         others = [row[f"additional_answers.{other}.input_text"] for other in COQA_OTHERS]
         lists += [texts({"answers": found}, "answers") for found in others if found]
         starts, ends = numbers(row, "answers.span_start"), numbers(row, "answers.span_end")
         if any(len(found) != len(questions) for found in (*lists, starts, ends)):
-            raise ValueError(f"the conversation {row['id']} has a question without its answers")
+            raise ValueError(f"the conversation {row['id']} has a question without an answer")
         before = [f"{q} {a}" for q, a in zip(questions, answers, strict=True)]
         for place, question in enumerate(questions):
             asked.append(
@@ -262,12 +263,12 @@ def _coqa_question(history: int) -> Callable[[Row], SpanExample]:
         source = text(row, "source")
         if source not in COQA_DOMAINS:
             known = ", ".join(COQA_DOMAINS)
-            raise ValueError(f"its source is {source!r}, expected one of {known}")
+            raise ValueError(f"its source is {source!r}, but expected one of {known}")
         answers = texts(row, "answers")
         context = f"{COQA_LEAD}\n{text(row, 'story')}"
         ahead = len(COQA_LEAD) + 1
-        # In files, positions are relative to the story, but here the context begins with the fixed
-        # answers. A start of -1 means that no evidence is marked.
+        # Positions in the files are relative to the story, but the context begins with the fixed
+        # answers. A start of -1 means that no evidence is annotated.
         start, end = number(row, "start") + ahead, number(row, "end") + ahead
         evidence = _within(context, start, end) if start >= ahead else None
         return SpanExample(
@@ -293,10 +294,10 @@ def _within(context: str, start: int, end: int) -> tuple[int, int] | None:
 
 
 def _learned(context: str, answer: str, evidence: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Return the span to learn for an answer.
+    """Return the span [start, end) that a model should learn for an answer.
 
-    This is the fixed answer if the answer is one, else the best span in the evidence, or None if
-    there is no evidence.
+    If the answer is one of the fixed answers, this is its span at the beginning of the context.
+    Else it is the best span in the evidence, or None if there is no evidence.
     """
     said = normalise(answer)
     if said in COQA_FIXED:
@@ -309,17 +310,17 @@ def _learned(context: str, answer: str, evidence: tuple[int, int] | None) -> tup
 
 WORD = re.compile(r"\S+")
 LONGEST = 30
-"""Maximum number of words in a span to learn. It limits the search, because the evidence may be a
-whole paragraph, and longer spans rarely match an answer better.
+"""Maximum number of words in a span to learn. The limit keeps the search fast if the evidence is a
+whole paragraph; longer spans rarely match an answer better.
 """
 
 
 def best_stretch(context: str, start: int, end: int, answer: str) -> tuple[int, int]:
     """Return the span of whole words in [start, end) that has the best F1 against the answer.
 
-    On a tie, the first span is returned, or the shortest one that begins at the same word. If no
-    span shares a word with the answer, [start, end) is returned. Punctuation at the end of the span
-    is removed.
+    On a tie, return the first span, or the shortest one that begins at the same word. If no span
+    shares a word with the answer, return [start, end). Punctuation at the end of the span is
+    removed.
     """
     words = [match.span() for match in WORD.finditer(context, start, end)]
     best, found = 0.0, (start, end)
@@ -347,7 +348,7 @@ COQA = SpanTask(
     title="CoQA",
     source=Source(
         # The authors' data set on the hub lacks the additional annotators' answers, which the
-        # official score needs. The main branch of this data set has a loading script.
+        # official score needs. Use this copy, at a revision without a loading script.
         hub="EleutherAI/coqa",
         config="default",
         revision="refs/convert/parquet",
@@ -370,17 +371,17 @@ COQA = SpanTask(
 
 
 def coqa(history: int, name: str = "coqa/coqa") -> SpanTask:
-    """Return the task CoQA with another number of previous turns in the input."""
+    """Return a variant of CoQA with `history` previous turns in the input."""
     return replace(COQA, name=name, convert=_coqa_question(history))
 
 
 # HotpotQA in the distractor setting: each question is about two of ten paragraphs (Yang et al.,
 # EMNLP 2018).
 #
-# The context begins with the fixed answers "yes no", which the text need not contain. Each
-# paragraph has a line with its title and a line with its sentences. The context exceeds the maximum
-# length of most encoders, so it is read in windows, or at once by a long-context encoder. A model
-# also predicts which sentences support the answer.
+# The context begins with "yes no", so that these answers can be predicted as spans. Each paragraph
+# has a line with its title and a line with its sentences. The context exceeds the maximum length of
+# most encoders, so it is read in windows, or at once by a long-context encoder. A model also
+# predicts which sentences support the answer.
 
 HOTPOT_FIXED = ("yes", "no")
 HOTPOT_LEAD = " ".join(HOTPOT_FIXED)
@@ -398,7 +399,7 @@ def _hotpot_question(row: Row) -> SpanExample:
     titles = texts(row, "context.title")
     paragraphs = row["context.sentences"]
     if not isinstance(paragraphs, list) or len(paragraphs) != len(titles):
-        raise TypeError(f"its context has {len(titles)} titles and other paragraphs")
+        raise TypeError(f"its context has {len(titles)} titles, but not as many paragraphs")
     context, sentences, places = HOTPOT_LEAD, list[tuple[int, int]](), dict[tuple[str, int], int]()
     for title, column in zip(titles, paragraphs, strict=True):
         context += f"\n{_line(title)}\n"
@@ -433,15 +434,15 @@ def _hotpot_question(row: Row) -> SpanExample:
 
 
 def _line(words: str) -> str:
-    """Return the text with line breaks replaced by spaces, which keeps its length."""
+    """Replace line breaks in a text by spaces, so that its length stays the same."""
     return words.replace("\n", " ").replace("\r", " ")
 
 
 def _hotpot_place(context: str, answer: str, evidence: Sequence[tuple[int, int]]) -> int:
-    """Return the character offset of an answer in the context of HotpotQA.
+    """Return the character offset of an answer in a context of HotpotQA, or -1 if it has none.
 
-    This is the fixed answer at the beginning of the context, or the first occurrence in a
-    supporting sentence, or the first occurrence anywhere. It is -1 if the answer does not occur.
+    For "yes" and "no", this is the position at the beginning of the context. Other answers have the
+    offset of their first occurrence in a supporting sentence, else in the whole context.
     """
     if answer in HOTPOT_FIXED:
         return HOTPOT_LEAD.index(answer)
@@ -453,7 +454,7 @@ def _hotpot_place(context: str, answer: str, evidence: Sequence[tuple[int, int]]
     return context.find(answer, len(HOTPOT_LEAD) + 1)
 
 
-# The setting "fullwiki", where the paragraphs must be retrieved from Wikipedia, is not supported.
+# The setting "fullwiki", in which paragraphs must be retrieved from Wikipedia, is not supported.
 HOTPOT = SpanTask(
     name="hotpotqa/distractor",
     title="HotpotQA",

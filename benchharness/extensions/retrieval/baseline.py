@@ -13,7 +13,7 @@ from benchharness.tasks.task import Task
 def learn_documents(
     _task: Task, examples: Sequence[QueryExample], _values: Mapping[str, Any]
 ) -> Predictor:
-    """Rank documents by the cosine of TF-IDF vectors, and on ties by descending id."""
+    """Rank documents by the cosine of TF-IDF vectors with the query; ties by descending id."""
     corpus = examples[0].corpus
     vectorizer = TfidfVectorizer(sublinear_tf=True)
     documents = vectorizer.fit_transform(corpus.texts)  # [documents, words]

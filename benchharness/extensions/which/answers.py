@@ -20,20 +20,20 @@ from benchharness.tasks.suites import distinct_title, find_suite
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """An encoder in the ranking of an answer, with its score and the runs behind it.
+    """Encoder in a ranking, with its score and the runs from which the score is computed.
 
     Attributes:
         encoder: Name of the model.
         score: Median over seeds with the best hyperparameter setting, in the metric's own unit; for
-            several tasks the mean of these medians.
-        interval: 95 % interval of the score.
+            several tasks, the mean of these medians.
+        interval: 95 % interval of the score; None if unknown.
         scope: Sources of variation that the interval covers: examples and seeds, as far as known.
-        seeds: Smallest and largest number of seeds of a task with the best setting.
+        seeds: Smallest and largest number of seeds per task, with the best setting.
         points: Best hyperparameter setting, keyed by task.
         runs: Scores of the runs with the best setting, keyed by task and then by run key.
-        gain: Expected increase of the score by chance, because the best of several settings was
-            chosen; None if unknown.
-        flags: Warnings about the scores, keyed by task: "1 of 2 seeds collapsed (constant
+        gain: Expected overestimation of the score, because the best of several settings was chosen;
+            None if unknown.
+        flags: Warnings about the scores, keyed by task, such as "1 of 2 seeds collapsed (constant
             predictions)".
         has_learned: False if the runs have collapsed, as for a leaderboard entry.
     """
@@ -52,7 +52,7 @@ class Candidate:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """The ranking of encoders on some tasks.
+    """Ranking of encoders on some tasks.
 
     Attributes:
         tasks: Names of the tasks.
@@ -96,14 +96,14 @@ class Answer:
             return f"{self.title}: no encoder has a score."
         first = self.candidates[0]
         if not self.best:
-            why = "no encoder beats the majority" if first.has_learned else "all runs collapsed"
-            return f"{self.title}: no encoder learned anything: {why}."
+            why = "none beats the majority baseline" if first.has_learned else "all runs collapsed"
+            return f"{self.title}: no encoder learned anything ({why})."
         if self.tied:
             found = f"is not significantly different from {', '.join(self.tied)}"
         elif len(self.candidates) == 1:
             found = "is the only encoder with a score"
         elif first.interval is None:
-            found = "is first, but its noise is not known"
+            found = "has the highest score, but it is unknown whether this is significant"
         else:
             found = "is significantly better than all others"
         return f"{self.title}: {first.encoder} {found}."
@@ -112,12 +112,17 @@ class Answer:
 def find_answers(
     store: Store, jobs: Iterable[Job], tasks: Sequence[str], majority: Iterable[str] = ()
 ) -> list[Answer]:
-    """Return an answer for each task and, if there are several, one for their mean at the end.
+    """Rank the encoders on each task and, if there are several tasks, by their mean at the end.
 
-    `jobs` are all jobs of the grid that were run, and `majority` the keys of the majority
-    baseline's jobs. Rankings, intervals and tests are computed as in `bench leaderboard
-    --intervals`, except that the spread over seeds in a task is pooled over its encoders, because
-    most encoders have too few seeds for a separate estimate.
+    Rankings, intervals and tests are computed as in `bench leaderboard --intervals`, except that a
+    task's spread over seeds is pooled over its encoders, because most encoders have too few seeds
+    for a separate estimate.
+
+    Args:
+        store: Store that contains the runs.
+        jobs: All jobs of the grid that were run.
+        tasks: Names of the tasks.
+        majority: Keys of the majority baseline's jobs.
     """
     by_key = {job.key: job for job in jobs}
     rows = [_row(row, by_key[row.key]) for row in store.runs_with(by_key)]
@@ -130,7 +135,7 @@ def find_answers(
 
 
 def _row(row: RunRow, job: Job) -> RunRow:
-    """Label a stored run with the names and settings of its job in this grid."""
+    """Return a stored run with the names and settings of its job in this grid."""
     return replace(
         row,
         model=job.model,
@@ -182,15 +187,15 @@ def _answer(
 
 
 def _suite(tasks: tuple[str, ...]) -> Suite:
-    """Build a suite from tasks; each task has the scores that count in its own suite."""
+    """Build a suite from tasks; its score is the mean of the scores that count in their suites."""
     cells = {task: score_names(task, find_suite(task.partition("/")[0]).rule) for task in tasks}
     rule = ScoreRule(name="mean", cells=cells, cite="benchharness: all tasks have equal weight")
     return Suite(name="which", title="which", tasks=tasks, rule=rule, cite=rule.cite)
 
 
 def _candidate(entry: Entry, jobs: Mapping[str, Job]) -> Candidate:
-    assert entry.score is not None, "only those with a score are ranked"
-    assert entry.uncertainty is not None, "every entry has been given one"
+    assert entry.score is not None, "only entries with a score are ranked"
+    assert entry.uncertainty is not None, "every entry has an uncertainty"
     gains = [cell.gain for cell in entry.cells.values()]
     return Candidate(
         encoder=entry.model,
@@ -210,7 +215,7 @@ def _candidate(entry: Entry, jobs: Mapping[str, Job]) -> Candidate:
 
 
 def _point(jobs: Mapping[str, Job], key: str) -> str:
-    """Return the settings in which a job differs from others of its encoder and task: "lr 3e-4"."""
+    """Return the settings that vary between jobs of the same encoder and task, e.g. "lr 3e-4"."""
     job = jobs[key]
     peers = [o for o in jobs.values() if (o.task, o.model) == (job.task, job.model)]
     differing = [n for n in job.values if len({peer.values.get(n) for peer in peers}) > 1]

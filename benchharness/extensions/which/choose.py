@@ -36,42 +36,44 @@ def check_tasks(tasks: Sequence[Task]) -> None:
             suites have different heads.
     """
     if not tasks:
-        raise BenchError("no task here has rows to train on: name one that has (--task glue/rte).")
+        raise BenchError(
+            "none of the requested tasks has training data: choose one that has (--task glue/rte)."
+        )
     untrained = [task.name for task in tasks if not task.has_train]
     if 0 < len(untrained) < len(tasks):
         raise BenchError(
-            f"{untrained[0]} is scored without training, so it has no seeds as the others have: "
-            "ask for it in a command of its own."
+            f"{untrained[0]} is scored without training, so it has no seeds like the other tasks: "
+            "run it in a separate command."
         )
     heads = {task.head: task.name for task in tasks}
     if len(heads) > 1 and len({task.suite for task in tasks}) > 1:
         kinds = " and ".join(f"{name} ({head})" for head, name in heads.items())
         raise BenchError(
-            f"{kinds} have no head in common, and no suite takes their mean: ask for each head "
-            "type in a command of its own."
+            f"{kinds} have different heads, and no suite averages their scores: run a separate "
+            "command for each head type."
         )
 
 
 RATES = "learning_rate=x1,x2,x0.5"
-"""Default sweep for each encoder: the recipe's learning rate, its double and its half."""
+"""Default sweep for each encoder: the recipe's learning rate, twice this rate, and half of it."""
 
 
 def options_among(options: RunOptions, among: Sequence[str]) -> RunOptions:
-    """Return the options with the encoders, and with `RATES` unless learning rates are set.
+    """Return the options with these encoders and, unless learning rates are set, with `RATES`.
 
     Raises:
         BenchError: There are fewer than two encoders, one is a baseline, or training starts from
-            the multi-task model, whose job cannot have a sweep.
+            a multi-task model, which cannot be trained with a sweep.
     """
     names = names_in(among)
     if len(names) < 2:
         raise BenchError("name two or more encoders to choose from (--among bert,roberta).")
     if baselines := [spec.name for spec in BASELINES if spec.name in names]:
-        raise BenchError(f"{baselines[0]} is a baseline and no encoder: leave it out of --among.")
+        raise BenchError(f"{baselines[0]} is a baseline, not an encoder: remove it from --among.")
     if options.start_from == MULTI_TASK:
         raise BenchError(
-            "--start-from multi-task is of `bench run`: tasks together are trained by one value of "
-            "each setting, and `bench which` tries several. Name a task or a checkpoint."
+            "--start-from multi-task can only be used with `bench run`: a multi-task model has one "
+            "value per setting, but `bench which` tries several values. Use a task or a checkpoint."
         )
     says = any(each.partition("=")[0].strip() == "learning_rate" for each in options.set)
     is_own = options.recipe is not None and Path(options.recipe).suffix == ".toml"
@@ -87,7 +89,7 @@ def choose(
     Args:
         session: Session whose request names the encoders and tasks.
         minutes: Time budget; runs that are stored already take no time.
-        tell: Function that is called with a line about each round.
+        tell: Function that is called with a description of each round.
 
     Returns:
         The answers for all tasks, and the search that led to them.
@@ -96,8 +98,8 @@ def choose(
         BenchError: The minutes are not positive, or there are fewer than two encoders to compare.
     """
     if not 0 < minutes < math.inf:
-        raise BenchError(f"--minutes must be a number above 0, got {minutes:g}.")
-    # AX has no runs of its own to compare: MNLI's models predict it.
+        raise BenchError(f"--minutes must be a number above 0, but got {minutes:g}.")
+    # Leave out tasks such as AX, which is predicted by models that are trained on MNLI.
     trained = tuple(task for task in session.request.tasks if task.trained_on is None)
     check_tasks(trained)
     session = replace(session, request=replace(session.request, tasks=trained))
@@ -109,7 +111,7 @@ def choose(
         jobs = [job for job in planned.jobs if job.kind == "model" and job.task in names]
         if len({job.model for job in jobs}) < 2:
             raise BenchError(
-                "there is nothing to choose from: name two or more encoders that differ "
+                "there is only one encoder to choose from: name two or more different encoders "
                 "(--among bert,roberta)."
             )
         search = Search(planned, trials_of(jobs, lambda job: job.model), encoder_rounds)
@@ -121,7 +123,7 @@ def choose(
             return find_answers(driven.store, search.jobs, tasks, keys), search
 
 
-# Cost of inference on a slot of this machine, measured in a separate process.
+# Cost of inference on a device of this machine, measured in a separate process.
 
 MEASURE = (sys.executable, "-P", "-m", "benchharness.extensions.which.inference")
 
@@ -145,22 +147,22 @@ class Inference:
 
 
 def measured(request: Request, jobs: Sequence[Job]) -> dict[str, Inference | str]:
-    """Measure the inference cost of each encoder; the result is keyed by encoder.
+    """Measure the inference cost of each encoder; return the costs, keyed by encoder.
 
-    If the cost cannot be measured, a sentence with the reason is returned instead. The first job of
-    each encoder is measured, so that all encoders predict rows of the same task. The measurements
-    run one after the other, and only if jobs run on this machine.
+    If a cost cannot be measured, its value is a sentence with the reason. The first job of each
+    encoder is measured, so that all encoders predict rows of the same task. The measurements run
+    one after the other, and only if jobs run on this machine.
     """
-    # A dict keeps the last value of a key, so reversed order keeps the model's first job.
+    # Keep the first job of each model: a dict keeps the last value of a key.
     firsts = {job.model: job for job in reversed(jobs)}
     return {name: _cost(request, firsts[name]) for name in dict.fromkeys(job.model for job in jobs)}
 
 
 def _cost(request: Request, job: Job) -> Inference | str:
     if request.placement.forks is None:
-        return "not measured: jobs run on other machines."
+        return "speed was not measured, because jobs run on other machines."
     if job.is_zero_shot:
-        return "not measured: it predicts without a head of benchharness."
+        return "speed was not measured, because the task is predicted without a trained head."
     try:
         return measure_inference(job, request.slots[0], MEASURE_SECONDS)
     except BenchError as error:
@@ -172,7 +174,7 @@ MEASURE_SECONDS = 600.0
 
 
 def measure_inference(job: Job, slot: Slot, timeout: float | None = None) -> Inference:
-    """Predict rows of the job's dev split for some seconds, and return the cost.
+    """Measure the inference cost of a job's network on rows of its dev split, for some seconds.
 
     Raises:
         JobError: The measurement failed or took longer than `timeout` seconds.
@@ -188,7 +190,7 @@ def measure_inference(job: Job, slot: Slot, timeout: float | None = None) -> Inf
             timeout=timeout,
             check=False,
         )
-        found = json.loads(ended.stdout.rstrip().rpartition("\n")[2])  # libraries print, too
+        found = json.loads(ended.stdout.rstrip().rpartition("\n")[2])  # skip output of libraries
         if "error" in found:
             raise JobError(found["error"])
         return Inference(**found)

@@ -36,14 +36,14 @@ class Wanted:
 
     to: Path | None = option(
         None,
-        "Export the model of the best encoder, as `bench model` does: its seed nearest to the "
-        "median, trained again unless it was kept (--keep-models). Several tasks get one folder "
-        "each.",
+        "Export the best encoder's fine-tuned model, as `bench model` does: the seed nearest to "
+        "the median, which is trained again unless it was kept (--keep-models). With several "
+        "tasks, each gets a folder.",
         metavar="DIR",
         head=WHAT,
     )
     take_seed: int | None = option(
-        None, "With --to: export the model of this seed.", metavar="N", head=WHAT
+        None, "Export the model of this seed, with --to.", metavar="N", head=WHAT
     )
 
 
@@ -60,7 +60,8 @@ def which(
     ),
     minutes: float = option(
         ...,
-        "Time budget: a run starts only if it is expected to end in time; stored runs take none.",
+        "Time budget: a run starts only if it is expected to end in time. Stored runs take no "
+        "time.",
         metavar="N",
         head=WHAT,
     ),
@@ -69,8 +70,8 @@ def which(
 ) -> None:
     """Find the best of several encoders for some tasks, within a number of minutes.
 
-    It uses successive halving over encoders, learning rates and seeds. Its runs are stored as by
-    `bench run`, so the same command resumes where it stopped.
+    The search is successive halving over encoders, learning rates and seeds. Runs are stored as
+    with `bench run`, so the same command resumes an interrupted search.
     """
     if wanted.to is not None:
         check_place(wanted.to)
@@ -104,9 +105,9 @@ def _take(
     if to is None:
         return found
     if not answer.best:
-        raise BenchError(f"{answer.sentence.removesuffix('.')}, so {to} is not written.")
+        raise BenchError(f"{answer.sentence.removesuffix('.')}, so {to} was not written.")
     keys, runs = {}, answer.candidates[0].runs
-    for task, scores in runs.items():  # all are checked before any is written
+    for task, scores in runs.items():  # check all models before one is written
         with opened(options.db) as store:
             chosen = find_seed(store, options.db, scores, seed)
         check_learned(chosen)
@@ -114,7 +115,7 @@ def _take(
     again = RunOptions(db=options.db, trust_remote_code=options.trust_remote_code)
     for task, scores in runs.items():
         place = to / task.replace("/", "-") if len(answer.tasks) > 1 else to
-        # A model that was not kept is trained again; this machine gives the same model.
+        # Train a model that was not kept again; on the same machine, the result is the same.
         if not (is_kept := kept_model(options.db, keys[task])):
             train_kept(keys[task], again, anyway=True, as_json=as_json)
         with opened(options.db) as store:
@@ -145,7 +146,7 @@ def _show(
     for answer in answers:
         typer.echo(visible(answer.sentence))
         if answer.missing:
-            typer.echo(visible(f"no score for {', '.join(answer.missing)}."))
+            typer.echo(visible(f"encoders without a score: {', '.join(answer.missing)}."))
     for line in _legend(last, search, costs, device):
         typer.echo(visible(line))
 
@@ -153,7 +154,7 @@ def _show(
 def _row(
     candidate: Candidate, answers: Sequence[Answer], cost: Inference | str | None
 ) -> dict[str, str]:
-    """Return a table row: the score with its interval, the score of each task, and the cost."""
+    """Return an encoder's table row: its score with an interval, its score per task, its cost."""
     scores = {
         _column(answer): _score(answer, candidate.encoder)
         for answer in (answers[-1], *answers[:-1])
@@ -195,31 +196,38 @@ def _legend(
 ) -> Iterator[str]:
     scopes = {candidate.scope for candidate in last.candidates} - {""}
     over = f", over {scopes.pop()}" if len(scopes) == 1 else ""
-    yield f"*: the best of a column, and scores not significantly different from it (95 %{over})."
+    yield (
+        "*: the best score of a column, and scores that do not differ significantly from it "
+        f"(95 %{over})."
+    )
     yield from note_lines(
         (f"{each.encoder} {distinct_title(task)}", flags)
         for each in last.candidates
         for task, flags in each.flags.items()
     )
-    yield "values: times 100, the median over seeds with the best settings that were tried."
+    yield "Scores are times 100: medians over seeds, with the best setting that was tried."
     gains = [each.gain for each in last.candidates[:1] if each.gain]
     if gains:
         high = shown(gains[0])
-        yield f"the first score may be {high} too high, because it is the best of several settings."
+        yield (
+            f"The score of the first encoder may be {high} too high, because it is the best of "
+            "several settings."
+        )
     known = [cost for cost in costs.values() if isinstance(cost, Inference)]
     if known:
         where = device if device != "cpu" else f"the CPU ({counted(known[0].threads, 'thread')})"
         first = search.jobs[0]
         yield (
-            f"tokens/s and memory: predicting dev rows of {distinct_title(first.task)} in "
-            f"{first.precision} on {where}, one encoder per process."
+            "tokens/s and memory were measured while predicting dev rows of "
+            f"{distinct_title(first.task)} in {first.precision} on {where}, with one encoder per "
+            "process."
         )
     yield from (f"{name}: {cost}" for name, cost in costs.items() if isinstance(cost, str))
     runs = f"{len(search.jobs)} of {len(search.trials)} runs of the whole grid"
     if search.left:
-        yield f"{runs}; next: {search.left}. The same command continues."
+        yield f"{runs} have ended. The same command continues with {search.left}."
     else:
-        yield f"{runs}: the other runs cannot change the answer."
+        yield f"{runs} have ended. The other runs cannot change the answer."
 
 
 def _to_json(

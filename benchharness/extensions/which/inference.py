@@ -1,9 +1,9 @@
-"""Measure prediction speed, as a program: python -P -m benchharness.extensions.which.inference.
+"""Program that measures prediction speed: python -P -m benchharness.extensions.which.inference.
 
-The program reads a job as JSON from stdin and prints the result of `measure_prediction`, or
-{"error": sentence}, as JSON in the last line of stdout. A process measures only one encoder, so
-that no other encoder contributes to its peak memory. The caller must set the environment variables
-of `QUIET`, which libraries read during import.
+The program reads a job as JSON from stdin. The last line of its output is JSON: the result of
+`measure_prediction`, or {"error": sentence}. A process measures only one encoder, so that no other
+encoder contributes to its peak memory. The caller must set the environment variables in `QUIET`,
+which libraries read during import.
 """
 
 import json
@@ -22,15 +22,18 @@ from benchharness.worker.task_setup import load_run
 from benchharness.worker.technique import Work
 
 FEW_ROWS = 16
-"""Number of rows that are predicted as a warm-up, so that one-time costs are not measured."""
+"""Number of rows that are predicted before the measurement, so that it excludes one-time costs."""
 
 
 def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
-    """Measure the speed and memory with which a job's network predicts its first dev split.
+    """Measure the speed and the peak memory with which a job's network predicts a dev split.
 
-    The checkpoint's weights are used; fine-tuned weights would take the same time. Rows are
-    predicted for about `seconds` seconds, each at most once. Tokens are counted without padding.
-    The memory is the peak of this process on its device, in bytes.
+    The network has pretrained weights; fine-tuned weights would take the same time. Rows of the
+    first dev split are predicted for about `seconds` seconds, each at most once.
+
+    Returns:
+        The number of tokens per second without padding, the peak memory of this process on its
+        device in bytes, the number of parameters, and the number of CPU threads.
     """
     compute = find_compute(job.precision, deterministic=False)
     run = load_run(Work.to_predict(job, compute), task=job.task)
@@ -44,8 +47,8 @@ def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
         predict(setup.network, features, compute, lambda _: None)
         return max(time.monotonic() - start, 1e-6), len(features.token_ids)
 
-    timed(FEW_ROWS)  # warm-up of the libraries
-    first, _ = timed(FEW_ROWS)  # for an estimate of how many rows take about `seconds`
+    timed(FEW_ROWS)  # warm up the libraries
+    first, _ = timed(FEW_ROWS)  # to estimate how many rows take about `seconds` seconds
     took, tokens = timed(max(FEW_ROWS, int(FEW_ROWS * seconds / first)))
     return {
         "tokens_per_second": tokens / took,

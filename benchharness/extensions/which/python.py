@@ -23,12 +23,12 @@ class Choice:
 
     Attributes:
         answers: The rankings in the order of the tasks; the one for the mean is the last.
-        cost: The cost of prediction on this machine, keyed by encoder: an Inference, or a sentence
-            that explains why it was not measured.
-        runs: The number of runs that the search needed.
+        cost: The cost of prediction on this machine, keyed by encoder: an `Inference`, or a
+            sentence with the reason why it was not measured.
+        runs: The number of finished runs.
         of: The number of runs in the whole grid.
-        left: Description of the runs that the search would do next; empty if no other run can
-            change the answer.
+        left: Description of the next runs of the search; empty if no other run can change the
+            answer.
         failures: A sentence for each job that failed in this call.
     """
 
@@ -63,23 +63,23 @@ def which(
     progress: bool | None = None,
     **options: Any,
 ) -> Choice:
-    """Find the best of several encoders on some tasks within a time limit, as `bench which` does.
+    """Find the best of several encoders on some tasks within a time budget, as `bench which` does.
 
-    The search is successive halving over encoders, learning rates (by default the recipe's, its
-    double and its half) and at most `seeds` seeds. Its runs are stored like those of `run`, and the
-    same call resumes a search that was interrupted.
+    The search is successive halving over encoders, learning rates (by default the recipe's rate,
+    twice this rate and half of it) and at most `seeds` seeds. Its runs are stored like those of
+    `run`, and the same call resumes an interrupted search.
 
     Args:
-        task: The tasks to choose for.
+        task: The tasks on which the encoders are compared.
         among: The encoders to choose from.
-        minutes: The time limit.
+        minutes: The time budget in minutes.
         plugins: Plugin files, as in `run`.
         progress: Whether to show progress bars, as in `run`.
         **options: The options of `bench which`, listed below, with Python values as in `run`.
 
     Raises:
-        BenchError: The request is impossible, or the time limit does not suffice for one run of
-            each encoder on each task; raised before any job starts.
+        BenchError: The request is invalid, or the time budget is too short for one run of each
+            encoder on each task; raised before any job starts.
     """
     load_files(plugins)
     asked = options_among(run_options({"task": task, **options}), listed(among))
@@ -97,15 +97,15 @@ def which(
 
 
 def answers_frame(answers: Iterable[Answer], cost: Mapping[str, object]) -> pd.DataFrame:
-    """Return a data frame with a row per answer and ranked encoder, best first.
+    """Return a data frame with a row per ranking and encoder, best first.
 
     `task` is the task's name, or "mean" for several tasks. `score` is in the metric's own unit,
-    with its 95 % interval from `low` to `high`. `is_tied` is true for the best encoder and all that
-    do not differ significantly from it, if they are better than the majority baseline. `gain` is
-    the expected increase by chance, because the best of several hyperparameter settings was chosen,
-    and `point` is this setting. `seeds` is the smallest number of seeds of a task. `flags` are
-    warnings about the tasks, empty if there are none. `tokens_per_second`, `peak_memory_bytes` and
-    `parameters` are measured during prediction, and NaN if they were not measured.
+    with its 95 % interval from `low` to `high`. `is_tied` is true for the best encoder and for all
+    that do not differ significantly from it, if they beat the majority baseline. `point` is the
+    best hyperparameter setting, and `gain` the expected overestimation of the score, because the
+    best of several settings was chosen. `seeds` is the smallest number of seeds per task. `flags`
+    are warnings about the scores; empty if there are none. `tokens_per_second`,
+    `peak_memory_bytes` and `parameters` describe prediction; NaN if they were not measured.
     """
     lines = [
         {

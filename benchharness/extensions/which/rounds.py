@@ -1,4 +1,4 @@
-"""Rounds of `bench which`: successive halving over encoders, hyperparameter settings and seeds."""
+"""Rounds of the search for the best encoder, by successive halving over encoders and settings."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,21 +20,24 @@ from benchharness.driver.search import (
 def encoder_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
     """Yield the rounds of a search over encoders: all first, then the better half with more seeds.
 
-    After the first two rounds, each round doubles the seeds and halves the encoders and their
-    hyperparameter settings ("points"). The candidates of a task are its best encoders and those
-    with the best mean over all tasks. The series of halvings is then repeated with twice as many
-    encoders and settings, and so on, until every run that may still be the best has been tried.
+    The first round tries every encoder with one seed, and the second every hyperparameter setting
+    ("point"). Then each round doubles the seeds and halves the encoders and their settings. On each
+    task, the encoders with the best score and those with the best mean over all tasks continue.
+    The series of halvings is then repeated with twice as many encoders and settings, and so on,
+    until every run that may still be the best has been tried.
     """
     tasks, encoders = (list(dict.fromkeys(names)) for names in zip(*grid, strict=True))
     pairs = [(task, encoder) for encoder in encoders for task in tasks]
     every, most = f"{len(encoders)} encoders", max(size.candidates for size in grid.values())
     yield Round([Trial(*pair, 0, 0) for pair in pairs], f"{every}, one seed")
     others = [(*pair, n) for n in range(1, most) for pair in pairs if n < grid[pair].candidates]
-    yield Round([Trial(*each, 0) for each in others], f"{every}, one seed at each of {most} points")
+    yield Round(
+        [Trial(*each, 0) for each in others], f"{every}, one seed with each of {most} settings"
+    )
     halves = sizes(len(encoders), max(size.seeds for size in grid.values()))[1:]
     width = 1
-    # The width is doubled until it excludes no candidate. In the end, only candidates that cannot
-    # win any more are left out.
+    # Double the width until it excludes no candidate. In the end, only candidates that can no
+    # longer win have been left out.
     while width < 2 * max(most, len(encoders)):
         points = most
         for half, seeds in halves:
@@ -57,8 +60,7 @@ def _contenders(
 ) -> list[Pair]:
     """Return the (task, encoder) pairs that continue: the best on each task and by the mean.
 
-    At most `most` encoders continue per ranking. A ranking that only one encoder can still win
-    needs no more trials.
+    At most `most` encoders continue per ranking, and none if only one encoder can still win.
     """
     best = {pair: max(own.values(), key=lambda s: s.value) for pair, own in scores.items()}
 
@@ -66,9 +68,9 @@ def _contenders(
         means = {}
         for encoder in dict.fromkeys(encoder for _, encoder in best):
             values, errors = zip(*(best[task, encoder] for task in tasks), strict=True)
-            # The mean is -inf if all runs on a task failed: then no mean over tasks is known.
+            # If all runs on a task failed, the mean is -inf, and the encoder is not ranked.
             if math.isfinite(fmean(values)):
-                # Standard error of a mean of independent scores; 0 if any of their errors is 0.
+                # Standard error of the mean of independent scores; 0 if one of their errors is 0.
                 error = math.hypot(*errors) / len(tasks) if all(errors) else 0.0
                 means[encoder] = Score(fmean(values), error)
         found = survivors(means, most)

@@ -271,7 +271,7 @@ def test_node_without_visible_devices_lists_gpus_or_refuses_the_job(monkeypatch,
         nvidia_smi(f"echo '{listed}'")
         left = run_remote(asked, lambda _: None)
         if expected is None:
-            assert "this node shows the job no GPU" in left[REFUSED]
+            assert "no GPU was found on this node" in left[REFUSED]
         else:
             told = Result.from_json(left).provenance["environment"]
             assert told["CUDA_VISIBLE_DEVICES"] == expected
@@ -323,7 +323,7 @@ def test_folder_not_shared_with_the_driver_is_an_error(tmp_path):
     orders = Orders(checkpoints=tmp_path, keep=[job.key])
     engine = ClusterEngine(Elsewhere(), NEEDS, orders)
     (outcome,) = engine.run([job], lambda *_: None)
-    assert f"{tmp_path} is not the folder" in outcome.error
+    assert f"{tmp_path} is not shared" in outcome.error
 
 
 @pytest.mark.parametrize("is_seen", [True, False])

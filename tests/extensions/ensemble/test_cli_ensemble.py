@@ -100,7 +100,7 @@ def test_ensemble_of_several_models_has_complete_json(bench, stored):
     [
         (("bert",), "each task has only one run of bert on mini data, but"),
         (("roberta",), "no board has roberta with results on the same rows"),
-        (("minilm", "--task", "cola"), "no task that was asked for has results of minilm."),
+        (("minilm", "--task", "cola"), "no requested task has results for minilm."),
     ],
 )
 def test_too_few_members_are_an_error(bench, stored, words, sentence):

@@ -349,7 +349,7 @@ def test_code_in_a_pickle_is_refused_and_not_run(protocol, form, place, tmp_path
     (tmp_path / "out").mkdir()
     file = tmp_path / "out" / "training_args.bin"
     file.write_bytes(form(pickle.dumps({"learning_rate": Hostile()}, protocol=protocol)))
-    with pytest.raises(DataError, match=r"runs code when it is loaded \(posix.system\)"):
+    with pytest.raises(DataError, match=r"would run code \(posix.system\)"):
         explained(place, file.parent)
     assert not Path("HACKED").exists()
 
@@ -359,7 +359,7 @@ def test_truncated_training_args_are_a_data_error(keep, place, tmp_path):
     folder = write_folder(tmp_path / "out", place / "small")
     file = folder / "training_args.bin"
     file.write_bytes(file.read_bytes()[:keep])
-    with pytest.raises(DataError, match=r"is damaged or no file of torch.save"):
+    with pytest.raises(DataError, match=r"is damaged or was not written by torch.save"):
         explained(place, folder)
 
 
@@ -410,10 +410,10 @@ def test_pickle_bomb_is_refused_within_two_seconds(name, place, tmp_path):
     with zipfile.ZipFile(folder / "training_args.bin", "w") as archive:
         archive.writestr("archive/data.pkl", BOMBS[name])
     began = time.process_time()
-    with pytest.raises(DataError, match=r"is damaged or no file of torch\.save") as raised:
+    with pytest.raises(DataError, match=r"is damaged or was not written by") as raised:
         explained(place, folder)
     assert time.process_time() - began < 2
-    assert re.search("values|within each other|letters|stack", str(raised.value))
+    assert re.search("values|levels of nesting|letters|stack", str(raised.value))
 
 
 ODD = {
@@ -428,10 +428,10 @@ ODD = {
 def test_json_file_of_another_layout_is_a_data_error(name, place, tmp_path):
     folder = write_folder(tmp_path / "out", place / "small")
     (folder / name).write_text(json.dumps(ODD[name]))
-    with pytest.raises(DataError, match="is not laid out as a Trainer writes it"):
+    with pytest.raises(DataError, match="does not have the format of a Trainer"):
         explained(place, folder)
     (folder / name).write_text("{")
-    with pytest.raises(DataError, match="is not readable JSON"):
+    with pytest.raises(DataError, match=r"is not (valid|readable) JSON"):
         explained(place, folder)
 
 
@@ -460,14 +460,14 @@ def test_unusable_arguments_are_one_line_errors(bench, place, tmp_path):
         store.add_failure(failed)
     words = "bench: "
     for asked, other, code, part in (
-        (key, tmp_path / "empty", 4, "holds no training"),
-        (key, tmp_path / "notes.txt", 4, "holds no training"),
-        (key, tmp_path / "nowhere", 2, "is no folder, file, key or published row"),
-        (key, "bert_paper_ablation: BURT", 2, "no published row of glue/mrpc is called"),
+        (key, tmp_path / "empty", 4, "contains no training"),
+        (key, tmp_path / "notes.txt", 4, "contains no training"),
+        (key, tmp_path / "nowhere", 2, "is not a folder, file, key or published result"),
+        (key, "bert_paper_ablation: BURT", 2, "no published result on glue/mrpc is called"),
         (key, "feedfeed", 2, "feedfeed"),
         ("feedfeed", tmp_path / "empty", 2, "feedfeed"),
         (failed.job.key, tmp_path / "empty", 2, "has no score to explain"),
-        (key, swag, 2, "has a head for a choice"),
+        (key, swag, 2, "has a head of type 'choice'"),
         (key, rte, 2, "was trained on rte"),
         (key, labels, 2, "has the labels maybe, no, yes"),
     ):
@@ -492,7 +492,7 @@ def test_table_json_and_python_give_the_same_differences(bench, place, tmp_path,
     assert "5e-5 (google-research/bert" in " ".join(ended.out.split())
     assert "3e-5 (training_args.bin: learning_rate)" in ended.out
     assert "up to 25.6 (half, tiny, docs/log.md)" in ended.out
-    assert "values of the other that benchharness does not know: warp_factor." in ended.out
+    assert "that benchharness does not know: warp_factor." in ended.out
     told = json.loads(bench(*words, "--json").out)
     frame = bh.explain(key[:12], folder, db=place / "board.sqlite")
     assert isinstance(frame, pd.DataFrame)
@@ -531,7 +531,11 @@ def test_try_runs_the_likeliest_differences_separately(bench, tmp_path, monkeypa
     tried = json.loads(ended.out)["tried"]
     names = ["epochs", "batch_size", "order"]
     assert [each["name"] for each in tried["tries"]] == names
-    assert [each["error"] for each in tried["tries"]] == ["", "it failed", "no setting of a run"]
+    assert [each["error"] for each in tried["tries"]] == [
+        "",
+        "the run failed",
+        "no option changes it",
+    ]
     assert [each["moved"] is None for each in tried["tries"]] == [False, True, True]
     rows = bh.runs(db="x.sqlite").query("limit == 24 and status == 'finished'")
     score = {(run.recipe, run.seed): run.score for run in rows.itertuples()}
@@ -553,5 +557,5 @@ def test_python_error_names_the_python_argument(tmp_path, monkeypatch):
     with open_store("board.sqlite") as store:
         result = make_result(make_job())
         store.add_result(result)
-    with pytest.raises(bh.BenchError, match=r'^where="nowhere" is no folder'):
+    with pytest.raises(bh.BenchError, match=r'^where="nowhere" is not a folder'):
         bh.explain(result.job.key, "nowhere", db="board.sqlite")

@@ -286,7 +286,7 @@ class Hostile:
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(None, "damaged"), ({"param_groups": Hostile()}, "runs code when it is loaded")],
+    [(None, "damaged"), ({"param_groups": Hostile()}, "would run code")],
 )
 def test_unreadable_optimizer_file_is_a_one_line_error(
     content, said, explained, place, tmp_path
@@ -305,7 +305,7 @@ def test_unreadable_optimizer_file_is_a_one_line_error(
 
 
 def test_human_score_is_an_error(explained) -> None:
-    with pytest.raises(BenchError, match="is the score of people, who were not trained"):
+    with pytest.raises(BenchError, match="is a score of human performance"):
         explained("glue_leaderboard_2021: GLUE Human Baselines")
 
 

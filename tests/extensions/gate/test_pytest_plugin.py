@@ -86,7 +86,7 @@ def test_marker_runs_a_check_and_a_regression_fails_the_test(project):
     assert "the body runs too" in ended.stdout
     assert "the body of a failed check" not in ended.stdout
     assert "| RTE |" in ended.stdout
-    assert "this check has limit=7" in ended.stdout
+    assert "this check uses limit=7" in ended.stdout
     assert "Traceback" not in ended.stdout
 
 
@@ -96,7 +96,7 @@ def test_marker_runs_a_check_and_a_regression_fails_the_test(project):
         (
             (),
             {"model": "tiny", "limt": 100},
-            "@pytest.mark.bench: got an unexpected keyword argument 'limt'. It takes model, ",
+            "@pytest.mark.bench: got an unexpected keyword argument 'limt'. It accepts ",
         ),
         (("tiny",), {"model": "tiny"}, "@pytest.mark.bench: too many positional arguments"),
         (

@@ -29,10 +29,10 @@ def test_baseline_file_round_trips():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "is not a baseline"),
-        ("[]", "is not a baseline"),
+        ("", "is not a valid baseline"),
+        ("[]", "is not a valid baseline"),
         ('{"format": 2}', "KeyError: 'tasks'"),
-        ('{"format": 1, "tasks": {}}', "of format 1, and this version reads format 2"),
+        ('{"format": 1, "tasks": {}}', "in format 1, but this version reads format 2"),
     ],
 )
 def test_file_that_is_no_baseline_is_an_error(text, words):
@@ -70,12 +70,12 @@ def changed(where, value):
     ],
 )
 def test_invalid_value_in_a_baseline_is_an_error(where, value):
-    with pytest.raises(DataError, match=r"baseline\.json is not a baseline"):
+    with pytest.raises(DataError, match=r"baseline\.json is not a valid baseline"):
         Baseline.from_text(changed(where, value), "baseline.json")
 
 
 def test_deeply_nested_json_is_no_baseline():
-    with pytest.raises(DataError, match="is not a baseline"):
+    with pytest.raises(DataError, match="is not a valid baseline"):
         Baseline.from_text("[" * 100_000, "baseline.json")
 
 
@@ -83,7 +83,7 @@ def test_deeply_nested_json_is_no_baseline():
 def test_baseline_outcomes_of_other_examples_are_an_error(right):
     ((split, outcomes),) = right.items()
     before = {**BEFORE, "glue/rte": sample(BEFORE["glue/rte"].scores, outcomes, split)}
-    with pytest.raises(DataError, match="the baseline of glue/rte has the outcomes of"):
+    with pytest.raises(DataError, match="the baseline of glue/rte has outcomes for"):
         judge("tiny", before, BEFORE, MORE_IDS, alpha=0.05)
 
 
@@ -139,5 +139,5 @@ def test_sample_records_right_examples_per_seed():
 
 
 def test_predictions_for_other_rows_are_an_error():
-    with pytest.raises(DataError, match="not for the rows that are there now"):
+    with pytest.raises(DataError, match="are for other rows than"):
         sample_of([result(1, "yes")], [1.0], {"glue/rte:dev": ROWS})

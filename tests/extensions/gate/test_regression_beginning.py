@@ -137,7 +137,7 @@ def test_baseline_file_keeps_first_losses():
 
 def test_every_output_format_reports_changed_training():
     found = check([0.70, 0.70, 0.90])
-    said = "with seed 1 its loss is 0.7000 at step 6, and the baseline's was 0.6900"
+    said = "with seed 1, the loss at step 6 is 0.7000, but it was 0.6900"
     failure = ET.fromstring(to_junit(found)).find("testsuite/testcase/failure")
     assert said in failure.get("message")
     assert "training has changed" in to_markdown(found).replace("\\", "")

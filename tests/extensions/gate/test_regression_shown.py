@@ -27,7 +27,7 @@ def test_markdown_has_a_table_and_lost_examples():
     (rte,) = [line for line in lines if line.startswith("| RTE")]
     assert "80.40 ± 1.14 (5 seeds)" in rte
     assert rte.endswith("| worse |")
-    assert "RTE: 2 of 104 examples lost, 1 gained" in text
+    assert "RTE: of 104 examples, 2 became wrong and 1 became correct" in text
     assert "* The checkpoint is not the baseline's." in text
 
 

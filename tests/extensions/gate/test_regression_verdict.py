@@ -21,7 +21,7 @@ from tests.extensions.gate.samples import (
     verdict,
 )
 
-GONE = Unjudged(task="glue/wnli", reason="the baseline lacks this task", exit_code=NOT_COMPARED)
+GONE = Unjudged(task="glue/wnli", reason="it is not in the baseline", exit_code=NOT_COMPARED)
 DIED = Unjudged(task="glue/rte", reason="seed 1 failed: killed", exit_code=FAILED_JOB)
 
 
@@ -32,7 +32,7 @@ def test_only_the_task_with_a_drop_is_worse():
     assert rte.drop == pytest.approx(0.194)
     assert rte.drop > rte.detectable > rte.tolerated > 0
     assert cola.p_value > 0.3
-    assert "beyond noise: RTE (of 2 tasks)" in found.sentence
+    assert "worse than the baseline: RTE (of 2 tasks)" in found.sentence
 
 
 def test_exit_code_is_the_most_severe():
@@ -57,7 +57,7 @@ def test_identical_runs_are_not_worse():
     found = judge("", BEFORE, BEFORE, MORE_IDS, alpha=0.05)
     assert not found.worse
     assert not any(task.flips for task in found.tasks)
-    assert "None of 2 tasks is worse" in found.sentence
+    assert "None of 2 tasks is significantly worse" in found.sentence
 
 
 def test_flips_are_by_majority_with_the_clearest_first():
@@ -66,7 +66,7 @@ def test_flips_are_by_majority_with_the_clearest_first():
     lost, gained_e = find_flips(before, now, IDS)[0], find_flips(before, now, IDS)[-1]
     assert (lost.example, lost.before, lost.now) == ("a", 1.0, 0.0)
     assert lost.is_lost
-    assert str(lost) == "glue/rte:dev a: right in 100% of the runs before, in 0% now"
+    assert str(lost) == "glue/rte:dev a: correct in 100% of the runs before, in 0% now"
     assert not gained_e.is_lost
     assert {flip.example for flip in find_flips(before, now, IDS)} == {"a", IDS[SPLIT][2], "e"}
 
@@ -77,12 +77,12 @@ def test_flips_are_by_majority_with_the_clearest_first():
         ({"fingerprints": {"glue/rte:train": "11", SPLIT: "33"}}, f"the rows of {SPLIT} have"),
         (
             {"settings": {"epochs": 4, "batch_size": 8}},
-            "its recipe has changed (epochs is 4, no longer 3)",
+            "the recipe has changed (epochs is 4, no longer 3)",
         ),
         ({"settings": {"epochs": 3}}, "(batch_size is unset, no longer 8)"),
-        ({"precision": "bf16"}, "it is computed in bf16, no longer in fp32"),
-        ({"task_version": 2}, "the task is scored differently"),
-        ({"method": 3}, "runs are made by method 3, no longer by method 2"),
+        ({"precision": "bf16"}, "the precision is bf16, no longer fp32"),
+        ({"task_version": 2}, "the scoring of the task has changed"),
+        ({"method": 3}, "the training code has version 3, no longer 2"),
         ({"plugins": {"theirs": "ff"}}, "the plugin theirs has changed"),
     ],
 )

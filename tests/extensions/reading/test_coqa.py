@@ -160,12 +160,12 @@ def test_history_of_zero_turns_adds_no_questions() -> None:
                     {"input_text": "R?", "turn_id": 1},
                 ],
             ),
-            "the conversation s has the turns 2, 1 and answers to 1, 2, expected 1 to 2 in order",
+            "the conversation s has the turns 2, 1 and answers to the turns 1, 2, but expected 1",
         ),
-        (story(answer("a"), source="radio"), "its source is 'radio', expected one of mctest"),
+        (story(answer("a"), source="radio"), "its source is 'radio', but expected one of mctest"),
         (
             story(answer("a"), additional_answers={"0": [answer("b"), answer("c")]}),
-            "the conversation s has a question without its answers",
+            "the conversation s has a question without an answer",
         ),
     ],
 )

@@ -504,8 +504,8 @@ def test_report_of_many_runs_has_details_and_links_only_for_the_best_rows(
     shown = html + "".join(map(unpacked, re.findall(PACKED, html)))
     links = re.findall(r'href=\\?"(?:page\.runs/([^#"]+))?#runs?-', shown)
     assert {*links} == files
-    noted = f"GLUE: the details are of the best {len(files)} of 10 rows"
-    assert f"{noted}; `bench report --split` writes those of all." in unescape(html)
+    noted = f"GLUE: details were written for the best {len(files)} of 10 entries"
+    assert f"{noted}; `bench report --split` writes them for all." in unescape(html)
     bench("report", "--db", str(few), "--out", "page.html", "--split")
     assert len(list(Path("page.runs").iterdir())) == 10
 
