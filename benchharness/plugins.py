@@ -25,6 +25,7 @@ from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from benchharness.discovery import extensions, loaded
 from benchharness.errors import BenchError
+from benchharness.extension import Extension
 from benchharness.leaderboard.job import Job
 from benchharness.models import ModelSpec, add_model
 from benchharness.recipes.read import add_hints
@@ -211,7 +212,8 @@ def load_plugins(files: Iterable[Path] | None = None) -> None:
         _load(point.name, point.load)
     for extension in extensions():
         for module in () if extension.is_packaged else extension.suites:
-            _load(name := f"{extension.package}.{module}", partial(import_module, name))
+            name = f"{extension.package}.{module}"
+            _load(name, partial(import_module, name), _modules_of_jobs(extension))
     for file in (file.expanduser().absolute() for file in files):
         _load(str(file), partial(_read_toml if file.suffix == ".toml" else _execute, file))
     # Workers get the files through this variable; they find installed plugins by themselves.
@@ -272,7 +274,21 @@ def plugin_loggers() -> dict[str, Callable[[Path], Any]]:
     return {name: make for plugin in _loaded.values() for name, make in plugin.loggers.items()}
 
 
-def _load(name: str, load: Callable[[], ModuleType]) -> None:
+def _modules_of_jobs(extension: Extension) -> list[str]:
+    """Return the names of an extension's modules that only workers import, such as its heads."""
+    tables = (extension.heads, extension.answers, extension.hyperparameters, extension.learners)
+    places = {place.partition(":")[0] for table in tables for place in table.values()}
+    return [f"{extension.package}.{module}" for module in sorted(places)]
+
+
+def _load(name: str, load: Callable[[], ModuleType], used: Iterable[str] = ()) -> None:
+    """Load a plugin, and add its tables.
+
+    Args:
+        name: Path of the plugin's file, or the name of its entry point or module.
+        load: Function that imports the plugin's main module.
+        used: Names of modules that belong to the plugin in addition to those that it imports.
+    """
     if name in _loaded:
         return
     module = loaded(f"the plugin {name}", load)
@@ -298,7 +314,7 @@ def _load(name: str, load: Callable[[], ModuleType]) -> None:
     except BenchError as error:
         raise BenchError(f"the plugin {name} cannot be added: {error}") from error
     _loaded[name] = _Plugin(
-        digest=modules_digest(_own_modules(module)),
+        digest=modules_digest(_own_modules(module, used)),
         tasks=tasks,
         makes=frozenset(task.name for task in tables.tasks),
         loggers=loggers,
@@ -376,13 +392,14 @@ _RUNS = {"import_module", "__import__", "exec", "exec_module", "run_module", "ru
 """Names of functions that can import or run modules without an import statement."""
 
 
-def _own_modules(module: ModuleType) -> dict[str, Path]:
+def _own_modules(module: ModuleType, used: Iterable[str] = ()) -> dict[str, Path]:
     """Return the files of a plugin's own code, keyed by their paths in its folder or package.
 
-    The plugin's main file has the key "". The others are modules that it imports, even if the
-    import is inside a function and the module is not loaded. So the result, on which the key of a
-    job depends, does not depend on what else this process has imported. If the plugin imports
-    modules by name at run time, all modules in its folder are included.
+    The plugin's main file has the key "". The others are the modules named in `used`, and all
+    modules that one of these files imports, even if the import is inside a function and the module
+    is not loaded. So the result, on which the key of a job depends, does not depend on what else
+    this process has imported. If the plugin imports modules by name at run time, all modules in its
+    folder are included.
     """
     main = Path(str(module.__file__)).resolve()
     home = _home(module, main)
@@ -391,7 +408,8 @@ def _own_modules(module: ModuleType) -> dict[str, Path]:
         there = {f.relative_to(home): f for f in files if f.is_relative_to(home) and f != main}
         return {place.as_posix(): f for place, f in there.items() if not _OTHERS & {*place.parts}}
 
-    found, seen, todo = {"": main}, set[str](), {module.__name__, *_imports(module.__name__, main)}
+    found, seen = {"": main}, set[str]()
+    todo = {module.__name__, *used, *_imports(module.__name__, main)}
     while todo - seen:
         seen.add(name := min(todo - seen))
         for spec in _specs(name):
