@@ -21,26 +21,7 @@ from tests.helpers import ROOT
 PACKAGE = Path(__file__).parent / "ordinal"
 BENCH = (sys.executable, "-P", "-c", "from benchharness.cli.app import main; main()")
 WORDS = ("awful", "poor", "fair", "good", "superb")
-FILLER = [
-    "the",
-    "film",
-    "was",
-    "long",
-    "and",
-    "we",
-    "saw",
-    "it",
-    "in",
-    "the",
-    "town",
-    "on",
-    "a",
-    "cold",
-    "day",
-    "with",
-    "many",
-    "people",
-]
+FILLER = ("the", "film", "was", "long", "and", "seen", "in", "town")
 RUN = ("run", "--task", "stars/reviews", "--data", "data", "--no-baselines", "--seeds", "1")
 
 
