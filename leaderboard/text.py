@@ -97,8 +97,8 @@ def _dump(data: Any, *, sort_keys: bool) -> str:
     except (TypeError, ValueError) as error:
         places = ", ".join(_unstorable(data)) or str(error)
         raise StoreError(
-            f"this cannot be stored: {places}. The store takes text, finite numbers and what is "
-            "made of them; a value that is undefined must be left out or given a flag."
+            f"this value cannot be stored: {places}. The store accepts text, finite numbers, and "
+            "lists and dicts of these. Leave out an undefined value, or mark it with a flag."
         ) from error
 
 
@@ -108,7 +108,7 @@ def _number(value: object) -> int | float:
         return int(value)
     if isinstance(value, Real):
         return float(value)
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
 _SORTED, _ORDERED = (
@@ -208,7 +208,9 @@ def check_place(path: Path, also: Callable[[IO[bytes]], object] = lambda _: None
         with TemporaryFile(dir=folder) as file:
             also(file)
     except OSError as error:
-        raise OSError(error.errno, f"{folder} takes no new file ({error.strerror})") from error
+        raise OSError(
+            error.errno, f"no file can be created in {folder} ({error.strerror})"
+        ) from error
 
 
 def flush_to_disk(path: Path) -> None:

@@ -101,7 +101,8 @@ class Cell:
             return ""
         gain = shown(self.gain)
         return (
-            f"the best of several settings: with other {self.gain_scope} it may score {gain} lower"
+            "this is the best of several hyperparameter settings; with other "
+            f"{self.gain_scope} it may score {gain} lower"
         )
 
 

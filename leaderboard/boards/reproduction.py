@@ -144,11 +144,11 @@ def _unlikeness(row: PublishedRow, points: int) -> str:
     `points` is the number of settings in the entry's sweep, or 0 if there was no sweep.
     """
     if row.split != "dev":
-        return f"different split: the published score is on {row.split}"
+        return f"the published score is on another split, {row.split}"
     if row.protocol.startswith(BEST_OF_GRID if points else LIKE_OURS):
         return ""
-    measured = f", measured as the best of {points}" if points else ""
-    return f"different protocol: published as {row.protocol}{measured}"
+    measured = f", and the measured score is the best of {points} settings" if points else ""
+    return f"the published score has another protocol, {row.protocol}{measured}"
 
 
 def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproduction:
@@ -161,10 +161,10 @@ def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproducti
     (name,) = cell.scores
     values = [100 * run.scores[cell.task].get(name, math.nan) for run in runs]
     if not all(math.isfinite(value) for value in values):
-        return _incomparable(row, cell, f"different metric: {name} is not among these scores")
+        return _incomparable(row, cell, f"{name} was not measured")
     ours = median(values)
     if len(values) == 1:
-        return _incomparable(row, cell, "one seed gives no spread to compare with", ours)
+        return _incomparable(row, cell, "the noise is unknown with a single seed", ours)
     # Student's prediction interval contains the score of one more seed with a probability of 95 %.
     # The published score is treated as such a seed. A published median of several runs varies less,
     # so the verdicts "below" and "above" are conservative.
@@ -180,11 +180,11 @@ def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproducti
 def _less_than_whole(run: RunRow) -> str:
     """Return why a run is not a fine-tuning of the complete model on all rows; "" if it is."""
     if run.kind == ZERO_SHOT and find_task(run.task).is_trained:
-        return "different protocol: this model was not trained on the task"
+        return "this model was not trained on the task"
     if shots := run.settings.get("shots"):
-        return f"different protocol: this model was trained on {shots.value} rows"
+        return f"this model was trained on only {shots.value} rows"
     if layers := run.settings.get("layers"):
-        return f"different model: this one has {layers.value} of its layers"
+        return f"this model has only {layers.value} of its layers"
     return ""
 
 

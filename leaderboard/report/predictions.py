@@ -172,7 +172,7 @@ def build_view(predicted: PredictedTask) -> PredictionsView:
             sum(example.flip > 0 for example in examples),
             sum(example.flip < 0 for example in examples),
         ),
-        order="hardest first" if known else "least agreed on first",
+        order="hardest first" if known else "largest disagreement first",
         is_marked=known and predicted.texts and any(p.holds_answers for p in passages),
     )
 
@@ -188,18 +188,18 @@ def _lines(system: System, names: Sequence[str]) -> Iterator[tuple[str, str, tup
 def _about_texts(predicted: PredictedTask, known: bool) -> str:
     if predicted.reason:
         return (
-            f"Without texts and gold answers: {predicted.reason} Only the stored predictions are "
-            "shown."
+            f"Texts and gold answers are missing: {predicted.reason} Only the stored predictions "
+            "are shown."
         )
     hidden = "" if known else " The benchmark hides the gold answers of this split."
     if not predicted.texts:
         return (
-            f"Written without texts (--no-texts): this file has no text of {predicted.data}."
+            f"This page was written with --no-texts, so it contains no text from {predicted.data}."
             f"{hidden}"
         )
     return (
-        f"The texts are from {predicted.data}, whose licence applies to them, and were read when "
-        f"this page was written; --no-texts leaves them out.{hidden}"
+        f"The texts were read from {predicted.data} when this page was written, and its licence "
+        f"applies to them. To leave them out, use --no-texts.{hidden}"
     )
 
 

@@ -100,7 +100,7 @@ _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
         ),
         "ensemble": ("Ensembles", "averaged from stored predictions; unranked"),
         "zero-shot": ("Zero-shot", "language models that were not trained on the task; unranked"),
-        "baseline": ("Baselines", "without an encoder; unranked"),
+        "baseline": ("Baselines", "models without an encoder; unranked"),
     }
 )
 """Title and note for each kind of a board's entries, in the order in which they are shown."""
@@ -238,10 +238,11 @@ def _verdicts(board: Board, contrasts: Iterable[Contrast]) -> Mapping[str, str]:
         if found.corrected is None:
             continue
         words = "* " if found.is_shown else ""
-        words += f"{found.test}: p = {found.corrected:.2g} after Holm, difference "
+        words += f"{found.test}: p = {found.corrected:.2g} after Holm's correction, difference "
         words += shown(found.difference)
         if found.interval:
-            words += f", 95 % from {shown(found.interval.low)} to {shown(found.interval.high)}"
+            ends = f"{shown(found.interval.low)} to {shown(found.interval.high)}"
+            words += f", 95 % interval from {ends}"
         verdicts[build_column(board, found.task).name] = words
     return verdicts
 
@@ -382,7 +383,7 @@ def _with_interval(note: str, intervals: Intervals) -> str:
     if intervals.both is None:
         return note
     low, high = shown(intervals.both.low), shown(intervals.both.high)
-    return f"{note}\n95 % from {low} to {high} over {intervals.scope}".lstrip()
+    return f"{note}\n95 % interval from {low} to {high} over {intervals.scope}".lstrip()
 
 
 def _ends(intervals: Intervals, values: Sequence[float]) -> str:

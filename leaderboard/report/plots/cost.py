@@ -241,8 +241,8 @@ QUANTITIES = (
         name="parameters",
         title="parameters",
         axis="parameters (log scale)",
-        note="Measured: all loaded weights, including the head. Published: as the "
-        "source prints them, else as the checkpoint's paper does.",
+        note="For measured models, all loaded weights, including the head. For published scores, "
+        "the number in the source or, if it has none, in the checkpoint's paper.",
         of=lambda facts, _: facts.parameters,
         text=count_text,
         steps=_decades(2, 13),
@@ -250,12 +250,13 @@ QUANTITIES = (
     Quantity(
         name="training-flops",
         title="training FLOPs",
-        axis="fine-tuning, FLOPs (log scale)",
-        note="Estimated as 6·N·T: N weights besides embeddings (all weights where that is not "
-        f"known) and T tokens seen in training, without padding ({_KAPLAN}). Attention between "
-        "tokens, pretraining and the training of an earlier task are not counted. Left out: models "
-        "that do not train every weight with every token (adapters, frozen encoders, ALBERT's "
-        "shared layers, Funnel's pooling), and published rows, which do not state T.",
+        axis="FLOPs of fine-tuning (log scale)",
+        note="Estimated as 6·N·T, where N is the number of weights without embeddings (of all "
+        "weights if that is unknown), and T is the number of training tokens without padding "
+        f"({_KAPLAN}). Attention between tokens, pretraining and the training of an earlier task "
+        "are not counted. Models that do not train every weight with every token (adapters, frozen "
+        "encoders, ALBERT's shared layers, Funnel's pooling) are left out. So are published "
+        "scores, because their sources do not state T.",
         of=lambda facts, size: training_flops(size, facts),
         text=_power,
         steps=_decades(3, 27),
@@ -264,9 +265,10 @@ QUANTITIES = (
     Quantity(
         name="prediction-time",
         title="prediction time",
-        axis="a million tokens (log scale)",
-        note="Time for a million real tokens, in documents of about 256, as measured by `bench run "
-        "--suite efficiency`; models that were not timed on this machine are left out.",
+        axis="time per million tokens (log scale)",
+        note="Time per million tokens without padding, in documents of about 256 tokens, measured "
+        "with `bench run --suite efficiency`. Models that were not timed on this machine are left "
+        "out.",
         of=lambda facts, _: facts.predict_seconds,
         text=lambda seconds: _in_units(seconds, (60, " min"), (1, " s"), (1e-3, " ms")),
         steps=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, *_TIMES),
@@ -275,9 +277,10 @@ QUANTITIES = (
     Quantity(
         name="training-time",
         title="training time",
-        axis="training (log scale)",
-        note="Wall time of training alone, the median over seeds, summed over tasks. Only runs on "
-        "the most frequent kind of machine are shown; other work on it may have slowed them.",
+        axis="training time (log scale)",
+        note="Wall-clock time of training only (median over seeds, summed over tasks). Only runs "
+        "on the most frequent kind of machine are shown. Other programs on the machine may have "
+        "slowed them down.",
         of=lambda facts, _: facts.train_seconds or None,
         text=lambda seconds: _in_units(
             seconds, (86400, " d"), (3600, " h"), (60, " min"), (1, " s")

@@ -138,12 +138,12 @@ class _Kind:
 
 _LAYERS = _Kind(
     axis=lambda places: chart.linear_axis(
-        [0.0, *places], "layer, 0 for the embeddings", _ACROSS, smallest=1
+        [0.0, *places], "layer (0 is the embeddings)", _ACROSS, smallest=1
     ),
     columns=("model", "layer", "95 % interval"),
     by="layer",
-    note="Points are medians over seeds of a head on that layer of the frozen encoder; "
-    "lines through them are 95 % intervals of the median, for three seeds or more.",
+    note="Each point is the median score, over seeds, of a head on one layer of the frozen "
+    "encoder. Vertical lines are 95 % intervals of the median, for three seeds or more.",
 )
 
 _SHOTS = _Kind(
@@ -152,8 +152,8 @@ _SHOTS = _Kind(
     ),
     columns=("model", "training rows", "lowest to highest"),
     by="number of training rows",
-    note="Points are medians over seeds, each with its own draw of rows; lines through them span "
-    "the lowest to the highest seed.",
+    note="Each point is the median score over seeds; each seed draws its own training rows. "
+    "Vertical lines span the scores of the seeds.",
 )
 
 
@@ -164,7 +164,7 @@ def _against(lines: Sequence[_Line], title: str, kind: _Kind) -> chart.Figure:
         kind.axis(places),
         title,
         title=title,
-        description=f"{len(places)} scores by {kind.by}, in the table below.",
+        description=f"{len(places)} scores by {kind.by}. The table below contains all of them.",
         note=kind.note,
         table=_table(lines, kind.columns),
     )
@@ -284,9 +284,9 @@ def _stage_figure(curves: Sequence[StageCurve]) -> chart.Figure:
             labels.append((part.trend, [(point.x, point.y) for point in inside]))
     if scopes := sorted({curve.scope for curve in curves if curve.scope}):
         said.append(
-            "Lines through points are 95 % intervals of the median over seeds. A segment rises or "
-            f"falls if its checkpoints differ beyond noise over {' or '.join(scopes)}: Student's t "
-            "at 5 %, corrected by Holm over all pairs of checkpoints."
+            "Vertical lines are 95 % intervals of the median over seeds. A segment rises or falls "
+            "if the checkpoints at its ends differ significantly: by Student's t test at 5 %, with "
+            f"noise over {' or '.join(scopes)} and Holm's correction for all pairs of checkpoints."
         )
     places = [point.x for line in lines for point in line.points]
     columns = ("checkpoint", "step", "tokens", "recipe", "95 % interval")
@@ -296,7 +296,7 @@ def _stage_figure(curves: Sequence[StageCurve]) -> chart.Figure:
         curves[0].title,
         labels=labels,
         title=f"{curves[0].run}, {curves[0].title}",
-        description=f"{len(places)} scores of checkpoints. The table below has every one.",
+        description=f"{len(places)} scores of checkpoints. The table below contains all of them.",
         note=" ".join(said),
         table=_table(lines, columns, ("recipe",)),
     )

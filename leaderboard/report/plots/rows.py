@@ -41,8 +41,9 @@ def spread_of_task(named: Sequence[chart.NamedEntry], task: str) -> chart.Figure
         x=x,
         y=y,
         description=f"{counted(len(drawn), 'row')}, best median first: "
-        f"{best.entry.model} {cell.text}. The table below has every seed.",
-        note=f"The best {MOST_ROWS}; {left_out:,} more are in the board's table." * (left_out > 0),
+        f"{best.entry.model} {cell.text}. The table below contains the scores of all seeds.",
+        note=f"Only the best {MOST_ROWS} rows are drawn; the leaderboard's table has "
+        f"{left_out:,} more." * (left_out > 0),
         marks=tuple(mark for mark, _ in rows),
         table=chart.Table(
             columns=("model", "median", "95 % interval", "every seed"),
@@ -76,7 +77,7 @@ def _spread_row(
     runs = zip(cell.runs, cell.values, strict=True)
     seeds = ", ".join(f"{shown(value)} (seed {run.seed})" for run, value in runs)
     score, href, name = cell.text, named.href(cell), chart.shortened(named.name, 22)
-    said = f"median {score}" + (f" (95 % from {between})" if between else "")
+    said = f"median {score}" + (f" (95 % interval from {between})" if between else "")
     mark = chart.Mark(
         kind="row",
         x=middle,
@@ -152,8 +153,8 @@ def categories_of_task(
         title=f"{title_of(task)} by category",
         x=x,
         y=chart.Axis(label="", low=0, high=1, start=_TOP, end=tops[-1]),
-        description=f"Scores by {', '.join(labels)}. The table below has every number.",
-        note=f"The first {_MOST_BARS} of the board; the table has the other {left_out}."
+        description=f"Scores by {', '.join(labels)}. The table below contains all numbers.",
+        note=f"Only the first {_MOST_BARS} entries have bars; the table has the other {left_out}."
         * (left_out > 0),
         spans=spans,
         paths=(chart.Path(kind="zero", d="".join(f"M{x(0):g},{a:g}V{b:g}" for a, b in spans)),),

@@ -158,7 +158,7 @@ def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Po
 MOST_MARKS = 200
 """Maximum number of marks in a figure. More would make the page slow and would not be readable."""
 
-CROSSES = "A cross is a model whose runs collapsed; it is not on a front."
+CROSSES = "A cross is a model whose runs collapsed (learned nothing); it is never on a front."
 
 _ACROSS = (48, chart.WIDTH - 14)
 
@@ -244,7 +244,7 @@ def _figure(
     for kind, front in fronts.items():
         on_it = ((points[n], quantity.text(costs[n])) for n in front)
         names = (f"{point.name} {point.text} at {cost}" for point, cost in on_it)
-        said.append(f"Front of the {kind}: {'; '.join(names) or 'no model has learned'}")
+        said.append(f"Pareto front, {kind}: {'; '.join(names) or 'no model has learned'}")
     return chart.Figure(
         title=f"{score} against {title}",
         choice=title,
@@ -257,7 +257,7 @@ def _figure(
                 line=f"front {kind}",
                 mark=f"{kind} on-front",
                 shape=chart.shape(_SHAPES[kind], 15, 6),
-                text=f"{kind}, filled on its Pareto front",
+                text=f"{kind} (filled if on the Pareto front)",
             )
             for kind in fronts
         ),
@@ -273,9 +273,9 @@ def _notes(points: Sequence[Point], unknown: int) -> Iterator[str]:
     if not all(point.has_learned for point in points):
         yield CROSSES
     if unknown:
-        yield f"The cost of {counted(unknown, 'more row')} is not known."
+        yield f"Left out for lack of a comparable cost: {counted(unknown, 'row')}."
     if (rest := len(points) - MOST_MARKS) > 0:
-        yield f"The best {MOST_MARKS} are drawn; {rest:,} more are in the board's table."
+        yield f"Only {MOST_MARKS} points are drawn; the leaderboard's table has {rest:,} more."
 
 
 def _stairs(places: Sequence[chart.Corner]) -> list[chart.Corner]:
