@@ -255,7 +255,7 @@ def select_entry(board: Board, name: str) -> Entry | None:
     found = called(board.entries, name)
     if len(found) > 1:
         choices = " or ".join(short_name(entry, board.entries) for entry in found)
-        raise BenchError(f"{name!r} is more than one row of {board.title}: use {choices}.")
+        raise BenchError(f"{name!r} matches several rows of {board.title}: use {choices}.")
     return found[0] if found else None
 
 
@@ -280,7 +280,7 @@ def select_entry_or_run(board: Board, name: str) -> Entry | None:
     }
     if len(found) > 1:
         keys = " or ".join(key[: len(prefix) + 6] for key in found)
-        raise BenchError(f"{prefix!r} begins the keys of several runs: use {keys}.")
+        raise BenchError(f"several runs have keys that begin with {prefix!r}: use {keys}.")
     for key, whole in found.items():  # at most one; reduce its entry to this run
         cells = {
             task: replace(cell, runs=(run,), values=(value,))
@@ -334,9 +334,9 @@ def boards_with(
     stored = ", ".join(some) + (f" and {more} more" if more else "")
     hidden = any(board.hidden for board in listed)
     raise BenchError(
-        f"no board has {' and '.join(wanted)} with results on the same rows: stored are "
-        f"{stored or 'no runs'}; `bench show runs` shows on which data each "
-        f"was run{', `bench db hide` which rows are hidden' if hidden else ''}."
+        f"no leaderboard has results of {' and '.join(wanted)} on the same data: stored are "
+        f"{stored or 'no runs'}. `bench show runs` shows the data of each run"
+        f"{', and `bench db hide` lists hidden rows' if hidden else ''}."
     )
 
 

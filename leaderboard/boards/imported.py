@@ -98,7 +98,8 @@ def read_rows(path: Path) -> Iterator[ImportedScore]:
             raise DataError(f"row {number} of {path}: {error}") from error
         if score.name in found:
             raise DataError(
-                f"rows {found[score.name]} and {number} of {path} are for the same score."
+                f"rows {found[score.name]} and {number} of {path} contain the same score: remove "
+                "one of them."
             )
         found[score.name] = number
         yield score
@@ -107,7 +108,7 @@ def read_rows(path: Path) -> Iterator[ImportedScore]:
 def _text(path: Path) -> str:
     try:
         if path.stat().st_size > _LARGEST:
-            raise DataError(f"{path} is too large for a file of rows: expected at most 64 MB.")
+            raise DataError(f"{path} is too large: a file of scores may have at most 64 MB.")
         # utf-8-sig skips the byte order mark of Excel, which would be part of the first column's
         # name.
         return path.read_text(encoding="utf-8-sig")
@@ -121,9 +122,11 @@ def _from_json(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
     try:
         rows = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON ({error}).") from error
+        raise DataError(f"{path} is not valid JSON ({error}).") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise DataError(f"{path} must be a JSON list of objects with {', '.join(_NEEDED)}.")
+        raise DataError(
+            f"{path} must be a JSON list of objects with the keys {', '.join(_NEEDED)}."
+        )
     yield from rows
 
 
@@ -131,7 +134,10 @@ def _from_csv(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
         if missing := [name for name in _NEEDED if name not in (reader.fieldnames or ())]:
-            raise DataError(f"{path} has no column {missing[0]!r}: it needs {', '.join(_NEEDED)}.")
+            raise DataError(
+                f"{path} has no column {missing[0]!r}: the required columns are "
+                f"{', '.join(_NEEDED)}."
+            )
         for row in reader:
             # DictReader uses the key None for cells without a header, and the value None for
             # missing cells.
@@ -142,7 +148,9 @@ def _from_csv(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
                 )
             yield {name: without_apostrophe(value) for name, value in row.items()}
     except csv.Error as error:
-        raise DataError(f"{path} is not CSV after line {reader.line_num}: {error}.") from error
+        raise DataError(
+            f"{path} is not valid CSV after line {reader.line_num}: {error}."
+        ) from error
 
 
 def _word(row: Mapping[str, Any], name: str, *, needed: bool = True) -> str:
@@ -150,7 +158,7 @@ def _word(row: Mapping[str, Any], name: str, *, needed: bool = True) -> str:
     if value is None and not needed:
         return ""
     if not isinstance(value, str) or (needed and not value.strip()):
-        raise BenchError(f"{name} must be a text that is not empty, found {value!r}.")
+        raise BenchError(f"{name} must be a non-empty text, but is {value!r}.")
     return value
 
 
@@ -162,11 +170,11 @@ def _number(row: Mapping[str, Any], metric: str) -> float:
     except (TypeError, ValueError, OverflowError):
         score = math.nan
     if not math.isfinite(score):
-        raise BenchError(f"score must be a number, found {value!r}.")
+        raise BenchError(f"score must be a number, but is {value!r}.")
     # A threshold is a no-answer score, which may be any number.
     if abs(score) > 1 and "threshold" not in metric:
         raise BenchError(
-            f"score must be a fraction such as 0.943, not a percentage, found {value!r}."
+            f"score must be a fraction such as 0.943 and not a percentage, but is {value!r}."
         )
     return score
 
@@ -176,7 +184,7 @@ def _limit(value: object) -> int | None:
         return None
     if not isinstance(value, bool) and str(value).isdecimal() and int(str(value)) > 0:
         return int(str(value))
-    raise BenchError(f"limit must be a number of rows or empty, found {value!r}.")
+    raise BenchError(f"limit must be a number of rows or empty, but is {value!r}.")
 
 
 def _check_names(task: str, metric: str, split: str) -> None:
@@ -188,7 +196,7 @@ def _check_names(task: str, metric: str, split: str) -> None:
     elif task in SUITES:
         metrics, splits = [*RULES, SUITES[task].rule.name], [*SUITE_ENDINGS]
     else:
-        raise BenchError(f"no task is called {task!r}; `bench show tasks` shows them.")
+        raise BenchError(f"there is no task called {task!r}: `bench show tasks` lists all tasks.")
     for kind, name, known in (("metric", metric, metrics), ("split", split, splits)):
         if name not in known:
             raise BenchError(f"{task} has no {kind} {name!r}: it has {', '.join(known)}.")

@@ -65,7 +65,7 @@ def render(board: Board, console: Console, *, details: bool = False) -> None:
     """
     console.print(Text(f"{board.title} on {visible(board.data_label)}", style="bold"))
     if not board.entries:
-        console.print(Text("no results here.", style="dim"))
+        console.print(Text("there are no results on this leaderboard.", style="dim"))
         for line in _hidden(board):
             console.print(Text(line, style="dim"))
         return
@@ -275,7 +275,7 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
     elif not board.has_score:
         yield f"data: {data}."
     else:
-        yield f"score: {visible(board.rule.name)} of the tasks' medians; data: {data}."
+        yield f"score: {visible(board.rule.name)}, computed from the tasks' medians; data: {data}."
         if any(entry.score is None for entry in board.entries):
             count = len(board.rule.cells)
             yield f"n of {count}: only n of the score's {count} tasks have a result."
@@ -298,7 +298,7 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
 def _hidden(board: Board) -> Iterator[str]:
     if board.hidden:
         hidden = "1 row is" if board.hidden == 1 else f"{board.hidden} rows are"
-        yield f"{hidden} hidden; `bench db hide` shows which."
+        yield f"{hidden} hidden; `bench db hide` lists hidden rows."
 
 
 def _details(entry: Entry) -> Iterator[str]:
@@ -324,8 +324,8 @@ def _choices(board: Board) -> Iterator[str]:
         for scope, cells in groupby(chosen, key=itemgetter(0)):
             gains = [gain for _, gain in cells]
             yield visible(
-                f"{entry.name}: choosing the best of {entry.points} inflates {', '.join(gains)}; "
-                f"expect scores that much lower with other {scope}."
+                f"{entry.name}: selecting the best of {entry.points} settings inflates "
+                f"{', '.join(gains)}; with other {scope}, expect scores that are lower by this."
             )
 
 
@@ -344,12 +344,12 @@ def _intervals(board: Board) -> Iterator[str]:
     if not found:
         return
     yield (
-        "95 %: the interval of each median and, below each rank, of the rank, over examples and "
-        "seeds."
+        "95 %: confidence intervals over examples and seeds, of each median and (below each rank) "
+        "of the rank."
     )
     cells = [cell for _, uncertainty in found for cell in uncertainty.cells.values()]
     if any(cell.seeds is None for cell in cells):
-        yield "with one seed an interval is over examples alone: other seeds may differ."
+        yield "with one seed, an interval does not cover the differences between seeds."
     yield from map(visible, over_seeds_alone(board))
     for entry, uncertainty in found:
         if uncertainty.tied:
@@ -366,7 +366,7 @@ def _seeds(board: Board, found: _Fitting) -> str:
     meaning = "; ±: sample standard deviation over seeds" if found.has_spread and high > 1 else ""
     more = "; --details shows more" if high > 1 else ""
     seeds = counted(min(counts), "seed", high)
-    return f"values: times 100, the median of {seeds}{meaning}{more}."
+    return f"values: medians over {seeds}, times 100{meaning}{more}."
 
 
 _FEW = 10  # maximum number of comparisons that are printed without --details
@@ -411,7 +411,7 @@ def render_reproductions(board: Board, console: Console, *, details: bool = Fals
     console.print(Text(title, style="bold"))
     console.print(table)
     console.print()
-    legend = "in percent; measured: median over seeds; noise: differences that may be chance."
+    legend = "in percent; measured: median over seeds; noise: difference that chance can explain."
     console.print(Text(legend, style="dim"))
     console.print()
 
@@ -421,9 +421,10 @@ _PUBLISHED_NAME_WIDTH = 16  # minimum width of the column of names
 _FEW_COLUMNS = 4  # maximum number of columns that leave room for protocol and date after the name
 
 _LEGENDS = {
-    "published": "as printed, in percent, unranked; sources and metrics: `bench show published`.",
-    "imported": "imported with `bench db import`, in percent, unranked; sources: `bench "
-    "leaderboard --json`.",
+    "published": "these scores are as printed, in percent and unranked; `bench show published` "
+    "shows their sources and metrics.",
+    "imported": "these scores were imported with `bench db import` and are in percent and "
+    "unranked; `bench leaderboard --json` contains their sources.",
 }
 
 
@@ -448,7 +449,8 @@ def render_published(block: PublishedBlock, console: Console, *, left_out: int =
     console.print(Text(_LEGENDS[block.origin], style="dim"))
     if left_out:
         rows = counted(left_out, "row")
-        console.print(Text(f"{rows} of other models: --all-published shows them.", style="dim"))
+        text = f"{rows} of other models left out; --all-published shows all rows."
+        console.print(Text(text, style="dim"))
     console.print()
 
 
@@ -539,6 +541,6 @@ def print_boards(
                 left_out = len(block.rows) - len(like.rows)
                 render_published(like, Console(), left_out=left_out)
             else:
-                said = f"{len(block.rows)} rows, none of a model of similar size"
+                said = f"{len(block.rows)} rows, none for the same model or one of similar size"
                 title = f"{block.title}, published ({block.split})"
                 Console().print(Text(f"{title}: {said}; --all-published shows them.", style="dim"))

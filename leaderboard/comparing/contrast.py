@@ -237,8 +237,8 @@ def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[Run
     pairs = [(run, by_seed[run.seed]) for run in one if run.seed in by_seed]
     if not pairs:
         raise BenchError(
-            f"{one[0].task}: {one[0].model} has the seeds {_seeds(one)} and {other[0].model} the "
-            f"seeds {_seeds(other)}, none in common: run both with the same --seed."
+            f"{one[0].model} and {other[0].model} have no seed in common on {one[0].task} (the "
+            f"seeds are {_seeds(one)} and {_seeds(other)}): run both with the same --seed."
         )
     return pairs
 
@@ -278,7 +278,7 @@ def contrast(
         flips=flips_of(splits),
     )
     if headline is None:
-        reason = f"{' and '.join(names)} cannot be split by example"
+        reason = f"{' and '.join(names)} cannot be computed from single examples"
         return replace(found, reason=reason)
     reach = difference_bounds(splits[0].task, names, scores)
     test, p_value = _test(headline, found)

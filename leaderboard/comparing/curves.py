@@ -101,7 +101,7 @@ class StageCurve:
         Example: "rises from step 0 to step 500 (+12.0), is flat from there to step 900 (+0.3)".
         """
         if not self.stretches:
-            return "no test: one seed, and the examples could not be read"
+            return "not tested, because there is one seed and the examples could not be read"
         steps = [point.stage.step for point in self.points]
         return ", ".join(
             f"{part.trend} from {'there' if place else f'step {steps[part.first]:,}'} to step "
@@ -176,14 +176,14 @@ def _check_alike(others: Iterable[Staged], one: Staged) -> None:
     for theirs, other in others:
         if mine.family and theirs.family and mine.family != theirs.family:
             raise BenchError(
-                f"{mine.run} has checkpoints of unlike families, which no pretraining run has "
-                f"({other.model} is {theirs.family} and {entry.model} is {mine.family}): run one "
-                "of them under another name (--model NAME='DIR/step-*')."
+                f"the checkpoints of a pretraining run must have the same model family, but in "
+                f"{mine.run} {other.model} is {theirs.family} and {entry.model} is {mine.family}: "
+                "run one of them under another name (--model NAME='DIR/step-*')."
             )
         if mine.step == theirs.step and entry.runs[0].weights != other.runs[0].weights:
             raise BenchError(
-                f"{mine.run} has two checkpoints of step {mine.step:,} ({other.model} and "
-                f"{entry.model}, with other weights): run one of them under another name (--model "
+                f"{mine.run} has two checkpoints of step {mine.step:,} with different weights "
+                f"({other.model} and {entry.model}): run one of them under another name (--model "
                 "NAME='DIR/step-*')."
             )
 

@@ -148,14 +148,14 @@ def _comparison(
 
 def _reason(several: bool, difference: float, parts: Sequence[Part], once: str) -> str:
     if not several and once:
-        return f"{once} is run once, so no seeds can be added"
+        return f"{once} has a single run without a seed, so no seeds can be added"
     if not several:
-        return "one seed shows no spread: run at least 2 seeds of each"
+        return "the variance over seeds is unknown: run at least 2 seeds of each"
     if not difference:
         return "the means are equal"
     if any(part.noise.units for part in parts):
         return "no number of seeds suffices: more examples are needed"
-    return f"more than {MOST_SEEDS:,}"
+    return f"more than {MOST_SEEDS:,} seeds"
 
 
 def power_of(estimate: Estimate, alpha: float = 0.05) -> float:

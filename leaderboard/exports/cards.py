@@ -50,12 +50,12 @@ def official(boards: Iterable[Board]) -> list[Board]:
         return found
     if whole:
         raise BenchError(
-            f"a model card names data sets of the hub, and {whole[0].title} is not of one. The "
-            "formats csv, json, markdown and latex take it."
+            "a model card can only contain scores on data sets from the hub, and "
+            f"{whole[0].title} is not on the hub. Use the format csv, json, markdown or latex."
         )
     raise BenchError(
-        "only scores on the official data, without --limit, go onto a model card, and these are "
-        "on mini or limited data. The formats csv, json, markdown and latex take them."
+        "a model card can only contain scores on the complete official data, and these are on mini "
+        "data or limited by --limit. Use the format csv, json, markdown or latex."
     )
 
 
@@ -67,8 +67,8 @@ def check_learned(boards: Iterable[Board]) -> None:
             if cell is not None and not cell.has_learned:
                 raise BenchError(
                     f"{entry.name} learned nothing on {full_title(name)} "
-                    f"({'; '.join(cell.notes)}), and a model card would show its score: leave it "
-                    "out with --task, or give --collapsed-too, which marks it on the card."
+                    f"({'; '.join(cell.notes)}), so its score is misleading on a model card: leave "
+                    "it out with --task, or pass --collapsed-too to mark it on the card."
                 )
 
 
@@ -148,11 +148,11 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
         # Only a request to commit can change the repository, unless the server refused it.
         if "/commit/" in "".join(asked[-1:]) and status not in REFUSED:
             raise BenchError(
-                f"it is not known whether {repository} has taken the scores ({reason}): look at "
+                f"it is unknown whether the scores have arrived in {repository} ({reason}): check "
                 f"{hub.constants.ENDPOINT}/{repository}/commits/main before you send them again."
             ) from error
         advice = _advice(hub, error, status)
-        raise BenchError(f"{repository} was sent nothing: {reason}{advice}.") from error
+        raise BenchError(f"nothing was sent to {repository}: {reason}{advice}.") from error
 
 
 ANSWER_SECONDS = 60.0
@@ -192,7 +192,7 @@ def _watched(session: Any, asked: list[str]) -> Iterator[None]:
 
 def _advice(hub: Any, error: Exception, status: int) -> str:
     if status in (401, 403, 404) or isinstance(error, hub.errors.LocalTokenNotFoundError):
-        return " (it must be there, and `hf auth login` gives a token that may write)"
+        return " (the repository must exist; `hf auth login` stores a token with write access)"
     return "" if status in REFUSED else "; try again later"
 
 

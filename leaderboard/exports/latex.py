@@ -51,12 +51,13 @@ def to_latex(
     """
     if _breaks(caption):
         raise BenchError(
-            f"--caption is not complete LaTeX: {caption!r}. Write \\% \\& \\# \\_, close "
-            "every { and $, and leave no empty line."
+            f"--caption is not valid LaTeX: {caption!r}. Escape special characters (\\% \\& \\# "
+            "\\_), close every { and $, and remove empty lines."
         )
     if label and not re.fullmatch(r"[A-Za-z0-9:./+_-]+", label):
         raise BenchError(
-            f"--label takes letters, digits and : . / + _ -, found {label!r}: as in tab:glue."
+            "--label may only contain letters, digits and : . / + _ - (for example, tab:glue), "
+            f"but is {label!r}."
         )
     seen: Counter[str] = Counter()
     packages = ("booktabs", "graphicx")

@@ -161,7 +161,7 @@ def to_csv(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> Iterator[
 def _check_columns(columns: Sequence[str]) -> None:
     if unknown := [name for name in columns if name not in COLUMNS]:
         raise BenchError(
-            f"--columns: no line has {' or '.join(map(repr, unknown))}: the columns are "
+            f"--columns: there is no column {' or '.join(map(repr, unknown))}. The columns are "
             f"{', '.join(COLUMNS)}."
         )
 
@@ -202,8 +202,8 @@ def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str
     known = dict.fromkeys(entry.model for board in listed for entry in board.entries)
     wanted = " on ".join(" or ".join(names) for names in (missing or models, tasks) if names)
     raise BenchError(
-        f"nothing stored matches{' ' + wanted if wanted else ''}: stored are "
-        f"{', '.join(known) or 'no runs'}; `bench show runs` shows what there is."
+        f"there are no stored results{' of ' + wanted if wanted else ''}: stored are "
+        f"{', '.join(known) or 'no runs'}. `bench show runs` lists all runs."
     )
 
 
@@ -220,14 +220,14 @@ def the_model(boards: Iterable[Board]) -> tuple[Entry, ...]:
         if len(names) != 1:
             some = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             raise BenchError(
-                f"this format describes one row of {board.title}, and {len(names)} fit: choose "
-                f"one with --model: {some}."
+                f"this format describes a single row of {board.title}, but {len(names)} rows "
+                f"match. Select one with --model: {some}."
             )
         entries += board.entries
     models = list(dict.fromkeys(entry.model for entry in entries))
     if len(models) > 1:
         raise BenchError(
-            f"this format describes one model, and {len(models)} fit: choose one with --model: "
-            f"{', '.join(models)}."
+            f"this format describes a single model, but {len(models)} models match. Select one "
+            f"with --model: {', '.join(models)}."
         )
     return tuple(entries)

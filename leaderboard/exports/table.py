@@ -163,18 +163,19 @@ def build_tables(
     if unknown := [w for w in choice.columns if not any(w.lower() in names for names in known)]:
         tasks = dict.fromkeys(task for board in listed for task in board.tasks)
         raise BenchError(
-            f"--columns: no table has {' or '.join(map(repr, unknown))}: the columns are "
+            f"--columns: there is no column {' or '.join(map(repr, unknown))}. The columns are "
             f"{', '.join((*FACTS, SCORE, *tasks))}."
         )
     if choice.published and not any(board.is_whole for board in listed):
         raise BenchError(
-            "--published: published scores are on complete official data, and these boards are not."
+            "--published cannot be used here: published scores are on complete official data, but "
+            "the stored scores are on mini or limited data."
         )
     for name in choice.published:
         if not any(published_rows(board, [name]) for board in listed):
             raise BenchError(
-                f"--published: no published row of these suites is of {name!r}: "
-                "`bench show published` shows them."
+                f"--published: {name!r} has no published dev scores on these suites. "
+                "`bench show published` lists all published scores."
             )
     for board, names in zip(listed, known, strict=True):
         chosen = [word.lower() for word in choice.columns] or [*facts, *_default(board)]
@@ -409,7 +410,7 @@ def _notes(
     if sum(entry.competes for entry in board.entries) > 1:
         tied = any(choice.ties.get(task) for task in columns)
         test = " and models not significantly different from it in a paired test "
-        test += "(p < 0.05, corrected by Holm)"
+        test += "(p < 0.05 with Holm's correction)"
         yield f"Bold: the best model{test if tied else ''}."
     if "rank" in facts and any(not entry.is_single for entry in board.entries):
         yield "Ensembles and baselines have no rank."
@@ -438,8 +439,8 @@ def _interval_notes(board: Board, columns: Sequence[str], choice: Choice) -> Ite
         yield f"Small numbers are the bounds of the 95 % interval over {over}."
     if any(choice.apart.get(name) for name in columns):
         yield (
-            f"†: significantly different from {choice.other} in a paired test (p < 0.05, corrected "
-            "by Holm over the tasks)."
+            f"†: significantly different from {choice.other} in a paired test (p < 0.05 with "
+            "Holm's correction for the number of tasks)."
         )
 
 

@@ -177,7 +177,7 @@ def test_runs_on_different_data_are_an_error(bench, tmp_path, monkeypatch):
         store.add_result(made("bad", "glue/rte", 0, {2}, fingerprints=changed))
     ended = bench("compare", "good", "bad", "--db", "board.sqlite")
     assert (ended.code, ended.out) == (2, "")
-    assert "no board has good and bad" in ended.err
+    assert "no leaderboard has results of good and bad" in ended.err
 
 
 def test_runs_whose_digests_of_rows_differ_are_an_error(bench, tmp_path, monkeypatch):
@@ -210,13 +210,13 @@ def test_models_without_a_common_seed_are_an_error(bench, tmp_path, monkeypatch)
                 store.add_result(made(model, "glue/rte", seed, {1}))
     ended = bench("compare", "good", "bad", "--db", "board.sqlite")
     assert (ended.code, ended.out) == (2, "")
-    assert "bad the seeds 3, 4, none in common" in ended.err
+    assert "3, 4): run both with the same --seed" in ended.err
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("good", "best"), "no board has good and best"),
+        (("good", "best"), "no leaderboard has results of good and best"),
         (("good", "bad", "--task", "colla"), "Did you mean"),
         (("good", "bad", "--split", "test", "--task", "glue/rte"), "its labels are hidden"),
     ],

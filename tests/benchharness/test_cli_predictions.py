@@ -161,7 +161,7 @@ def test_the_report_links_to_a_page_for_every_cell(stored):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["report", "predictions", "nobody"], "no board has nobody"),
+        (["report", "predictions", "nobody"], "no leaderboard has results of nobody"),
         (
             ["report", "predictions", "good", "--out", "/proc/none/x"],
             "could not be written to /proc/none/x",

@@ -99,7 +99,7 @@ def test_ensemble_of_several_models_has_complete_json(bench, stored):
     ("words", "sentence"),
     [
         (("bert",), "bert has one run of each task on mini data: an ensemble needs at least two"),
-        (("roberta",), "no board has roberta with results on the same rows"),
+        (("roberta",), "no leaderboard has results of roberta on the same data"),
         (("minilm", "--task", "cola"), "no task that was asked for has results of minilm."),
     ],
 )
