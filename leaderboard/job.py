@@ -65,7 +65,7 @@ class Setting:
         """Create a setting from the output of `to_json`; raise TypeError for a wrong type."""
         for name, kinds in (("value", str | int | float), ("source", str)):
             if not isinstance(data[name], kinds):
-                raise TypeError(f"a setting's {name} is {data[name]!r:.40}")
+                raise TypeError(f"a setting's {name} has the wrong type: {data[name]!r:.40}")
         return cls(**{**data, "one_of": tuple(data.get("one_of", ()))})
 
     def to_json(self) -> dict[str, Any]:
@@ -357,7 +357,7 @@ class Job(Described):
         data = dict(data)
         trust = {own: data.pop(name, False) for name, own in _TRUST.items()}
         if not all(isinstance(allowed, bool) for allowed in trust.values()):
-            raise TypeError(f"what its checkpoint may do is {trust!r:.80}")
+            raise TypeError(f"the permissions of its checkpoint must be booleans: {trust!r:.80}")
         parts = {name: data.get(name) for name in _PARTS}
         known = {
             name: None if part is None else _PARTS[name](**part) for name, part in parts.items()
@@ -366,19 +366,19 @@ class Job(Described):
         job = cls(**{**data, **known, "settings": settings, "trust": Trust(**trust)})
         for name, kind in _PLAIN_TYPES.items():
             if not isinstance(value := getattr(job, name), kind):
-                raise TypeError(f"its {name} is {value!r:.40}")
+                raise TypeError(f"its {name} has the wrong type: {value!r:.40}")
         if not isinstance(job.definition, dict | None):
             raise TypeError("the definition of its task is not an object")
         if not all(isinstance(each, dict) for each in (job.fingerprints, job.off, job.documents)):
-            raise TypeError("its fingerprints, its documents, or what is off, are not an object")
+            raise TypeError("its fingerprints, documents or switched-off values are not an object")
         texts = (*job.fingerprints.values(), *job.documents.values())
         texts += () if job.teacher is None else tuple(vars(job.teacher).values())
         if not all(isinstance(text, str) for text in texts):
             raise TypeError(
-                "one of its fingerprints, or of what it says of its teacher, is no text"
+                "one of its fingerprints, or one of its teacher's fields, is not a string"
             )
         if job.kind not in get_args(Kind):
-            raise TypeError(f"its kind is {job.kind!r}")
+            raise TypeError(f"its kind is unknown: {job.kind!r}")
         return job
 
 

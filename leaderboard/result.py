@@ -127,7 +127,7 @@ class Result:
             if evaluation.name == name:
                 return evaluation
         raise BenchError(
-            f"run {self.job.key[:12]} of {self.job.model} has not predicted "
+            f"run {self.job.key[:12]} of {self.job.model} has no predictions for "
             f"{name.replace(':', ' ')}: leave the task out with --task, or run it again."
         )
 
@@ -299,8 +299,8 @@ def truncated_words(rows: Iterable["RunRow"]) -> Iterator[str]:
     for names, found in by_models.items():
         more = f" and {len(found) - MOST_SPLITS} more" * (len(found) > MOST_SPLITS)
         yield (
-            f"rows that are longer than max_tokens and lose words: {', '.join(found[:MOST_SPLITS])}"
-            f"{more} ({names})."
+            f"truncated rows (longer than max_tokens): {', '.join(found[:MOST_SPLITS])}{more} "
+            f"({names})."
         )
 
 
@@ -374,8 +374,9 @@ class Reading:
         if self.source.get("texts"):
             parts = ", ".join(map(str, self.source.get("unlike", ())))
             said.append(
-                f"read as tokenizer.json says, where transformers' {self.source['instead_of']} "
-                f"differs ({parts}: {self.source['texts']} of {self.source['of']} fixed texts)"
+                f"tokenized as tokenizer.json specifies; transformers' {self.source['instead_of']} "
+                f"differs in {parts} and in the tokens of {self.source['texts']} of "
+                f"{self.source['of']} test texts"
             )
         if case := self.source.get("case"):
             said.append(f"capitals are {case}")
@@ -396,7 +397,7 @@ def _shares(data: Mapping[str, Any], part: str, whole: str) -> dict[str, tuple[i
 _ADVICE = {
     "unknown tokens": "the tokenizer does not know these words. Check that it is the checkpoint's "
     "own, and that do_lower_case fits its vocabulary",
-    "words without a token": "the tokenizer makes nothing of them, so no model can read them",
+    "words without a token": "the tokenizer makes no token of them, so no model can read them",
 }
 
 
@@ -555,13 +556,13 @@ def predictions_of(
         )
     except (AttributeError, TypeError, ValueError) as error:
         raise DataError(
-            f"the stored predictions of {evaluation.name} do not fit that task ({error}): "
+            f"the stored predictions for {evaluation.name} do not fit this task ({error}): "
             "leave the run out (`bench db hide`)."
         ) from error
     if examples is not None and not fits:
         raise DataError(
-            f"the {len(found)} predictions of {evaluation.name} are not for the {len(examples)} "
-            "rows that are there now: expected the data that the runs were made with."
+            f"the {len(found)} predictions for {evaluation.name} do not match the {len(examples)} "
+            "rows that were read now: use the same data as for the run."
         )
     return found
 

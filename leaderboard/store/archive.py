@@ -97,8 +97,8 @@ def check_archive(path: Path, known: Known | None = None) -> int:
         for run in fitting(map(stored_to_run, read_archive(path)), known):
             if (run.job_key, run.attempt) in seen:
                 raise DataError(
-                    f"{path} has the run {run.job_key[:12]} (attempt {run.attempt}) twice: export "
-                    "the store again."
+                    f"{path} contains the run {run.job_key[:12]} (attempt {run.attempt}) twice: "
+                    "export the store again."
                 )
             seen.add((run.job_key, run.attempt))
     except StoreError as error:
@@ -115,7 +115,7 @@ def read_archive(path: Path) -> Iterator[StoredRun]:
         yield from _runs(path)
     except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError) as error:
         reason = str(error).rstrip(".")
-        raise DataError(f"{path} is damaged or cut short ({reason}): copy it again.") from error
+        raise DataError(f"{path} is damaged or truncated ({reason}): copy it again.") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
 
@@ -133,14 +133,14 @@ def _runs(path: Path) -> Iterator[StoredRun]:
         header = _parsed(path, line, 1)
         if header.get("format") != _FORMAT:
             raise DataError(
-                f"{path} is not a benchharness archive: its first line does not say so; `bench "
-                "export --all` writes one."
+                f"{path} is not a benchharness archive, because its first line is another one: "
+                "`bench export --all` writes archives."
             )
         if header.get("version") != _VERSION:
             raise DataError(
-                f"{path} is an archive of version {header.get('version')!r}, and this "
-                f"benchharness reads version {_VERSION}: export its store again by this one, or "
-                "import it into a store of the code that wrote it."
+                f"{path} is an archive of version {header.get('version')!r}, but this "
+                f"benchharness reads version {_VERSION}: export the store again with this "
+                "benchharness, or import the archive with the benchharness that wrote it."
             )
         digest.update(line)
         # The header is line 1, so after `count` runs the next line is number count + 2.
@@ -155,19 +155,19 @@ def _runs(path: Path) -> Iterator[StoredRun]:
             # Types must be equal: isinstance would accept `true` as the number of an attempt.
             if data.keys() != kinds.keys() or any(type(data[n]) is not kinds[n] for n in kinds):
                 raise DataError(
-                    f"line {count + 1} of {path} is not a run: it needs "
-                    f"{', '.join(kinds)} and nothing else."
+                    f"line {count + 1} of {path} is not a run: it must contain exactly "
+                    f"{', '.join(kinds)}."
                 )
             yield StoredRun(**data)
-    raise DataError(f"{path} is cut short: its last line is missing; copy it again.")
+    raise DataError(f"{path} is truncated, because its last line is missing: copy it again.")
 
 
 def _next_line(path: Path, file: gzip.GzipFile, number: int) -> bytes:
     line = file.readline(LONGEST_LINE)
     if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
         raise DataError(
-            f"line {number} of {path} has more than {LONGEST_LINE // 2**20} MiB, and no run has: "
-            "expected a benchharness archive."
+            f"line {number} of {path} has more than {LONGEST_LINE // 2**20} MiB, which is too long "
+            "for a run: expected a benchharness archive."
         )
     return line
 
@@ -188,8 +188,8 @@ def _parsed(path: Path, line: bytes, number: int) -> dict[str, Any]:
 def _check_end(path: Path, end: dict[str, Any], count: int, digest: str, rest: bytes) -> None:
     if end.get("runs") != count or end["sha256"] != digest or rest:
         raise DataError(
-            f"{path} is not what was written: its {count} runs do not fit the digest at its end; "
-            "copy it again."
+            f"{path} was changed after it was written: its {count} runs do not match the digest "
+            "at its end. Copy it again."
         )
 
 
@@ -284,8 +284,8 @@ def read_kept(path: Path) -> tuple[Run, bool]:
         if not path.exists():
             raise FileNotFoundError(path) from error
         raise StoreError(
-            f"{path} holds the result of a job whose leaderboard could not be written, and is "
-            "damaged: delete it, and `bench run` runs that job again."
+            f"{path}, with the result of a job whose leaderboard could not be written, is damaged: "
+            "delete the file, and `bench run` runs the job again."
         ) from error
 
 
@@ -309,8 +309,8 @@ class Taken(NamedTuple):
             yield f"{runs} kept while {name} could not be written {_are(self.added)} stored now."
         if self.needless:
             yield (
-                f"{self.needless} kept next to {name} {_are(self.needless)} not needed any more: "
-                "other results of the same jobs were stored meanwhile."
+                f"{self.needless} of the runs kept next to {name} {_are(self.needless)} no longer "
+                "needed: other results of the same jobs were stored meanwhile."
             )
         yield from self.faults
 

@@ -136,14 +136,14 @@ def _parse(url_or_path: str | Path) -> URL:
     except (ArgumentError, ImportError) as error:
         raise _unusable(text, error) from error
     except ValueError:  # its message contains the port, which may be a part of a password
-        raise _unusable(text, ValueError("what follows the host's : is no port")) from None
+        raise _unusable(text, ValueError("the text after the host's colon is not a port")) from None
     if url.get_backend_name() == "postgresql":
         _check_server(url, text)
     elif url.get_backend_name() != "sqlite":
-        raise _unusable(text, ValueError("a leaderboard is kept in SQLite or PostgreSQL"))
+        raise _unusable(text, ValueError("only SQLite and PostgreSQL are supported"))
     elif url.query or not url.database:
         raise StoreError(
-            f"{shown_place(text)!r} must name a file and nothing more, such as "
+            f"{shown_place(text)!r} must contain only the path of a file, such as "
             "sqlite:///results/leaderboard.sqlite."
         )
     return url
@@ -157,12 +157,12 @@ def _check_server(url: URL, text: str) -> None:
     user, before = text.partition("://")[2].partition(":")[0], text.partition("@")[0]
     is_misread = url.password is not None and ("@" in user or re.search(r"\?[\w%]+=", before))
     if is_misread or "@" in str(url.host):
-        raise _unusable(text, ValueError("in a password @ is written %40, and ? is %3F"))
+        raise _unusable(text, ValueError("in a password, write %40 for @ and %3F for ?"))
     if unknown := sorted(url.query.keys() - LIBPQ - SECRET):
         # An unknown name may be part of a password. It is repeated only if `shown_place` shows it.
         shown = re.split("[?&=]", shown_place(text))
-        named = " or ".join(repr(name) for name in unknown if name in shown) or "of a name in it"
-        raise _unusable(text, ValueError(f"PostgreSQL has no option {named}"))
+        named = " or ".join(repr(name) for name in unknown if name in shown) or "in this URL"
+        raise _unusable(text, ValueError(f"PostgreSQL does not know the option {named}"))
 
 
 def _unusable(text: str, error: Exception) -> StoreError:
@@ -170,9 +170,9 @@ def _unusable(text: str, error: Exception) -> StoreError:
     if isinstance(error, ModuleNotFoundError) and error.name == "psycopg":
         step = "install it with `pip install 'benchharness[postgresql]'`"
     else:
-        step = "give a path, or a SQLAlchemy URL such as sqlite:///results/leaderboard.sqlite"
+        step = "use a path, or a SQLAlchemy URL such as sqlite:///results/leaderboard.sqlite"
     reason, name = first_line(error), shown_place(text)
-    return StoreError(f"{name!r} is not a database that can be used here ({reason}): {step}.")
+    return StoreError(f"{name!r} cannot be used as a database ({reason}): {step}.")
 
 
 def _path(text: str) -> Path:
@@ -180,8 +180,8 @@ def _path(text: str) -> Path:
         return Path(text).expanduser().absolute()
     except RuntimeError as error:
         raise StoreError(
-            f"the leaderboard {text} cannot be reached: there is no such home folder. Give a path "
-            "without ~."
+            f"the leaderboard {text} cannot be reached, because this home folder does not exist: "
+            "use a path without ~."
         ) from error
 
 
@@ -294,8 +294,8 @@ def _store_error(
         seconds = time.monotonic() - since
         return BusyStoreError(
             f"the leaderboard {name} was locked by another process for "
-            f"{round(seconds, 0 if seconds > 1 else 2):g} seconds; try again when that one has "
-            "ended."
+            f"{round(seconds, 0 if seconds > 1 else 2):g} seconds; try again when that process "
+            "has ended."
         )
     marks = ("malformed", "not a database", "decode to UTF-8", "corrupt")
     if damaged or any(mark in reason for mark in marks):
@@ -306,13 +306,13 @@ def _store_error(
     advice = "Check that the disk has room and that the file and its folder can be written."
     if code == _NO_RIGHT:
         advice = (
-            f"The role {engine.url.username} needs SELECT, INSERT, UPDATE and DELETE on its tables "
-            "and USAGE on their sequences, and CREATE on the schema to make them."
+            f"The role {engine.url.username} needs the rights SELECT, INSERT, UPDATE and DELETE on "
+            "the tables, USAGE on their sequences, and CREATE on the schema."
         )
     elif file_of(engine) is None:
-        advice = "Check the URL, and that the server is up."
+        advice = "Check the URL, and check that the server is running."
     if _repeats_a_secret(engine.url, reason):
-        reason = "the server refuses it"
+        reason = "the server refuses the request"
     kind = BusyStoreError if is_away and code != _FULL else StoreError
     return kind(f"the leaderboard {name} could not be used: {reason}. {advice}")
 
@@ -350,7 +350,8 @@ def archive_runs(runs: Iterable[StoredRun], target: Path) -> None:
     """Write runs from a store on a database server to an archive file (see docs/exports.md)."""
     if target.suffix != ".gz":
         raise BenchError(
-            f"the backup of a database server is an archive: name {target.name!r} .jsonl.gz."
+            "the backup of a database server is an archive, whose name must end with .jsonl.gz, "
+            f"but is {target.name!r}."
         )
     try:
         with whole_file(target) as file:
@@ -363,12 +364,12 @@ def check_new(path: Path) -> None:
     """Raise BenchError if there is already a file at the path of a new file."""
     # `exists` is False for a broken link, which must not be replaced either.
     if path.exists() or path.is_symlink():
-        raise BenchError(f"{path} exists already and is not overwritten: give a new name.")
+        raise BenchError(f"{path} already exists and is not overwritten: use another name.")
 
 
 def _unwritable(target: Path, error: OSError) -> StoreError:
     return StoreError(
-        f"{target} could not be written: {error.strerror or error}. Give another file."
+        f"{target} could not be written: {error.strerror or error}. Use another file."
     )
 
 
@@ -423,9 +424,9 @@ def check_writable(url_or_path: str | Path) -> None:
                 pass
         check_place(path.with_name(f"{path.name}-journal"))
     except OSError as error:
-        verb = "written" if _is_there(path) else "made"
+        verb = "written" if _is_there(path) else "created"
         raise StoreError(
-            f"the leaderboard {path} cannot be {verb}: {error.strerror or error}. Give another "
+            f"the leaderboard {path} cannot be {verb}: {error.strerror or error}. Use another "
             "path with --db or $BENCH_DB."
         ) from error
 
@@ -438,7 +439,7 @@ def _check_rights(engine: Engine) -> None:
             right = "has_table_privilege('runs', 'INSERT')"
         asked = f"SELECT {right} AND NOT current_setting('transaction_read_only')::bool"
         if not connection.scalar(text(asked)):
-            raise _store_error(engine, "nothing can be written to it", code=_NO_RIGHT)
+            raise _store_error(engine, "the user has no right to write to it", code=_NO_RIGHT)
 
 
 def revisions() -> tuple[str, ...]:
@@ -459,7 +460,7 @@ def _is_there(path: Path) -> bool:
 
 def _require(create: bool, name: str) -> None:
     if not create:
-        raise StoreError(f"there is no leaderboard at {name} yet; `bench run` makes one.")
+        raise StoreError(f"there is no leaderboard at {name} yet; `bench run` creates one.")
 
 
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
@@ -479,15 +480,15 @@ def _check_locks(path: Path, file: IO[bytes]) -> None:
         if error.errno in _WITHOUT_LOCKS:
             raise StoreError(
                 f"the leaderboard {path} is on a file system without locks ({error.strerror}), "
-                "which SQLite needs: give a path on another with --db or $BENCH_DB, or "
-                "PostgreSQL's URL."
+                "which SQLite needs: use a path on another file system with --db or $BENCH_DB, or "
+                "the URL of a PostgreSQL database."
             ) from error
 
 
 def _check_file(path: Path) -> None:
     """Raise StoreError if a file is not an SQLite database, before SQLite opens it."""
     if path.is_dir():
-        raise StoreError(f"the leaderboard {path} is a folder; give the path of a file in it.")
+        raise StoreError(f"the leaderboard {path} is a folder: use the path of a file in it.")
     with suppress(OSError):  # a store in a read-only folder can still be read
         check_place(Path(os.path.realpath(path)), partial(_check_locks, path))
     try:
@@ -502,7 +503,7 @@ def _check_file(path: Path) -> None:
     found = "is empty (0 bytes)" if not start else "is not an SQLite database"
     raise StoreError(
         f"the leaderboard {path} {found} and was not changed: restore a backup, or save what can "
-        "be read (docs/store.md), or move it away and `bench run` starts a new one."
+        "be read (docs/store.md), or move it away, so that `bench run` creates a new one."
     )
 
 
@@ -534,8 +535,8 @@ def _create_file(path: Path) -> None:
                         leftover.unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(
-            f"the leaderboard {path} cannot be made: {error.strerror or error}. Give another path "
-            "with --db or $BENCH_DB."
+            f"the leaderboard {path} cannot be created: {error.strerror or error}. Use another "
+            "path with --db or $BENCH_DB."
         ) from error
 
 
@@ -547,13 +548,13 @@ def _locked(path: Path) -> Iterator[None]:
         lock.acquire()
     except Timeout as error:
         raise StoreError(
-            f"another process has been making or upgrading the leaderboard {path} for "
-            f"{_LOCK_SECONDS} seconds; try again when it has ended."
+            f"another process has been creating or upgrading the leaderboard {path} for "
+            f"{_LOCK_SECONDS} seconds; try again when that process has ended."
         ) from error
     except OSError as error:
         raise StoreError(
-            f"the leaderboard {path} cannot be made or upgraded, because its folder cannot be "
-            f"written: {error.strerror or error}. Give another path with --db or $BENCH_DB."
+            f"the leaderboard {path} cannot be created or upgraded, because its folder cannot be "
+            f"written: {error.strerror or error}. Use another path with --db or $BENCH_DB."
         ) from error
     try:
         yield
@@ -589,7 +590,7 @@ def _bring_up(engine: Engine, path: Path | None, *, create: bool, upgrade: bool)
     except OSError as error:
         raise StoreError(
             f"the leaderboard {path} has the older schema {found} and cannot be upgraded: "
-            f"{error.strerror or error}. Copy it to another folder and give that with --db."
+            f"{error.strerror or error}. Copy it to another folder, and pass the copy with --db."
         ) from error
 
 
@@ -625,21 +626,21 @@ def _revision(connection: Connection, name: str) -> str | None:
     # All revisions have four digits, so they can be compared as strings.
     if found[0] < revisions()[0]:
         raise StoreError(
-            f"the leaderboard {name} was made by a development version, before the first whose "
-            "leaderboards stay readable: move it away, and `bench run` starts a new one."
+            f"the leaderboard {name} was created by a development version, and can no longer be "
+            "read: move it away, and `bench run` creates a new one."
         )
     if found[0] not in revisions():
         raise StoreError(
-            f"the leaderboard {name} has schema {found[0]}, and this benchharness knows "
-            f"{revisions()[-1]}: a newer one has written it. Upgrade benchharness to use it."
+            f"the leaderboard {name} has schema {found[0]}, but the newest schema that this "
+            f"version of benchharness knows is {revisions()[-1]}: upgrade benchharness to use it."
         )
     return str(found[0])
 
 
 def _foreign(name: str) -> StoreError:
     return StoreError(
-        f"{name} is a database of something else, not a leaderboard; give another path with --db "
-        "or $BENCH_DB."
+        f"{name} is a database of another program and not a leaderboard: use another path with "
+        "--db or $BENCH_DB."
     )
 
 

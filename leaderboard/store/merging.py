@@ -127,7 +127,7 @@ def in_pieces(
         except StoreError as error:
             if not count:
                 raise
-            rest = f"{count} runs before it are {done}: repeat the command once that is mended."
+            rest = f"{count} runs before it are {done}. Fix the problem and repeat the command."
             raise type(error)(*error.args, rest) from error
         count += taken
         if portion:
@@ -348,7 +348,7 @@ def _list_newest(db: Connection, key: str) -> None:
     tried = sorted(_attempts_at(db, [key])[key], key=lambda one: one.number)
     listed = [one.id for one in tried if one.status == FINISHED] or [tried[-1].id]
     if not (shown := read_runs(db, RUNS.c.id == listed[-1])):
-        raise DamagedError(f"an index has run {listed[-1]}, which its table has not")
+        raise DamagedError(f"run {listed[-1]} is in an index but not in its table")
     db.execute(delete(HEADLINES).where(HEADLINES.c.job_key == key))
     db.execute(insert(HEADLINES), headline_columns(shown[0]))
 
@@ -400,7 +400,7 @@ def _read_alone(engine: Engine, number: int) -> Mapping[int, Run | StoreError]:
 
 def _missing(engine: Engine) -> StoreError:
     return StoreError(
-        f"the leaderboard {name_of(engine)} is damaged (an index has a run that its table has not)."
+        f"the leaderboard {name_of(engine)} is damaged (a run is in an index but not in its table)."
     )
 
 
@@ -430,7 +430,7 @@ def _file_faults(db: Connection) -> Iterator[str]:
         return
     for (line,) in db.execute(text("PRAGMA integrity_check")):
         if line != "ok":
-            yield f"SQLite finds: {' '.join(str(line).split())}"
+            yield f"SQLite reports: {' '.join(str(line).split())}"
 
 
 def _schema_faults(db: Connection) -> Iterator[str]:
@@ -438,7 +438,7 @@ def _schema_faults(db: Connection) -> Iterator[str]:
 
     context = migration.MigrationContext.configure(db)
     for change in autogenerate.compare_metadata(context, SCHEMA):
-        yield f"the schema is not as expected; missing: {_named(change)}"
+        yield f"the schema is wrong and needs this change: {_named(change)}"
 
 
 def _named(change: object) -> str:
@@ -455,7 +455,7 @@ def _orphans(db: Connection) -> Iterator[str]:
         owner = table.c.run_id
         lost = select(owner, func.count()).where(~exists().where(RUNS.c.id == owner))
         for number, count in db.execute(lost.group_by(owner)):
-            yield f"{table.name} has {count} rows of run {number}, which is not there"
+            yield f"the table {table.name} has {count} rows for run {number}, which does not exist"
 
 
 def _lists(db: Connection) -> Iterator[str]:
@@ -512,4 +512,4 @@ def _headlines(runs: Sequence[Run], db: Connection) -> Iterator[str]:
         now = headline_columns(run)
         # A run without a headline is an older attempt, or `_lists` reports the missing headline.
         if run.id in shown and plain(shown[run.id]) != plain([now["shared"], now["content"]]):
-            yield f"the lists' entry of run {run.job_key[:12]} differs from the run"
+            yield f"the list entry for run {run.job_key[:12]} differs from the run"

@@ -27,7 +27,7 @@ class Rows(NamedTuple):
     finished: str
 
     def __str__(self) -> str:
-        return f"{self.job_key[:12]} (attempt {self.attempt}, {self.model}, of {self.finished})"
+        return f"{self.job_key[:12]} (attempt {self.attempt}, {self.model}, from {self.finished})"
 
 
 Place = tuple[str, str, str]
@@ -54,8 +54,8 @@ def fitting(runs: Iterable[Run], known: Known | None = None) -> Iterator[Run]:
             if not low - _ROUNDING <= score.value <= high + _ROUNDING:
                 raise _refused(
                     run,
-                    f"{score.task} {score.split} has the {score.name} {score.value:g}, outside of "
-                    f"{low:g} to {high:g}",
+                    f"{score.task} {score.split} has the {score.name} {score.value:g}, which is "
+                    f"outside of {low:g} to {high:g}",
                 )
         if known is not None:
             note_rows(run, known)
@@ -121,15 +121,15 @@ def contradict(place: Place) -> str:
     """Return the end of a sentence that begins with the names of two contradictory runs."""
     task, split, _ = place
     return (
-        f"contradict each other: both say that they have predicted the same rows of {task} {split},"
-        " and these have other ids or another order"
+        f"contradict each other: both claim to have predicted the same rows of {task} {split}, but "
+        "the ids of their predictions or the order of these differ"
     )
 
 
 def _refused(run: Run, what: str) -> StoreError:
     return StoreError(
-        f"the run {run.job_key[:12]} (attempt {run.attempt}) has numbers that do not fit: {what}; "
-        "ask whoever has made it for another export."
+        f"the run {run.job_key[:12]} (attempt {run.attempt}) is inconsistent: {what}. Ask the "
+        "author of the file for another export."
     )
 
 
@@ -144,7 +144,7 @@ def _faults_of_split(run: Run, split: SimpleNamespace) -> Iterator[str]:
         return
     name = f"{split.task}:{split.split}"
     if run.fingerprints.get(name) != split.fingerprint:
-        yield "was predicted on other rows than the run says"
+        yield "was predicted on other rows than the run states"
     ids = _ids(split)
     if not all(isinstance(each, str) for each in ids):
         yield "has a prediction without the id of its row"

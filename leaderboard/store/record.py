@@ -207,7 +207,7 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
         scores, flags, more = own["scores"], own["flags"], own.pop("more", None)
         # The row is created without __init__, so check here that no field is missing.
         if own.keys() - {"key"} != _OWN or not all(type(each) is dict for each in scores.values()):
-            raise TypeError(f"it has {', '.join(own)}")
+            raise TypeError(f"its fields are {', '.join(own)}")
         own["flags"] = {task: tuple(said) for task, said in flags.items()}
         if more is not None:
             own["selection"] = Selection.from_json(more["selection"])
@@ -216,8 +216,8 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
             own["teacher"] = more["teacher"] and Teacher(**more["teacher"])
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(
-            f"the lists' entry of the stored run {str(key)[:12]} is damaged ({error}): `bench db "
-            "check` lists every fault, and docs/store.md explains how to save the rest."
+            f"the list entry for the stored run {str(key)[:12]} is damaged ({error}): `bench db "
+            "check` lists all problems, and docs/store.md explains how to save the other runs."
         ) from error
     # __init__ sets the fields one by one, which would take most of the time of a large leaderboard.
     row = object.__new__(RunRow)
@@ -494,8 +494,8 @@ def _check_names(*names: str) -> None:
     for name in names:
         if storable(name) != name:
             raise StoreError(
-                f"{name!r} cannot be the name of a task, a split or a metric: databases refuse NUL "
-                "and lone surrogates."
+                f"{name!r} cannot be the name of a task, split or metric, because databases refuse "
+                "NUL and lone surrogates."
             )
 
 

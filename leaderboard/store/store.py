@@ -257,7 +257,7 @@ def as_store_error(left: str) -> Iterator[None]:
     except Exception as error:
         reason = " ".join((str(error).splitlines() or [""])[0].split())
         raise StoreError(
-            f"the leaderboard does not take {left} ({type(error).__name__}: {reason})."
+            f"the leaderboard cannot store {left} ({type(error).__name__}: {reason})."
         ) from error
 
 
@@ -562,7 +562,7 @@ class Store:
                 for key in some:
                     if key not in found:
                         _find_key(db, key)  # raises an error if the job is not stored
-                        raise DamagedError(f"run {key[:12]} is in no list")
+                        raise DamagedError(f"run {key[:12]} is missing in the lists")
             yield from (found[key] for key in some)
 
     def origins(self, keys: Iterable[str]) -> Iterator[Result]:
@@ -680,9 +680,9 @@ class Store:
         for place, (theirs, ours) in {} if is_own else differing(known, here).items():
             remove = shlex.join(["bench", "db", "delete", ours.job_key[:12], "--db", self.name])
             raise StoreError(
-                f"nothing was taken in: the run {theirs} of {source} and the stored run {ours} "
-                f"{contradict(place)}. If the stored one is wrong, `{remove}` removes it, else ask "
-                "for another export of the other."
+                f"nothing was imported: the run {theirs} of {source} and the stored run {ours} "
+                f"{contradict(place)}. If the stored run is wrong, `{remove}` removes it. "
+                "Otherwise, ask for another export of the other run."
             )
         both = {place: {**here.get(place, {}), **theirs} for place, theirs in known.items()}
         return list(contradictions(both))
@@ -804,7 +804,7 @@ def _find_key(db: Connection, prefix: str) -> str:
         shown = ", ".join(key[: len(prefix) + 6] for key in found[:3])
         more = ", ..." if len(found) > 3 else ""
         raise BenchError(
-            f"the key {prefix!r} matches more than one run: {shown}{more}. Give more of its "
-            "characters."
+            f"the key {prefix!r} matches more than one run: {shown}{more}. Use more characters of "
+            "the key."
         )
     return str(found[0])

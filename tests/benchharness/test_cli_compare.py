@@ -250,6 +250,6 @@ def test_stored_predictions_that_do_not_fit_the_rows_are_an_error(bench, tmp_pat
     for words in (("compare", "good", "odd"), ("report", "predictions", "odd")):
         ended = bench(*words, "--db", "odd.sqlite")
         assert (ended.code, ended.err.count("\n")) == (4, 1), ended
-        assert re.search("rows that are there now|do not fit that task", ended.err)
+        assert re.search("rows that were read now|do not fit this task", ended.err)
     for words in (("leaderboard", "--intervals"), ("plan", "good", "odd"), ("report",)):
         assert bench(*words, "--db", "odd.sqlite").code == 0

@@ -249,7 +249,7 @@ def test_a_damaged_archive_is_an_error_and_changes_nothing(bench, db, tmp_path):
     archive.write_bytes(gzip.compress(b"".join(lines[:-1])))
     ended = bench("db", "import", archive, "--db", other)
     assert (ended.code, ended.out) == (4, "")
-    assert "is cut short" in ended.err
+    assert "is truncated" in ended.err
     assert not other.exists()
     before = stored(db)
     assert bench("db", "import", archive, "--db", db).code == 4
@@ -281,7 +281,7 @@ WRONG = {
     "rows.csv": (ROWS.replace("0.99", "99"), 4, "row 1 of"),
     "rows.json": ("{}", 4, "must be a JSON list"),
     "rows.txt": (ROWS, 2, "cannot be imported"),
-    "rows.gz": (ROWS, 4, "is damaged or cut short"),
+    "rows.gz": (ROWS, 4, "is damaged or truncated"),
 }
 
 

@@ -76,7 +76,7 @@ def test_50_read_only_role_can_list_runs_but_not_write(bench: Any, owner: str, p
     may(owner, "SELECT")
     assert bench("show", "runs", "--db", poor).code == 0
     is_refused(bench("db", "rename", "minilm", "x", "--db", poor), "permission denied", "poor")
-    is_refused(bench(*RUN, "--db", poor), "nothing can be written", "poor")
+    is_refused(bench(*RUN, "--db", poor), "no right to write", "poor")
     assert not Path("results").exists(), "nothing was started"
 
 
@@ -120,7 +120,7 @@ def test_50_results_are_kept_if_the_store_raises_any_exception(
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        (ODD.replace(":1/", ":abc/"), "no port"),
+        (ODD.replace(":1/", ":abc/"), "not a port"),
         (ODD.replace(":1/", ":99999/"), "could not be used"),
         (f"{ODD}?nonsense=1", "no option 'nonsense'"),
         (f"{ODD}?autocommit=1", "no option 'autocommit'"),
