@@ -25,7 +25,8 @@ _STYLES = ("style.css", "predictions.css")
 _SCRIPTS = ("unpack.js", "predictions.js")
 
 INLINE = 20
-"""Number of examples that are plain HTML, the hardest ones. A script unpacks all examples."""
+"""Number of the hardest examples that are plain HTML, and visible without scripts. All examples are
+also contained in compressed form, which a script unpacks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,14 +38,17 @@ class MatrixView:
     confusion: Confusion
 
     def shade(self, row: int, column: int) -> int:
-        """Return the shade of a cell, from 0 to 4: its share of the answers in its row."""
+        """Return the shade of a cell, from 0 to 4, by its share of the sum of its row."""
         counts = self.confusion.counts[row]
         return round(4 * counts[column] / sum(counts)) if sum(counts) else 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class SliceLine:
-    """Slice of the examples, with the share that each system gets right, averaged over seeds."""
+    """Slice of the examples, with the percentage that each system answers correctly.
+
+    `examples` is the number of examples, and `shares` are means over seeds as text, one per system.
+    """
 
     name: str
     examples: int
@@ -53,7 +57,7 @@ class SliceLine:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionsView:
-    """Content of a predictions page, ready to be rendered; `examples` are sorted hardest first."""
+    """Content of a predictions page for the template; `examples` are sorted hardest first."""
 
     title: str
     data: str
@@ -99,7 +103,7 @@ def render_predictions(predicted: PredictedTask, generated: str, home: str = "")
 def _records(view: PredictionsView) -> str:
     """Return the examples as JSON for the page's script.
 
-    They are in the order of the data, because this order can be compressed best.
+    They are in the order of the data, because they can be compressed best in this order.
     """
     card = template_module("prediction.html.j2").example_card
     ranks = {example.place: rank for rank, example in enumerate(view.examples)}

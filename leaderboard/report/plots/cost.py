@@ -10,14 +10,14 @@ from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.text import counted
 
 _EVERY_WEIGHT: Mapping[str, object] = {"features": "fine-tuned", "unfreeze": "all", "lora_rank": 0}
-"""Values with which a recipe trains all weights at each step, keyed by setting. A recipe need not
-have these settings.
+"""Values of settings, keyed by setting, with which a recipe trains all weights at each step. A
+recipe without these settings does the same.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """Cost of one run.
+    """Cost of one run, for plots of scores against costs.
 
     Attributes:
         parameters: Number of parameters.
@@ -44,7 +44,8 @@ def facts_of(run: Result | Failure) -> RunFacts | None:
     """Return the cost of a run; None unless it is a finished run of a fine-tuned model."""
     if isinstance(run, Failure) or run.job.kind != "model" or not run.cost.parameters:
         return None
-    # The machine is the GPU, or the CPU with its number of threads; it may not be recorded.
+    # The machine is the GPU or, without one, the CPU with its number of threads. Runs need not have
+    # recorded it.
     machine = run.provenance.get("machine", {})
     device, threads = str(machine.get("device") or ""), machine.get("threads")
     cpu = str(machine.get("cpu") or "")
@@ -74,13 +75,14 @@ class Timed:
 
 TIMED_SUITE = "efficiency"
 TIMED_TASK = f"{TIMED_SUITE}/drawn-256"
-"""Task on whose documents, of about 256 tokens, the prediction time is measured."""
+"""Task on which prediction is timed. Its documents have about 256 tokens."""
 
 
 def timed_of(rows: Iterable[RunRow]) -> Timed:
-    """Return the prediction times on the machine and in the precision with the most timed models.
+    """Return the prediction times of models on one machine and in one precision.
 
-    If a model was timed several times, the last row is used.
+    The machine and precision with the most timed models are used. If a model was timed several
+    times, the last row is used.
     """
     found: dict[tuple[object, ...], dict[str, float]] = {}
     for row in rows:
@@ -95,13 +97,13 @@ def timed_of(rows: Iterable[RunRow]) -> Timed:
 
 
 _NEAR = 0.15
-"""Maximum relative difference between the known size of a checkpoint and the size in a run, which
-includes a head."""
+"""Maximum relative difference between the known size of a checkpoint and the size that a run has
+recorded, which includes a head."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSize:
-    """Size of a checkpoint.
+    """Number of parameters of a checkpoint, with facts about its architecture.
 
     Attributes:
         parameters: Number of parameters.
@@ -109,7 +111,7 @@ class ModelSize:
         is_dense: True if each parameter except embeddings is used once per token. False if layers
             share parameters (ALBERT), or if later layers process fewer tokens (Funnel).
         family: Architecture, e.g. "roberta"; empty if unknown.
-        cite: Paper; empty if unknown.
+        cite: Paper that describes the checkpoint; empty if unknown.
     """
 
     parameters: float
@@ -172,13 +174,14 @@ class Quantity:
         title: Title for tables and figures.
         axis: Label of the axis.
         note: Explanation of how the quantity is counted, with a reference.
-        of: Function that returns the quantity for a run, given its cost and the size of its model;
-            None if it is unknown.
+        of: Function that computes the quantity from a run's cost and the size of its model. It
+            returns None if the quantity is unknown.
         text: Function that formats the quantity.
         steps: Round values for ticks.
         adds_up: True if the quantity is summed over tasks, False if it is a property of the model.
-        machine: For times, which cannot be compared between machines, where they were measured:
-            "trained" (in training) or "timed" (in a separate timing). Empty for other quantities.
+        machine: Measurement that determines the machine, if the quantity is a time, because times
+            on different machines cannot be compared: "trained" (the training) or "timed" (a
+            separate timing). Empty for other quantities.
     """
 
     name: str
@@ -208,7 +211,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _power(value: float) -> str:
-    """Format a number of operations with two digits, e.g. "2.3×10¹⁵"; three below 1000."""
+    """Format a number of operations with two digits, e.g. "2.3×10¹⁵"; below 1000 with three."""
     if value < 1000:
         return f"{value:.3g}"
     digits, _, exponent = f"{value:.1e}".partition("e+")

@@ -14,13 +14,13 @@ from benchharness.tasks.suite import ScoreRule
 from benchharness.tasks.suites import find_task, title_of
 
 MOST_ROWS = 200
-"""Maximum number of rows in a figure. More would not be readable; the table has all entries."""
+"""Maximum number of rows in a figure. More rows would not be readable."""
 
 _STEP = 20  # height of a row
 
 
 def spread_of_task(named: Sequence[chart.NamedEntry], task: str) -> chart.Figure | None:
-    """Create a chart of all entries' scores on a task: every seed, the median and its interval.
+    """Plot the scores of all leaderboard entries on a task: each seed, the median and its interval.
 
     Entries are sorted by their median, best first. Returns None if there are fewer than two runs.
     """
@@ -62,7 +62,7 @@ def _spread_row(
     crosses = [chart.cross(at, y) for at, run in places if run.has_collapsed(cell.task)]
     middle = x(100 * cell.median)
     interval, line = _interval(cell), ""
-    if interval is not None:  # with a cap at each end that is within the axis
+    if interval is not None:  # an end of the line has a cap if it is within the axis
         ends = sorted((interval.low, interval.high))
         low, high = (x(min(max(end, x.low), x.high)) for end in ends)
         caps = (f"M{x(end):g},{y - 3:g}v6" for end in ends if x.low <= end <= x.high)
@@ -92,7 +92,7 @@ def _spread_row(
 
 
 def _interval(cell: Cell) -> Interval | None:
-    """Return the 95 % interval of the median over seeds in percent; None if there are too few."""
+    """Return the 95 % interval of the median over seeds, in percent; None for few seeds."""
     interval = useful_interval(cell.values)
     if interval is None:
         return None
@@ -117,22 +117,23 @@ CATEGORIES: Mapping[str, str] = MappingProxyType(
         **{f"depth_{depth}": f"depth {depth} %" for depth in DEPTHS},
     }
 )
-"""Names of categories (of AX, SQuAD, RACE and needle tasks), keyed by the suffixes of scores."""
+"""Names of the categories of examples in AX, SQuAD, RACE and needle tasks, keyed by the suffix that
+the name of a category's score has."""
 
 _TOP, _BAR, _HEADING, _GAP = 6.0, 17, 18, 8
-"""Position of the first category, and heights: of a bar with its margin, of the name of a category,
-and of the space below a category."""
+"""Position of the first category, and three heights: a bar with its margin, the name of a category,
+and the space below a category."""
 
 _MOST_BARS = 4  # maximum number of bars per category
 
 _Row = tuple[chart.NamedEntry, Cell, Mapping[str, float]]
-"""Entry, its cell, and the median over seeds in percent for each category."""
+"""(leaderboard entry, its cell, median over seeds in percent for each category)."""
 
 
 def categories_of_task(
     named: Sequence[chart.NamedEntry], rule: ScoreRule, task: str
 ) -> chart.Figure | None:
-    """Create a figure with bars for the categories of a task; None if no run has such scores."""
+    """Plot the scores for the categories of a task as bars; None if no run has such scores."""
     names = category_names(task, rule)
     rows = [row for row in _category_rows(named, task, names) if row[2]]
     if not rows:
@@ -147,7 +148,7 @@ def categories_of_task(
     for label in labels:
         bars = sum(label in values for _, _, values in drawn)
         tops.append(tops[-1] + _HEADING + _BAR * bars + _GAP)
-    placed = list(zip(labels, tops, strict=False))  # the last position is the end of the figure
+    placed = list(zip(labels, tops, strict=False))  # the last of `tops` is the end of the figure
     spans = tuple((top + _HEADING - 2, end - _GAP + 2) for top, end in pairwise(tops))
     return chart.Figure(
         title=f"{title_of(task)} by category",
@@ -196,7 +197,7 @@ def category_names(task: str, rule: ScoreRule) -> dict[str, str]:
 def _category_rows(
     named: Sequence[chart.NamedEntry], task: str, names: Mapping[str, str]
 ) -> Iterator[_Row]:
-    """Yield the entries that have the task, with their scores per category.
+    """Yield the leaderboard entries with a result on the task, with their scores per category.
 
     `names` contains the names of the scores, keyed by the category.
     """
