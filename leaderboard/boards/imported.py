@@ -31,7 +31,7 @@ from benchharness.leaderboard.result import (
 from benchharness.leaderboard.text import without_apostrophe
 from benchharness.tasks.suites import RULES, SUITES, TASKS, title_of
 
-# Reading the files, which have the layout of benchharness's own CSV or JSON export.
+# Reading of the files, which have the same layout as benchharness's own CSV and JSON exports.
 
 _NEEDED = ("model", "task", "metric", "split", "score", "source")
 _LARGEST = 64 * 2**20  # maximum size of a file in bytes; 100,000 rows have a quarter of this size
@@ -39,7 +39,7 @@ _LARGEST = 64 * 2**20  # maximum size of a file in bytes; 100,000 rows have a qu
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedScore:
-    """Score that was measured elsewhere, on the metric's scale (mostly 0 to 1).
+    """Row of an imported file: a score that was measured elsewhere, on the metric's scale.
 
     `source` names the publication and its authors. `data` is "mini" for the packaged mini data and
     empty for official data; `limit` is the maximum number of rows per split. `recipe`, `precision`,
@@ -61,9 +61,9 @@ class ImportedScore:
 
     @property
     def name(self) -> tuple[object, ...]:
-        """All fields except score, date and flags.
+        """Fields that identify the score: all except the score itself, its date and its flags.
 
-        A file may not contain two scores for which these fields are equal.
+        A file may not contain two scores with equal values of these fields.
         """
         said = ("score", "date", "flags")
         return tuple(value for field, value in vars(self).items() if field not in said)
@@ -171,7 +171,7 @@ def _number(row: Mapping[str, Any], metric: str) -> float:
         score = math.nan
     if not math.isfinite(score):
         raise BenchError(f"score must be a number, but is {value!r}.")
-    # A threshold is a no-answer score, which may be any number.
+    # A threshold may be any number, because it is compared with no-answer scores.
     if abs(score) > 1 and "threshold" not in metric:
         raise BenchError(
             f"score must be a fraction such as 0.943 and not a percentage, but is {value!r}."
@@ -208,9 +208,9 @@ def _check_names(task: str, metric: str, split: str) -> None:
 def to_result(score: ImportedScore) -> Result:
     """Convert an imported score to a result that can be stored; equal scores give equal results.
 
-    Its job has no fingerprints, because the evaluated rows are unknown. The job's key covers all
-    fields that identify the score, but not the number. So a corrected score is a newer attempt at
-    the same job, and lists show it instead of the old one.
+    The job of the result has no fingerprints, because the evaluated rows are unknown. The job's key
+    covers all fields that identify the score, but not the score itself. So a corrected score is a
+    newer attempt at the same job, and lists show it instead of the old one.
     """
     name = score_name(score.task, Measure(score.split, score.metric))
     told: dict[str, str | int] = {
@@ -259,12 +259,13 @@ def to_result(score: ImportedScore) -> Result:
 
 
 def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
-    """Group the imported scores of a board by split into blocks, dev before test."""
-    # There is one row per model, recipe, precision, source and split.
+    """Group the imported scores on a leaderboard by split into blocks, dev before test."""
+    # Create one row per model, recipe, precision, source and split.
     rows = []
     groups: dict[tuple[str, ...], list[RunRow]] = {}
     for run in board.imported:
-        # `split` is only "dev" or "test"; the name of a score shows if it is for a second split.
+        # Rows have the split "dev" or "test". The name of a score shows whether it is on a second
+        # dev or test split.
         (measure,) = run.measures[run.task].values()
         tests = TASKS[run.task].test_splits if run.task in TASKS else ("test",)
         split = "test" if measure.split in tests else "dev"

@@ -37,8 +37,8 @@ _FIRST_TASK = 3  # index of the first task's column, after rank, name and score
 _NAME_WIDTH = 14  # minimum width of the column of names
 
 _WHOLE_NAMES = 0.75
-"""Share of the names that should stay on one line: spreads and columns are left out before more
-names are wrapped.
+"""Share of the names that should fit on one line. Spreads and columns are left out before more names
+are wrapped.
 """
 
 _STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
@@ -46,20 +46,21 @@ _STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "min": min,
     "max": max,
 }
-"""Statistics over seeds that --details shows in addition to the median and the spread."""
+"""Functions for the statistics over seeds that --details adds to the median and the spread."""
 
 
 def render(board: Board, console: Console, *, details: bool = False) -> None:
     """Print a leaderboard: a line per entry with rank, score and each task's median, and a legend.
 
-    Scores and, if there is room, task values are printed with their spread over seeds. Columns
-    without a value are left out. If the console is too narrow, spreads and tasks that do not count
-    in the score are left out, then long names are wrapped, then the tasks are distributed over
-    several tables. Names are printed literally: rich markup has no effect, and control characters
-    are escaped. Without colours (in a pipe or with NO_COLOR), the table is plain text.
+    The suite's score and, if there is room, the values of tasks are printed with their spread over
+    seeds. Columns without a value are left out. If the console is too narrow, spreads and tasks
+    that do not count in the score are left out, then long names are wrapped, then the tasks are
+    distributed over several tables. Names are printed literally: rich markup has no effect, and
+    control characters are escaped. Without colours (in a pipe or with NO_COLOR), the table is plain
+    text.
 
     Args:
-        board: Leaderboard to print, with its confidence intervals if it has any.
+        board: Leaderboard to print. If it has confidence intervals, these are printed too.
         console: Console to print to.
         details: Add lines with each entry's spread, mean, minimum, maximum and number of seeds.
     """
@@ -91,7 +92,7 @@ class _Grid(NamedTuple):
 
 
 class _Spreads(NamedTuple):
-    """Selection of the numbers that are printed with their spread: scores, task values or both."""
+    """Numbers that are printed with their spread: the suite's score, the tasks' values, or both."""
 
     score: bool
     tasks: bool
@@ -146,7 +147,7 @@ def _name_room(grid: _Grid, tasks: Sequence[int], console: Console) -> int:
 
 
 def _places(grid: _Grid, tasks: Sequence[int]) -> list[int]:
-    """Return the indices of a table's columns: name, rank and score if not empty, and `tasks`."""
+    """Return the indices of a table's columns: rank and score (if not empty), name, and `tasks`."""
     filled = [
         number
         for number in range(_FIRST_TASK)
@@ -330,7 +331,7 @@ def _choices(board: Board) -> Iterator[str]:
 
 
 def over_seeds_alone(board: Board) -> Iterator[str]:
-    """Yield a sentence for each reason why intervals on the board do not cover examples."""
+    """Yield a sentence for each reason why intervals on a leaderboard do not cover examples."""
     found = [e.uncertainty for e in board.entries if e.uncertainty is not None]
     reasons = (cell.reason for uncertainty in found for cell in uncertainty.cells.values())
     yield from (
@@ -339,7 +340,7 @@ def over_seeds_alone(board: Board) -> Iterator[str]:
 
 
 def _intervals(board: Board) -> Iterator[str]:
-    """Yield sentences about the noise that intervals cover, and entries that do not differ."""
+    """Yield sentences about the noise that intervals cover, and about tied entries."""
     found = [(e, e.uncertainty) for e in board.entries if e.uncertainty is not None]
     if not found:
         return
@@ -373,7 +374,7 @@ _FEW = 10  # maximum number of comparisons that are printed without --details
 
 
 def render_reproductions(board: Board, console: Console, *, details: bool = False) -> None:
-    """Print a comparison with published scores: a line per task and published row of each model.
+    """Print the comparison of measured with published scores, one line per published score.
 
     Nothing is printed if there are no such scores. If there are many, only the number of each
     verdict is printed, unless `details` is true.
@@ -467,7 +468,7 @@ def _published_tables(block: PublishedBlock, columns: range, console: Console) -
 
 
 def _published_fits(table: Table, console: Console) -> bool:
-    """Return whether the table fits the console if nothing but long names is wrapped."""
+    """Return whether the table fits the console if only long names are wrapped."""
     # Measure with a large width: within the console's width every table would seem to fit.
     unbounded = console.options.update(width=1000)
     return Measurement.get(console, unbounded, table).minimum <= console.width
@@ -496,7 +497,7 @@ def _published_table(block: PublishedBlock, columns: range, gap: str) -> Table:
 
 
 def render_languages(board: Board, console: Console) -> None:
-    """Print the results per language for each task that has some.
+    """Print a table with the results per language for each task that has such results.
 
     If the console is too narrow, the languages are distributed over several tables.
     """
@@ -525,7 +526,8 @@ def print_boards(
         boards: Leaderboards to print.
         details: Print more statistics, results per language, and every comparison with a published
             score.
-        published: Published rows to print: none, those of models similar to the board's, or all.
+        published: Published rows to print: none, those of models similar to the models on the
+            leaderboard ("like"), or all.
         sizes: Numbers of parameters of known models, keyed by lower-case name.
     """
     for board in boards:
