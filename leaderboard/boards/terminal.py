@@ -37,8 +37,8 @@ _FIRST_TASK = 3  # index of the first task's column, after rank, name and score
 _NAME_WIDTH = 14  # minimum width of the column of names
 
 _WHOLE_NAMES = 0.75
-"""Share of the names that should fit on one line. Spreads and columns are left out before more names
-are wrapped.
+"""Share of the names that should fit on one line. Before more names are wrapped, spreads and
+columns are left out.
 """
 
 _STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {

@@ -1,4 +1,4 @@
-"""Export of scores in the formats of the Hugging Face Hub: model-index and eval-results."""
+"""Export of scores to model cards on the Hugging Face Hub, as model-index or eval-results."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -32,18 +32,17 @@ METRICS = {
     "spearman": "spearmanr",
     "em": "exact_match",
 }
-"""Names of metrics on the Hub (huggingface.co/evaluate-metric), if they differ from benchharness's.
-"""
+"""Names of metrics on the Hub (huggingface.co/evaluate-metric) that differ from those here."""
 
 
 def official(boards: Iterable[Board]) -> list[Board]:
-    """Return the boards whose scores are on complete, official data sets from the Hub.
+    """Return the leaderboards whose scores are on complete, official data sets from the Hub.
 
-    Only these may be in a model card: a score on synthetic or incomplete data would be misleading,
-    and a score on custom data would have no data set to name.
+    Only these may be in a model card, because scores on synthetic or incomplete data would be
+    misleading, and because a model card must name a data set on the Hub.
 
     Raises:
-        BenchError: If there is no such board.
+        BenchError: If there is no such leaderboard.
     """
     whole = [board for board in boards if board.is_whole]
     if found := [board for board in whole if all(TASKS[name].source.hub for name in board.tasks)]:
@@ -73,7 +72,7 @@ def check_learned(boards: Iterable[Board]) -> None:
 
 
 def _counted_lines(board: Board) -> list[ScoreLine]:
-    """Return the scores of tasks, without those of suites and of metrics for details only."""
+    """Return the scores on tasks for their main metrics, without the scores of suites."""
     return [
         line
         for line in score_lines([board])
@@ -87,7 +86,7 @@ def _hub_revision(task: Task, board: Board) -> str | None:
 
 
 def to_model_index(boards: Iterable[Board]) -> str:
-    """Return the model-index of a model as YAML, without the surrounding lines of dashes.
+    """Return the model-index of a model as YAML, without the "---" lines around it.
 
     Values are on the scale of each metric.
 
@@ -105,7 +104,7 @@ def _scores(boards: Iterable[Board]) -> dict[str, Any]:
 
 
 def model_card_data(**facts: Any) -> str:
-    """Return `ModelCardData(**facts)` of huggingface_hub as YAML, without lines of dashes."""
+    """Return `ModelCardData(**facts)` of huggingface_hub as YAML, without the "---" lines."""
     text: str = _import_hub().ModelCardData(**facts).to_yaml()
     return text
 
@@ -124,7 +123,7 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
 
     Raises:
         BenchError: If the Hub does not answer, refuses the request or fails. The message states
-            that nothing was sent, or that it is not known whether the scores arrived.
+            that nothing was sent, or that it is unknown whether the scores have arrived.
     """
     content: Any = to_eval_results(boards) if as_results else _scores(boards)
     if go_offline_if_unreachable():
@@ -156,7 +155,7 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
 
 
 ANSWER_SECONDS = 60.0
-"""Maximum number of seconds to wait for an answer from the Hub, including repeated requests."""
+"""Maximum number of seconds to wait for a response from the Hub, including repeated requests."""
 
 REFUSED = range(400, 500)
 """HTTP status codes that mean that the server has changed nothing (RFC 9110, section 15.5)."""
@@ -164,10 +163,10 @@ REFUSED = range(400, 500)
 
 @contextmanager
 def _watched(session: Any, asked: list[str]) -> Iterator[None]:
-    """Context manager that watches the requests of an HTTP session.
+    """Context manager that records the requests of an HTTP session and limits their duration.
 
-    Each requested URL is appended to `asked`. A request fails if there is no answer for
-    ANSWER_SECONDS, whereas the client itself would wait forever.
+    Each requested URL is appended to `asked`. A request fails if there is no response for
+    ANSWER_SECONDS; without this, the client would wait forever.
     """
     deadline = time.monotonic() + ANSWER_SECONDS
 
@@ -216,7 +215,7 @@ def _result(board: Board, line: ScoreLine) -> Any:
 
 
 def _said(line: ScoreLine) -> dict[str, str]:
-    """Return the parity and the flags of a score as a dict, without those that are empty."""
+    """Return the fields "parity" and "flags" of a score as a dict, without empty fields."""
     return {name: said for name in ("parity", "flags") if (said := getattr(line, name))}
 
 
@@ -251,7 +250,7 @@ def eval_result(  # noqa: PLR0913  (fields of the hub)
 
 
 def to_eval_results(boards: Iterable[Board]) -> str:
-    """Return the eval-results of a model as YAML, with one value per task, in percent.
+    """Return the eval-results of a model as YAML: one value per task, in percent.
 
     Raises:
         BenchError: If the boards contain several models.
@@ -274,7 +273,7 @@ def _entries(board: Board, entry: Entry) -> Iterator[Any]:
             dataset_id=task.source.hub,
             task_id=task.source.config,
             dataset_revision=_hub_revision(task, board),
-            # Rounded, because e.g. 0.943 times 100 is 94.30000000000001 in floating point.
+            # Round the value, because e.g. 0.943 times 100 is 94.30000000000001 in floating point.
             value=round(100 * cell.median, 10),
             date=max(run.finished for run in cell.runs),
             notes=_joined(

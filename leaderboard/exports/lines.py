@@ -19,7 +19,7 @@ from benchharness.leaderboard.text import inert, visible
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreLine:
-    """Score of a system over its seeds, on the metric's scale (mostly 0 to 1).
+    """Line of an export: a score of a system over its seeds, on the metric's scale.
 
     Attributes:
         model: Name of the model.
@@ -42,7 +42,8 @@ class ScoreLine:
         date: Time at which the newest run ended.
         flags: Warnings about the score.
         selection: How the weights were selected; empty if they were not selected.
-        truncated: Largest number of truncated rows of the split in a run; None if there are none.
+        truncated: Number of truncated rows in the split, the maximum over runs; None if there are
+            none.
         parity: What the parity certificate proves about the runs; empty if it was not requested.
     """
 
@@ -71,9 +72,9 @@ class ScoreLine:
 
 
 def score_lines(boards: Iterable[Board]) -> Iterator[ScoreLine]:
-    """Yield all scores of the boards, entry by entry.
+    """Yield a line for each score on the leaderboards, entry by entry.
 
-    An entry's score for the complete suite, if any, comes before its scores for tasks.
+    If an entry has a score for the complete suite, it comes before the entry's scores on tasks.
     """
     return (line for board in boards for entry in board.entries for line in _lines(board, entry))
 
@@ -134,19 +135,19 @@ def _line(
     )
 
 
-# Output as CSV, in which spreadsheets find no formulas, and as JSON.
+# Output as JSON, and as CSV in which text that spreadsheets would evaluate as formulas is escaped.
 
 COLUMNS = tuple(field.name for field in fields(ScoreLine))
 
 _SELDOM = ("selection", "truncated", "parity")
-"""Fields that a JSON export contains only if at least one line has a value for them."""
+"""Fields that a JSON export contains only if they have a value in at least one line."""
 
 
 def to_csv(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> Iterator[str]:
     """Yield the lines of a CSV file: a header, then one line per score.
 
-    Numbers are not rounded, and None is an empty cell. All columns (or those in `columns`) are
-    always present, because the header is yielded before any score is read.
+    Numbers are not rounded, and None becomes an empty cell. All columns (or those in `columns`) are
+    present even if they are empty, because the header is yielded before any score is read.
     """
     _check_columns(columns)
     names, text = columns or COLUMNS, io.StringIO()
@@ -177,13 +178,13 @@ def to_json(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
 
 
 def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str]) -> list[Board]:
-    """Reduce the boards to these models and tasks; an empty list keeps all models or tasks.
+    """Reduce the leaderboards to these models and tasks; an empty list keeps all models or tasks.
 
     Models are named as on the command line (see `naming.is_called`), tasks by their full names.
-    Boards without remaining entries or tasks are left out.
+    Leaderboards without remaining entries or tasks are left out.
 
     Raises:
-        BenchError: If nothing remains, or if a model is not on any board.
+        BenchError: If nothing remains, or if a model is not on any leaderboard.
     """
     listed = list(boards)
     missing = [n for n in models if not any(called(board.entries, n) for board in listed)]
@@ -208,11 +209,11 @@ def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str
 
 
 def the_model(boards: Iterable[Board]) -> tuple[Entry, ...]:
-    """Return the only entry of each board; all entries must have the same model.
+    """Return the only entry of each leaderboard; all entries must have the same model.
 
     Raises:
-        BenchError: If a board has several entries, or if there are several models. The message
-            explains how to select one.
+        BenchError: If a leaderboard has several entries, or if there are several models. The
+            message explains how to select one.
     """
     entries: list[Entry] = []
     for board in boards:

@@ -1,4 +1,4 @@
-"""Files outside of the database: archives, outcomes that could not be stored, and named code."""
+"""Files outside of the database: archives, outcomes that could not be stored, and code records."""
 
 import gzip
 import hashlib
@@ -29,8 +29,8 @@ from benchharness.leaderboard.text import flush_to_disk, to_text, whole_file
 _FORMAT = "benchharness archive"
 
 _VERSION = 2
-"""Version of the archive format. It is increased when older readers would misread new archives.
-Version 1 was written before benchharness 0.1.0.
+"""Version of the archive format. It is increased if an older benchharness would misread new
+archives. Version 1 was used before benchharness 0.1.0.
 """
 
 
@@ -64,9 +64,9 @@ def write_archive(
     Args:
         file: File to write to.
         runs: Runs to write.
-        paths: Keep the paths of this machine, for a copy that stays here. By default they are
-            shortened (see sharing.py).
-        facts: Fields to add to the first line; `read_archive` ignores them.
+        paths: Keep the paths of this machine, for a copy that stays on this machine. By default
+            they are shortened (see sharing.py).
+        facts: Fields to add to the first line, which `read_archive` ignores.
     """
     runs = runs if paths else map(shared_stored, runs)
     count = -2  # do not count the header and the last line
@@ -80,7 +80,7 @@ def write_archive(
 
 LONGEST_LINE = 2**27
 """Maximum length of a line in bytes. It is enough for the predictions of a million examples, twice
-as many as QQP's dev and test splits have. A longer line may be a decompression bomb and is refused
+as many as in QQP's dev and test splits. A longer line may be a decompression bomb, and is refused
 before it is parsed.
 """
 
@@ -88,9 +88,8 @@ before it is parsed.
 def check_archive(path: Path, known: Known | None = None) -> int:
     """Check a complete archive without storing anything; return the number of its runs.
 
-    If `known` is given, the example ids of the runs' predictions are added to it, for comparison
-    with a store. Raises DataError if a line is missing, repeated, or was changed after the store
-    wrote it.
+    If `known` is given, the digests of the runs' example ids are added to it, for comparison with a
+    store. Raises DataError if a line is missing, repeated, or was changed after the store wrote it.
     """
     seen: set[tuple[str, int]] = set()
     try:
@@ -107,7 +106,7 @@ def check_archive(path: Path, known: Known | None = None) -> int:
 
 
 def read_archive(path: Path) -> Iterator[StoredRun]:
-    """Yield the runs of an archive in order. After the last run, the digest is checked.
+    """Yield the runs of an archive in order, and check the digest after the last run.
 
     Raises DataError if the file is not an archive, has another version, or is truncated or damaged.
     """
@@ -121,7 +120,7 @@ def read_archive(path: Path) -> Iterator[StoredRun]:
 
 
 def archive_facts(path: Path) -> dict[str, Any]:
-    """Return the first line of an archive as a dict; call it after `read_archive`."""
+    """Return the first line of an archive, which `read_archive` has read before, as a dict."""
     with gzip.open(path, "rb") as file:
         return _parsed(path, _next_line(path, file, 1), 1)
 
@@ -199,9 +198,9 @@ _KEPT = ".jsonl.gz"
 
 
 def kept_elsewhere(name: str) -> list[Path]:
-    """Return the folders for unstored outcomes if there is no room next to the store.
+    """Return the folders for unstored outcomes that cannot be written next to the store.
 
-    They are in the user's data folder and in TMPDIR.
+    They are in the user's data folder and in TMPDIR. `name` identifies the store.
     """
     roots = (user_data_path("benchharness"), Path(gettempdir()))
     name = f"benchharness-unstored-{os.geteuid()}-{name}"
@@ -212,8 +211,9 @@ def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
     """Write a run to a file in the first folder that can be written; return the file's path.
 
     The file is written completely or not at all. With `force`, the run will be stored as another
-    attempt even if its job has a result. All folders except the first are private to the user, so
-    that nobody else can add results there. Raises OSError if no folder can be written.
+    attempt even if its job has a result. The first folder is next to the store; all others must be
+    private to the user, so that nobody else can add results there. Raises OSError if no folder can
+    be written.
     """
     # The store will assign the real number of the attempt.
     run.attempt = 1
@@ -248,7 +248,10 @@ def is_private(folder: Path) -> bool:
 
 
 def own_folders(folders: Sequence[Path]) -> list[Path]:
-    """Return the folders that can be trusted: the first (next to the store) and private ones."""
+    """Return the folders that can be trusted.
+
+    These are the first, which is next to the store and must not be a link, and private folders.
+    """
     return [
         folder
         for number, folder in enumerate(folders)
@@ -320,8 +323,8 @@ def _are(number: int) -> str:
 
 
 # Record of the code (scripts, plugins) that the user has named on the command line for a store. It
-# is kept outside of the store: otherwise anyone who can write to the store could add code that this
-# user then runs. The record consists of one empty file per piece of code.
+# is kept outside of the store. Otherwise anyone who can write to the store could add code, which
+# this user would then run. The record consists of one empty file per piece of code.
 
 
 def _code_folder(store: str) -> Path:
@@ -329,7 +332,10 @@ def _code_folder(store: str) -> Path:
 
 
 def code_named_for(store: str) -> list[str]:
-    """Return the recorded keys of named code for a store; `store` is its `place_digest`."""
+    """Return the keys of the code that the user has named for a store.
+
+    `store` is the store's `place_digest`.
+    """
     folder = _code_folder(store)
     with suppress(OSError):
         return [path.name for path in folder.iterdir()] if is_private(folder) else []
@@ -337,14 +343,18 @@ def code_named_for(store: str) -> list[str]:
 
 
 def forget_code_named(store: str) -> None:
-    """Delete the record of named code for a store; `store` is its `place_digest`."""
+    """Delete the record of the code that the user has named for a store.
+
+    `store` is the store's `place_digest`.
+    """
     shutil.rmtree(_code_folder(store), ignore_errors=True)
 
 
 def keep_code_named(store: str, keys: Iterable[str]) -> None:
-    """Record the keys of named code for a store; `store` is its `place_digest`.
+    """Record the keys of the code that the user has named for a store.
 
-    If this fails, there is no error, and users must name the code again in later commands.
+    `store` is the store's `place_digest`. If the record cannot be written, no error is raised, and
+    users must name the code again in later commands.
     """
     for key in keys:
         with suppress(OSError):

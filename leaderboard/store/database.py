@@ -51,9 +51,9 @@ from benchharness.leaderboard.store.record import StoredRun
 from benchharness.leaderboard.text import check_place, flush_to_disk, whole_file
 
 BUSY_SECONDS = 300
-"""Maximum number of seconds that a transaction waits for others. It is long, because waiting is
-better than losing a result. 64 simultaneous writers waited at most 3.8 s, but more than a minute on
-a machine with fifty times too much work.
+"""Maximum number of seconds that a transaction waits for others. It is large, because waiting is
+better than losing a result. In a test, 64 simultaneous writers waited at most 3.8 s, but more than
+a minute on an extremely overloaded machine.
 """
 
 _WRITERS_LOCK = 5_230_842_017
@@ -61,10 +61,10 @@ _WRITERS_LOCK = 5_230_842_017
 
 
 def open_engine(url_or_path: str | Path) -> Engine:
-    """Return an engine for a path or a SQLAlchemy URL; nothing is opened or created yet.
+    """Return an engine for a path or a SQLAlchemy URL, without opening or creating the database.
 
-    Raises StoreError for an unusable URL, and for an in-memory database, which would lose its runs
-    when the process ends.
+    Raises StoreError for an unusable URL, and for an in-memory database, because its runs would be
+    lost when the process ends.
     """
     url = _parse(url_or_path)
     try:
@@ -90,8 +90,8 @@ def name_of(engine: Engine) -> str:
 def hurried(engine: Engine, seconds: float, since: float | None = None) -> Engine:
     """Return an engine for the same database whose transactions wait at most `seconds` for a lock.
 
-    `since` is the time, on the monotonic clock, since which the database has been locked. It is
-    used in error messages.
+    If it is known since when the database has been locked, `since` is this time on the monotonic
+    clock; it is used in error messages.
     """
     return engine.execution_options(bench_patience=seconds, bench_since=since)
 
@@ -150,7 +150,7 @@ def _parse(url_or_path: str | Path) -> URL:
 
 
 def _check_server(url: URL, text: str) -> None:
-    """Raise StoreError for a URL that the driver would misread, or quote with its secrets."""
+    """Raise StoreError for a URL that the driver would misread, or repeat with its secrets."""
     # The driver takes everything before the first @ as user and password. So it would read
     # "server:5432/b?user=me@x" as user "server" with a password, and "me:p@ss@host" as host
     # "ss@host".
@@ -245,7 +245,7 @@ def _begin_on_server(connection: Connection) -> None:
 
 @contextmanager
 def _explained(engine: Engine) -> Iterator[None]:
-    """Context manager that turns database errors which the user can fix into StoreErrors.
+    """Context manager that converts database errors that users can fix to StoreErrors.
 
     Other errors, such as a violated constraint, are bugs and are raised unchanged.
     """
@@ -271,8 +271,8 @@ def _explained(engine: Engine) -> Iterator[None]:
 
 _NO_RIGHT, _FULL = "42501", "53100"
 _CHANGED_BY_OTHERS = {_NO_RIGHT, "42P01", "42703", "3F000"}
-"""PostgreSQL's error codes for missing rights, tables, columns and schemas (its appendix A), which
-are caused by other users of the database.
+"""Error codes of PostgreSQL for missing rights, tables, columns and schemas (appendix A of its
+manual). Such errors are caused by other users of the database.
 """
 
 
@@ -320,8 +320,8 @@ def _store_error(
 def copy_sqlite(engine: Engine, target: Path) -> None:
     """Copy an SQLite store to another file with SQLite's backup API.
 
-    The copy is a consistent snapshot: writers wait until it is finished, readers do not. Raises
-    StoreError if the store is damaged or the copy cannot be written.
+    The copy is a consistent snapshot. Writers wait until it is finished, but readers do not. Raises
+    StoreError if the store is damaged or if the copy cannot be written.
     """
     source = file_of(engine)
     assert source is not None, "a server has no file"
@@ -361,7 +361,7 @@ def archive_runs(runs: Iterable[StoredRun], target: Path) -> None:
 
 
 def check_new(path: Path) -> None:
-    """Raise BenchError if there is already a file at the path of a new file."""
+    """Raise BenchError if a file already exists at `path`, where a new file is to be written."""
     # `exists` is False for a broken link, which must not be replaced either.
     if path.exists() or path.is_symlink():
         raise BenchError(f"{path} already exists and is not overwritten: use another name.")
@@ -376,7 +376,7 @@ def _unwritable(target: Path, error: OSError) -> StoreError:
 MIGRATIONS = Path(__file__).parent / "migrations"
 _LOCK_SECONDS = 60
 _SQLITE_MAGIC = b"SQLite format 3\0"
-"""First bytes of every SQLite file (sqlite.org/fileformat.html, 1.3)."""
+"""First bytes of every SQLite file (sqlite.org/fileformat.html, section 1.3)."""
 
 
 def prepare(engine: Engine, *, create: bool, upgrade: bool = True) -> None:
@@ -407,7 +407,7 @@ def is_there(url_or_path: str | Path) -> bool:
 
 
 def check_writable(url_or_path: str | Path) -> None:
-    """Raise StoreError, with the reason, if the database could not be created or written.
+    """Check whether the database can be created or written, and raise StoreError if it cannot.
 
     Nothing is changed. For a database server, the user's rights are checked. For SQLite, the
     journal file next to the database must be writable too.
@@ -469,9 +469,9 @@ _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 def _check_locks(path: Path, file: IO[bytes]) -> None:
     """Raise StoreError if the file system of a database does not support locks.
 
-    SQLite would mistake some of the resulting errors for a lock of another process, and wait.
-    `file` is another file in the same folder, because opening and closing the database file itself
-    would release this process's locks on it.
+    SQLite would mistake some of the resulting errors for a lock of another process, and wait. The
+    locks are tried on `file` in the same folder, because closing the database file itself would
+    release this process's locks on it.
     """
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # used by SQLite
@@ -498,8 +498,8 @@ def _check_file(path: Path) -> None:
         raise StoreError(f"the leaderboard {path} cannot be read: {error.strerror}.") from error
     if start == _SQLITE_MAGIC:
         return
-    # A leaderboard gets its name when it is complete (see _create_file). So an empty file is one
-    # that has lost its content, and filling it would hide the loss.
+    # A new leaderboard gets its file name only when it is complete (see _create_file). So an empty
+    # file has lost its content, and creating a leaderboard in it would hide the loss.
     found = "is empty (0 bytes)" if not start else "is not an SQLite database"
     raise StoreError(
         f"the leaderboard {path} {found} and was not changed: restore a backup, or save what can "
@@ -508,14 +508,14 @@ def _check_file(path: Path) -> None:
 
 
 def _create_file(path: Path) -> None:
-    """Create an empty leaderboard under a temporary name, then rename it: it is never incomplete.
+    """Create an empty leaderboard under a temporary name, then rename the complete file.
 
     If several processes do this at the same time, one creates the leaderboard and the others use
     it.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # In a read-only folder, filelock would wait as if another process had the lock.
+        # Check this first: in a read-only folder, filelock would wait as if the file were locked.
         check_place(path, partial(_check_locks, path))
         with _locked(path):
             # Another process may have created the file while this one waited for the lock.
@@ -595,7 +595,7 @@ def _bring_up(engine: Engine, path: Path | None, *, create: bool, upgrade: bool)
 
 
 def _upgrade(engine: Engine, path: Path | None) -> None:
-    """Back up and upgrade the database in one transaction, so that nobody else writes meanwhile."""
+    """Back up and upgrade the database in one transaction, so that nobody writes in between."""
     with writing(engine, check_keys=False) as connection:
         found = _revision(connection, name_of(engine))
         if found == revisions()[-1]:  # another process has upgraded it meanwhile
