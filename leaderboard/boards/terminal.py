@@ -450,8 +450,9 @@ def render_published(block: PublishedBlock, console: Console, *, left_out: int =
     console.print(Text(_LEGENDS[block.origin], style="dim"))
     if left_out:
         rows = counted(left_out, "row")
-        text = f"{rows} of other models left out; --all-published shows all rows."
-        console.print(Text(text, style="dim"))
+        console.print(
+            Text(f"{rows} of other models left out; --all-published shows all rows.", style="dim")
+        )
     console.print()
 
 

@@ -87,8 +87,7 @@ function seedTests({ heads }, one, other) {
   let least = 0;
   const said = found.map(({ name, p, counts }, place) => {
     least = Math.max(least, Math.min(1, p * (found.length - place)));
-    const star = least < 0.05 ? "* " : "";
-    return [name, `${star}Welch's t-test over ${counts} seeds: p = ${least.toPrecision(2)} after Holm's correction`];
+    return [name, `${least < 0.05 ? "* " : ""}Welch's t-test over ${counts} seeds: p = ${least.toPrecision(2)} after Holm's correction`];
   });
   return said.length ? Object.fromEntries(said) : null;
 }

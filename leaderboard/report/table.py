@@ -247,8 +247,9 @@ def _verdicts(board: Board, contrasts: Iterable[Contrast]) -> Mapping[str, str]:
         words += f"{found.test}: p = {found.corrected:.2g} after Holm's correction, difference "
         words += shown(found.difference)
         if found.interval:
-            ends = f"{shown(found.interval.low)} to {shown(found.interval.high)}"
-            words += f", 95 % interval from {ends}"
+            words += (
+                f", 95 % interval from {shown(found.interval.low)} to {shown(found.interval.high)}"
+            )
         verdicts[build_column(board, found.task).name] = words
     return verdicts
 
