@@ -407,7 +407,7 @@ def _shares(data: Mapping[str, Any], part: str, whole: str) -> dict[str, tuple[i
 _ADVICE = {
     "unknown tokens": "the tokenizer does not know these words. Check that it is the checkpoint's "
     "own, and that do_lower_case fits its vocabulary",
-    "words without a token": "the tokenizer makes no token of them, so no model can read them",
+    "words without a token": "the tokenizer creates no token for them, so no model can see them",
 }
 
 

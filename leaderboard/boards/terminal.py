@@ -326,7 +326,7 @@ def _choices(board: Board) -> Iterator[str]:
             gains = [gain for _, gain in cells]
             yield visible(
                 f"{entry.name}: selecting the best of {entry.points} settings inflates "
-                f"{', '.join(gains)}; with other {scope}, expect scores that are lower by this."
+                f"{', '.join(gains)}; with other {scope}, expect scores that are as much lower."
             )
 
 
@@ -335,7 +335,9 @@ def over_seeds_alone(board: Board) -> Iterator[str]:
     found = [e.uncertainty for e in board.entries if e.uncertainty is not None]
     reasons = (cell.reason for uncertainty in found for cell in uncertainty.cells.values())
     yield from (
-        f"intervals over seeds alone: {reason}" for reason in dict.fromkeys(reasons) if reason
+        f"some intervals are over seeds alone: {reason}"
+        for reason in dict.fromkeys(reasons)
+        if reason
     )
 
 

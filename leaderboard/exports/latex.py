@@ -261,7 +261,7 @@ class _Setting:
         yield r"\begin{minipage}{\linewidth}"
         yield r"\fontsize{7}{8.5}\selectfont\raggedright"
         for note in (f"{self.table.title}.", *self.table.notes):
-            yield breakable(note.replace(SPREAD_NOTE, "the index is" + SPREAD_NOTE[4:]))
+            yield breakable(note.replace(SPREAD_NOTE, "the subscript is" + SPREAD_NOTE[4:]))
         for meaning, mark in self.marks.items():
             yield rf"\textsuperscript{{{mark}}}\,{breakable(meaning)}."
         yield r"\end{minipage}"

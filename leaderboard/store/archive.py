@@ -132,8 +132,8 @@ def _runs(path: Path) -> Iterator[StoredRun]:
         header = _parsed(path, line, 1)
         if header.get("format") != _FORMAT:
             raise DataError(
-                f"{path} is not a benchharness archive, because its first line is another one: "
-                "`bench export --all` writes archives."
+                f"{path} is not a benchharness archive, because it does not begin like one: `bench "
+                "export --all` writes archives."
             )
         if header.get("version") != _VERSION:
             raise DataError(
@@ -287,7 +287,7 @@ def read_kept(path: Path) -> tuple[Run, bool]:
         if not path.exists():
             raise FileNotFoundError(path) from error
         raise StoreError(
-            f"{path}, with the result of a job whose leaderboard could not be written, is damaged: "
+            f"the file {path} contains a result that could not be stored earlier, and is damaged: "
             "delete the file, and `bench run` runs the job again."
         ) from error
 

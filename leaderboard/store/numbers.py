@@ -122,7 +122,7 @@ def contradict(place: Place) -> str:
     task, split, _ = place
     return (
         f"contradict each other: both claim to have predicted the same rows of {task} {split}, but "
-        "the ids of their predictions or the order of these differ"
+        "their predictions have different ids or a different order"
     )
 
 

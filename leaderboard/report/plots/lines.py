@@ -291,8 +291,8 @@ def _stage_figure(curves: Sequence[StageCurve]) -> chart.Figure:
     if scopes := sorted({curve.scope for curve in curves if curve.scope}):
         said.append(
             "Vertical lines are 95 % intervals of the median over seeds. A segment rises or falls "
-            "if the checkpoints at its ends differ significantly: by Student's t test at 5 %, with "
-            f"noise over {' or '.join(scopes)} and Holm's correction for all pairs of checkpoints."
+            "if the checkpoints at its ends differ significantly (Student's t test at 5 % over "
+            f"{' or '.join(scopes)}, with Holm's correction for all pairs of checkpoints)."
         )
     places = [point.x for line in lines for point in line.points]
     columns = ("checkpoint", "step", "tokens", "recipe", "95 % interval")

@@ -58,7 +58,7 @@ def test_table_has_rules_caption_label_spread_and_baselines(board: Board) -> Non
     assert "MRPC, QQP: the mean of F1 and accuracy" in text
     assert "Values are medians over 1-3 seeds, times 100" in text
     assert text.count("$_{10.0}$") == 10
-    assert "the index is the sample" in text
+    assert "the subscript is the sample" in text
     assert "_{" not in to_latex([board], Choice(spread=False))
     narrow = to_latex([board], Choice(columns=("rte", "cola")), caption=r"\emph{Ours}.", label="x")
     assert r"\caption{\emph{Ours}.}" in narrow
