@@ -214,7 +214,7 @@ def test_49_damaged_unstored_result_is_reported_and_not_deleted(
             assert (again.taken.added, again.taken.needless) == (added, 0)
             (fault,) = again.taken.faults
             assert fault.startswith(f"the file {damaged} contains a result")
-            assert "is damaged: delete it" in fault
+            assert "is damaged: delete the file" in fault
             assert list(again.kept_faults()) == [fault]
     assert seeds(path) == [2]
     assert list(folder(path).iterdir()) == [damaged]

@@ -132,7 +132,7 @@ def test_50_results_are_kept_if_the_store_raises_any_exception(
         ("postgresql+nonsense://127.0.0.1/b2", "nonsense"),
         ("postgresql+psycopg:rw:a@127.0.0.1/b2", "a SQLAlchemy URL"),
         ("host=127.0.0.1 password=a", "a SQLAlchemy URL"),
-        ("mysql://127.0.0.1/b2", "SQLite or PostgreSQL"),
+        ("mysql://127.0.0.1/b2", "only SQLite and PostgreSQL"),
     ],
 )
 @pytest.mark.parametrize("command", ["leaderboard", "run"])
