@@ -346,7 +346,7 @@ class Job(Described):
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON data from which `from_json` creates an equal job."""
-        # Not `asdict`, which takes ten times as long and would slow down large imports.
+        # `asdict` would take ten times as long, and slow down large imports.
         data = {name: _plain(value) for name, value in vars(self).items() if name in _FIELDS}
         settings = {name: s.to_json() for name, s in self.settings.items()}
         return data | {"settings": settings, **self.trust.to_json()}
@@ -419,7 +419,7 @@ def training_title(tasks: Sequence[str]) -> str:
     return distinct_title(tasks[0]) if len(tasks) == 1 else f"{len(tasks)} tasks together"
 
 
-# Names of leaderboard entries: the settings that were changed, in words.
+# Words for the settings that the user has changed, for the names of leaderboard entries.
 
 SET = "--set"
 """Value of `Setting.source` for a setting that the user has changed."""

@@ -19,8 +19,8 @@ from benchharness.leaderboard.job import Job, Setting
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.tasks.custom import custom_tasks
 
-# Matches the path in "read /data/glue, then", "file:///data/glue" and "~me/glue". Matches nothing
-# in "glue/rte", "and/or" and "https://host/page".
+# The pattern matches the path in "read /data/glue, then", "file:///data/glue" and "~me/glue". It
+# matches nothing in "glue/rte", "and/or" and "https://host/page".
 _START, _REST = r"(?:(?<=://)|(?<=:///)|(?<![\w./~-]))", r"/(?![/\s])[^\s'\"<>|:;,()\[\]{}`]+"
 _PATH = rf"{_START}(?:~[\w.-]*)?{_REST}"
 """Pattern for a path that is absolute (also after "file://") or begins with "~". It does not match

@@ -210,8 +210,8 @@ def _noise_of_examples(redrawn: Sequence[Any]) -> float:
     """
     np = _numpy()
     seeds = min(scores.shape[1] for scores in redrawn)
-    # [candidates, draws, seeds], each centered over the draws. The variance over candidates does
-    # not contain the effect that a draw has on all candidates.
+    # Stack the scores, each centered over the draws, as [candidates, draws, seeds]. The variance
+    # over candidates does not contain the effect that a draw has on all candidates.
     found = np.stack([scores[:, :seeds] - scores.mean(axis=0)[:seeds] for scores in redrawn])
     single = float(found.var(axis=0, ddof=1).mean())
     together = float(found.mean(axis=2).var(axis=0, ddof=1).mean())

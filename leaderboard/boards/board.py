@@ -150,7 +150,8 @@ def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()
     entries = [build_entry(group, suite) for group in group_by_recipe(shown_runs)]
     scored = {task for entry in entries for task in entry.cells}
     columns = sorted(suite.tasks, key=lambda task: task not in counted)
-    # A task that counts in the score always has a column, any other task only if it has a result.
+    # A task that counts in the score always has a column. Any other task has one only if there is a
+    # result.
     tasks = tuple(t for t in columns if t in counted or t in scored)
     return Board(
         suite=suite.name,
@@ -221,7 +222,7 @@ def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
         kept += [entry for _, entry in ran[:1]]
         kept += [entry for _, entry in ran if entry.competes][:1]
     kept += [e for e in board.entries if keep and any(run.key in keep for run in e.runs)]
-    # Compare by identity: comparing two entries by value would compare all of their runs.
+    # Compare entries by identity, because comparing them by value would compare all their runs.
     chosen = set(map(id, kept))
     return replace(board, entries=tuple(e for e in board.entries if id(e) in chosen))
 

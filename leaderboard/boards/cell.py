@@ -205,13 +205,13 @@ def spread_of(values: Sequence[float]) -> float | None:
 
 def shown(value: float) -> str:
     """Return a score as leaderboards display it: times 100, with one decimal."""
-    # A correlation of -0.0004 would be displayed as "-0.0".
+    # Without this, a correlation of -0.0004 would be displayed as "-0.0".
     text = f"{value * 100:.1f}"
     return "0.0" if text == "-0.0" else text
 
 
-# Sweeps: several hyperparameter settings ("points" of a grid) are run on a task, and the board
-# shows the one with the best dev score, as papers do.
+# Sweeps: several hyperparameter settings (called "points" of a grid) are run on a task, and the
+# leaderboard shows the one with the best dev score, as papers do.
 #
 # The label of an entry contains the number of points, because the best of several points has a
 # higher score by chance alone.

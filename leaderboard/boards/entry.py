@@ -34,7 +34,7 @@ from benchharness.leaderboard.text import grouped
 from benchharness.tasks.suite import ScoreRule, Suite
 from benchharness.tasks.suites import distinct_title, title_of
 
-# Uncertainty of an entry: intervals for its cells, its score and its rank.
+# Uncertainty of leaderboard entries: intervals for their scores and ranks.
 
 LEVEL = 0.95
 """Confidence level of all intervals on leaderboards."""

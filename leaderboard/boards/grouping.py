@@ -122,11 +122,11 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     recipe may have different hyperparameters for different tasks, runs on different tasks are
     combined into one entry if their hyperparameters are equal, else in the order of the runs.
     """
-    # Runs on one task that differ only in the seed, or that belong to one sweep.
+    # Group the runs on one task that differ only in the seed, or that belong to one sweep.
     groups: dict[tuple[_Names, str, tuple[str, ...]], list[RunRow]] = {}
     for run in runs:
         groups.setdefault((_names(run), run.task, _training(run)), []).append(run)
-    # Entries are split by features if a task was run with several features.
+    # If a task was run with several values of the setting "features", split the entry by them.
     probed: dict[tuple[_Names, str], set[object]] = {}
     for (names, task, _), alike in groups.items():
         probed.setdefault((names, task), set()).update(_by_features(alike))
@@ -221,7 +221,8 @@ def _with_start(run: RunRow, by_key: Mapping[str, RunRow]) -> RunRow:
     start = by_key.get(run.start_from)
     if start is None:
         return replace(run, start_task=UNKNOWN)
-    # The variant of the start includes its own start, so it identifies the whole chain of runs.
+    # The variant of the earlier run includes its own starting point. So the variant identifies the
+    # whole chain of runs.
     variant = variant_of(_with_start(start, by_key))
     name = start.task if len(start.trained_tasks) == 1 else start.title
     return replace(run, start_task=name, start_variant=variant)

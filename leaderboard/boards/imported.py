@@ -34,7 +34,7 @@ from benchharness.tasks.suites import RULES, SUITES, TASKS, title_of
 # Reading of the files, which have the same layout as benchharness's own CSV and JSON exports.
 
 _NEEDED = ("model", "task", "metric", "split", "score", "source")
-_LARGEST = 64 * 2**20  # maximum size of a file in bytes; 100,000 rows have a quarter of this size
+_LARGEST = 64 * 2**20  # maximum size of a file in bytes; 100,000 rows need a quarter of it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +109,8 @@ def _text(path: Path) -> str:
     try:
         if path.stat().st_size > _LARGEST:
             raise DataError(f"{path} is too large: a file of scores may have at most 64 MB.")
-        # utf-8-sig skips the byte order mark of Excel, which would be part of the first column's
-        # name.
+        # utf-8-sig skips the byte order mark that Excel writes, which would otherwise be part of
+        # the first column's name.
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text: save it as UTF-8.") from error

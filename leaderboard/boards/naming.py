@@ -121,7 +121,7 @@ def _task_word(name: str) -> Word:
 
 def _weight_word(weights: str) -> Word:
     """Return a word for the commit on the Hub or, for a folder, for the digest of its weights."""
-    # "hub:owner/name@COMMIT" or "sha256:DIGEST".
+    # `weights` is "hub:owner/name@COMMIT" or "sha256:DIGEST".
     revision = weights.rpartition("@")[2] if weights.startswith("hub:") else ""
     name, text = ("revision", revision) if revision else ("weights", weights.rpartition(":")[2])
     short = text[:_DIGITS] if re.fullmatch("[0-9a-f]{8,}", text) else text
@@ -153,11 +153,11 @@ def _digest_word(shown: str, typed: str, digest: str) -> tuple[Word, ...]:
 
 _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
     lambda entries: [(Word(e.shown_kind, e.shown_kind),) for e in entries],
-    # Settings that differ on a task that several entries have.
+    # Settings that differ between entries on the same task.
     lambda entries: _differing([{r.task: _plain(r) for r in e.runs} for e in entries]),
     lambda entries: [(_precision(entry),) for entry in entries],
     _of_each(lambda e: e.starts.values() or ["pretrained"], _start_word),
-    # Tasks that start from another run, for entries that have the same starting points.
+    # Tasks whose runs start from other runs, if the entries have the same starting points.
     _of_each(lambda e: map(title_of, e.starts), _task_word),
     _of_each(lambda e: (run.weights for run in e.runs), _weight_word),
     _rows,
@@ -188,7 +188,7 @@ def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
     return tuple(found)
 
 
-# Names of entries on the command line.
+# Names by which users select entries on the command line.
 
 
 def is_called(entry: Entry, name: str) -> bool:
@@ -202,7 +202,7 @@ def is_called(entry: Entry, name: str) -> bool:
             return True
         if name.startswith(f"{model}:"):
             rest = name[len(model) + 1 :]
-            # Each part is the precision, the recipe, or some of the entry's words.
+            # Each part of the name is the precision, the recipe, or some of the entry's words.
             known = (entry.precision, entry.recipe, unquoted(entry.recipe), entry.recipe_label)
             return all(
                 part in known or all(_is_word(entry, word.strip()) for word in part.split(","))

@@ -39,7 +39,7 @@ class PublishedCell:
     @property
     def half_unit(self) -> float:
         """Largest possible rounding error of the printed number."""
-        # "57.0" may be any number from 56.95 to 57.05, and "57" any from 56.5 to 57.5.
+        # A printed "57.0" may be any number from 56.95 to 57.05, and "57" any from 56.5 to 57.5.
         decimals = len(self.printed.partition(".")[2])
         return 0.5 * 10.0**-decimals
 
@@ -269,7 +269,7 @@ def rows_of_model(model: str) -> tuple[PublishedRow, ...]:
 
 _MOST = 8  # maximum number of selected rows
 
-_FARTHEST = 1.5  # largest ratio of the sizes of two similar models
+_FARTHEST = 1.5  # maximum ratio between the sizes of two models that count as similar
 
 
 def printed_size(text: str) -> float | None:
@@ -304,7 +304,7 @@ def like_those_of(
         system = find_system(row.system, row.table)
         model = system.model if system else ""
         size = printed_size(row.parameters) or sizes.get(model)
-        # Logarithm of the ratio of the row's size to that of the most similar model on the board.
+        # Compare the row's size with that of each model on the board, as a logarithm of the ratio.
         apart = [abs(math.log(size / other)) for other in own if size and other]
         far = 0.0 if model in names and model else min(apart, default=math.inf)
         if any(map(row.of, tasks)) and far <= math.log(_FARTHEST):

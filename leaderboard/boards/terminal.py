@@ -112,9 +112,9 @@ class _Fitting(NamedTuple):
 def _fitting(board: Board, console: Console, *, details: bool) -> _Fitting:
     run = [n for n, task in enumerate(board.tasks) if any(task in e.cells for e in board.entries)]
     counted = [n for n in run if board.tasks[n] not in board.extras] or run
-    # In order of preference, leave out: the tasks' spreads, the tasks that do not count in the
-    # score, and the score's spread. The first pass keeps the share _WHOLE_NAMES of the names on one
-    # line; the second pass wraps names.
+    # Until the table fits, leave out more and more: first the tasks' spreads, then the tasks that
+    # do not count in the score, then the score's spread. The first pass keeps the share
+    # _WHOLE_NAMES of the names on one line; the second pass wraps names.
     every, scores, none = _Spreads(True, True), _Spreads(True, False), _Spreads(False, False)
     choices = [(every, run), (scores, run), (scores, counted), (none, run), (none, counted)]
     grids = {spreads: _grid(board, spreads, details=details) for spreads in (every, scores, none)}
@@ -178,7 +178,8 @@ def _grid(board: Board, spreads: _Spreads, *, details: bool) -> _Grid:
 def _folded(name: Text, width: int) -> Text:
     """Wrap the name to this width, at spaces and hyphens if possible."""
     fits = cell_len(name.plain) <= width or name.plain.startswith(" ")
-    is_wide = len(name.plain) != cell_len(name.plain)  # `wrap` counts characters, not cells
+    # `wrap` counts characters, but some characters need two cells of the terminal.
+    is_wide = len(name.plain) != cell_len(name.plain)
     return name if fits or is_wide else Text("\n".join(wrap(name.plain, width)))
 
 
@@ -235,7 +236,7 @@ def _lines(
         yield from _detail_lines([entry.seed_scores, *(c.values if c else () for c in cells)])
     if entry.uncertainty is None:
         return
-    # Two lines with the lower and upper ends of the confidence intervals. The first line also
+    # Yield two lines with the lower and upper ends of the confidence intervals. The first line also
     # contains the range of possible ranks.
     known = [entry.uncertainty.cells.get(task, Intervals()) for task in tasks]
     intervals = [each.both for each in (entry.uncertainty.score, *known)]
@@ -383,7 +384,7 @@ def render_reproductions(board: Board, console: Console, *, details: bool = Fals
     """
     rows = [
         (
-            (visible(entry.name) if place == 0 else ""),  # name the entry on its first line only
+            (visible(entry.name) if place == 0 else ""),  # only the first line names the entry
             title_of(found.task),
             " or ".join(found.theirs.scores),
             found.text,
@@ -472,7 +473,7 @@ def _published_tables(block: PublishedBlock, columns: range, console: Console) -
 
 def _published_fits(table: Table, console: Console) -> bool:
     """Return whether the table fits the console if only long names are wrapped."""
-    # Measure with a large width: within the console's width every table would seem to fit.
+    # Measure the table with a large width, because otherwise every table would seem to fit.
     unbounded = console.options.update(width=1000)
     return Measurement.get(console, unbounded, table).minimum <= console.width
 

@@ -118,7 +118,7 @@ class Breakdown:
     is_mean: bool = False
 
 
-# Decomposition of the score of a task that leaderboards show, over all of its splits.
+# Decomposition of the score that leaderboards show for a task, which may be over several splits.
 
 
 def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> Headline | None:
@@ -241,7 +241,8 @@ def _ways(task: Task, metric: Metric[Any, Any]) -> Iterator[Breakdown]:
         yield from ratios(task, metric.name)
     if task.kind in ("class", "labels"):
         yield Breakdown(parts=_right_labels, score=ratio, is_mean=True)
-    # The next two breakdowns compute the metric once per example or group.
+    # Try the next two breakdowns only for fast metrics, because they compute the metric once per
+    # example or group.
     if metric.is_slow:
         return
     yield Breakdown(parts=partial(_points, metric=metric), score=ratio, is_mean=True)
@@ -463,7 +464,7 @@ def mean_f1_of_sums(means: Array) -> Array:
 
     These are the numerator and denominator of recall, then those of precision.
     """
-    # The four numbers of each measure follow each other, so take every fourth number.
+    # The parts contain four numbers per metric, one metric after the other.
     recalled, gold, precise, predicted = (means[..., place::4] for place in range(4))
     precision, recall = _divided(precise, predicted), _divided(recalled, gold)
     mean: Array = _divided(2 * precision * recall, precision + recall).mean(-1)
@@ -472,7 +473,7 @@ def mean_f1_of_sums(means: Array) -> Array:
 
 def f1_of_label(means: Array, label: int) -> Array:
     """Return the F1 of one class from a flattened confusion matrix `[gold, predicted]`."""
-    # 2 TP / (gold + predicted): rows are gold, columns are predicted.
+    # F1 is 2 TP / (gold + predicted). Rows of the matrix are gold, columns are predicted.
     matrix = _matrix(means)
     right = matrix[..., label, label]
     return _divided(2 * right, matrix[..., label, :].sum(-1) + matrix[..., :, label].sum(-1))
@@ -493,9 +494,9 @@ def matthews(means: Array) -> Array:
     """
     matrix = _matrix(means)
     gold, guess, total = matrix.sum(-1), matrix.sum(-2), matrix.sum((-1, -2))
-    # (c s - t p) / sqrt((s^2 - p p) (s^2 - t t)), where c is the number of right examples, s the
-    # number of all, and the vectors t and p the gold and predicted counts per class. For constant
-    # predictions, a factor may be slightly below 0 because of rounding.
+    # The formula is (c s - t p) / sqrt((s^2 - p p) (s^2 - t t)), where c is the number of right
+    # examples, s is the number of all examples, and the vectors t and p are the gold and predicted
+    # counts per class. For constant predictions, a factor may be slightly below 0 due to rounding.
     shared = np.trace(matrix, axis1=-2, axis2=-1) * total - (gold * guess).sum(-1)
     spreads = (total**2 - (guess**2).sum(-1)) * (total**2 - (gold**2).sum(-1))
     return _divided(shared, np.sqrt(np.clip(spreads, 0, None)))
@@ -504,7 +505,7 @@ def matthews(means: Array) -> Array:
 def correlation(means: Array) -> Array:
     """Return Pearson's correlation from the means of (1, x, y, xy, xx, yy)."""
     one, x, y, xy, xx, yy = (means[..., part] for part in range(6))
-    # (n Sxy - Sx Sy) / sqrt((n Sxx - Sx^2) (n Syy - Sy^2)).
+    # The formula is (n Sxy - Sx Sy) / sqrt((n Sxx - Sx^2) (n Syy - Sy^2)).
     spreads = (one * xx - x**2) * (one * yy - y**2)
     return _divided(one * xy - x * y, np.sqrt(np.clip(spreads, 0, None)))
 
@@ -516,8 +517,8 @@ def _matrix(means: Array) -> Array:
 
 def _divided(above: Array, below: Array) -> Array:
     """Return the quotient, or 0 if the denominator is almost 0."""
-    # The inner `where` divides by 1 where the result is discarded, because NumPy would warn about
-    # a division by 0.
+    # The inner `where` replaces small denominators by 1, so that NumPy does not warn about a
+    # division by 0. The outer `where` discards these quotients.
     empty = below < 1e-12
     quotient: Array = np.where(empty, 0.0, above / np.where(empty, 1.0, below))
     return quotient

@@ -40,7 +40,7 @@ from benchharness.tasks.task import Task
 
 QUESTION_WORDS = ("what", "who", "when", "where", "why", "which", "how")
 OTHERS = {"whom": "who", "whose": "who"}
-# Matches "not", "cannot" and so on, and the end of "isn't" with a straight or a curly apostrophe.
+# This matches "not", "cannot" and so on, and the end of "isn't" with either kind of apostrophe.
 NEGATION = re.compile(
     r"\b(?:no|not|never|none|nobody|nothing|neither|nor|nowhere|without|cannot)\b|n[’']t\b",
     re.IGNORECASE,
@@ -347,7 +347,8 @@ def _slices(
     for name, places in slices_of(examples).items():
         chosen = set(places)
         units = [n for n, unit in enumerate(headline.units) if unit[0] in chosen]
-        # In a slice without examples from a split, the score on this split would be 0.
+        # Leave out slices without examples from one of the splits, because the score on this split
+        # would be 0.
         if len(units) > 1 and len({split_of[place] for place in places}) == len(splits):
             pairs = Pairs(*(replace(each, parts=each.parts[units]) for each in headline.pairs))
             drawn = len(units) >= FEWEST
@@ -395,7 +396,7 @@ def _of_split(split: PredictedSplit, start: int) -> Iterator[Flip]:
             )
 
 
-# McNemar's test: does the number of right answers to the same examples differ significantly?
+# McNemar's test, which compares the numbers of right answers of two systems to the same examples.
 
 
 def mcnemar_exact(only_one: int, only_other: int) -> float:
@@ -414,7 +415,7 @@ def mcnemar_exact(only_one: int, only_other: int) -> float:
     return float(scipy.stats.binomtest(only_one, decided).pvalue) if decided else 1.0
 
 
-# The paired bootstrap: how much a difference varies with the examples.
+# The paired bootstrap, which shows how much a difference varies with the choice of examples.
 
 FEW = 16
 """Time for drawing the count of a group of equal units, relative to drawing a single unit."""
@@ -439,7 +440,8 @@ def _redrawn(pairs: Pairs, draws: int, generator: np.random.Generator) -> Array:
     which is faster than drawing single units.
     """
     units, seeds, parts = pairs.one.parts.shape
-    # One row per unit with the parts of both systems and all seeds, because these stay together.
+    # Create one row per unit with the parts of both systems and all seeds, which are drawn
+    # together.
     both = np.stack([each.parts for each in pairs], axis=1).reshape(units, -1)
     kinds, kind_of, counts = np.unique(both, axis=0, return_inverse=True, return_counts=True)
     means = []
@@ -448,13 +450,14 @@ def _redrawn(pairs: Pairs, draws: int, generator: np.random.Generator) -> Array:
             times = generator.multinomial(units, counts / units, size=few)
         else:
             times = times_drawn(kind_of.ravel(), len(kinds), few, generator)
-        means.append(times.astype(np.float64) @ kinds / units)  # the product of floats is faster
+        means.append(times.astype(np.float64) @ kinds / units)  # floats are multiplied faster
     scores = pairs.one.score(np.concatenate(means).reshape(draws, 2, seeds, parts))
     differences: Array = (scores[:, 0] - scores[:, 1]).mean(axis=-1)
     return differences
 
 
-# The paired permutation test: how often random exchanges of outputs give such a difference.
+# The paired permutation test, which counts how often a random exchange of outputs between the
+# systems gives a difference as large as the observed one.
 
 ALL_UP_TO = 12
 """Maximum number of differing units (examples) for which all exchanges are tried, up to 4,096."""

@@ -150,7 +150,8 @@ def lines_of(board: Board, stage_of: Callable[[Entry], Stage | None]) -> list[Li
     groups: dict[tuple[str, str, str], dict[int, Staged]] = {}
     for entry in sorted(board.entries, key=lambda e: max((r.finished for r in e.runs), default="")):
         if (stage := stage_of(entry)) is not None:
-            # A recipe with changed values counts as the same recipe.
+            # Recipes are compared by name, so that a recipe whose values have changed still counts
+            # as the same recipe.
             recipe = ", ".join(word.shown for word in recipe_words(entry.recipe, entry.runs))
             steps = groups.setdefault((stage.run, recipe, entry.precision), {})
             _check_alike(steps.values(), (stage, entry))
@@ -233,7 +234,7 @@ def _noise_of(task: str, cells: Sequence[Cell], known: Sequence[Known | None]) -
     systems = [outcomes for outcomes in known if isinstance(outcomes, Outcomes)]
     if len(systems) == len(known):
         generator = np.random.default_rng(zlib.crc32(task.encode()))
-        # `[points, draws]`: median over seeds of each point on each resample.
+        # Compute the median over seeds of each point on each resample, `[points, draws]`.
         drawn = [np.median(d, axis=1) for d in resampled_scores(systems, generator, draws=DRAWS)]
         examples = np.cov(np.stack(drawn))
     return _Noise(examples=examples, seeds=seeds, freedom=freedom)
@@ -389,8 +390,9 @@ def _turns(medians: Sequence[float], signs: Signs) -> list[tuple[int, int, int]]
     The direction is 1 for a rise, -1 for a fall, and 0 for a flat section.
     """
     found: list[tuple[int, int, int]] = []
-    # `low` and `high` are the indices of the lowest and highest point since the last turn. If a
-    # point differs significantly from one of these, that extreme is the next turning point.
+    # `low` and `high` are the indices of the lowest and highest point since the last turning point.
+    # If a later point differs significantly from one of the two, that one is the next turning
+    # point.
     start = low = high = direction = 0
     for place in range(1, len(medians)):
         low = min(low, place, key=lambda n: medians[n])

@@ -59,7 +59,7 @@ class Estimate:
     def p_value(self) -> float:
         """Two-sided p-value for the null hypothesis that the true value is 0."""
         if self.variance == 0:
-            # Without noise, any value other than 0 is significant.
+            # If there is no noise, any value other than 0 is significant.
             return float(self.value == 0)
         t = abs(self.value) / math.sqrt(self.variance)
         return 2 * float(scipy.special.stdtr(self.freedom, -t))
@@ -134,8 +134,8 @@ def sample_of(outcomes: Outcomes) -> Sample:
     units, scores = len(outcomes.parts), outcomes.scores
     if units == 1:
         return sample_of_table(scores[None])
-    # `without` has the score without each unit, `[units, seeds]`. The value of a unit is (n - 1)
-    # times the change, centered so that the mean over units equals the score.
+    # `without` contains the scores that result if one unit is left out, `[units, seeds]`. The value
+    # of a unit is (n - 1) times the change, centered so that the mean over units equals the score.
     without = (outcomes.parts.sum(axis=0) - outcomes.parts) / (units - 1)
     moved = (units - 1) * (scores - outcomes.score(without))
     return sample_of_table(scores + moved - moved.mean(axis=0))
@@ -148,9 +148,9 @@ def sample_of_table(table: Array) -> Sample:
         return Sample(table=table, spread=None)
     own = 0.0
     if units > 1:
-        # Two-way layout without replication: the residual after subtracting the means of units and
-        # seeds is the interaction. Its mean square divided by the number of units is its component
-        # of the score's variance.
+        # In a two-way layout without replication, the residual after subtracting the means of units
+        # and seeds is the interaction. Its mean square, divided by the number of units, is its
+        # component of the score's variance.
         rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
         own = float((rest**2).sum()) / ((units - 1) * (seeds - 1) * units)
     variance = float(table.mean(axis=0).var(ddof=1))
@@ -195,7 +195,7 @@ class Noise:
         if self.seeds is None:
             return self
         # The variance due to units contains the interaction of seeds and units, which depends on
-        # the number of seeds: replace it with the interaction for `count` seeds.
+        # the number of seeds. Replace this interaction with the one for `count` seeds.
         shares = sum(1 / seeds for seeds in self.sides), len(self.sides) / count
         units = max(0.0, self.units - self.seeds.own * shares[0]) + self.seeds.own * shares[1]
         seeds = replace(self.seeds, freedom=len(self.sides) * (count - 1))
@@ -219,7 +219,7 @@ class Noise:
         squares = self.units**2 / self.unit_freedom
         if self.seeds is None:
             return Estimate(value=value, variance=self.units, squares=squares)
-        # 1/n for n seeds of the first system, plus 1/m for m seeds of the second.
+        # Add 1/n for n seeds of the first system and 1/m for m seeds of the second.
         share = loss * sum(1 / seeds for seeds in self.sides)
         seeds, own = share * self.seeds.variance, share * self.seeds.own
         least = self.units - max(0.0, 1 - 2 / self.seeds.freedom) * own
@@ -236,10 +236,10 @@ def noise_of(one: Sample, other: Sample | None = None) -> Noise:
     """
     systems = [one] if other is None else [one, other]
     noisy = [system for system in systems if not system.is_fixed]
-    # Systems with a pooled spread have the same object, which must be pooled only once.
+    # Systems whose spread was pooled before share one object, which must count only once.
     spreads = {id(system.spread): system.spread for system in noisy}
     first, *rest = (system.table.mean(axis=1) for system in systems)
-    # For each unit, the mean over seeds, or the difference of the two systems' means.
+    # Compute for each unit the mean over seeds, or the difference of the two systems' means.
     units = first - sum(rest)
     count = len(units)
     variance = float(units.var(ddof=1)) / count if count > 1 else 0.0
@@ -318,10 +318,10 @@ def resampled_scores(
     flat = [system.parts.reshape(units, -1) for system in systems]
     found: list[list[Array]] = [[] for _ in systems]
     for few in chunks(draws, units, DRAWS_CHUNK):
-        # Converted to floats, because their matrix product is much faster.
+        # Convert the counts to floats, because their matrix product is much faster.
         times = times_drawn(np.arange(units), units, few, generator).astype(np.float64)
         for system, parts, scores in zip(systems, flat, found, strict=True):
-            # [draws, units] times [units, seeds x parts] gives the sums of all draws at once.
+            # The product of [draws, units] and [units, seeds x parts] contains the sums per draw.
             means = (times @ parts / units).reshape(len(times), *system.parts.shape[1:])
             scores.append(system.score(means))
     return [np.concatenate(scores) for scores in found]
@@ -502,7 +502,8 @@ def _ranked(
         if uncertainty is None or uncertainty.score.both is None:
             continue
         tied = set(racing) - better[place] - worse[place] - {place}
-        # The best rank follows the significantly better entries; the worst precedes the worse ones.
+        # At best, the entry comes directly after all significantly better entries. At worst, it
+        # comes directly before all significantly worse entries.
         ranks = 1 + len(better[place]), len(racing) - len(worse[place])
         labels = tuple(entries[other].name for other in sorted(tied))
         found[place] = replace(

@@ -171,7 +171,7 @@ def _watched(session: Any, asked: list[str]) -> Iterator[None]:
     deadline = time.monotonic() + ANSWER_SECONDS
 
     def note(request: Any) -> None:
-        if time.monotonic() > deadline:  # the client retries five times
+        if time.monotonic() > deadline:  # the client repeats a failed request five times
             raise BenchError(f"the hub has not answered for {ANSWER_SECONDS:g} seconds")
         asked.append(str(request.url))
 
@@ -179,7 +179,8 @@ def _watched(session: Any, asked: list[str]) -> Iterator[None]:
         nonlocal deadline
         deadline = time.monotonic() + ANSWER_SECONDS
 
-    hooks, timeout = session.event_hooks, session.timeout  # the whole process shares the session
+    # Restore these at the end, because the whole process shares the session.
+    hooks, timeout = session.event_hooks, session.timeout
     session.timeout = ANSWER_SECONDS
     more = {"request": note, "response": go_on}
     session.event_hooks = {name: [*hooks[name], hook] for name, hook in more.items()}

@@ -191,7 +191,7 @@ class _Setting:
                     r"\vspace{4pt}",
                     r"\fontsize{8}{10}\selectfont",
                     r"\setlength{\tabcolsep}{3pt}",
-                    # Two small stacked numbers need more height than a usual line.
+                    # The two small numbers of an interval need more height than a usual line.
                     *([r"\renewcommand{\arraystretch}{1.3}"] if has_ends else []),
                     # First typeset the table in a box, so that LaTeX can measure its width.
                     r"\sbox0{%",

@@ -87,7 +87,8 @@ def _lines(board: Board, entry: Entry) -> Iterator[ScoreLine]:
         yield replace(_line(board, entry, name, finished, scores), score=entry.score)
     for task in board.tasks:
         runs = entry.cells[task].runs if task in entry.cells else ()
-        # All scores of the task's runs, including those that do not count in the suite's score.
+        # Yield all scores of the task's runs, including those that do not count in the suite's
+        # score.
         for measure in dict.fromkeys(m for run in runs for m in run.measures[task].values()):
             found = {run.key: run.score_of(task, measure) for run in runs}
             values = [value for value in found.values() if value is not None]

@@ -114,7 +114,7 @@ def write_csv(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
                     row[name] = inert(visible(value))
             writer.writerow(row.values())
             count += 1
-    # Without this, the wrapper would close the caller's file when it is garbage-collected.
+    # Without `detach`, the wrapper would close the caller's file when it is garbage-collected.
     text.detach()
     return count
 

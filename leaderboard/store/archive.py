@@ -40,9 +40,9 @@ archives. Version 1 was used before benchharness 0.1.0.
 def _archive_lines(runs: Iterable[StoredRun], facts: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of an archive with their line ends (see docs/exports.md)."""
     digest, count = hashlib.sha256(), 0
-    # First {"format":"benchharness archive","version":2}, then for each run {"key":..,"attempt":1,
-    # "status":"finished","digest":..,"data":{..}}, and last {"runs":2,"sha256":..}, the digest of
-    # all lines before it.
+    # The first line is {"format":"benchharness archive","version":2}. The line of a run is
+    # {"key":..,"attempt":1,"status":"finished","digest":..,"data":{..}}. The last line is
+    # {"runs":2,"sha256":..}, with the digest of all lines before it.
     header = to_text({"format": _FORMAT, "version": _VERSION, **facts}) + "\n"
     digest.update(header.encode("ascii"))
     yield header
@@ -151,7 +151,7 @@ def _runs(path: Path) -> Iterator[StoredRun]:
             digest.update(line)
             count += 1
             kinds = {"key": str, "attempt": int, "status": str, "digest": str, "data": dict}
-            # Types must be equal: isinstance would accept `true` as the number of an attempt.
+            # Compare the types, because isinstance would accept `true` as the number of an attempt.
             if data.keys() != kinds.keys() or any(type(data[n]) is not kinds[n] for n in kinds):
                 raise DataError(
                     f"line {count + 1} of {path} is not a run: it must contain exactly "
@@ -192,7 +192,8 @@ def _check_end(path: Path, end: dict[str, Any], count: int, digest: str, rest: b
         )
 
 
-# Outcomes that could not be stored. Each is an archive of one run in a folder next to the store.
+# Files for outcomes that could not be stored. Each is an archive with one run, in a folder next to
+# the store.
 
 _KEPT = ".jsonl.gz"
 

@@ -219,7 +219,8 @@ def _note_moment(*_: object) -> None:
 def _begin_on_sqlite(connection: Connection) -> None:
     """Begin a transaction; with isolation_level=None the driver does not begin one itself."""
     options = connection.get_execution_options()
-    # This is first, because `synchronous` takes a lock, for which the driver waits only 5 seconds.
+    # Set the timeout first, because `synchronous` takes a lock, for which the driver would only
+    # wait 5 seconds.
     connection.exec_driver_sql(f"PRAGMA busy_timeout={_patience(options) * 1000:.0f}")
     connection.exec_driver_sql("PRAGMA synchronous=FULL")
     # Foreign keys are off by default. With them, deleting a run deletes its scores and predictions.
@@ -227,7 +228,8 @@ def _begin_on_sqlite(connection: Connection) -> None:
     if not options.get("bench_writes"):
         connection.exec_driver_sql("BEGIN")
         return
-    # No WAL mode: in it, SQLite before 3.51.3 can lose pages (sqlite.org/wal.html#walresetbug).
+    # Do not use WAL mode, because SQLite before 3.51.3 can lose pages in it
+    # (sqlite.org/wal.html#walresetbug).
     connection.exec_driver_sql("PRAGMA journal_mode=DELETE")
     # Inside a transaction the pragma would do nothing, so it comes before BEGIN.
     if not options.get("bench_checks_keys"):
@@ -264,8 +266,8 @@ def _explained(engine: Engine) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         raise _store_error(engine, str(error)) from error
     except (DamagedError, NoResultFound, UnicodeDecodeError) as error:
-        # NoResultFound: an index has a row that is missing in its table. UnicodeDecodeError:
-        # SQLite's own message contains bytes of a damaged schema.
+        # NoResultFound means that a row is in an index but not in its table. UnicodeDecodeError
+        # means that SQLite's own message contains bytes of a damaged schema.
         raise _store_error(engine, str(error), damaged=True) from error
 
 
@@ -288,7 +290,8 @@ def _store_error(
     engine: Engine, reason: str, *, code: str = "", is_away: bool = False, damaged: bool = False
 ) -> StoreError:
     name, reason = name_of(engine), " ".join(reason.split()).rstrip(".")
-    # SQLite: "database is locked"; PostgreSQL: "canceling statement due to lock timeout".
+    # The message of SQLite is "database is locked", and that of PostgreSQL is "canceling statement
+    # due to lock timeout".
     if "locked" in reason or "lock timeout" in reason:
         since = engine.get_execution_options().get("bench_since") or _ASKED.moment
         seconds = time.monotonic() - since
@@ -332,7 +335,7 @@ def copy_sqlite(engine: Engine, target: Path) -> None:
                 closing(sqlite3.connect(source, BUSY_SECONDS, isolation_level=None)) as here,
                 closing(sqlite3.connect(Path(file.name), isolation_level=None)) as there,
             ):
-                # Take a read lock first: the backup itself would wait for a locked store forever.
+                # Take a read lock first, because the backup would wait forever for a locked store.
                 _note_moment()
                 here.execute("BEGIN")
                 here.execute("SELECT count(*) FROM sqlite_master")
@@ -433,7 +436,7 @@ def check_writable(url_or_path: str | Path) -> None:
 
 def _check_rights(engine: Engine) -> None:
     with reading(engine) as connection:
-        # The first use needs the right to create tables, later uses the right to write rows.
+        # The first use needs the right to create tables. Later uses need the right to write rows.
         right = "has_schema_privilege(current_schema(), 'CREATE')"
         if inspect(connection).has_table("runs"):
             right = "has_table_privilege('runs', 'INSERT')"

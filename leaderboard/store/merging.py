@@ -261,7 +261,7 @@ def _append(db: Connection, runs: Sequence[Run], there: Mapping[str, Sequence[_A
         if run.status == FINISHED:
             finished.add(key)
     _insert(db, runs)
-    # The old headlines are deleted first, because a job has only one.
+    # Delete the old headlines first, because a job may have only one headline.
     if replaced := [key for key in shown if there.get(key)]:
         db.execute(delete(HEADLINES).where(HEADLINES.c.job_key.in_(replaced)))
     if shown:
@@ -274,7 +274,7 @@ def _insert(db: Connection, runs: Sequence[Run]) -> None:
         run.id = number
         for row in (*run.scores, *run.predictions):
             row.run_id = number
-    # Runs come first, because scores and predictions refer to them.
+    # Insert the runs first, because scores and predictions refer to them.
     for table, rows in (
         (RUNS, runs),
         (SCORES, [score for run in runs for score in run.scores]),
@@ -459,7 +459,7 @@ def _orphans(db: Connection) -> Iterator[str]:
 
 def _lists(db: Connection) -> Iterator[str]:
     """Yield a message for each job whose headline is missing or describes the wrong run."""
-    # Results come before failures, and newer attempts first: the headline is for row number 1.
+    # Sort results before failures, and newer attempts first. The headline is for the first row.
     order = ((RUNS.c.status == FINISHED).desc(), RUNS.c.attempt.desc())
     place = func.row_number().over(partition_by=RUNS.c.job_key, order_by=order).label("place")
     ranked = select(RUNS.c.id, RUNS.c.job_key, place).subquery()

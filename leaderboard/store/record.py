@@ -139,7 +139,8 @@ def _shared(run: Run) -> dict[str, Any]:
         "stage": run.job["stage"] and _words(run.job["stage"]),
         # Number of rows in the run's largest split; 0 if unknown.
         "largest_split": max((count for count in rows if isinstance(count, int)), default=0),
-        # E.g. ["glue/mnli", "dev_mm", "accuracy", "accuracy_mm"].
+        # Task, split, metric and name of each score, e.g.
+        # ["glue/mnli", "dev_mm", "accuracy", "accuracy_mm"].
         "measures": [[s.task, s.split, s.metric, s.name] for s in run.scores],
     }
 
@@ -220,7 +221,8 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
             f"the list entry for the stored run {str(key)[:12]} is damaged ({error}): `bench db "
             "check` lists all problems, and docs/store.md explains how to save the other runs."
         ) from error
-    # __init__ sets the fields one by one, which would take most of the time of a large leaderboard.
+    # Do not call __init__, which sets the fields one by one. For a large leaderboard, this would
+    # take most of the time.
     row = object.__new__(RunRow)
     vars(row).update(known)
     vars(row).update(own)
@@ -307,7 +309,8 @@ def outcome_to_run(outcome: Result | Failure) -> Run:
     data = plain(outcome.to_json())
     define_task(outcome.job.definition)
     for evaluation in data.get("evaluations", ()):
-        # E.g. {"accuracy_mm": "accuracy"}. A score that the task does not list is its own metric.
+        # Add the metric of each score, e.g. {"accuracy_mm": "accuracy"}. If the task does not list
+        # a score, its name is used as the metric.
         measures = measures_of(evaluation["task"])
         evaluation["metrics"] = {
             name: measures[name].metric if name in measures else name
@@ -340,7 +343,8 @@ def _result_columns(data: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "status": FINISHED,
         "exit_code": None,
-        # Converted to a float as in the database, because 12 and 12.0 have different digests.
+        # Convert the value to a float as the database does, because 12 and 12.0 have different
+        # digests.
         "seconds": float(data["cost"]["seconds"]),
         "parameters": data["cost"]["parameters"],
         "error": "",

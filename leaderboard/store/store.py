@@ -462,7 +462,7 @@ class Store:
             annotations = read_annotations(db)
             conditions = _conditions(db, annotations, model, suite, task)
             ids = select(HEADLINES.c.run_id).where(*conditions).order_by(HEADLINES.c.run_id.desc())
-            # Sorted newest first because of the limit; yielded in the reverse order.
+            # The query sorts the newest runs first, because of the limit. Yield the oldest first.
             wanted = db.scalars(ids.limit(most) if most else ids).all()
         for some in portions(reversed(wanted), KEYS_AT_ONCE):
             with reading(self._engine) as db:
@@ -677,7 +677,7 @@ class Store:
         """
         here: Known = {}
         self._note_rows(known, here, most=1)
-        # One stored run per split is compared first. If it differs, all stored runs are compared.
+        # First compare with one stored run per split. If it differs, compare with all stored runs.
         self._note_rows(differing(known, here), here)
         for place, (theirs, ours) in {} if is_own else differing(known, here).items():
             remove = shlex.join(["bench", "db", "delete", ours.job_key[:12], "--db", self.name])

@@ -197,7 +197,7 @@ class Quantity:
 
 def _in_units(value: float, *units: tuple[float, str]) -> str:
     """Format a number with three digits in the largest suitable unit, e.g. "22.7M" or "9.5 min"."""
-    # 999.5 with three digits would be 1e+03, so the next unit is used.
+    # Use the next unit from 999.5 on, because this would be "1e+03" with three digits.
     unit, sign = next((found for found in units if value >= 0.9995 * found[0]), units[-1])
     return f"{value / unit:.3g}{sign}"
 

@@ -57,7 +57,7 @@ def _spread_row(
     named: chart.NamedEntry, cell: Cell, x: chart.Axis, y: float
 ) -> tuple[chart.Mark, chart.TableRow]:
     places = [(x(100 * v), run) for v, run in zip(cell.values, cell.runs, strict=True)]
-    # Dots are lines of length 0 with round caps, the shortest SVG for many dots.
+    # Dots are lines of length 0 with round caps, because this needs the least SVG code.
     dots = [f"M{at:g},{y:g}h0" for at, run in places if not run.has_collapsed(cell.task)]
     crosses = [chart.cross(at, y) for at, run in places if run.has_collapsed(cell.task)]
     middle = x(100 * cell.median)
