@@ -50,7 +50,7 @@ class PredictedSplit:
 
 
 def first_part(means: Array) -> Array:
-    """Return the first part of each mean; it is the score if this is a mean, such as accuracy."""
+    """Return the first of the parts, which is the score itself if it is a mean, e.g. accuracy."""
     first: Array = means[..., 0]
     return first
 
@@ -253,7 +253,7 @@ NO_LABEL = ""
 """Additional label for examples without a label, which LexGLUE includes in its F1."""
 
 MOST_CELLS = 40
-"""Maximum number of labels for which a confusion matrix is used, whose size grows quadratically."""
+"""Maximum number of labels for which a confusion matrix is used. Larger matrices would be slow."""
 
 
 # Breakdowns of metrics that are ratios of sums over all examples.

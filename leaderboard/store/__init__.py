@@ -223,7 +223,7 @@ ANNOTATIONS = Table(
     _needed("value", Text),  # the name; "" if kind is "hidden"
     UniqueConstraint("kind", "runs", name="annotations_runs"),
 )
-"""Table with one row per annotation, i.e. per name or hiding mark, with conditions on the runs."""
+"""Table with one row per annotation, i.e. a name for runs or a mark that hides them."""
 
 
 # An annotation applies to all runs that fulfil its conditions, including runs that are stored

@@ -1,4 +1,4 @@
-"""Files outside of the database: archives, outcomes that could not be stored, and code records."""
+"""Files outside of the database: archives, unstored outcomes, and records of named code."""
 
 import gzip
 import hashlib
@@ -298,7 +298,7 @@ class Taken(NamedTuple):
 
     Attributes:
         added: Number of runs that were stored.
-        needless: Number of runs that were dropped because their jobs had a result by then.
+        needless: Number of runs that were not stored, because their jobs had a result by then.
         faults: One message per damaged file.
     """
 

@@ -290,7 +290,8 @@ def _insert(db: Connection, runs: Sequence[Run]) -> None:
 def _free_numbers(db: Connection, count: int) -> Sequence[int]:
     """Return ids for `count` new runs, as the database would assign them.
 
-    Otherwise, one statement per run would be needed. The caller must hold the write lock.
+    If the database assigned the ids, one statement per run would be needed. The caller must hold
+    the write lock.
     """
     if db.dialect.name == "sqlite":
         last = db.scalar(select(func.max(RUNS.c.id))) or 0

@@ -1,7 +1,7 @@
 """Consistency checks for external runs, i.e. runs from an archive or another store.
 
-Digests do not make these checks needless, because whoever changes a number of a run can also
-compute a new digest.
+Correct digests do not prove that the numbers of a run are unchanged, because whoever changes a
+number can also compute a new digest.
 """
 
 from collections import deque

@@ -363,8 +363,8 @@ class Store:
     def keep_named_code(self) -> None:
         """Record the code (scripts, plugins) that the user has named for this command.
 
-        The record is kept on this machine, so that later commands load the code again. Code that
-        only runs from an archive or another store name is not recorded.
+        The record is kept on this machine, so that later commands load the code again. Code is not
+        recorded if only runs from an archive or another store need it.
         """
         keep_code_named(self.place_digest, named_code())
 
