@@ -253,7 +253,7 @@ NO_LABEL = ""
 """Additional label for examples without a label, which LexGLUE includes in its F1."""
 
 MOST_CELLS = 40
-"""Maximum number of labels for which a confusion matrix is used. Larger matrices would be slow."""
+"""Maximum number of labels for which a confusion matrix is used; its size grows quadratically."""
 
 
 # Breakdowns of metrics that are ratios of sums over all examples.
