@@ -11,9 +11,9 @@ from benchharness.leaderboard.text import digest
 from benchharness.tasks.suites import distinct_title
 
 Kind = Literal["model", "scored", "ensemble", "zero-shot", "baseline", "imported"]
-"""Origin of a run: "model" is an encoder that is fine-tuned here, "scored" a file of predictions
-that is scored here, "ensemble" combines the stored predictions of several runs, "zero-shot" is a
-language model that is evaluated without training on a task for which other models are fine-tuned,
+"""Origin of a run: "model" is an encoder that was fine-tuned here, "scored" is a prediction file
+that was scored here, "ensemble" combines the stored predictions of several runs, "zero-shot" is a
+language model that was evaluated without training on a task for which other models are fine-tuned,
 "baseline" is a model without an encoder, and "imported" is a score that was measured elsewhere.
 """
 
@@ -21,14 +21,14 @@ SINGLE: frozenset[Kind] = frozenset({"model", "scored"})
 """Kinds of runs whose predictions come from a single model, trained here or elsewhere."""
 
 START_FROM = "start_from"
-"""Setting that names the task or checkpoint from which the job's encoder continues."""
+"""Setting that names the task or checkpoint with whose weights the job's encoder starts."""
 
 PRETRAINED = "pretrained"
-"""Value of `start_from` for the pretrained checkpoint itself, instead of the recipe's start."""
+"""Value of `start_from` that selects the pretrained checkpoint instead of the recipe's start."""
 
 TOGETHER = "together"
-"""Value of `start_from` for an encoder that another run trained on several tasks at once. It is
-also the name of the table in a recipe that configures multi-task training.
+"""Value of `start_from` that selects the encoder of a multi-task run. It is also the name of the
+table in a recipe that configures multi-task training.
 """
 
 ZERO_SHOT = "zero-shot"
@@ -40,8 +40,7 @@ TIMED = "timed"
 """Recipe of a job that measures speed and memory without training."""
 
 MACHINE, REFERENCE = "machine", "reference"
-"""Names of two settings of a timed job: the machine, and the reference model timed for comparison.
-"""
+"""Names of two settings of a timed job: the machine, and the model that is timed for comparison."""
 
 METHOD = 7
 """Version of the code for training and prediction. It is increased when a change alters results, so
@@ -51,9 +50,9 @@ that old results are not reused.
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Value of a hyperparameter and its source (a paper, a README, `--set`).
+    """Value of a hyperparameter and its source, such as a paper, a README or `--set`.
 
-    In a sweep, `one_of` contains all values of the sweep as the user wrote them.
+    If a sweep varies the hyperparameter, `one_of` contains all its values as the user wrote them.
     """
 
     value: str | int | float | bool
@@ -65,33 +64,33 @@ class Setting:
         """Create a setting from the output of `to_json`; raise TypeError for a wrong type."""
         for name, kinds in (("value", str | int | float), ("source", str)):
             if not isinstance(data[name], kinds):
-                raise TypeError(f"a setting's {name} is {data[name]!r:.40}")
+                raise TypeError(f"a setting's {name} has the wrong type: {data[name]!r:.40}")
         return cls(**{**data, "one_of": tuple(data.get("one_of", ()))})
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON data; `one_of` is included only if the setting is part of a sweep."""
+        """Return JSON data; `one_of` is included only if a sweep varies the setting."""
         data = {"value": self.value, "source": self.source}
         return data | {"one_of": list(self.one_of)} if self.one_of else data
 
 
 _DEFAULT = "ours:"
-"""Prefix of a setting's source, in recipes and stored runs, for benchharness's own defaults."""
+"""Prefix that marks benchharness's own defaults in the source of a setting."""
 
 
 def shown_source(source: str) -> str:
-    """Return a setting's source for tables, with "ours:" as "benchharness default:"."""
+    """Return a setting's source for tables: the prefix "ours:" becomes "benchharness default:"."""
     reason = source.removeprefix(_DEFAULT)
     return source if reason == source else f"benchharness default:{reason}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """Where a job's encoder starts, if the recipe or the user specifies it.
+    """Starting point of a job's encoder, if the recipe or the user specifies one.
 
     Attributes:
-        kind: "task": continue from the run on the task `name`. "checkpoint": load the checkpoint
-            `name` instead of the checkpoint of `model`. "together": continue from one run on
-            several tasks. "pretrained": ignore the start that the recipe specifies.
+        kind: "task": start with the encoder of the run on the task `name`. "checkpoint": load the
+            checkpoint `name` instead of the checkpoint of `model`. "together": start with the
+            encoder of a multi-task run. "pretrained": ignore the start that the recipe specifies.
         name: Name of the task or checkpoint, or names of several tasks separated by commas.
         model: Name of the model whose checkpoint is replaced.
     """
@@ -120,14 +119,14 @@ class Stage:
 
 @dataclass(frozen=True, kw_only=True)
 class Teacher:
-    """Teacher model whose outputs a job learns in addition to the labels (distillation).
+    """Teacher model, whose outputs a job learns in addition to the labels (distillation).
 
     Attributes:
         run: Key of the teacher's job.
         model: Name of the teacher's model.
         variant: Hex digits that are equal for teachers that differ only in their seed. If all seeds
             of the student have the same teacher, these are the first digits of `run`.
-        alone: Key of the student's job without a teacher.
+        alone: Key of the job that trains the same student without a teacher.
     """
 
     run: str
@@ -150,7 +149,7 @@ class Trust:
     pickle: bool = False
 
     def to_json(self) -> dict[str, bool]:
-        """Return the permissions, keyed by their names in a stored job."""
+        """Return the permissions, keyed by their names in the JSON data of a job."""
         return {name: getattr(self, own) for name, own in _TRUST.items()}
 
 
@@ -158,7 +157,7 @@ _TRUST = {"trust_remote_code": "remote_code", "allow_pickle": "pickle"}
 
 
 class Described:
-    """Base class of Job and RunRow with the labels that users see."""
+    """Base class of Job and RunRow, with labels of the recipe and the task for users."""
 
     recipe: str
     overridden: bool
@@ -174,7 +173,7 @@ class Described:
 
     @property
     def shown_recipe(self) -> str:
-        """Settings that the user changed, or the label of the recipe if none were changed."""
+        """Settings that the user changed, as text; without any, the label of the recipe."""
         return ", ".join(word.shown for word in recipe_words(self.recipe_label, [self]))
 
     @cached_property
@@ -190,7 +189,7 @@ class Described:
 
 @dataclass(frozen=True, kw_only=True)
 class Job(Described):
-    """One fine-tuning run: one model with one seed on one task, or on several tasks at once.
+    """Description of one fine-tuning run: one model, with one seed, on one task or several tasks.
 
     Attributes:
         model: Name of the model on leaderboards.
@@ -206,8 +205,8 @@ class Job(Described):
         seed: Random seed.
         precision: Numerical precision of the computation.
         limit: Maximum number of rows to use per split; None for all rows.
-        start_from: Key of the job whose fine-tuned encoder is the start; None to start with the
-            weights of the checkpoint.
+        start_from: Key of the job whose fine-tuned encoder this job starts with; None to start with
+            the weights of the checkpoint.
         plugins: Digests of the plugins that define the task, keyed by the plugins' names.
         trust: Permissions that the user grants to the checkpoint.
         method: Version of training and prediction (`METHOD`).
@@ -219,7 +218,7 @@ class Job(Described):
         source: Person or publication that measured an imported score.
         stage: Position of the checkpoint in its pretraining run, if several checkpoints are
             evaluated.
-        off: Values of the recipe that the user switched off.
+        off: Settings of the recipe that the user switched off, with the values that do so.
         definition: Complete definition of a custom task; its digest is part of the task's name.
         documents: Digests of the documents that surround the sentences, keyed by "task:split", if
             the encoder reads these documents too. They are part of the key.
@@ -256,13 +255,14 @@ class Job(Described):
 
     @cached_property
     def key(self) -> str:
-        """SHA-256 (hex) of everything that can change the result, and of nothing else.
+        """Key of the job: SHA-256 (hex) of everything that can change the result.
 
         Names and paths (`model`, `checkpoint`, `data`), the recipe's name and the sources of its
         values are left out, so that the same weights, rows and values always give the same key. The
-        start is included as `weights` and `start_from`, not as the setting "start_from".
+        starting point is included as `weights` and `start_from`, not as the setting "start_from".
         """
-        # A field added by a later version is included only if it is set, so that stored keys stay.
+        # A field that a later version adds must be included only if it is set. Otherwise the keys
+        # of stored jobs would change.
         identity = {
             "weights": self.weights,
             "task": [self.task, self.task_version],
@@ -302,7 +302,7 @@ class Job(Described):
 
     @property
     def started_from(self) -> str:
-        """Start of the encoder, e.g. "glue/mnli (run 0123456789ab)" or a checkpoint.
+        """Starting point of the encoder, e.g. "glue/mnli (run 0123456789ab)" or a checkpoint.
 
         Empty if the encoder starts with the model's own checkpoint.
         """
@@ -310,7 +310,7 @@ class Job(Described):
 
     @property
     def shown_start(self) -> str:
-        """Start of the encoder with the title of the task, e.g. "MNLI (run 0123456789ab)".
+        """Starting point of the encoder with a task's title, e.g. "MNLI (run 0123456789ab)".
 
         Empty if the encoder starts with the model's own checkpoint.
         """
@@ -335,7 +335,7 @@ class Job(Described):
 
     @property
     def curve_split(self) -> str:
-        """Data on which the learning curve is scored: "dev", or "held-out" (a part of train)."""
+        """Data for the scores of the learning curve: "dev", or "held-out" (a part of train)."""
         return "held-out" if "select_on" in self.settings else "dev"
 
     @property
@@ -346,7 +346,7 @@ class Job(Described):
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON data from which `from_json` creates an equal job."""
-        # Not `asdict`, which takes ten times as long and would slow down large imports.
+        # `asdict` would take ten times as long, and slow down large imports.
         data = {name: _plain(value) for name, value in vars(self).items() if name in _FIELDS}
         settings = {name: s.to_json() for name, s in self.settings.items()}
         return data | {"settings": settings, **self.trust.to_json()}
@@ -357,7 +357,7 @@ class Job(Described):
         data = dict(data)
         trust = {own: data.pop(name, False) for name, own in _TRUST.items()}
         if not all(isinstance(allowed, bool) for allowed in trust.values()):
-            raise TypeError(f"what its checkpoint may do is {trust!r:.80}")
+            raise TypeError(f"the permissions of its checkpoint must be booleans: {trust!r:.80}")
         parts = {name: data.get(name) for name in _PARTS}
         known = {
             name: None if part is None else _PARTS[name](**part) for name, part in parts.items()
@@ -366,19 +366,19 @@ class Job(Described):
         job = cls(**{**data, **known, "settings": settings, "trust": Trust(**trust)})
         for name, kind in _PLAIN_TYPES.items():
             if not isinstance(value := getattr(job, name), kind):
-                raise TypeError(f"its {name} is {value!r:.40}")
+                raise TypeError(f"its {name} has the wrong type: {value!r:.40}")
         if not isinstance(job.definition, dict | None):
             raise TypeError("the definition of its task is not an object")
         if not all(isinstance(each, dict) for each in (job.fingerprints, job.off, job.documents)):
-            raise TypeError("its fingerprints, its documents, or what is off, are not an object")
+            raise TypeError("its fingerprints, documents or switched-off values are not an object")
         texts = (*job.fingerprints.values(), *job.documents.values())
         texts += () if job.teacher is None else tuple(vars(job.teacher).values())
         if not all(isinstance(text, str) for text in texts):
             raise TypeError(
-                "one of its fingerprints, or of what it says of its teacher, is no text"
+                "one of its fingerprints, or one of its teacher's fields, is not a string"
             )
         if job.kind not in get_args(Kind):
-            raise TypeError(f"its kind is {job.kind!r}")
+            raise TypeError(f"its kind is unknown: {job.kind!r}")
         return job
 
 
@@ -394,7 +394,7 @@ def recipe_digest(job: Job) -> str:
 
 _FIELDS = frozenset(each.name for each in fields(Job)) - {"trust"}  # see Trust.to_json
 _PARTS = {"start": Start, "stage": Stage, "teacher": Teacher}
-"""Fields of Job whose value is an object of the given class, or None."""
+"""Classes of the fields of Job that contain another object or None, keyed by field."""
 
 _PLAIN_TYPES: Mapping[str, Any] = {
     each.name: each.type
@@ -410,7 +410,7 @@ def _plain(value: Any) -> Any:
 
 
 def trained_tasks(splits: Iterable[str]) -> tuple[str, ...]:
-    """Return the sorted names of the tasks whose train split is among these "task:split" names."""
+    """Return the sorted names of the tasks with a train split among these "task:split" names."""
     return tuple(sorted(n.removesuffix(":train") for n in splits if n.endswith(":train")))
 
 
@@ -419,10 +419,10 @@ def training_title(tasks: Sequence[str]) -> str:
     return distinct_title(tasks[0]) if len(tasks) == 1 else f"{len(tasks)} tasks together"
 
 
-# Names of leaderboard entries: the settings that were changed, in words.
+# Words for the settings that the user has changed, for the names of leaderboard entries.
 
 SET = "--set"
-"""Source of a setting that the user changed."""
+"""Value of `Setting.source` for a setting that the user has changed."""
 
 PAPER = "paper"
 """Name of the default recipe, which is left out of the names of leaderboard entries."""
@@ -433,7 +433,7 @@ name of benchharness's recipe that evaluates one layer after the other.
 """
 
 _READ = (FEATURES_SETTING, "context")
-"""Settings about the input, which the name of a leaderboard entry always contains."""
+"""Settings about the encoder's input, which the name of a leaderboard entry always contains."""
 
 _SHORT = {"learning_rate": "lr", "batch_size": "batch"}
 """Abbreviations of the names of settings, as used in papers."""
@@ -443,10 +443,10 @@ _UNQUOTED = re.compile(r"[^\w@%+=,./-]", re.ASCII)
 """
 
 _COUNTS = ("epochs", "shots")
-"""Settings that are counts, so that they are written as "3 epochs"."""
+"""Settings that are counts, which labels contain as "3 epochs" instead of "epochs 3"."""
 
 _SMALL = 0.01
-"""Numbers below this one are written with an exponent, e.g. as 3e-4."""
+"""Numbers below this limit are written with an exponent, e.g. as 3e-4."""
 
 
 class Word(NamedTuple):
@@ -457,10 +457,10 @@ class Word(NamedTuple):
 
 
 def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
-    """Return the settings that were changed in jobs with the same recipe, or `label` if none were.
+    """Return words for the settings that the user changed in jobs with the same recipe.
 
-    Several values of a setting are joined, e.g. "lr 2e-5/3e-5". For a sweep, the swept settings are
-    given without their values.
+    If no settings were changed, `label` is returned. Several values of a setting are joined, e.g.
+    "lr 2e-5/3e-5". The settings that a sweep varies are named without their values.
     """
     known, chosen = list(jobs), set[str]()
     found: dict[str, dict[str | float, None]] = {}
@@ -473,7 +473,7 @@ def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
     values = {name: found[name] for name in found if name in (*chosen, *swept, *_READ)}
     recipe = known[0].recipe
     words = [] if recipe == PAPER else [Word(recipe, unquoted(recipe))]
-    if recipe == FEATURES_SETTING:  # the value of the setting describes it better
+    if recipe == FEATURES_SETTING:  # the value of the setting is a better description
         words = [] if FEATURES_SETTING in values else [Word("fine-tuned", "features=fine-tuned")]
     elif not values:
         return (Word(label, unquoted(label)),)
@@ -485,7 +485,7 @@ def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
 
 
 def setting_word(name: str, values: Iterable[str | float]) -> Word:
-    """Return a setting with its values, e.g. "lr 3e-4", "3 epochs" or "no best checkpoint"."""
+    """Return the word for a setting and its values, e.g. "lr 3e-4" or "no best checkpoint"."""
     found = list(values)
     short, text = _SHORT.get(name, name), "/".join(map(value_text, sorted(found, key=_order)))
     typed, said = f"{short}={unquoted(text)}", short.replace("_", " ")
@@ -513,9 +513,9 @@ def value_text(value: str | float) -> str:
 
 
 def is_setting(word: str, settings: Mapping[str, Setting]) -> bool:
-    """Return whether `word`, such as "lr=3e-4", matches the settings.
+    """Return whether `word`, such as "lr=3e-4", names one of the settings and its value.
 
-    The name may be abbreviated, and a number may have another notation.
+    The name may be abbreviated, and a number may be written differently.
     """
     given, _, text = word.partition("=")
     name = next((name for name, short in _SHORT.items() if short == given), given)
@@ -534,5 +534,5 @@ def unquoted(name: str) -> str:
 
 
 def recipe_label(recipe: str, *, overridden: bool, is_sweep: bool) -> str:
-    """Return the label of a recipe, e.g. "paper" or "paper+set sweep". It is never parsed."""
+    """Return the label of a recipe for display, e.g. "paper" or "paper+set sweep"."""
     return recipe + ("+set" if overridden else "") + (" sweep" if is_sweep else "")

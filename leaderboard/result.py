@@ -32,7 +32,7 @@ class Evaluation:
         task: Name of the task.
         split: Name of the split.
         fingerprint: Digest of the split's examples.
-        scores: Scores keyed by name, on the scale of each metric; empty if the labels are hidden.
+        scores: Scores, keyed by name, on the scale of the metric; empty if the labels are hidden.
         predictions: One dict per example, in the order of the split, with the fields of the task's
             prediction class.
         flags: Warnings about the scores, e.g. "constant predictions".
@@ -61,10 +61,11 @@ class Evaluation:
 
 @dataclass(frozen=True, kw_only=True)
 class CurvePoint:
-    """Point on the learning curve. `loss` is the mean training loss since the previous point.
+    """Point on the learning curve of a run.
 
-    `scores` are computed on the job's first dev split, or on a held-out part of the train split.
-    They are empty if the model was not evaluated at this step.
+    `loss` is the mean training loss since the previous point. `scores` are computed on the job's
+    first dev split, or on a held-out part of the train split; they are empty if the model was not
+    evaluated at this step.
     """
 
     step: int
@@ -76,7 +77,10 @@ class CurvePoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Cost of a job. Times are measured in seconds; `train_tokens` does not count padding."""
+    """Time, memory and number of steps, tokens and parameters that a job needed.
+
+    Times are in seconds. `train_tokens` does not count padding.
+    """
 
     seconds: float
     train_seconds: float
@@ -91,7 +95,7 @@ class Cost:
     def without_network(
         cls, seconds: float, train_seconds: float = 0.0, predict_seconds: float = 0.0
     ) -> "Cost":
-        """Create the cost of a run without an encoder, such as a baseline or a prediction file."""
+        """Create the cost of a run that did not use an encoder, such as a baseline."""
         return cls(
             seconds=seconds,
             train_seconds=train_seconds,
@@ -106,9 +110,10 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Result of a finished job.
+    """Result of a finished job: its scores, predictions, learning curve, cost and provenance.
 
-    `provenance` records the code, data, weights, library versions and machine.
+    `provenance` describes the code, data, weights, library versions and machine. `finished` is the
+    time at which the job ended, in UTC as ISO 8601.
     """
 
     job: Job
@@ -119,7 +124,7 @@ class Result:
     finished: str
 
     def evaluation(self, name: str) -> Evaluation:
-        """Return the evaluation of the split `name` ("task:split").
+        """Return the evaluation of a split, whose `name` is "task:split".
 
         Raises BenchError if the run has no predictions for this split.
         """
@@ -127,7 +132,7 @@ class Result:
             if evaluation.name == name:
                 return evaluation
         raise BenchError(
-            f"run {self.job.key[:12]} of {self.job.model} has not predicted "
+            f"run {self.job.key[:12]} of {self.job.model} has no predictions for "
             f"{name.replace(':', ' ')}: leave the task out with --task, or run it again."
         )
 
@@ -170,12 +175,12 @@ class Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Job that did not finish.
+    """Failure of a job, with the reason.
 
     Attributes:
-        job: The job.
+        job: Job that did not finish.
         kind: "failed", "diverged", "killed", "memory", "timeout" or "interrupted".
-        error: Error message, one sentence.
+        error: Error message; one sentence.
         details: Traceback, or the last lines of a log.
         exit_code: Exit code of the process for this error (see benchharness.errors).
         finished: Time of the failure in UTC, as ISO 8601.
@@ -190,7 +195,7 @@ class Failure:
 
     @classmethod
     def of(cls, job: Job, kind: str, error: str, details: str = "") -> "Failure":
-        """Create the failure of a job that has just ended, with JobError's exit code."""
+        """Create the failure of a job that has just ended, with the exit code of a JobError."""
         finished = datetime.now(UTC).isoformat(timespec="seconds")
         return cls(
             job=job,
@@ -213,7 +218,7 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """How a run's final weights were selected by evaluations during training.
+    """Selection of a run's final weights by evaluations during training.
 
     Attributes:
         evaluations: Number of evaluations, on the dev split or on a held-out part of train.
@@ -243,7 +248,10 @@ class Selection:
 
 
 def selection_labels(selections: Iterable[Selection]) -> tuple[str, ...]:
-    """Return notes that describe these selections, e.g. "best of 3 to 10 evaluations on dev"."""
+    """Describe how weights were selected, e.g. "best of 3 to 10 evaluations on dev".
+
+    Returns one text per combination of criterion and data.
+    """
     counts: dict[str, list[int]] = {}
     for each in selections:
         rows = f"{each.held_out * 100:g} % of train" if each.held_out else "dev"
@@ -258,9 +266,10 @@ def _range(numbers: Sequence[int]) -> str:
 
 
 class Measure(NamedTuple):
-    """Definition of a score: its split and metric.
+    """Split and metric that define a score.
 
-    For the score of a whole suite, `split` is "dev" or "test" and `metric` names the suite's rule.
+    For the score of a suite, `split` is "dev" or "test" and `metric` is the name of the suite's
+    rule.
     """
 
     split: str
@@ -284,9 +293,10 @@ def truncated_rows(provenance: object) -> dict[str, tuple[int, int]]:
 
 
 def truncated_words(rows: Iterable["RunRow"]) -> Iterator[str]:
-    """Yield a sentence per group of models, with the splits whose rows were truncated.
+    """Yield sentences that state how many rows of which splits were truncated for which models.
 
-    The sentence contains, for example, "RTE dev 33 of 277 (minilm)".
+    A sentence contains, for example, "RTE dev 33 of 277 (minilm)". Models for which the same rows
+    were truncated are in the same sentence.
     """
     by_split: dict[str, dict[str, None]] = {}
     for row in rows:
@@ -299,8 +309,8 @@ def truncated_words(rows: Iterable["RunRow"]) -> Iterator[str]:
     for names, found in by_models.items():
         more = f" and {len(found) - MOST_SPLITS} more" * (len(found) > MOST_SPLITS)
         yield (
-            f"rows that are longer than max_tokens and lose words: {', '.join(found[:MOST_SPLITS])}"
-            f"{more} ({names})."
+            f"truncated rows (longer than max_tokens): {', '.join(found[:MOST_SPLITS])}{more} "
+            f"({names})."
         )
 
 
@@ -315,10 +325,10 @@ text, BERT has a few unknown tokens per thousand.
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """How a run's texts were tokenized.
+    """Record of how a run's texts were tokenized.
 
     Attributes:
-        source: Fields of the worker's TokenizerSource.
+        source: Fields of the worker's TokenizerSource, which describes the tokenizer.
         unknown: (number of unknown tokens, number of all tokens), keyed by "task:split".
         lost: (number of words without a token, number of all words), keyed by "task:split".
     """
@@ -351,9 +361,9 @@ class Reading:
 
     @property
     def told(self) -> "Reading | None":
-        """The unexpected part of the tokenization, to be reported; None if nothing is unexpected.
+        """Unexpected facts about the tokenization, which are reported; None if there are none.
 
-        Splits with a share below `MANY` are left out.
+        Splits with a share of unknown tokens or lost words below `MANY` are left out.
         """
         unknown, lost = (
             {name: (count, of) for name, (count, of) in part.items() if count >= MANY * of}
@@ -368,14 +378,15 @@ class Reading:
     def words(self) -> str:
         """Description of differences from transformers' tokenizer class; empty if none are known.
 
-        It also states whether capitals are kept, if that had to be decided.
+        It also states whether capitals are kept, if this had to be decided.
         """
         said = []
         if self.source.get("texts"):
             parts = ", ".join(map(str, self.source.get("unlike", ())))
             said.append(
-                f"read as tokenizer.json says, where transformers' {self.source['instead_of']} "
-                f"differs ({parts}: {self.source['texts']} of {self.source['of']} fixed texts)"
+                f"tokenized as tokenizer.json specifies; transformers' {self.source['instead_of']} "
+                f"differs in {parts} and in the tokens of {self.source['texts']} of "
+                f"{self.source['of']} test texts"
             )
         if case := self.source.get("case"):
             said.append(f"capitals are {case}")
@@ -396,12 +407,12 @@ def _shares(data: Mapping[str, Any], part: str, whole: str) -> dict[str, tuple[i
 _ADVICE = {
     "unknown tokens": "the tokenizer does not know these words. Check that it is the checkpoint's "
     "own, and that do_lower_case fits its vocabulary",
-    "words without a token": "the tokenizer makes nothing of them, so no model can read them",
+    "words without a token": "the tokenizer creates no token for them, so no model can see them",
 }
 
 
 def reading_words(rows: Iterable["RunRow"]) -> Iterator[str]:
-    """Yield sentences about models whose tokenizer processes texts in an unexpected way."""
+    """Yield sentences about models whose texts were tokenized in an unexpected way."""
     told = [(row.model, row.reading) for row in rows if row.reading is not None]
     by_words: dict[str, dict[str, None]] = {}
     for model, reading in told:
@@ -444,9 +455,9 @@ def _share(count: int, of: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class RunRow(Described):
-    """Stored run without its predictions and curve, as lists and leaderboards use it.
+    """Stored run for lists and leaderboards, without its predictions and learning curve.
 
-    Attributes with the same name as an attribute of Job have the same meaning.
+    Attributes that Job has too have the same meaning as there.
 
     Attributes:
         key: Key of the job.
@@ -461,12 +472,12 @@ class RunRow(Described):
         parameters: Number of parameters of the model.
         finished: Time at which the run ended.
         error: Error message of a failure; empty for a finished run.
-        measures: Definition of each score, keyed by task and then by score name.
+        measures: Split and metric of each score, keyed by task and then by score name.
         largest_split: Number of rows in the run's largest split; 0 if unknown.
         start_task: Task of the run from which this run started (set by boards/grouping.py).
         start_variant: Variant of the run from which this run started (set by boards/grouping.py).
-        selection: How the final weights were selected; None if training ran to the
-            last planned step and its weights were kept.
+        selection: How the final weights were selected; None if they are those of the last planned
+            step.
         settings: Settings, if the name of the recipe does not determine their values; else empty.
         is_hidden: True if leaderboards leave the run out.
         is_named: True if the user renamed this leaderboard entry only, not the whole model.
@@ -555,13 +566,13 @@ def predictions_of(
         )
     except (AttributeError, TypeError, ValueError) as error:
         raise DataError(
-            f"the stored predictions of {evaluation.name} do not fit that task ({error}): "
+            f"the stored predictions for {evaluation.name} do not fit this task ({error}): "
             "leave the run out (`bench db hide`)."
         ) from error
     if examples is not None and not fits:
         raise DataError(
-            f"the {len(found)} predictions of {evaluation.name} are not for the {len(examples)} "
-            "rows that are there now: expected the data that the runs were made with."
+            f"the {len(found)} predictions for {evaluation.name} do not match the {len(examples)} "
+            "rows that were read now: use the same data as for the run."
         )
     return found
 
@@ -578,7 +589,7 @@ _SELDOM: Mapping[str, Any] = {
 
 
 def to_row(prediction: Prediction) -> dict[str, Any]:
-    """Return the fields of a prediction that are stored, with lists instead of tuples as in JSON.
+    """Convert a prediction to the dict that is stored, with lists instead of tuples as in JSON.
 
     Fields with their default value in `_SELDOM` are left out. `predictions_of` is the inverse.
     """
@@ -602,7 +613,7 @@ def _tuples(value: Any) -> Any:
     return tuple(_tuples(each) for each in value) if isinstance(value, list) else value
 
 
-# Names of scores. A name is composed of a metric and a split, and is never parsed.
+# Names of scores. They are composed of a metric and a split, and are never parsed.
 
 SUITE_ENDINGS = {"dev": "", "test": "_test"}
 """Suffix of the name of a suite's score, keyed by the kind of split."""
@@ -616,7 +627,7 @@ def score_name(task: str, measure: Measure) -> str:
 
 
 def rule_name(measure: Measure) -> str:
-    """Return the name of a score without dev or test, as in suite rules and papers.
+    """Return the name of a score in suite rules and papers, which does not contain "dev" or "test".
 
     For example, it is "accuracy_mm" for both mismatched splits of MNLI.
     """
@@ -624,7 +635,7 @@ def rule_name(measure: Measure) -> str:
 
 
 def measures_of(task: str) -> Mapping[str, Measure]:
-    """Return the definition of every possible score of a task, keyed by score name.
+    """Return the split and metric of every possible score of a task, keyed by score name.
 
     The result is empty for an unknown task.
     """
@@ -659,10 +670,10 @@ def has_collapsed(kind: str, flags: Iterable[str]) -> bool:
 
 
 MARK = "!"
-"""Mark after a score that has flags, and before the sentences that explain the flags."""
+"""Mark after a score with warnings, and before the sentences that explain the warnings."""
 
 _FEWEST_POINTS = 4
-"""Minimum number of points on a learning curve for comparing its first and last quarter."""
+"""Minimum number of points on a learning curve whose first and last quarter can be compared."""
 
 _LEAST_FALL = 0.02
 """Minimum relative decrease of the loss of a run that learns. The loss of a classifier that only

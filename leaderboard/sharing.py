@@ -1,8 +1,8 @@
-"""Removal of this machine's paths from everything that is written or sent.
+"""Shortening of this machine's paths in everything that is written or sent.
 
 "/home/me/glue_data" becomes "glue_data#3fa2c1"; the six digits distinguish folders with the same
-name. Paths are shortened in leaderboards, archives, trackers and model folders. They are kept with
-`--show-paths`, in printed output, and in copies of a store for the same machine.
+name. Paths are shortened in leaderboards, archives, trackers and model folders. They are not
+shortened with `--show-paths`, in printed output, and in copies of a store for the same machine.
 """
 
 import hashlib
@@ -19,8 +19,8 @@ from benchharness.leaderboard.job import Job, Setting
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.tasks.custom import custom_tasks
 
-# Matches the path in "read /data/glue, then", "file:///data/glue" and "~me/glue". Matches nothing
-# in "glue/rte", "and/or" and "https://host/page".
+# The pattern matches the path in "read /data/glue, then", "file:///data/glue" and "~me/glue". It
+# matches nothing in "glue/rte", "and/or" and "https://host/page".
 _START, _REST = r"(?:(?<=://)|(?<=:///)|(?<![\w./~-]))", r"/(?![/\s])[^\s'\"<>|:;,()\[\]{}`]+"
 _PATH = rf"{_START}(?:~[\w.-]*)?{_REST}"
 """Pattern for a path that is absolute (also after "file://") or begins with "~". It does not match
@@ -56,7 +56,7 @@ def without_paths(text: str, known: Iterable[str] = ()) -> str:
     # that the digits are computed from the complete path.
     in_home = rf"{_START}{re.escape(home)}(?![.-]?\w)(?:{_REST})?"
     text = re.sub(f"{in_home}|{_PATH}", _labelled, text, flags=re.ASCII)
-    return text.replace(home, "~")  # the home folder after a letter, as in -I/home/me
+    return text.replace(home, "~")  # the patterns do not match in e.g. "-I/home/me"
 
 
 def _labelled(found: re.Match[str]) -> str:
@@ -85,7 +85,7 @@ def _is_path(text: str) -> bool:
 
 
 def shared_row(run: RunRow) -> RunRow:
-    """Return a run's row with shortened paths in its data, error, source and settings."""
+    """Shorten the paths in a run's data, error, source and settings; return the changed run."""
     known = (run.data,)
     data, error, source = (without_paths(text, known) for text in (run.data, run.error, run.source))
     settings = _settings(run.settings, known, is_file=run.kind == "scored")
@@ -95,7 +95,7 @@ def shared_row(run: RunRow) -> RunRow:
 
 
 def shared_job(job: Job) -> Job:
-    """Return a job with shortened paths and the same key, which does not depend on paths."""
+    """Shorten the paths in a job; the returned job has the same key."""
     known = _places_of(job)
     return replace(
         job,
@@ -126,7 +126,7 @@ def _places_of(job: Job) -> tuple[str, ...]:
 def _settings(
     settings: Mapping[str, Setting], known: Iterable[str], *, is_file: bool
 ) -> Mapping[str, Setting]:
-    """Return settings with shortened paths; `is_file` is true if their sources are files."""
+    """Shorten the paths in settings; `is_file` is true if the sources of the settings are files."""
     return {
         name: replace(
             each,
@@ -140,7 +140,7 @@ def _settings(
 
 
 def shared_outcome(outcome: Result | Failure) -> Result | Failure:
-    """Return an outcome with shortened paths, and the same key, scores and predictions."""
+    """Shorten the paths in an outcome; its key, scores and predictions do not change."""
     job, known = outcome.job, _places_of(outcome.job)
     if isinstance(outcome, Failure):
         return replace(
@@ -154,7 +154,7 @@ def shared_outcome(outcome: Result | Failure) -> Result | Failure:
 
 
 def _walked(value: Any, known: Iterable[str]) -> Any:
-    """Return nested plain data with shortened paths in all strings."""
+    """Shorten the paths in all strings of nested plain data; return the changed data."""
     match value:
         case str():
             return without_paths(value, known)

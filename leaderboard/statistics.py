@@ -1,7 +1,7 @@
-"""Confidence intervals and significance tests over examples and seeds. Pure functions.
+"""Confidence intervals, selection bias, and Holm's correction. All functions are pure.
 
-numpy and scipy are imported only when they are used, because every leaderboard imports Interval and
-importing scipy takes half a second.
+numpy and scipy are imported only when they are used, because every leaderboard imports this module
+and importing scipy takes half a second.
 """
 
 import math
@@ -44,9 +44,9 @@ def student_t(freedom: float, chance: float) -> float:
 # Uncertainty of the median over a sample of seeds, as an estimate of the median over all seeds.
 
 LOSS = math.sqrt(math.pi / 2)
-"""Standard error of the median divided by that of the mean, for many normal values. For three to
-ten values the ratio is 1.08 to 1.20, so that intervals are slightly too wide (Kenney and Keeping,
-Mathematics of Statistics, 1962, part 1, section 14.9).
+"""Standard error of the median divided by that of the mean, for many normally distributed values.
+For three to ten values the ratio is 1.08 to 1.20, so that intervals are slightly too wide (Kenney
+and Keeping, Mathematics of Statistics, 1962, part 1, section 14.9).
 """
 
 
@@ -56,7 +56,7 @@ def median_error(values: Sequence[float]) -> float:
 
 
 def median_deviation(deviation: float, count: int) -> float:
-    """Return the standard error of the median of `count` normal values.
+    """Return the standard error of the median of `count` normally distributed values.
 
     `deviation` is the standard deviation of the values.
     """
@@ -67,8 +67,8 @@ def median_deviation(deviation: float, count: int) -> float:
 def pooled_deviation(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
     """Return the pooled standard deviation within groups, and its degrees of freedom.
 
-    Both are 0 if no group has two values. All groups are assumed to have the same true standard
-    deviation, so that even groups of two seeds contribute.
+    All groups are assumed to have the same true standard deviation, so that even groups of two
+    values contribute. Both results are 0 if no group has two values.
     """
     # s^2 = sum((n - 1) * s_i^2) / sum(n - 1): each group is weighted by its degrees of freedom.
     several = [values for values in groups if len(values) > 1]
@@ -78,8 +78,8 @@ def pooled_deviation(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
 
 
 LEAST_SEEDS = 3
-"""Minimum number of seeds for an interval. The interval of two seeds would be useless: it is more
-than twelve times as wide as the difference of their scores.
+"""Minimum number of seeds for an interval. An interval from two seeds would be useless, because it
+is more than twelve times as wide as the difference of their scores.
 """
 
 
@@ -104,10 +104,10 @@ def useful_interval(values: Sequence[float]) -> Interval | None:
 
 
 CONTENDERS = 3.0
-"""Maximum distance from the best median, in standard errors, of a candidate that could have won."""
+"""Maximum distance from the best median, in standard errors, of candidates that could have won."""
 
 GAIN_DRAWS = 4_000
-"""Number of random draws. It is enough to estimate an expected maximum within 2 % of the noise."""
+"""Number of random draws; enough to estimate an expected maximum within 2 % of the noise."""
 
 
 def selection_gain(
@@ -150,11 +150,12 @@ def selection_gain(
         if abs(medians[0] - value) <= CONTENDERS * _error(error, redrawn, place)
     ]
     tried = [medians[place] for place in near]
-    # A single candidate was not chosen by luck. Equal medians have variance 0: no division by it.
+    # A single candidate was not chosen by luck. Equal medians have variance 0, by which the code
+    # below could not divide.
     if len(near) < 2 or max(tried) == min(tried):
         return 0.0
     deviation = _deviation([candidates[place] for place in near])
-    # The mean of the candidates' variances, because their numbers of seeds may differ.
+    # Average the variances of the candidates, because their numbers of seeds may differ.
     noise = fmean(median_deviation(deviation, len(candidates[place])) ** 2 for place in near)
     noise += _noise_of_examples([redrawn[place] for place in near]) if redrawn else 0.0
     return _expected_gain(tried, noise)
@@ -182,7 +183,7 @@ def _expected_gain(medians: Sequence[float], noise: float) -> float:
     kept = math.sqrt(max(0.0, 1 - noise / spread))
     values = center + kept * (np.asarray(medians) - center)
     chance = np.random.default_rng(0).normal(0, math.sqrt(noise), (GAIN_DRAWS, len(medians)))
-    # The gain is the noise of the winner, averaged over the draws.
+    # The gain is the mean noise of the winner over all draws.
     best = (values + chance).argmax(axis=1)
     return float(np.take_along_axis(chance, best[:, None], axis=1).mean())
 
@@ -209,8 +210,8 @@ def _noise_of_examples(redrawn: Sequence[Any]) -> float:
     """
     np = _numpy()
     seeds = min(scores.shape[1] for scores in redrawn)
-    # [candidates, draws, seeds], each centered over the draws. The variance over candidates does
-    # not contain the effect that a draw has on all candidates.
+    # Stack the scores, each centered over the draws, as [candidates, draws, seeds]. The variance
+    # over candidates does not contain the effect that a draw has on all candidates.
     found = np.stack([scores[:, :seeds] - scores.mean(axis=0)[:seeds] for scores in redrawn])
     single = float(found.var(axis=0, ddof=1).mean())
     together = float(found.mean(axis=2).var(axis=0, ddof=1).mean())
@@ -220,7 +221,7 @@ def _noise_of_examples(redrawn: Sequence[Any]) -> float:
 
 
 def standing(value: float, values: Iterable[float]) -> str:
-    """Compare a seed's score with the scores of all seeds, which include this one.
+    """Compare a seed's score with the scores of all seeds, which include this score.
 
     Scores are rounded as in tables. Returns "the best", "as good as the best" or "not the best".
     """

@@ -45,7 +45,7 @@ def table_cell(value: object) -> str:
 
 
 def counted(number: int, noun: str, to: int | None = None) -> str:
-    """Return a number with its noun, e.g. "1 seed" or "3 seeds"; with `to`, "1 to 3 seeds"."""
+    """Return a number with its noun, e.g. "1 seed" or "3 seeds"; with `to`, e.g. "1 to 3 seeds"."""
     numbers = str(number) if to in (None, number) else f"{number} to {to}"
     return f"{numbers} {noun}" if (to or number) == 1 else f"{numbers} {noun}s"
 
@@ -75,8 +75,8 @@ def storable(text: str) -> str:
 def to_text(data: Any) -> str:
     """Return the data as compact ASCII JSON; dict keys keep their order.
 
-    NumPy scalars become Python numbers. Raises StoreError, which names the position in the data,
-    for values that JSON cannot represent: nan, infinity and other objects.
+    NumPy scalars become Python numbers. Raises StoreError for values that JSON cannot represent,
+    such as nan and infinity. The message contains the position of the value in the data.
     """
     return _dump(data, sort_keys=False)
 
@@ -87,7 +87,7 @@ def plain(data: Any) -> Any:
 
 
 def digest(data: Any) -> str:
-    """Return the SHA-256 (hex) of the data as JSON with sorted keys: equal data, equal digests."""
+    """Return the SHA-256 (hex) of the data as JSON with sorted keys."""
     return hashlib.sha256(_dump(data, sort_keys=True).encode("ascii")).hexdigest()
 
 
@@ -97,8 +97,8 @@ def _dump(data: Any, *, sort_keys: bool) -> str:
     except (TypeError, ValueError) as error:
         places = ", ".join(_unstorable(data)) or str(error)
         raise StoreError(
-            f"this cannot be stored: {places}. The store takes text, finite numbers and what is "
-            "made of them; a value that is undefined must be left out or given a flag."
+            f"this value cannot be stored: {places}. The store accepts text, finite numbers, and "
+            "lists and dicts of these. Leave out an undefined value, or mark it with a flag."
         ) from error
 
 
@@ -108,7 +108,7 @@ def _number(value: object) -> int | float:
         return int(value)
     if isinstance(value, Real):
         return float(value)
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not a JSON type")
 
 
 _SORTED, _ORDERED = (
@@ -139,11 +139,11 @@ def _unstorable(data: Any, where: str = "value") -> Iterator[str]:
 def whole_file(path: Path, alike: str = "") -> Iterator[IO[bytes]]:
     """Context manager that yields a temporary file for writing, which replaces `path` at the end.
 
-    Missing parent folders are created. If writing or the power fails, the previous file stays. A
-    temporary file that a killed process left behind is deleted by the next call with the same file
-    name, or with the same `alike` if file names differ each time. A pipe or a device such as
-    /dev/stdout is written directly. Raises OSError, which contains `path` if no file can be created
-    there.
+    Missing parent folders are created. If writing or the power fails, the previous file is
+    unchanged. The next call with the same file name deletes temporary files that killed processes
+    have left behind; if file names differ each time, calls must have the same `alike` instead. A
+    pipe or a device such as /dev/stdout is written directly. Raises OSError, which contains `path`
+    if no file can be created there.
     """
     if path.exists() and (not path.is_file() or path.parent == Path("/dev")):
         with path.open("wb") as device:
@@ -154,7 +154,7 @@ def whole_file(path: Path, alike: str = "") -> Iterator[IO[bytes]]:
     _delete_left(path.parent, f"{escape(start)}{'[a-z0-9_]' * 8}{_DRAFT}")
     try:
         handle, temporary = _new_draft(path.parent, start)
-    except OSError as error:  # its file name is that of the temporary file
+    except OSError as error:  # replace the name of the temporary file in the error
         raise OSError(error.errno, error.strerror, str(path)) from error
     with os.fdopen(handle, "rb"), temporary.open("w+b") as file:
         try:
@@ -179,7 +179,7 @@ def _new_draft(folder: Path, start: str) -> tuple[int, Path]:
     """Create a temporary file and lock it until its descriptor is closed."""
     while True:
         handle, draft = mkstemp(dir=folder, prefix=start, suffix=_DRAFT)
-        with suppress(OSError):  # no locks on this file system: others cannot delete it
+        with suppress(OSError):  # if the file system has no locks, others cannot delete the file
             fcntl.flock(handle, fcntl.LOCK_SH)
         if Path(draft).exists():  # another process may have deleted it before it was locked
             return handle, Path(draft)
@@ -187,7 +187,7 @@ def _new_draft(folder: Path, start: str) -> tuple[int, Path]:
 
 
 def _delete_left(folder: Path, pattern: str) -> None:
-    """Delete the temporary files of killed processes, which are those that nobody locks."""
+    """Delete the temporary files that killed processes have left, i.e. those without a lock."""
     for draft in folder.glob(pattern):
         with suppress(OSError), draft.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -197,9 +197,9 @@ def _delete_left(folder: Path, pattern: str) -> None:
 def check_place(path: Path, also: Callable[[IO[bytes]], object] = lambda _: None) -> None:
     """Raise OSError, with the reason, if `whole_file` could not write `path`.
 
-    For this check, a temporary file is created in the nearest existing parent folder and deleted at
-    once, because permissions do not show whether a disk is read-only or full. `also` is called with
-    this file and may try further operations.
+    A temporary file is created in the nearest existing parent folder and deleted at once, because
+    permissions do not show whether a disk is read-only or full. `also` is called with this file and
+    may try further operations.
     """
     if path.is_dir():
         raise IsADirectoryError(EISDIR, "it is a folder")
@@ -208,7 +208,9 @@ def check_place(path: Path, also: Callable[[IO[bytes]], object] = lambda _: None
         with TemporaryFile(dir=folder) as file:
             also(file)
     except OSError as error:
-        raise OSError(error.errno, f"{folder} takes no new file ({error.strerror})") from error
+        raise OSError(
+            error.errno, f"no file can be created in {folder} ({error.strerror})"
+        ) from error
 
 
 def flush_to_disk(path: Path) -> None:
@@ -221,7 +223,7 @@ def flush_to_disk(path: Path) -> None:
 
 
 def without_apostrophe(text: str) -> str:
-    """Undo `inert`: remove the apostrophe that it put before a formula."""
+    """Remove the apostrophe that `inert` has put before a formula."""
     return text[1:] if text[:1] == "'" and _computes(text[1:]) else text
 
 

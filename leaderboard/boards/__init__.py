@@ -1,1 +1,1 @@
-"""Leaderboards: grouping of runs into entries and boards, ranks, and published scores."""
+"""Leaderboards: grouping of stored runs into ranked entries, and published scores."""

@@ -43,14 +43,14 @@ class Board:
         limit: Maximum number of rows per split; None if there was no limit.
         tasks: Tasks that have a column.
         extras: Tasks that have a column but do not count in the suite's score.
-        entries: Ranked entries.
-        imported: Scores measured by others, probably on the same data. They are not entries, have
+        entries: Ranked entries, best first, then the entries without a rank.
+        imported: Scores that the user has imported, probably measured on the same data. They have
             no rank and cannot be the best in a column.
         hidden: Number of entries that the user has hidden.
         machine: Machine on which models were timed, and the reference model; empty if the entries
             are not timings.
-        parity: Text from `reproduction.parity_of` for each run, keyed by job key; empty if it was
-            not requested.
+        parity: What the parity certificate proves about each run, as text keyed by job key; empty
+            if it was not requested.
         paths: True if paths of this machine are shown in full.
     """
 
@@ -69,7 +69,7 @@ class Board:
     paths: bool = False
 
     def parity_of(self, runs: Iterable[RunRow]) -> str:
-        """Return what the parity certificate proves about these runs, without duplicates."""
+        """Return what the parity certificate proves about these runs, each statement once."""
         return "; ".join(dict.fromkeys(filter(None, (self.parity.get(run.key) for run in runs))))
 
     @property
@@ -82,15 +82,15 @@ class Board:
 
     @property
     def has_score(self) -> bool:
-        """True if the board shows the suite's score.
+        """True if the leaderboard shows the suite's score.
 
-        False if its only task is a custom task, whose score would repeat the task's value.
+        False if its only task is a custom task, because the suite's score would repeat its value.
         """
         return not (len(self.tasks) == 1 and TASKS[self.tasks[0]].definition)
 
     @property
     def is_whole(self) -> bool:
-        """True if the data are the complete data of the benchmark: not mini and without a limit."""
+        """True if the runs used the benchmark's complete data: not mini and without a limit."""
         return self.limit is None and "mini" not in self.data
 
     def best(self, task: str) -> str:
@@ -109,24 +109,24 @@ class Board:
 def build_boards(runs: Sequence[RunRow], suite: Suite, *, paths: bool = False) -> tuple[Board, ...]:
     """Build the leaderboards of a suite, one per set of evaluation data.
 
-    Two runs are on the same board only if the splits that both predicted have equal fingerprints,
-    so scores on different data are never in one column. Boards with the most runs come first. The
-    order of `runs` does not matter.
+    Two runs are on the same leaderboard only if the splits that both predicted have equal
+    fingerprints, so scores on different data are never in one column. The leaderboard with the most
+    runs comes first. The order of `runs` does not matter.
 
     Args:
         runs: Stored runs. Runs of other suites are used only as starting points of this suite's
             runs.
-        suite: Suite whose boards are built.
+        suite: Suite whose leaderboards are built.
         paths: Show paths of this machine in full. By default they are shortened (see sharing.py).
     """
     ours = with_starts((run for run in runs if suite.name in run.suites), runs)
     ours = ours if paths else list(map(shared_row, ours))
-    # Grouping is greedy, so sort the rows to make the result independent of their order.
+    # Grouping is greedy, so sort the runs to make the result independent of their order.
     ordered = sorted(ours, key=lambda run: (run.finished, run.key))
     measured = [run for run in ordered if run.kind != "imported"]
     boards = [_board(group, suite) for group in group_by_data(measured)]
-    # The data of an imported score have no fingerprints. So it belongs to every board with the same
-    # limit and the same kind of data (mini or not). Scores that match no board get their own.
+    # Imported scores have no fingerprints of their data. So each is shown on every board with the
+    # same limit and the same kind of data (mini or not). Those that match no board get their own.
     imported = grouped(
         ((run.limit, run.data == "mini"), run)
         for run in ordered
@@ -150,7 +150,8 @@ def _board(runs: Sequence[RunRow], suite: Suite, imported: Sequence[RunRow] = ()
     entries = [build_entry(group, suite) for group in group_by_recipe(shown_runs)]
     scored = {task for entry in entries for task in entry.cells}
     columns = sorted(suite.tasks, key=lambda task: task not in counted)
-    # A task that counts in the score always has a column, any other task only if it has a result.
+    # A task that counts in the score always has a column. Any other task has one only if there is a
+    # result.
     tasks = tuple(t for t in columns if t in counted or t in scored)
     return Board(
         suite=suite.name,
@@ -176,8 +177,8 @@ def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
     """
 
     def order(entry: Entry) -> tuple[Any, ...]:
-        # Sort by the displayed score, so that scores that look equal are tied. Models come first,
-        # so that the position of a model among all entries is its position among the models.
+        # Sort by the displayed score, so that scores that look equal share a rank. Models come
+        # first, so that the position of a model among all entries is its rank.
         has_none = entry.score is None
         last = len(entry.missing) if entry.score is None else -float(shown(entry.score))
         names = (entry.model, entry.recipe, entry.precision, entry.variant)
@@ -194,14 +195,14 @@ def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 
 def unranked(board: Board) -> Board:
-    """Remove the ranks from a board, for use if not all of its runs were read."""
+    """Remove the ranks from a leaderboard, which would be wrong if not all runs were read."""
     return replace(board, entries=tuple(replace(entry, rank=None) for entry in board.entries))
 
 
-# The best entries of a board, for use if the complete board is too long.
+# Reduction of leaderboards that are too long to their best entries.
 
 TOP = 30
-"""Default for the maximum number of entries of each kind that are shown."""
+"""Default of the maximum number of entries per kind that are shown."""
 
 
 def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
@@ -221,16 +222,16 @@ def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
         kept += [entry for _, entry in ran[:1]]
         kept += [entry for _, entry in ran if entry.competes][:1]
     kept += [e for e in board.entries if keep and any(run.key in keep for run in e.runs)]
-    # Compare by identity: comparing two entries by value would compare all of their runs.
+    # Compare entries by identity, because comparing them by value would compare all their runs.
     chosen = set(map(id, kept))
     return replace(board, entries=tuple(e for e in board.entries if id(e) in chosen))
 
 
 def best_of(boards: Sequence[Board], most: int) -> list[Board]:
-    """Reduce all boards to the same number of entries, so that about `most` runs remain in total.
+    """Reduce leaderboards to their best entries, so that at most about `most` runs remain in total.
 
-    Each board keeps at least one entry of each kind and the best entry of each column, even if more
-    than `most` runs remain.
+    The number of entries per kind is the same for all leaderboards. Each leaderboard keeps at least
+    one entry of each kind and the best entry of each column, even if more runs remain.
     """
     runs = [[len(entry.runs) for entry in board.entries] for board in boards]
     number = max((len(board.entries) for board in boards), default=0)
@@ -241,13 +242,13 @@ def best_of(boards: Sequence[Board], most: int) -> list[Board]:
 
 
 Select = Callable[[Board, str], Entry | None]
-"""Function that returns the entry with a given name on a board, or None if there is none."""
+"""Function that returns the entry with a given name on a leaderboard, or None."""
 
 _MANY_NAMES = 50  # maximum number of names in an error message
 
 
 def select_entry(board: Board, name: str) -> Entry | None:
-    """Return the entry to which the name refers (see `naming.is_called`); None if there is none.
+    """Return the leaderboard entry with this name (see `naming.is_called`); None if there is none.
 
     Raises:
         BenchError: If the name refers to several entries.
@@ -255,15 +256,15 @@ def select_entry(board: Board, name: str) -> Entry | None:
     found = called(board.entries, name)
     if len(found) > 1:
         choices = " or ".join(short_name(entry, board.entries) for entry in found)
-        raise BenchError(f"{name!r} is more than one row of {board.title}: use {choices}.")
+        raise BenchError(f"{name!r} matches several rows of {board.title}: use {choices}.")
     return found[0] if found else None
 
 
 def select_entry_or_run(board: Board, name: str) -> Entry | None:
-    """Return the entry to which the name refers; a name may also be the prefix of a run's key.
+    """Return the leaderboard entry with this name, or the run whose key begins with `name`.
 
-    A prefix must have at least 6 characters; the result is then the run's entry, reduced to this
-    run. Returns None if nothing matches.
+    A run is returned as its entry, reduced to this run. The beginning of a key must have at least 6
+    characters. Returns None if nothing matches.
 
     Raises:
         BenchError: If the name refers to several entries, or several keys have this prefix.
@@ -280,8 +281,8 @@ def select_entry_or_run(board: Board, name: str) -> Entry | None:
     }
     if len(found) > 1:
         keys = " or ".join(key[: len(prefix) + 6] for key in found)
-        raise BenchError(f"{prefix!r} begins the keys of several runs: use {keys}.")
-    for key, whole in found.items():  # at most one; reduce its entry to this run
+        raise BenchError(f"several runs have keys that begin with {prefix!r}: use {keys}.")
+    for key, whole in found.items():  # there is at most one
         cells = {
             task: replace(cell, runs=(run,), values=(value,))
             for task, cell in whole.cells.items()
@@ -299,12 +300,12 @@ def boards_with(
     *,
     known: Callable[[], Iterable[str]] | None = None,
 ) -> list[tuple[Board, list[Entry]]]:
-    """Return the boards that have an entry for each name, with these entries in order of names.
+    """Return the leaderboards with an entry for each name, and these entries in order of the names.
 
     Args:
-        boards: Boards to search.
+        boards: Leaderboards to search.
         names: Names of entries.
-        select: Function that returns the entry with a name on a board.
+        select: Function that returns the entry with a given name on a leaderboard.
         known: Function that returns the names of all stored models for the error message; needed if
             `boards` do not contain all of them.
 
@@ -334,14 +335,14 @@ def boards_with(
     stored = ", ".join(some) + (f" and {more} more" if more else "")
     hidden = any(board.hidden for board in listed)
     raise BenchError(
-        f"no board has {' and '.join(wanted)} with results on the same rows: stored are "
-        f"{stored or 'no runs'}; `bench show runs` shows on which data each "
-        f"was run{', `bench db hide` which rows are hidden' if hidden else ''}."
+        f"no leaderboard has results of {' and '.join(wanted)} on the same data: stored are "
+        f"{stored or 'no runs'}. `bench show runs` shows the data of each run"
+        f"{', and `bench db hide` lists hidden rows' if hidden else ''}."
     )
 
 
 def boards_of(keys: Set[str], boards: Iterable[Board]) -> list[Board]:
-    """Return the boards that contain a run with one of these keys."""
+    """Return the leaderboards that contain a run with one of these keys."""
     return [
         board
         for board in boards
@@ -359,9 +360,10 @@ class LanguageTable:
 
 
 def language_tables(board: Board) -> Iterator[LanguageTable]:
-    """Yield a table per task that has one test split per language, if it has results.
+    """Yield a table of results per language for each task with one test split per language.
 
-    Each value is the mean of the task's metrics, its median over seeds, times 100.
+    A task without results has no table. A value is the mean of the task's metrics for one language;
+    it is the median over seeds, times 100.
     """
     for task in map(find_task, board.tasks):
         cells = [(e.name, e.cells[task.name]) for e in board.entries if task.name in e.cells]

@@ -1,4 +1,4 @@
-"""Cells of a leaderboard: an entry's runs on one task, with their values and warnings."""
+"""Cells of a leaderboard: the runs of an entry on one task, with their scores and warnings."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,10 +15,10 @@ from benchharness.tasks.task import Task, ending_of, suffix_of
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """Runs of a leaderboard entry on one task, with a score per seed (mostly from 0 to 1).
+    """Cell of a leaderboard: the runs of an entry on one task, with a score per seed.
 
-    Tables show the median, because a fine-tuning run that fails to learn is an outlier that would
-    distort a mean. Papers report the median too (RoBERTa: of five seeds).
+    Scores are mostly from 0 to 1. Tables show the median over seeds, because a fine-tuning run that
+    fails to learn is an outlier and would distort a mean. Papers report medians too (e.g. RoBERTa).
 
     Attributes:
         task: Name of the task.
@@ -59,7 +59,7 @@ class Cell:
 
     @property
     def selections(self) -> tuple[Selection, ...]:
-        """How the runs' weights were selected; empty if the runs were trained on another task."""
+        """Selections of the runs' weights, without runs that were trained on another task."""
         return tuple(r.selection for r in self.runs if r.selection and self.task in r.trained_tasks)
 
     @property
@@ -74,9 +74,9 @@ class Cell:
 
     @property
     def has_learned(self) -> bool:
-        """True if the run with the median score has learned. If not, the score is never the best.
+        """True if the run with the median score has learned; else the score is never the best.
 
-        For an even number of seeds, both runs in the middle must have learned.
+        For an even number of seeds, both middle runs must have learned.
         """
         values = zip(
             self.values, (not run.has_collapsed(self.task) for run in self.runs), strict=True
@@ -91,25 +91,26 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """Median as tables show it, with a mark if there are warnings."""
+        """Median as tables show it, followed by "!" if there are warnings."""
         return marked(shown(self.median), self.notes)
 
     @property
     def choice(self) -> str:
-        """Sentence about the selection bias of a sweep; empty if nothing was selected."""
+        """Note on the selection bias of a sweep; empty if nothing was selected."""
         if self.gain is None:
             return ""
         gain = shown(self.gain)
         return (
-            f"the best of several settings: with other {self.gain_scope} it may score {gain} lower"
+            "this is the best of several hyperparameter settings; with other "
+            f"{self.gain_scope} it may score {gain} lower"
         )
 
 
-# Warnings about scores: the mark after a score, and the notes in the legend.
+# Warnings about scores: the "!" after a score, and the notes in the legend.
 
 
 def notes_of(task: str, runs: Sequence[RunRow]) -> tuple[str, ...]:
-    """Return the warnings about these runs on a task as text, with the number of collapsed runs."""
+    """Return the warnings about these runs on a task, e.g. "1 of 5 seeds collapsed (...)"."""
     flags, collapsed = _flags_of(task, runs), sum(run.has_collapsed(task) for run in runs)
     reasons = [flag for flag in flags if flag in COLLAPSED and collapsed]
     seeds = counted(len(runs), "seed")
@@ -122,15 +123,15 @@ def _flags_of(task: str, runs: Iterable[RunRow]) -> tuple[str, ...]:
 
 
 def marked(text: str, notes: Iterable[str]) -> str:
-    """Append the mark "!" to a number if there are notes on it."""
+    """Append "!" to a number if there are warnings about it."""
     return text + MARK if any(notes) else text
 
 
 def note_lines(noted: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
-    """Yield a line of the legend per note, with the names of all numbers to which it applies.
+    """Yield a line of the legend per warning, with the names of all scores to which it applies.
 
     Example: "!: 3 of 3 seeds collapsed (constant predictions): tiny, 3 epochs RTE; tiny RTE."
-    `noted` contains pairs of a number's name and its notes.
+    `noted` contains pairs of a score's name and its warnings.
     """
     found = grouped((note, name) for name, notes in noted for note in notes)
     for note, names in found.items():
@@ -154,10 +155,10 @@ def _value(task: str, scores: Mapping[str, float], rule: ScoreRule) -> float | N
 
 
 def score_names(task: str, rule: ScoreRule) -> tuple[str, ...]:
-    """Return the names of the scores whose mean is the task's value on a board.
+    """Return the names of the scores whose mean is the task's value on a leaderboard.
 
-    The suite's rule specifies them. For a task that does not count in the suite's score, it is the
-    first metric.
+    They are specified by the suite's rule. For a task that does not count in the suite's score, the
+    first metric is used.
     """
     return rule.cells.get(task) or (find_task(task).metrics[0].name,)
 
@@ -165,8 +166,8 @@ def score_names(task: str, rule: ScoreRule) -> tuple[str, ...]:
 def score_bounds(task: Task, names: Sequence[str], values: Iterable[float]) -> Interval:
     """Return the lowest and the highest possible value of the mean of these scores.
 
-    The bounds are infinite if a metric is unknown. They are also infinite if one of `values` is out
-    of bounds, e.g. because a plugin's score is in percent.
+    The bounds are infinite if a metric is unknown, or if one of the observed `values` is outside
+    of the bounds (e.g. because a plugin's score is in percent).
     """
     every = {
         metric.name + suffix_of(split): metric.bounds
@@ -193,7 +194,7 @@ def column_title(task: str, rule: ScoreRule, between: str = "-") -> str:
         if any(metric.name + ending_of(found, split) in scores for metric in found.metrics)
     ]
     parts = [found.split_titles[split] for split in splits if split in found.split_titles]
-    # Three or more splits (e.g. languages) are not listed.
+    # Do not list three or more splits, such as languages.
     return between.join(filter(None, (found.title, "/".join(parts) if len(parts) < 3 else "")))
 
 
@@ -204,22 +205,22 @@ def spread_of(values: Sequence[float]) -> float | None:
 
 def shown(value: float) -> str:
     """Return a score as leaderboards display it: times 100, with one decimal."""
-    # A correlation of -0.0004 would be displayed as "-0.0".
+    # Without this, a correlation of -0.0004 would be displayed as "-0.0".
     text = f"{value * 100:.1f}"
     return "0.0" if text == "-0.0" else text
 
 
-# Sweeps: several hyperparameter settings ("points" of a grid) are run on a task, and the board
-# shows the one with the best dev score, as papers do.
+# Sweeps: several hyperparameter settings (called "points" of a grid) are run on a task, and the
+# leaderboard shows the one with the best dev score, as papers do.
 #
 # The label of an entry contains the number of points, because the best of several points has a
 # higher score by chance alone.
 
 
 def count_points(runs: Iterable[RunRow]) -> int:
-    """Return the number of a sweep's hyperparameter settings with a finished run.
+    """Return how many hyperparameter settings of a sweep have a finished run.
 
-    If it differs between tasks, the largest number is returned.
+    If the number differs between tasks, the largest one is returned.
     """
     finished = [run for run in runs if run.status == "finished"]
     return max((len(points) for points in _points(finished).values()), default=0)
@@ -229,10 +230,10 @@ def best_points(runs: Sequence[RunRow], rule: ScoreRule) -> list[RunRow]:
     """Return the runs of a sweep's best hyperparameter setting for each task.
 
     All runs are returned if they are not a sweep. The best setting has the highest median of the
-    task's score over seeds; among equal medians, more scored seeds win. Only settings with the
-    largest number of seeds (finished or not) are compared, because successive halving stops bad
-    settings early, and one of them may have a lucky seed. A setting without a score is chosen only
-    if none has a score.
+    task's score over seeds; if medians are equal, the setting with more scored seeds wins. Only
+    settings with the largest number of seeds (finished or not) are compared, because successive
+    halving stops bad settings early, and one of them may have a lucky seed. A setting without a
+    score is chosen only if no setting has a score.
     """
     if not runs[0].is_sweep:
         return list(runs)
@@ -246,9 +247,9 @@ def best_points(runs: Sequence[RunRow], rule: ScoreRule) -> list[RunRow]:
 
 
 def beside_others(cell: Cell, runs: Sequence[RunRow], rule: ScoreRule) -> Cell:
-    """Add the other hyperparameter settings and the selection gain to the cell of a sweep's best.
+    """Add a sweep's other hyperparameter settings, and the selection gain, to the best one's cell.
 
-    `runs` are all runs of the sweep. The cell is returned unchanged if they are not a sweep.
+    `runs` are all runs of the sweep. If they are not a sweep, the cell is returned unchanged.
     """
     if not runs[0].is_sweep:
         return cell

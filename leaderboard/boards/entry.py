@@ -34,7 +34,7 @@ from benchharness.leaderboard.text import grouped
 from benchharness.tasks.suite import ScoreRule, Suite
 from benchharness.tasks.suites import distinct_title, title_of
 
-# Uncertainty of an entry: intervals for its cells, its score and its rank.
+# Uncertainty of leaderboard entries: intervals for their scores and ranks.
 
 LEVEL = 0.95
 """Confidence level of all intervals on leaderboards."""
@@ -45,10 +45,10 @@ class Intervals:
     """95 % confidence intervals for a median over seeds, on the score's scale.
 
     Attributes:
-        both: Interval over all known sources of noise; None if no source is known.
-        examples: Interval over other examples of the same kind, for these trained models; None if
-            the examples could not be read.
-        seeds: Interval over other seeds, on these examples; None if there is only one run.
+        both: Interval that covers all known sources of noise; None if no source is known.
+        examples: Interval that covers only the choice of examples; None if the examples could not
+            be read.
+        seeds: Interval that covers only the choice of seeds; None if there is only one run.
         reason: Reason why the examples could not be read; may be empty.
     """
 
@@ -66,7 +66,7 @@ class Intervals:
 
 @dataclass(frozen=True, kw_only=True)
 class Uncertainty:
-    """Confidence intervals for a leaderboard entry's scores on tasks, its suite score and its rank.
+    """Confidence intervals for the scores of a leaderboard entry and for its rank.
 
     Attributes:
         cells: Intervals for the scores on tasks, keyed by task.
@@ -115,13 +115,13 @@ class Entry:
         recipe: Label of the recipe.
         precision: Numerical precision.
         kind: Origin of the runs.
-        cells: Finished runs with their values, keyed by task.
+        cells: Finished runs with their scores, keyed by task.
         failures: Failed runs that no finished run has replaced.
         counted: Tasks that count in the suite's score.
         score: The suite's score, computed from the medians of the tasks in `counted`; None if one
             of them is missing.
         seed_scores: The suite's score for each seed that has all tasks.
-        missing: Tasks in `counted` without a value.
+        missing: Tasks in `counted` without a score.
         words: Settings that were changed, and words that distinguish the entry from others of its
             model (see naming.py).
         unsaid: Number of words, at the beginning of `words`, that the entry's name leaves out.
@@ -183,18 +183,18 @@ class Entry:
 
     @property
     def score_text(self) -> str:
-        """The suite's score as tables show it, with a mark if there are warnings; may be empty."""
+        """The suite's score as tables show it, with "!" if there are warnings; may be empty."""
         return "" if self.score is None else marked(shown(self.score), self.score_notes)
 
     @property
     def noted(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Pairs of the name of a task's value (e.g. "tiny, 3 epochs RTE") and its warnings."""
+        """Pairs of the name of a task's score (e.g. "tiny, 3 epochs RTE") and its warnings."""
         for task, cell in self.cells.items():
             yield f"{self.name} {title_of(task)}", cell.notes
 
     @property
     def shown_kind(self) -> str:
-        """Kind as JSON and exports contain it: "model" for every single model."""
+        """Kind of the entry in JSON and exports: "model" for every single model, else `kind`."""
         return "model" if self.is_single else self.kind
 
     @property
@@ -216,14 +216,14 @@ class Entry:
         return ", ".join((self.model, *words, *precision))
 
     def name_but_for(self, setting: str) -> str:
-        """Return the entry's name without the given setting, and with the precision."""
+        """Return the entry's name with its precision, but without the given setting."""
         words = self.words[self.unsaid :]
         shown = (word.shown for word in words if not word.typed.startswith(f"{setting}="))
         return ", ".join((self.model, *shown, self.precision))
 
     @property
     def beside_name(self) -> str:
-        """Text next to the name in tables: words that the name leaves out.
+        """Text next to the name in tables, for words that the name leaves out.
 
         Examples: "paper", "baseline" and "best of 3 on dev".
         """
@@ -236,7 +236,7 @@ class Entry:
 
     @property
     def recipe_label(self) -> str:
-        """Settings that were changed, or the recipe's name, and the size of a sweep.
+        """Label of the settings that were changed (or the recipe's name), and the size of a sweep.
 
         Examples: "lr 3e-4, 3 epochs" and "sweep of lr, best of 3 on dev".
         """
@@ -244,7 +244,7 @@ class Entry:
 
     @property
     def starts(self) -> dict[str, str]:
-        """Task from whose run each task's runs started, keyed by task.
+        """For each task whose runs started from runs on another task, the name of that other task.
 
         Tasks whose runs started with the pretrained checkpoint are left out.
         """
@@ -275,7 +275,7 @@ class Entry:
     @property
     def selection_labels(self) -> tuple[str, ...]:
         """How weights were selected, as text, e.g. "best of 10 evaluations on dev"."""
-        # A task that is predicted by another task's run (AX by MNLI's) has no selection itself.
+        # A task that is predicted by runs on another task (AX by those on MNLI) has no selection.
         own = [cell for cell in self.cells.values() if cell.task in cell.runs[0].trained_tasks]
         chosen = [cell for cell in own if cell.selections]
         labels = selection_labels(each for cell in chosen for each in cell.selections)
@@ -304,7 +304,8 @@ def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
         words = (*words, Word(f"student of {name}", f"student={unquoted(name)}"))
     elif len(first.trained_tasks) > 1:  # several tasks share the encoder
         words = (*words, Word(first.title, TOGETHER))
-    # The entry's name leaves out all words if the user has named it, else the default recipe.
+    # The entry's name leaves out all words if the user has named the entry, else only the name of
+    # the default recipe.
     is_said = first.kind in ("model", ZERO_SHOT) and first.recipe != TIMED
     usual = PAPER if is_said else first.recipe_label
     unsaid = len(words) if first.is_named else int(words[0].shown == usual)
@@ -352,8 +353,8 @@ def _latest(runs: Iterable[RunRow]) -> list[RunRow]:
 def _rule_score(rule: ScoreRule, by_task: Mapping[str, float]) -> float | None:
     """Compute the suite's score from one value per task; return None if a task is missing.
 
-    If a task has several scores, all of them are set to the task's value, so that their mean is
-    this value. So the score is computed from the numbers that the board shows.
+    If a task has several scores, all of them are set to the task's value, which is their mean. So
+    the suite's score is computed from the numbers that the leaderboard shows.
     """
     if any(task not in by_task for task in rule.cells):
         return None

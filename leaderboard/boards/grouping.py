@@ -11,16 +11,16 @@ from benchharness.leaderboard.text import storable
 
 _Names = tuple[object, ...]
 
-_SWEPT = "any values"  # replaces the digest of the hyperparameters for runs of a sweep
+_SWEPT = "any values"  # used instead of the digest of the hyperparameters for runs of a sweep
 
 
 @dataclass(kw_only=True)
 class _DataGroup:
-    """Runs that can be on one board, because they were evaluated on the same data.
+    """Runs that can be on one leaderboard, because they were evaluated on the same data.
 
     They have the same limit, their fingerprints do not contradict each other, and either all or
-    none of them used mini data. Timings in a group were all measured on one `machine` with one
-    reference model.
+    none of them used mini data. If they are timings, all have the same `machine`, which includes
+    the reference model.
     """
 
     limit: int | None
@@ -46,13 +46,13 @@ class _DataGroup:
         return agrees and (run.data in self.sources or bool(shared))
 
     def limits(self, run: RunRow) -> bool:
-        """Return whether the run has the group's limit, or so few rows that it has no effect."""
+        """Return whether the run has the group's limit, or fewer rows than the limit allows."""
         if run.limit is None and self.limit is not None:
             return 0 < _largest_split(run) <= self.limit
         return run.limit == self.limit
 
     def widen(self, run: RunRow) -> None:
-        """Add the run's data source and fingerprints, so that similar runs can join the group."""
+        """Add the run's data source and fingerprints, for comparison with later runs."""
         self.sources.add(run.data)
         self.fingerprints.update(evaluation_fingerprints(run))
 
@@ -60,7 +60,7 @@ class _DataGroup:
 def _largest_split(run: RunRow) -> int:
     """Return the number of rows in the run's largest split; 0 if it is unknown.
 
-    It is unknown for a few-shot run too, which records only the number of rows that it has drawn.
+    It is also unknown for a few-shot run, which records only the number of sampled rows.
     """
     return 0 if _value(run, "shots") else run.largest_split
 
@@ -80,9 +80,9 @@ def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """
     groups: list[_DataGroup] = []
     homes: dict[object, list[_DataGroup]] = {}
-    # Runs with a limit come first, so that runs without one on small tasks find groups to join.
+    # Process runs with a limit first, so that runs without one on small tasks find groups to join.
     for run in sorted(runs, key=lambda run: run.limit is None):
-        # Other runs on the same data join the groups that the first such run has joined.
+        # All runs on the same data join the same groups, so search these only for the first run.
         rows = (run.limit, run.data, _largest_split(run), tuple(run.fingerprints.items()))
         alike = (*rows, timed_on(run))
         if alike not in homes:
@@ -113,20 +113,20 @@ def _homes(run: RunRow, groups: list[_DataGroup]) -> list[_DataGroup]:
 
 
 def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
-    """Group the runs of one board into leaderboard entries.
+    """Group the runs of one leaderboard into entries.
 
     All runs of an entry have the same model, weights, number of layers, recipe name, precision and
     number of shots. Its runs on one task also have the same hyperparameters (except in a sweep),
     training data and starting point, so that they differ only in the seed. If a task was run with
-    several layers of a frozen encoder as features, each choice of layers is an entry. A recipe may
-    have different hyperparameters for different tasks. So runs on different tasks are combined
-    by equal hyperparameters if possible, else in the order in which they were run.
+    several layers of a frozen encoder as features, each choice of layers is an entry. Because a
+    recipe may have different hyperparameters for different tasks, runs on different tasks are
+    combined into one entry if their hyperparameters are equal, else in the order of the runs.
     """
-    # Runs on one task that differ only in the seed, or that belong to one sweep.
+    # Group the runs on one task that differ only in the seed, or that belong to one sweep.
     groups: dict[tuple[_Names, str, tuple[str, ...]], list[RunRow]] = {}
     for run in runs:
         groups.setdefault((_names(run), run.task, _training(run)), []).append(run)
-    # Entries are split by features if a task was run with several features.
+    # If a task was run with several values of the setting "features", split the entry by them.
     probed: dict[tuple[_Names, str], set[object]] = {}
     for (names, task, _), alike in groups.items():
         probed.setdefault((names, task), set()).update(_by_features(alike))
@@ -163,7 +163,7 @@ def _value(run: RunRow, name: str) -> object:
 
 
 def timed_on(run: RunRow) -> str:
-    """Return the machine and the reference model of a timing; empty for any other run."""
+    """Return the machine and the reference model of a timing as text; empty for any other run."""
     machine = _value(run, MACHINE)
     return f"{machine}, reference {_value(run, REFERENCE)}" if machine else ""
 
@@ -188,14 +188,14 @@ def trained_on(fingerprints: Iterable[tuple[str, str]]) -> list[str]:
 
 
 def _names(run: RunRow) -> _Names:
-    """Return the properties that are equal in all runs of an entry.
+    """Return the properties that are equal in all runs of a leaderboard entry.
 
     They include the weights, because two checkpoints may have the same model name.
     """
     recipe = (run.recipe, run.overridden, run.is_sweep)
     together = run.trained_tasks if len(run.trained_tasks) > 1 else ()
     teacher = run.teacher and run.teacher.model
-    layers = None if run.is_sweep else _value(run, "layers")  # a sweep may vary it
+    layers = None if run.is_sweep else _value(run, "layers")  # a sweep may vary the layers
     form = (together, teacher, layers, _value(run, "shots"))
     return run.model, run.weights, run.kind, *recipe, run.precision, *form
 
@@ -208,8 +208,8 @@ UNKNOWN = "another run"
 def with_starts(runs: Iterable[RunRow], known: Iterable[RunRow]) -> list[RunRow]:
     """Set the starting points of the runs: `start_task` and `start_variant`.
 
-    They are equal for all seeds, even if each seed started from a run with the same seed. `known`
-    are the runs among which starting points are looked up.
+    Runs with different seeds get equal starting points, even if each started from the run with its
+    own seed. `known` contains the runs from which others may have started.
     """
     by_key = {run.key: run for run in known}
     return [_with_start(run, by_key) for run in runs]
@@ -221,7 +221,8 @@ def _with_start(run: RunRow, by_key: Mapping[str, RunRow]) -> RunRow:
     start = by_key.get(run.start_from)
     if start is None:
         return replace(run, start_task=UNKNOWN)
-    # The variant of the start includes its own start, so it identifies the whole chain of runs.
+    # The variant of the earlier run includes its own starting point. So the variant identifies the
+    # whole chain of runs.
     variant = variant_of(_with_start(start, by_key))
     name = start.task if len(start.trained_tasks) == 1 else start.title
     return replace(run, start_task=name, start_variant=variant)

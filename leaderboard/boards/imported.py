@@ -31,15 +31,15 @@ from benchharness.leaderboard.result import (
 from benchharness.leaderboard.text import without_apostrophe
 from benchharness.tasks.suites import RULES, SUITES, TASKS, title_of
 
-# Reading the files, which have the layout of benchharness's own CSV or JSON export.
+# Reading of the files, which have the same layout as benchharness's own CSV and JSON exports.
 
 _NEEDED = ("model", "task", "metric", "split", "score", "source")
-_LARGEST = 64 * 2**20  # maximum size of a file in bytes; 100,000 rows have a quarter of this size
+_LARGEST = 64 * 2**20  # maximum size of a file in bytes; 100,000 rows need a quarter of it
 
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedScore:
-    """Score that was measured elsewhere, on the metric's scale (mostly 0 to 1).
+    """Row of an imported file: a score that was measured elsewhere, on the metric's scale.
 
     `source` names the publication and its authors. `data` is "mini" for the packaged mini data and
     empty for official data; `limit` is the maximum number of rows per split. `recipe`, `precision`,
@@ -61,9 +61,9 @@ class ImportedScore:
 
     @property
     def name(self) -> tuple[object, ...]:
-        """All fields except score, date and flags.
+        """Fields that identify the score: all except the score itself, its date and its flags.
 
-        A file may not contain two scores for which these fields are equal.
+        A file may not contain two scores with equal values of these fields.
         """
         said = ("score", "date", "flags")
         return tuple(value for field, value in vars(self).items() if field not in said)
@@ -98,7 +98,8 @@ def read_rows(path: Path) -> Iterator[ImportedScore]:
             raise DataError(f"row {number} of {path}: {error}") from error
         if score.name in found:
             raise DataError(
-                f"rows {found[score.name]} and {number} of {path} are for the same score."
+                f"rows {found[score.name]} and {number} of {path} contain the same score: remove "
+                "one of them."
             )
         found[score.name] = number
         yield score
@@ -107,9 +108,9 @@ def read_rows(path: Path) -> Iterator[ImportedScore]:
 def _text(path: Path) -> str:
     try:
         if path.stat().st_size > _LARGEST:
-            raise DataError(f"{path} is too large for a file of rows: expected at most 64 MB.")
-        # utf-8-sig skips the byte order mark of Excel, which would be part of the first column's
-        # name.
+            raise DataError(f"{path} is too large: a file of scores may have at most 64 MB.")
+        # utf-8-sig skips the byte order mark that Excel writes, which would otherwise be part of
+        # the first column's name.
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DataError(f"{path} is not UTF-8 text: save it as UTF-8.") from error
@@ -121,9 +122,11 @@ def _from_json(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
     try:
         rows = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"{path} is not JSON ({error}).") from error
+        raise DataError(f"{path} is not valid JSON ({error}).") from error
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
-        raise DataError(f"{path} must be a JSON list of objects with {', '.join(_NEEDED)}.")
+        raise DataError(
+            f"{path} must be a JSON list of objects with the keys {', '.join(_NEEDED)}."
+        )
     yield from rows
 
 
@@ -131,7 +134,10 @@ def _from_csv(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     try:
         if missing := [name for name in _NEEDED if name not in (reader.fieldnames or ())]:
-            raise DataError(f"{path} has no column {missing[0]!r}: it needs {', '.join(_NEEDED)}.")
+            raise DataError(
+                f"{path} has no column {missing[0]!r}: the required columns are "
+                f"{', '.join(_NEEDED)}."
+            )
         for row in reader:
             # DictReader uses the key None for cells without a header, and the value None for
             # missing cells.
@@ -142,7 +148,9 @@ def _from_csv(path: Path, text: str) -> Iterator[Mapping[str, Any]]:
                 )
             yield {name: without_apostrophe(value) for name, value in row.items()}
     except csv.Error as error:
-        raise DataError(f"{path} is not CSV after line {reader.line_num}: {error}.") from error
+        raise DataError(
+            f"{path} is not valid CSV after line {reader.line_num}: {error}."
+        ) from error
 
 
 def _word(row: Mapping[str, Any], name: str, *, needed: bool = True) -> str:
@@ -150,7 +158,7 @@ def _word(row: Mapping[str, Any], name: str, *, needed: bool = True) -> str:
     if value is None and not needed:
         return ""
     if not isinstance(value, str) or (needed and not value.strip()):
-        raise BenchError(f"{name} must be a text that is not empty, found {value!r}.")
+        raise BenchError(f"{name} must be a non-empty text, but is {value!r}.")
     return value
 
 
@@ -162,11 +170,11 @@ def _number(row: Mapping[str, Any], metric: str) -> float:
     except (TypeError, ValueError, OverflowError):
         score = math.nan
     if not math.isfinite(score):
-        raise BenchError(f"score must be a number, found {value!r}.")
-    # A threshold is a no-answer score, which may be any number.
+        raise BenchError(f"score must be a number, but is {value!r}.")
+    # A threshold may be any number, because it is compared with no-answer scores.
     if abs(score) > 1 and "threshold" not in metric:
         raise BenchError(
-            f"score must be a fraction such as 0.943, not a percentage, found {value!r}."
+            f"score must be a fraction such as 0.943 and not a percentage, but is {value!r}."
         )
     return score
 
@@ -176,7 +184,7 @@ def _limit(value: object) -> int | None:
         return None
     if not isinstance(value, bool) and str(value).isdecimal() and int(str(value)) > 0:
         return int(str(value))
-    raise BenchError(f"limit must be a number of rows or empty, found {value!r}.")
+    raise BenchError(f"limit must be a number of rows or empty, but is {value!r}.")
 
 
 def _check_names(task: str, metric: str, split: str) -> None:
@@ -188,7 +196,7 @@ def _check_names(task: str, metric: str, split: str) -> None:
     elif task in SUITES:
         metrics, splits = [*RULES, SUITES[task].rule.name], [*SUITE_ENDINGS]
     else:
-        raise BenchError(f"no task is called {task!r}; `bench show tasks` shows them.")
+        raise BenchError(f"there is no task called {task!r}: `bench show tasks` lists all tasks.")
     for kind, name, known in (("metric", metric, metrics), ("split", split, splits)):
         if name not in known:
             raise BenchError(f"{task} has no {kind} {name!r}: it has {', '.join(known)}.")
@@ -200,9 +208,9 @@ def _check_names(task: str, metric: str, split: str) -> None:
 def to_result(score: ImportedScore) -> Result:
     """Convert an imported score to a result that can be stored; equal scores give equal results.
 
-    Its job has no fingerprints, because the evaluated rows are unknown. The job's key covers all
-    fields that identify the score, but not the number. So a corrected score is a newer attempt at
-    the same job, and lists show it instead of the old one.
+    The job of the result has no fingerprints, because the evaluated rows are unknown. The job's key
+    covers all fields that identify the score, but not the score itself. So a corrected score is a
+    newer attempt at the same job, and lists show it instead of the old one.
     """
     name = score_name(score.task, Measure(score.split, score.metric))
     told: dict[str, str | int] = {
@@ -251,12 +259,13 @@ def to_result(score: ImportedScore) -> Result:
 
 
 def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
-    """Group the imported scores of a board by split into blocks, dev before test."""
-    # There is one row per model, recipe, precision, source and split.
+    """Group the imported scores on a leaderboard by split into blocks, dev before test."""
+    # Create one row per model, recipe, precision, source and split.
     rows = []
     groups: dict[tuple[str, ...], list[RunRow]] = {}
     for run in board.imported:
-        # `split` is only "dev" or "test"; the name of a score shows if it is for a second split.
+        # Rows have the split "dev" or "test". The name of a score shows whether it is on a second
+        # dev or test split.
         (measure,) = run.measures[run.task].values()
         tests = TASKS[run.task].test_splits if run.task in TASKS else ("test",)
         split = "test" if measure.split in tests else "dev"

@@ -18,7 +18,7 @@ _DIGITS = 7  # number of digits of an abbreviated digest, the same as in git
 
 
 def told_apart(entries: Iterable[Entry]) -> list[Entry]:
-    """Give leaderboard entries distinct names by adding words for the differences to equal names.
+    """Give leaderboard entries distinct names: add words that describe how equal entries differ.
 
     An entry keeps its `variant` only if another entry has the same model, recipe and precision.
     """
@@ -32,11 +32,11 @@ def told_apart(entries: Iterable[Entry]) -> list[Entry]:
     ]
 
 
-_ROUNDS = 2  # words that distinguish an entry from a second may make it equal to a third
+_ROUNDS = 2  # after the first round, a changed name may equal the name of another entry
 
 
 def _apart(entries: Sequence[Entry]) -> list[Entry]:
-    """Add words for the differences to entries that have the same name; return all entries."""
+    """Add words to the names of entries with equal names; return all entries."""
     named = list(entries)
     for numbers in grouped((entry.name, n) for n, entry in enumerate(entries)).values():
         if len(numbers) > 1:
@@ -57,7 +57,7 @@ def _precision(entry: Entry) -> Word:
 
 
 def _differences(entries: Sequence[Entry]) -> list[tuple[Word, ...]]:
-    """Return words for each of these entries, so that no two entries have the same words."""
+    """Return different words for each entry, which describe how the entries differ."""
     words: list[tuple[Word, ...]] = [()] * len(entries)
     # Add words from one function after another until no two entries have the same words.
     for find in _FACTS:
@@ -77,7 +77,7 @@ def _plain(run: RunRow) -> Mapping[str, str | float]:
 
 
 def _differing(by_task: Sequence[Mapping[str, Mapping[str, str | float]]]) -> _Words:
-    """Return words per entry for the settings that differ between entries on the same task.
+    """Return, for each entry, words for the settings that differ between entries on the same task.
 
     `by_task` contains one mapping per entry, from each task to the entry's settings on this task.
     """
@@ -121,7 +121,7 @@ def _task_word(name: str) -> Word:
 
 def _weight_word(weights: str) -> Word:
     """Return a word for the commit on the Hub or, for a folder, for the digest of its weights."""
-    # "hub:owner/name@COMMIT" or "sha256:DIGEST".
+    # `weights` is "hub:owner/name@COMMIT" or "sha256:DIGEST".
     revision = weights.rpartition("@")[2] if weights.startswith("hub:") else ""
     name, text = ("revision", revision) if revision else ("weights", weights.rpartition(":")[2])
     short = text[:_DIGITS] if re.fullmatch("[0-9a-f]{8,}", text) else text
@@ -129,7 +129,7 @@ def _weight_word(weights: str) -> Word:
 
 
 def _rows(entries: Sequence[Entry]) -> _Words:
-    """Return words for the training data of the first task on which the entries' data differ."""
+    """Return words for the training data of the first task whose data differ between entries."""
     by_task = [
         {run.task: " ".join(trained_on(tuple(run.fingerprints.items()))) for run in entry.runs}
         for entry in entries
@@ -142,7 +142,7 @@ def _rows(entries: Sequence[Entry]) -> _Words:
 
 
 def _by_digest(name: str, digest: Callable[[Entry], str]) -> Callable[[Sequence[Entry]], _Words]:
-    """Return a function that makes a word of each entry's digest; none if the digest is empty."""
+    """Return a function that converts each entry's digest to a word; an empty digest has none."""
     return lambda entries: [_digest_word(name, name, digest(entry)) for entry in entries]
 
 
@@ -153,11 +153,11 @@ def _digest_word(shown: str, typed: str, digest: str) -> tuple[Word, ...]:
 
 _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
     lambda entries: [(Word(e.shown_kind, e.shown_kind),) for e in entries],
-    # Settings that differ on a task that several entries have.
+    # Settings that differ between entries on the same task.
     lambda entries: _differing([{r.task: _plain(r) for r in e.runs} for e in entries]),
     lambda entries: [(_precision(entry),) for entry in entries],
     _of_each(lambda e: e.starts.values() or ["pretrained"], _start_word),
-    # Tasks that start from another run, for entries that have the same starting points.
+    # Tasks whose runs start from other runs, if the entries have the same starting points.
     _of_each(lambda e: map(title_of, e.starts), _task_word),
     _of_each(lambda e: (run.weights for run in e.runs), _weight_word),
     _rows,
@@ -173,11 +173,11 @@ _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
 
 
 def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return a column head per entry, with the words that distinguish it from the others."""
+    """Return a column title per entry, with words that distinguish it from the other entries."""
     models = [entry.model for entry in entries]
     if len(set(models)) == len(models):
         return tuple(models)
-    # Leave out the words that all entries share. If nothing remains, use the model.
+    # Leave out the words that all entries share. If no words remain, use the name of the model.
     said = [(e.model, *(word.shown for word in e.words), e.precision) for e in entries]
     shared = set.intersection(*map(set, said))
     found = [", ".join(w for w in words if w not in shared) or words[0] for words in said]
@@ -188,7 +188,7 @@ def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
     return tuple(found)
 
 
-# Names of entries on the command line.
+# Names by which users select entries on the command line.
 
 
 def is_called(entry: Entry, name: str) -> bool:
@@ -202,7 +202,7 @@ def is_called(entry: Entry, name: str) -> bool:
             return True
         if name.startswith(f"{model}:"):
             rest = name[len(model) + 1 :]
-            # Each part is the precision, the recipe, or some of the entry's words.
+            # Each part of the name is the precision, the recipe, or some of the entry's words.
             known = (entry.precision, entry.recipe, unquoted(entry.recipe), entry.recipe_label)
             return all(
                 part in known or all(_is_word(entry, word.strip()) for word in part.split(","))
@@ -219,7 +219,7 @@ def _is_word(entry: Entry, word: str) -> bool:
 
 
 def typed_names(entry: Entry) -> tuple[str, ...]:
-    """Return the entry's names for the command line, shortest first.
+    """Return the names of an entry that users can type, shortest first.
 
     For example: "minilm", "minilm:lr=3e-4", "minilm:lr=3e-4:fp32".
     """
@@ -228,7 +228,7 @@ def typed_names(entry: Entry) -> tuple[str, ...]:
 
 
 def full_label(entry: Entry) -> str:
-    """Return the label that identifies an entry on its board, e.g. "minilm:lr=3e-4:bf16"."""
+    """Return the label that identifies an entry on its leaderboard, e.g. "minilm:lr=3e-4:bf16"."""
     words = ",".join(word.typed for word in entry.words)
     return f"{entry.model}:{words}:{entry.precision}"
 

@@ -15,16 +15,16 @@ from benchharness.leaderboard.text import grouped
 
 # Published tables: one CSV file per table, with one line per number.
 
-_OR = " or "  # separates score names if a source does not specify which of them it printed
+_OR = " or "  # separates the names of scores if a source does not specify which one it prints
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedCell:
     """Published score of a system on one task, in percent.
 
-    `printed` is the number as the source prints it. `scores` are names of the task's scores: one
-    name, or several if the source does not specify which of them it printed. For an average over
-    tasks, `task` is the name of the suite and `scores` contains the name of the suite's rule.
+    `printed` is the number as the source prints it. `scores` contains the name of the score, or
+    several names if the source does not specify which of these scores it prints. For an average
+    over tasks, `task` is the name of the suite and `scores` contains the name of the suite's rule.
     """
 
     task: str
@@ -39,7 +39,7 @@ class PublishedCell:
     @property
     def half_unit(self) -> float:
         """Largest possible rounding error of the printed number."""
-        # "57.0" may be any number from 56.95 to 57.05, and "57" any from 56.5 to 57.5.
+        # A printed "57.0" may be any number from 56.95 to 57.05, and "57" any from 56.5 to 57.5.
         decimals = len(self.printed.partition(".")[2])
         return 0.5 * 10.0**-decimals
 
@@ -56,8 +56,8 @@ class PublishedRow:
         by: Team that submitted the system; may be empty.
         protocol: How the scores were obtained, e.g. "median of 5" or "ensemble"; "unsaid" if the
             source does not specify it.
-        parameters: Printed number of parameters, e.g. "110M"; may be empty.
-        date: Date as precise as in the source; empty if there is none.
+        parameters: Number of parameters as the source prints it, e.g. "110M"; may be empty.
+        date: Date, as precise as in the source; may be empty.
         source: Paper or site that contains the table.
         place: Name of the table in the source.
         cells: Scores.
@@ -86,12 +86,12 @@ class PublishedRow:
         return "" if self.protocol == "unsaid" else self.protocol
 
     def of(self, task: str) -> tuple[PublishedCell, ...]:
-        """Return the scores for a task or, given the name of the suite, its averages."""
+        """Return the scores on a task; if `task` is the suite, return the suite's averages."""
         return tuple(cell for cell in self.cells if cell.task == task)
 
 
 def published(suite: str) -> tuple[PublishedRow, ...]:
-    """Return the published rows for a suite: human baselines first, then in the tables' order."""
+    """Return the published rows for a suite: human baselines first, then in order of the tables."""
     rows = [row for row in every_row() if row.suite == suite]
     return tuple(sorted(rows, key=lambda row: not row.is_human))
 
@@ -111,7 +111,7 @@ def every_row() -> tuple[PublishedRow, ...]:
 
 
 _ROW = ("split", "system", "by", "protocol", "parameters", "date", "source", "place")
-"""Columns of the CSV files whose values are equal for all scores in a row."""
+"""Columns of the CSV files that describe a row of a published table, and not a single score."""
 
 
 def _read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
@@ -134,10 +134,10 @@ def _read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedBlock:
-    """Published or imported rows for one split of a suite.
+    """Published or imported rows for one split of a suite, for a table.
 
-    `tasks` are the tasks for which a row has a score. `origin` is "published" for rows of the
-    packaged tables and "imported" for scores that the user has imported.
+    `tasks` are the tasks on which at least one row has a score. `origin` is "published" for rows of
+    the packaged tables, and "imported" for scores that the user has imported.
     """
 
     title: str
@@ -149,10 +149,10 @@ class PublishedBlock:
 
 
 def published_blocks(board: Board) -> tuple[PublishedBlock, ...]:
-    """Return the published rows for a board's suite as blocks, dev before test.
+    """Return the published rows for a leaderboard's suite, in one block per split, dev before test.
 
-    Empty if the board's data are incomplete or synthetic, because scores on such data cannot be
-    compared with published scores.
+    Empty if the leaderboard's data are incomplete or synthetic, because scores on such data cannot
+    be compared with published scores.
     """
     return blocks_of(board, published(board.suite)) if board.is_whole else ()
 
@@ -162,11 +162,11 @@ def blocks_of(
     rows: Sequence[PublishedRow],
     origin: Literal["published", "imported"] = "published",
 ) -> tuple[PublishedBlock, ...]:
-    """Group the rows for a board's suite by split into blocks, dev before test."""
+    """Group the rows for a leaderboard's suite by split into blocks, dev before test."""
     blocks = []
     for split in ("dev", "test"):
         known = tuple(row for row in rows if row.split == split)
-        # A board has columns only for tasks that were run, but the rows may have other tasks too.
+        # Add the tasks of the rows, because the board may have no columns for some of them.
         tasks = dict.fromkeys((*board.tasks, *(c.task for row in known for c in row.cells)))
         # A name without "/", such as "glue", is the suite's average, which is not a task.
         columns = tuple(t for t in tasks if "/" in t and any(row.of(t) for row in known))
@@ -187,13 +187,14 @@ def blocks_of(
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """System that has published scores, or that the lectures behind the tables mention.
+    """System with published scores, or one that the lectures behind the published tables mention.
 
     Attributes:
         name: Name of the system.
-        table: Table in which the name refers to this system; empty if it does so in every table.
-        model: Name of the checkpoint that benchharness can run; may be empty.
-        reason: If there is no checkpoint, the reason; or, if `runs` is true, how to run the system.
+        table: Table in which the name means this system; empty if it does so in every table.
+        model: Name of the checkpoint of the system that benchharness can run; may be empty.
+        reason: Reason why there is no such checkpoint or, if `runs` is true, how to run the system
+            otherwise.
         runs: True if benchharness can run the system.
         rows: Number of published rows of the system.
         in_lectures: True if the lectures from which the tables were collected mention the system.
@@ -209,7 +210,7 @@ class System:
 
     @property
     def status(self) -> str:
-        """Status as text: can be run, has published rows only, or is in a lecture only."""
+        """Text: the system can be run, has only published rows, or is only in a lecture."""
         if self.runs:
             return "runs here"
         return "published row only" if self.rows else "named in a lecture only"
@@ -220,7 +221,7 @@ def systems() -> tuple[System, ...]:
     """Return all systems in the published tables and the lectures, sorted by name."""
     file = files("benchharness.leaderboard") / "published" / "systems.toml"
     document = tomllib.loads(file.read_text(encoding="utf-8"))
-    # (model, reason why there is no model or how the system is run, whether it can be run)
+    # Keys of systems, with (model, reason or instruction, whether the system can be run).
     known: dict[str, tuple[str, str, bool]] = {}
     for key, model in document["runs"].items():
         known[key] = (model, "", True)
@@ -268,7 +269,7 @@ def rows_of_model(model: str) -> tuple[PublishedRow, ...]:
 
 _MOST = 8  # maximum number of selected rows
 
-_FARTHEST = 1.5  # largest ratio of the sizes of two similar models
+_FARTHEST = 1.5  # maximum ratio between the sizes of two models that count as similar
 
 
 def printed_size(text: str) -> float | None:
@@ -280,13 +281,13 @@ def printed_size(text: str) -> float | None:
 def like_those_of(
     board: Board, block: PublishedBlock, sizes: Mapping[str, float]
 ) -> PublishedBlock:
-    """Reduce a block to the rows most similar to the board's models, and to the board's tasks.
+    """Reduce a block to rows of models similar to those on a leaderboard, and to its tasks.
 
-    Rows of the same model are most similar, then rows of models of a similar size. Rows without a
-    score for any of the board's tasks are left out.
+    Rows of the same model are preferred, then rows of models of a similar size. Rows without a
+    score on any of the leaderboard's tasks are left out.
 
     Args:
-        board: Board whose models and tasks are compared.
+        board: Leaderboard whose models and tasks are compared.
         block: Published rows.
         sizes: Numbers of parameters of known models, keyed by lower-case name.
     """
@@ -303,7 +304,7 @@ def like_those_of(
         system = find_system(row.system, row.table)
         model = system.model if system else ""
         size = printed_size(row.parameters) or sizes.get(model)
-        # Logarithm of the ratio of the row's size to that of the most similar model on the board.
+        # Compare the row's size with that of each model on the board, as a logarithm of the ratio.
         apart = [abs(math.log(size / other)) for other in own if size and other]
         far = 0.0 if model in names and model else min(apart, default=math.inf)
         if any(map(row.of, tasks)) and far <= math.log(_FARTHEST):

@@ -1,4 +1,4 @@
-"""Comparison of measured with published scores, and the certificate of parity with transformers."""
+"""Comparison of measured with published scores, and certificate of parity with transformers."""
 
 import json
 import math
@@ -47,13 +47,13 @@ REFERENCES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         for model, rows in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
     }
 )
-"""Published dev rows, as (table, system), with which each model is compared. The key is the model's
-lower-case name, for frozen features followed by these: "bert-base-cased, features=last"."""
+"""Published dev rows, as (table, system), with which each model is compared. The key is the name of
+the model in lower case; with frozen features, it is e.g. "bert-base-cased, features=last"."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduction:
-    """Comparison of an entry's score with a published score, in percent.
+    """Comparison of the score of a leaderboard entry with a published score, in percent.
 
     Attributes:
         task: Name of the task.
@@ -79,7 +79,7 @@ class Reproduction:
 
     @property
     def text(self) -> str:
-        """The entry's score as tables show it, marked if it has flags; empty without a score."""
+        """The entry's score as tables show it, with "!" if it has warnings; may be empty."""
         return "" if self.ours is None else marked(f"{self.ours:.1f}", self.flags)
 
     @property
@@ -97,7 +97,7 @@ class Reproduction:
 
     @property
     def verdict(self) -> _Verdict:
-        """Verdict on the difference, which is "within noise" if it is not larger than `noise`."""
+        """Verdict on the difference; "within noise" if it is not larger than `noise`."""
         if self.noise is None or self.difference is None:
             return "not comparable"
         if abs(self.difference) <= self.noise:
@@ -108,11 +108,11 @@ class Reproduction:
 def reproductions(board: Board, entry: Entry) -> tuple[Reproduction, ...]:
     """Compare a leaderboard entry's scores with the published scores of its model.
 
-    Tasks with published dev scores to compare with (see `REFERENCES`) come first. For each other
-    task with a dev split, the first published score on another split or with another protocol
-    follows, which is not comparable. The model is identified by its name, or the last component of
-    its path. Empty if there are no published scores of the model, or if the board's data are
-    synthetic or incomplete.
+    Comparisons with published dev scores (see `REFERENCES`) come first. For each other task with a
+    dev split, one published score follows that is not comparable, because it is on another split or
+    has another protocol. The model is identified by its name, or by the last component of its path.
+    Empty if there are no published scores of the model, or if the leaderboard's data are synthetic
+    or incomplete.
     """
     if not board.is_whole:
         return ()
@@ -144,11 +144,11 @@ def _unlikeness(row: PublishedRow, points: int) -> str:
     `points` is the number of settings in the entry's sweep, or 0 if there was no sweep.
     """
     if row.split != "dev":
-        return f"different split: the published score is on {row.split}"
+        return f"the published score is on another split, {row.split}"
     if row.protocol.startswith(BEST_OF_GRID if points else LIKE_OURS):
         return ""
-    measured = f", measured as the best of {points}" if points else ""
-    return f"different protocol: published as {row.protocol}{measured}"
+    measured = f", and the measured score is the best of {points} settings" if points else ""
+    return f"the published score has another protocol, {row.protocol}{measured}"
 
 
 def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproduction:
@@ -161,10 +161,10 @@ def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproducti
     (name,) = cell.scores
     values = [100 * run.scores[cell.task].get(name, math.nan) for run in runs]
     if not all(math.isfinite(value) for value in values):
-        return _incomparable(row, cell, f"different metric: {name} is not among these scores")
+        return _incomparable(row, cell, f"{name} was not measured")
     ours = median(values)
     if len(values) == 1:
-        return _incomparable(row, cell, "one seed gives no spread to compare with", ours)
+        return _incomparable(row, cell, "the noise is unknown with a single seed", ours)
     # Student's prediction interval contains the score of one more seed with a probability of 95 %.
     # The published score is treated as such a seed. A published median of several runs varies less,
     # so the verdicts "below" and "above" are conservative.
@@ -178,13 +178,13 @@ def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproducti
 
 
 def _less_than_whole(run: RunRow) -> str:
-    """Return why a run is not a fine-tuning of the complete model on all rows; "" if it is."""
+    """Return why a run did not fine-tune the complete model on all rows; "" if it did."""
     if run.kind == ZERO_SHOT and find_task(run.task).is_trained:
-        return "different protocol: this model was not trained on the task"
+        return "this model was not trained on the task"
     if shots := run.settings.get("shots"):
-        return f"different protocol: this model was trained on {shots.value} rows"
+        return f"this model was trained on only {shots.value} rows"
     if layers := run.settings.get("layers"):
-        return f"different model: this one has {layers.value} of its layers"
+        return f"this model has only {layers.value} of its layers"
     return ""
 
 
@@ -227,9 +227,9 @@ def made_by() -> str:
 def parity_of(run: Result | Failure) -> str:
     """Return what the certificate proves about a run.
 
-    The text is, for example, "proved, fp32 CPU", or "none" and a reason. If the run was made by
-    another version of benchharness, the text names the version that was proved. Empty if the run
-    did not train anything.
+    The text is, for example, "proved, fp32 CPU", or "none" followed by a reason. If another version
+    of benchharness made the run, the text names the version for which parity was proved. Empty if
+    the run did not train anything.
     """
     job, known = run.job, certificate()
     if isinstance(run, Failure) or job.kind != "model" or not run.cost.steps:
@@ -251,7 +251,7 @@ def parity_of(run: Result | Failure) -> str:
 
 
 def _lack(job: Job) -> str:
-    """Return which properties of a job the certificate does not cover; empty if it covers all."""
+    """Describe the properties of a job that the certificate does not cover; may be empty."""
     if len(job.trained_tasks) > 1:
         return "for tasks that are trained together"
     others = sorted(job.settings.keys() - {*certificate()["settings"]})
@@ -260,7 +260,7 @@ def _lack(job: Job) -> str:
 
 
 def _unknown(family: str, device: str) -> str:
-    """Return which of family and device the run does not record; empty if it records both."""
+    """Describe which of family and device a run has not recorded; empty if it has recorded both."""
     lost = [name for name, value in (("family", family), ("device", device)) if not value]
     return f"without its {' and '.join(lost)}, which the run does not state" if lost else ""
 

@@ -37,8 +37,8 @@ _FIRST_TASK = 3  # index of the first task's column, after rank, name and score
 _NAME_WIDTH = 14  # minimum width of the column of names
 
 _WHOLE_NAMES = 0.75
-"""Share of the names that should stay on one line: spreads and columns are left out before more
-names are wrapped.
+"""Share of the names that should fit on one line. Before more names are wrapped, spreads and
+columns are left out.
 """
 
 _STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
@@ -46,26 +46,27 @@ _STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
     "min": min,
     "max": max,
 }
-"""Statistics over seeds that --details shows in addition to the median and the spread."""
+"""Functions for the statistics over seeds that --details adds to the median and the spread."""
 
 
 def render(board: Board, console: Console, *, details: bool = False) -> None:
     """Print a leaderboard: a line per entry with rank, score and each task's median, and a legend.
 
-    Scores and, if there is room, task values are printed with their spread over seeds. Columns
-    without a value are left out. If the console is too narrow, spreads and tasks that do not count
-    in the score are left out, then long names are wrapped, then the tasks are distributed over
-    several tables. Names are printed literally: rich markup has no effect, and control characters
-    are escaped. Without colours (in a pipe or with NO_COLOR), the table is plain text.
+    The suite's score and, if there is room, the values of tasks are printed with their spread over
+    seeds. Columns without a value are left out. If the console is too narrow, spreads and tasks
+    that do not count in the score are left out, then long names are wrapped, then the tasks are
+    distributed over several tables. Names are printed literally: rich markup has no effect, and
+    control characters are escaped. Without colours (in a pipe or with NO_COLOR), the table is plain
+    text.
 
     Args:
-        board: Leaderboard to print, with its confidence intervals if it has any.
+        board: Leaderboard to print. If it has confidence intervals, these are printed too.
         console: Console to print to.
         details: Add lines with each entry's spread, mean, minimum, maximum and number of seeds.
     """
     console.print(Text(f"{board.title} on {visible(board.data_label)}", style="bold"))
     if not board.entries:
-        console.print(Text("no results here.", style="dim"))
+        console.print(Text("there are no results on this leaderboard.", style="dim"))
         for line in _hidden(board):
             console.print(Text(line, style="dim"))
         return
@@ -91,7 +92,7 @@ class _Grid(NamedTuple):
 
 
 class _Spreads(NamedTuple):
-    """Selection of the numbers that are printed with their spread: scores, task values or both."""
+    """Numbers that are printed with their spread: the suite's score, the tasks' values, or both."""
 
     score: bool
     tasks: bool
@@ -111,9 +112,9 @@ class _Fitting(NamedTuple):
 def _fitting(board: Board, console: Console, *, details: bool) -> _Fitting:
     run = [n for n, task in enumerate(board.tasks) if any(task in e.cells for e in board.entries)]
     counted = [n for n in run if board.tasks[n] not in board.extras] or run
-    # In order of preference, leave out: the tasks' spreads, the tasks that do not count in the
-    # score, and the score's spread. The first pass keeps the share _WHOLE_NAMES of the names on one
-    # line; the second pass wraps names.
+    # Until the table fits, leave out more and more: first the tasks' spreads, then the tasks that
+    # do not count in the score, then the score's spread. The first pass keeps the share
+    # _WHOLE_NAMES of the names on one line; the second pass wraps names.
     every, scores, none = _Spreads(True, True), _Spreads(True, False), _Spreads(False, False)
     choices = [(every, run), (scores, run), (scores, counted), (none, run), (none, counted)]
     grids = {spreads: _grid(board, spreads, details=details) for spreads in (every, scores, none)}
@@ -146,7 +147,7 @@ def _name_room(grid: _Grid, tasks: Sequence[int], console: Console) -> int:
 
 
 def _places(grid: _Grid, tasks: Sequence[int]) -> list[int]:
-    """Return the indices of a table's columns: name, rank and score if not empty, and `tasks`."""
+    """Return the indices of a table's columns: rank and score (if not empty), name, and `tasks`."""
     filled = [
         number
         for number in range(_FIRST_TASK)
@@ -177,7 +178,8 @@ def _grid(board: Board, spreads: _Spreads, *, details: bool) -> _Grid:
 def _folded(name: Text, width: int) -> Text:
     """Wrap the name to this width, at spaces and hyphens if possible."""
     fits = cell_len(name.plain) <= width or name.plain.startswith(" ")
-    is_wide = len(name.plain) != cell_len(name.plain)  # `wrap` counts characters, not cells
+    # `wrap` counts characters, but some characters need two cells of the terminal.
+    is_wide = len(name.plain) != cell_len(name.plain)
     return name if fits or is_wide else Text("\n".join(wrap(name.plain, width)))
 
 
@@ -234,7 +236,7 @@ def _lines(
         yield from _detail_lines([entry.seed_scores, *(c.values if c else () for c in cells)])
     if entry.uncertainty is None:
         return
-    # Two lines with the lower and upper ends of the confidence intervals. The first line also
+    # Yield two lines with the lower and upper ends of the confidence intervals. The first line also
     # contains the range of possible ranks.
     known = [entry.uncertainty.cells.get(task, Intervals()) for task in tasks]
     intervals = [each.both for each in (entry.uncertainty.score, *known)]
@@ -275,7 +277,7 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
     elif not board.has_score:
         yield f"data: {data}."
     else:
-        yield f"score: {visible(board.rule.name)} of the tasks' medians; data: {data}."
+        yield f"score: {visible(board.rule.name)}, computed from the tasks' medians; data: {data}."
         if any(entry.score is None for entry in board.entries):
             count = len(board.rule.cells)
             yield f"n of {count}: only n of the score's {count} tasks have a result."
@@ -298,7 +300,7 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
 def _hidden(board: Board) -> Iterator[str]:
     if board.hidden:
         hidden = "1 row is" if board.hidden == 1 else f"{board.hidden} rows are"
-        yield f"{hidden} hidden; `bench db hide` shows which."
+        yield f"{hidden} hidden; `bench db hide` lists hidden rows."
 
 
 def _details(entry: Entry) -> Iterator[str]:
@@ -324,32 +326,34 @@ def _choices(board: Board) -> Iterator[str]:
         for scope, cells in groupby(chosen, key=itemgetter(0)):
             gains = [gain for _, gain in cells]
             yield visible(
-                f"{entry.name}: choosing the best of {entry.points} inflates {', '.join(gains)}; "
-                f"expect scores that much lower with other {scope}."
+                f"{entry.name}: selecting the best of {entry.points} settings inflates "
+                f"{', '.join(gains)}; with other {scope}, expect scores that are as much lower."
             )
 
 
 def over_seeds_alone(board: Board) -> Iterator[str]:
-    """Yield a sentence for each reason why intervals on the board do not cover examples."""
+    """Yield a sentence for each reason why intervals on a leaderboard do not cover examples."""
     found = [e.uncertainty for e in board.entries if e.uncertainty is not None]
     reasons = (cell.reason for uncertainty in found for cell in uncertainty.cells.values())
     yield from (
-        f"intervals over seeds alone: {reason}" for reason in dict.fromkeys(reasons) if reason
+        f"some intervals are over seeds alone: {reason}"
+        for reason in dict.fromkeys(reasons)
+        if reason
     )
 
 
 def _intervals(board: Board) -> Iterator[str]:
-    """Yield sentences about the noise that intervals cover, and entries that do not differ."""
+    """Yield sentences about the noise that intervals cover, and about tied entries."""
     found = [(e, e.uncertainty) for e in board.entries if e.uncertainty is not None]
     if not found:
         return
     yield (
-        "95 %: the interval of each median and, below each rank, of the rank, over examples and "
-        "seeds."
+        "95 %: confidence intervals over examples and seeds, of each median and (below each rank) "
+        "of the rank."
     )
     cells = [cell for _, uncertainty in found for cell in uncertainty.cells.values()]
     if any(cell.seeds is None for cell in cells):
-        yield "with one seed an interval is over examples alone: other seeds may differ."
+        yield "with one seed, an interval does not cover the differences between seeds."
     yield from map(visible, over_seeds_alone(board))
     for entry, uncertainty in found:
         if uncertainty.tied:
@@ -366,21 +370,21 @@ def _seeds(board: Board, found: _Fitting) -> str:
     meaning = "; ±: sample standard deviation over seeds" if found.has_spread and high > 1 else ""
     more = "; --details shows more" if high > 1 else ""
     seeds = counted(min(counts), "seed", high)
-    return f"values: times 100, the median of {seeds}{meaning}{more}."
+    return f"values: medians over {seeds}, times 100{meaning}{more}."
 
 
 _FEW = 10  # maximum number of comparisons that are printed without --details
 
 
 def render_reproductions(board: Board, console: Console, *, details: bool = False) -> None:
-    """Print a comparison with published scores: a line per task and published row of each model.
+    """Print the comparison of measured with published scores, one line per published score.
 
     Nothing is printed if there are no such scores. If there are many, only the number of each
     verdict is printed, unless `details` is true.
     """
     rows = [
         (
-            (visible(entry.name) if place == 0 else ""),  # name the entry on its first line only
+            (visible(entry.name) if place == 0 else ""),  # only the first line names the entry
             title_of(found.task),
             " or ".join(found.theirs.scores),
             found.text,
@@ -411,7 +415,7 @@ def render_reproductions(board: Board, console: Console, *, details: bool = Fals
     console.print(Text(title, style="bold"))
     console.print(table)
     console.print()
-    legend = "in percent; measured: median over seeds; noise: differences that may be chance."
+    legend = "in percent; measured: median over seeds; noise: difference that chance can explain."
     console.print(Text(legend, style="dim"))
     console.print()
 
@@ -421,9 +425,10 @@ _PUBLISHED_NAME_WIDTH = 16  # minimum width of the column of names
 _FEW_COLUMNS = 4  # maximum number of columns that leave room for protocol and date after the name
 
 _LEGENDS = {
-    "published": "as printed, in percent, unranked; sources and metrics: `bench show published`.",
-    "imported": "imported with `bench db import`, in percent, unranked; sources: `bench "
-    "leaderboard --json`.",
+    "published": "these scores are as printed, in percent and unranked; `bench show published` "
+    "shows their sources and metrics.",
+    "imported": "these scores were imported with `bench db import` and are in percent and "
+    "unranked; `bench leaderboard --json` contains their sources.",
 }
 
 
@@ -448,7 +453,9 @@ def render_published(block: PublishedBlock, console: Console, *, left_out: int =
     console.print(Text(_LEGENDS[block.origin], style="dim"))
     if left_out:
         rows = counted(left_out, "row")
-        console.print(Text(f"{rows} of other models: --all-published shows them.", style="dim"))
+        console.print(
+            Text(f"{rows} of other models left out; --all-published shows all rows.", style="dim")
+        )
     console.print()
 
 
@@ -465,8 +472,8 @@ def _published_tables(block: PublishedBlock, columns: range, console: Console) -
 
 
 def _published_fits(table: Table, console: Console) -> bool:
-    """Return whether the table fits the console if nothing but long names is wrapped."""
-    # Measure with a large width: within the console's width every table would seem to fit.
+    """Return whether the table fits the console if only long names are wrapped."""
+    # Measure the table with a large width, because otherwise every table would seem to fit.
     unbounded = console.options.update(width=1000)
     return Measurement.get(console, unbounded, table).minimum <= console.width
 
@@ -494,7 +501,7 @@ def _published_table(block: PublishedBlock, columns: range, gap: str) -> Table:
 
 
 def render_languages(board: Board, console: Console) -> None:
-    """Print the results per language for each task that has some.
+    """Print a table with the results per language for each task that has such results.
 
     If the console is too narrow, the languages are distributed over several tables.
     """
@@ -523,7 +530,8 @@ def print_boards(
         boards: Leaderboards to print.
         details: Print more statistics, results per language, and every comparison with a published
             score.
-        published: Published rows to print: none, those of models similar to the board's, or all.
+        published: Published rows to print: none, those of models similar to the models on the
+            leaderboard ("like"), or all.
         sizes: Numbers of parameters of known models, keyed by lower-case name.
     """
     for board in boards:
@@ -539,6 +547,6 @@ def print_boards(
                 left_out = len(block.rows) - len(like.rows)
                 render_published(like, Console(), left_out=left_out)
             else:
-                said = f"{len(block.rows)} rows, none of a model of similar size"
+                said = f"{len(block.rows)} rows, none for the same model or one of similar size"
                 title = f"{block.title}, published ({block.split})"
                 Console().print(Text(f"{title}: {said}; --all-published shows them.", style="dim"))

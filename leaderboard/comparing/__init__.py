@@ -1,8 +1,8 @@
-"""Decomposition of scores into per-example parts, so that scores can be resampled.
+"""Decomposition of scores into numbers per example, so that scores can be resampled.
 
-A "unit" is what a bootstrap draws: an example, or a group of examples that is scored together. Each
-unit contributes a vector of "parts" (e.g. the counts for F1). A score is a function of the sum, or
-of the mean, of the parts over all units.
+A "unit" is an example, or a group of examples that is scored together; a bootstrap draws units. The
+"parts" of a unit are a vector of numbers, e.g. the counts for F1. A score is a function of the sum,
+or of the mean, of the parts over all units.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,10 +28,10 @@ from benchharness.tasks.task import Metric, Task, suffix_of
 Array = npt.NDArray[np.float64]
 
 Units = Sequence[Sequence[int]]
-"""For each unit (an example, or a group scored together), the indices of its examples."""
+"""Indices of the examples in each unit (an example, or a group that is scored together)."""
 
 CLOSE = 1e-9
-"""Maximum difference between a score computed from parts and the value that the metric computes."""
+"""Maximum difference between a score that is computed from parts and the metric's own value."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class PredictedSplit:
 
 
 def first_part(means: Array) -> Array:
-    """Return the first part, which is the score if it is a mean over examples, such as accuracy."""
+    """Return the first of the parts, which is the score itself if it is a mean, e.g. accuracy."""
     first: Array = means[..., 0]
     return first
 
@@ -59,10 +59,10 @@ def first_part(means: Array) -> Array:
 class Outcomes:
     """Predictions of a system as numbers from which its score can be computed and resampled.
 
-    `parts` is an array `[units, seeds, parts]`. A unit is what a bootstrap draws: an example, or a
-    group of examples that is scored together. `score` maps means of parts, `[..., parts]`, to
-    scores `[...]`. So scores that are not means over examples can be resampled too, such as F1
-    (from counts of right, predicted and gold) and correlations (from moments).
+    `parts` is an array `[units, seeds, parts]`. A unit is an example, or a group of examples that
+    is scored together. `score` maps means of parts, `[..., parts]`, to scores `[...]`. So scores
+    that are not means over examples can be resampled too, such as F1 (from the counts of right,
+    predicted and gold) and correlations (from moments).
     """
 
     parts: Array
@@ -70,16 +70,16 @@ class Outcomes:
 
     @property
     def scores(self) -> Array:
-        """Score of each seed."""
+        """Score of each seed, as an array `[seeds]`."""
         return self.score(self.parts.mean(axis=0))
 
 
 Known = Outcomes | str
-"""Outcomes computed from a cell's stored predictions, or the reason why they are not available."""
+"""Outcomes computed from stored predictions, or the reason why they could not be computed."""
 
 
 class Pairs(NamedTuple):
-    """Outcomes of two systems for the same examples and seeds, which are compared pairwise."""
+    """Outcomes of two systems for the same examples and seeds, for a paired comparison."""
 
     one: Outcomes
     other: Outcomes
@@ -92,11 +92,11 @@ class Pairs(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Headline:
-    """Outcomes of two systems for the score of a task that leaderboards show.
+    """Outcomes of two systems for the score that leaderboards show for a task.
 
     `units` contains the indices of the examples in each unit (an example, or a group that is scored
-    together), numbered consecutively over all splits. `is_accuracy` is true if the score is the
-    share of right examples in a single split.
+    together); examples are numbered consecutively over all splits. `is_accuracy` is true if the
+    score is the share of right examples in a single split.
     """
 
     pairs: Pairs
@@ -108,9 +108,9 @@ class Headline:
 class Breakdown:
     """Decomposition of a metric into parts per unit (an example, or a group scored together).
 
-    `parts(predictions, examples, units)` returns an array `[units, parts]`. `score` maps sums or
-    means of parts, `[..., parts]`, to scores `[...]`. `is_mean` is true if the score is the mean of
-    one value per example.
+    `parts(predictions, examples, units)` returns an array `[units, parts]`. `score` maps the sums
+    or means of the parts over units, `[..., parts]`, to scores `[...]`. `is_mean` is true if the
+    score is the mean of one value per example.
     """
 
     parts: Callable[[Sequence[Any], Sequence[Any], Units], Array]
@@ -118,20 +118,21 @@ class Breakdown:
     is_mean: bool = False
 
 
-# Decomposition of the score of a task that leaderboards show, over all of its splits.
+# Decomposition of the score that leaderboards show for a task, which may be over several splits.
 
 
 def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> Headline | None:
-    """Decompose the score of two systems, which is the mean of the scores with these names.
+    """Decompose the score of two systems into parts per unit (example).
 
-    The name of a score on a second split ends with the split's suffix, e.g. MNLI's "accuracy_mm".
-    Returns None if one of the scores cannot be decomposed.
+    The score is the mean of the scores with these names. The name of a score on a second split ends
+    with the split's suffix, e.g. MNLI's "accuracy_mm". Returns None if one of the scores cannot be
+    decomposed.
     """
     if (known := _known(splits, names)) is None:
         return None
     one, other = _outcomes(splits, known, ("one", "other"))
-    # Accuracy is a single score on one split, a mean of ones and zeros, without groups of examples.
-    # Only then can the right answers be compared example by example.
+    # The right answers can be compared example by example only if the score is an accuracy: a
+    # single score on one split, which is a mean of ones and zeros, without groups of examples.
     is_binary = all(np.isin(side.parts[..., 0], (0.0, 1.0)).all() for side in (one, other))
     alone = len(known) == len(splits) == 1 and known[0][1].is_mean
     # Number the examples consecutively over all splits.
@@ -148,7 +149,7 @@ def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> He
 
 
 def headline_outcomes(splits: Sequence[PredictedSplit], names: Sequence[str]) -> Outcomes | None:
-    """Decompose the score of a single system, whose predictions are `PredictedSplit.one`.
+    """Decompose the score of the system `PredictedSplit.one` into parts per unit (example).
 
     The score is the mean of the scores with these names. Returns None if one of them cannot be
     decomposed.
@@ -185,7 +186,7 @@ def _outcomes(
     Their parts are `[units of all splits, seeds, parts of all scores]`.
     """
     tables = [[_placed(splits, split, way, side) for split, way in known] for side in sides]
-    # Ends of the parts of each score. `score` splits the means at these indices.
+    # `score` splits the means at these indices, at which the parts of a score end.
     ends = np.cumsum([table.shape[-1] for table in tables[0]])
 
     def score(means: Array) -> Array:
@@ -200,15 +201,15 @@ def _outcomes(
 def _placed(
     splits: Sequence[PredictedSplit], own: PredictedSplit, way: Breakdown, side: str
 ) -> Array:
-    """Return the parts on the split `own`, as an array `[units of all splits, seeds, parts]`.
+    """Return a system's parts on the split `own` as an array `[units of all splits, seeds, parts]`.
 
-    The units of other splits have zeros. `side` is "one" or "other".
+    The parts of units in other splits are zeros. `side` is "one" or "other".
     """
     runs: Sequence[Sequence[Any]] = getattr(own, side)
     units = units_of(own.examples)
     parts = np.stack([way.parts(run, own.examples, units) for run in runs], axis=1)
-    # Because of the zeros, means over the units of all splits are too small by a constant factor.
-    # It cancels out, because the scores are ratios of means.
+    # Because of these zeros, means over the units of all splits are too small by a constant factor.
+    # The factor cancels out, because scores are ratios of means.
     empty = [np.zeros((len(units_of(s.examples)), *parts.shape[1:])) for s in splits]
     return np.concatenate([parts if s is own else e for s, e in zip(splits, empty, strict=True)])
 
@@ -216,10 +217,10 @@ def _placed(
 def break_down(
     task: Task, metric: Metric[Any, Any], runs: Sequence[Sequence[Any]], examples: Sequence[Any]
 ) -> Breakdown | None:
-    """Return a breakdown that reproduces the metric's value for all runs; None if there is none.
+    """Return a breakdown that reproduces the metric's value for all runs, or None.
 
-    `runs` contains the predictions of each run. A breakdown is chosen by comparing values, not by
-    the metric's name, so that it is also found for a plugin's metric that is a mean over examples.
+    `runs` contains the predictions of each run. Values are compared instead of names, so that a
+    breakdown is also found for a plugin's metric that is a mean over examples.
     """
     units, values = units_of(examples), [metric.compute(run, examples) for run in runs]
 
@@ -232,7 +233,7 @@ def break_down(
 
 
 def _ways(task: Task, metric: Metric[Any, Any]) -> Iterator[Breakdown]:
-    """Yield candidate breakdowns of a metric, ratios of sums before means over examples.
+    """Yield candidate breakdowns of a metric: first ratios of sums, then means over examples.
 
     The order matters, because with few examples a mean may equal the metric by chance.
     """
@@ -243,7 +244,8 @@ def _ways(task: Task, metric: Metric[Any, Any]) -> Iterator[Breakdown]:
         yield from ratios(task, metric.name)
     if task.kind in ("class", "labels"):
         yield Breakdown(parts=_right_labels, score=ratio, is_mean=True)
-    # The next two breakdowns compute the metric once per example or group.
+    # Try the next two breakdowns only for fast metrics, because they compute the metric once per
+    # example or group.
     if metric.is_slow:
         return
     yield Breakdown(parts=partial(_points, metric=metric), score=ratio, is_mean=True)
@@ -254,7 +256,7 @@ NO_LABEL = ""
 """Additional label for examples without a label, which LexGLUE includes in its F1."""
 
 MOST_CELLS = 40
-"""Maximum number of labels for which a confusion matrix is used; its size is quadratic in them."""
+"""Maximum number of labels for which a confusion matrix is used; its size grows quadratically."""
 
 
 # Breakdowns of metrics that are ratios of sums over all examples.
@@ -303,7 +305,7 @@ _RATIOS: Mapping[str, Callable[[Any, str], Iterator[Breakdown]]] = {
 
 
 def _right_labels(predictions: Sequence[Any], examples: Sequence[Any], units: Units) -> Array:
-    """Return the parts of accuracy: (right, 1). It is twenty times as fast as `_points`."""
+    """Return the parts (1 if right else 0, 1) of accuracy; it is much faster than `_points`."""
     pairs = zip(predictions, examples, strict=True)
     return summed([(float(guess.label == gold.label), 1.0) for guess, gold in pairs], units)
 
@@ -443,8 +445,8 @@ def _by_label(means: Array) -> Array:
 
 
 def f1_of_label(means: Array, label: int) -> Array:
-    """Return F1 of one class from a flattened confusion matrix `[gold, predicted]`."""
-    # 2 TP / (gold + predicted): rows are gold, columns are predicted.
+    """Return the F1 of one class from a flattened confusion matrix `[gold, predicted]`."""
+    # F1 is 2 TP / (gold + predicted). Rows of the matrix are gold, columns are predicted.
     matrix = _matrix(means)
     right = matrix[..., label, label]
     return divided(2 * right, matrix[..., label, :].sum(-1) + matrix[..., :, label].sum(-1))
@@ -465,9 +467,9 @@ def matthews(means: Array) -> Array:
     """
     matrix = _matrix(means)
     gold, guess, total = matrix.sum(-1), matrix.sum(-2), matrix.sum((-1, -2))
-    # (c s - t p) / sqrt((s^2 - p p) (s^2 - t t)), where c is the number of right examples, s the
-    # number of all, and the vectors t and p the gold and predicted counts per class. For constant
-    # predictions, a factor may be slightly below 0 because of rounding.
+    # The formula is (c s - t p) / sqrt((s^2 - p p) (s^2 - t t)), where c is the number of right
+    # examples, s is the number of all examples, and the vectors t and p are the gold and predicted
+    # counts per class. For constant predictions, a factor may be slightly below 0 due to rounding.
     shared = np.trace(matrix, axis1=-2, axis2=-1) * total - (gold * guess).sum(-1)
     spreads = (total**2 - (guess**2).sum(-1)) * (total**2 - (gold**2).sum(-1))
     return divided(shared, np.sqrt(np.clip(spreads, 0, None)))
@@ -476,7 +478,7 @@ def matthews(means: Array) -> Array:
 def correlation(means: Array) -> Array:
     """Return Pearson's correlation from the means of (1, x, y, xy, xx, yy)."""
     one, x, y, xy, xx, yy = (means[..., part] for part in range(6))
-    # (n Sxy - Sx Sy) / sqrt((n Sxx - Sx^2) (n Syy - Sy^2)).
+    # The formula is (n Sxy - Sx Sy) / sqrt((n Sxx - Sx^2) (n Syy - Sy^2)).
     spreads = (one * xx - x**2) * (one * yy - y**2)
     return divided(one * xy - x * y, np.sqrt(np.clip(spreads, 0, None)))
 
@@ -488,8 +490,8 @@ def _matrix(means: Array) -> Array:
 
 def divided(above: Array, below: Array) -> Array:
     """Return the quotient, or 0 if the denominator is almost 0."""
-    # The inner `where` divides by 1 where the result is discarded, because NumPy would warn about
-    # a division by 0.
+    # The inner `where` replaces small denominators by 1, so that NumPy does not warn about a
+    # division by 0. The outer `where` discards these quotients.
     empty = below < 1e-12
     quotient: Array = np.where(empty, 0.0, above / np.where(empty, 1.0, below))
     return quotient

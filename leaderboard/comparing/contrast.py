@@ -1,4 +1,4 @@
-"""Comparison of two systems on a task: difference, significance tests, and differing examples.
+"""Comparison of two systems on a task: difference, significance test, and differing examples.
 
 All functions are pure.
 """
@@ -40,7 +40,7 @@ from benchharness.tasks.task import Task
 
 QUESTION_WORDS = ("what", "who", "when", "where", "why", "which", "how")
 OTHERS = {"whom": "who", "whose": "who"}
-# Matches "not", "cannot" and so on, and the end of "isn't" with a straight or a curly apostrophe.
+# This matches "not", "cannot" and so on, and the end of "isn't" with either kind of apostrophe.
 NEGATION = re.compile(
     r"\b(?:no|not|never|none|nobody|nothing|neither|nor|nowhere|without|cannot)\b|n[’']t\b",
     re.IGNORECASE,
@@ -70,7 +70,7 @@ def _by_text(example: Example) -> Iterator[str]:
     traits = example.traits
     if traits.asked:
         words = [word.lower() for word in WORD.findall(traits.asked)]
-        # The question word may be anywhere: "In which year ..." is a "which" question.
+        # The question word may be anywhere in the question, as in "In which year ...".
         known = (OTHERS.get(word, word) for word in words)
         yield f"question {next((w for w in known if w in QUESTION_WORDS), 'other')}"
     if traits.claims:
@@ -96,7 +96,7 @@ def _thirds(
     if len(measured) < 3:
         return {}
     # Values that equal a limit are in the lower third, so a third may be empty. The limits are
-    # rounded as in the names.
+    # rounded, because the names of the slices contain the rounded limits.
     low, high = (round(cut, 2) for cut in quantiles((value for value, _ in measured), n=3))
     thirds = (
         (f"{name} 1/3: to {low:g}", [i for value, i in measured if value <= low]),
@@ -109,19 +109,19 @@ def _thirds(
 # Comparison of two systems.
 
 ALPHA = 0.05
-"""Family-wise error rate: probability of at least one significant task if no task differs."""
+"""Family-wise error rate: probability of at least one significant difference if there are none."""
 
 FEWEST = 20
-"""Minimum number of units (examples, or groups scored together) for the interval of a slice. With
-fewer, a percentile bootstrap interval is too narrow: it would have width 0 for two examples that
-both systems answer correctly."""
+"""Minimum number of units (examples, or groups that are scored together) for the interval of a
+slice. With fewer units, a percentile bootstrap interval is too narrow: for two examples that both
+systems answer correctly, its width would be 0."""
 
 MCNEMAR, PERMUTATION, TWO_WAY = "McNemar, exact", "paired permutation", "t, examples and seeds"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Flip:
-    """Example that one system answers correctly with more seeds than the other system.
+    """Example that one of two systems answers correctly with more seeds than the other.
 
     Attributes:
         place: Index of the example among the examples of all splits.
@@ -146,10 +146,9 @@ class Flip:
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """Difference of two systems on a slice of the examples, with a 95 % confidence interval.
+    """Difference between two systems' scores on a slice of the examples, with a 95 % interval.
 
-    `examples` is the number of examples. `interval` is None if the slice has too few (see
-    `FEWEST`).
+    `examples` is the number of examples. `interval` is None if there are too few (see `FEWEST`).
     """
 
     name: str
@@ -170,10 +169,9 @@ class Contrast:
         interval: 95 % confidence interval of the difference over examples and, with several seeds,
             over seeds; None without a test.
         test: Name of the significance test; empty if there is none.
-        p_value: P-value over the same sources of noise; None without a test.
+        p_value: P-value, which covers the same sources of noise as `interval`; None without a test.
         corrected: P-value after Holm's correction; None without a test.
-        corrected_for: Number of tasks in Holm's correction, i.e. of those compared together that
-            have a test.
+        corrected_for: Number of tests in Holm's correction.
         flips: Examples that one system answers correctly more often; None if answers are neither
             right nor wrong, or if the examples could not be read.
         slices: Comparisons on slices of the examples, if they were requested.
@@ -202,7 +200,10 @@ class Contrast:
 
     @property
     def flipped(self) -> tuple[int, int] | None:
-        """Numbers of examples on which the first system, and the second, is right more often."""
+        """Numbers of examples that the first, and the second, system answers correctly more often.
+
+        None if `flips` is None.
+        """
         if self.flips is None:
             return None
         first = sum(flip.one > flip.other for flip in self.flips)
@@ -212,8 +213,8 @@ class Contrast:
     def is_shown(self) -> bool:
         """True if the difference is significant.
 
-        The corrected p-value must be below 0.05, and the interval must not contain 0. Both are
-        checked, because with one seed they come from different methods.
+        The corrected p-value must be below 0.05, and the interval must not contain 0. Both
+        conditions are needed, because with one seed the two come from different methods.
         """
         if self.corrected is None or self.interval is None:
             return False
@@ -223,8 +224,8 @@ class Contrast:
 def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[RunRow, RunRow]]:
     """Pair the runs of two systems on one task by seed.
 
-    A single baseline or ensemble, which has no seeds, is paired with each run of the other system.
-    If each system has one run, these are paired even if their seeds differ.
+    The only run of a baseline or ensemble is paired with each run of the other system. If both
+    systems have one run, the two runs are paired even if their seeds differ.
 
     Raises:
         BenchError: If the systems have no seed in common.
@@ -237,8 +238,8 @@ def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[Run
     pairs = [(run, by_seed[run.seed]) for run in one if run.seed in by_seed]
     if not pairs:
         raise BenchError(
-            f"{one[0].task}: {one[0].model} has the seeds {_seeds(one)} and {other[0].model} the "
-            f"seeds {_seeds(other)}, none in common: run both with the same --seed."
+            f"{one[0].model} and {other[0].model} have no seed in common on {one[0].task} (the "
+            f"seeds are {_seeds(one)} and {_seeds(other)}): run both with the same --seed."
         )
     return pairs
 
@@ -278,7 +279,7 @@ def contrast(
         flips=flips_of(splits),
     )
     if headline is None:
-        reason = f"{' and '.join(names)} cannot be split by example"
+        reason = f"{' and '.join(names)} cannot be computed from single examples"
         return replace(found, reason=reason)
     reach = difference_bounds(splits[0].task, names, scores)
     test, p_value = _test(headline, found)
@@ -292,7 +293,7 @@ def contrast(
 
 
 def _test(headline: Headline, found: Contrast) -> tuple[str, float]:
-    """Choose the significance test; return its name and p-value."""
+    """Choose and compute the significance test; return its name and p-value."""
     if headline.pairs.one.parts.shape[1] > 1:
         return TWO_WAY, _difference(headline.pairs).p_value
     if headline.is_accuracy and found.flipped is not None:
@@ -301,7 +302,7 @@ def _test(headline: Headline, found: Contrast) -> tuple[str, float]:
 
 
 def _interval(pairs: Pairs, draws: int = 5_000) -> Interval:
-    """Return the interval of the difference over examples and, with several seeds, over seeds."""
+    """Return the 95 % interval of the difference over examples and, if there are several, seeds."""
     if pairs.one.parts.shape[1] > 1:
         return _difference(pairs).interval()
     return bootstrap_interval(pairs, draws=draws)
@@ -312,7 +313,7 @@ def _difference(pairs: Pairs) -> Estimate:
 
 
 def correct(contrasts: Sequence[Contrast]) -> list[Contrast]:
-    """Return the contrasts with p-values corrected by Holm's method, if they have p-values."""
+    """Correct the p-values of the contrasts by Holm's method; return the changed contrasts."""
     tested = [c.p_value for c in contrasts if c.p_value is not None]
     corrected = iter(holm(tested))
     return [
@@ -324,8 +325,8 @@ def correct(contrasts: Sequence[Contrast]) -> list[Contrast]:
 def difference_bounds(task: Task, names: Sequence[str], scores: Iterable[float]) -> Interval:
     """Return the smallest and the largest possible difference between two means of these scores.
 
-    Confidence intervals are cut off at these bounds. This does not change their coverage, because
-    no possible value is outside of the bounds.
+    Confidence intervals are limited to these bounds. Their coverage does not change, because no
+    possible difference is outside of the bounds.
     """
     bounds = score_bounds(task, names, scores)
     width = bounds.high - bounds.low
@@ -335,9 +336,10 @@ def difference_bounds(task: Task, names: Sequence[str], scores: Iterable[float])
 def _slices(
     splits: Sequence[PredictedSplit], headline: Headline, reach: Interval
 ) -> tuple[Slice, ...]:
-    """Compare the systems on each slice that has two units or more and examples from every split.
+    """Compare the systems on each slice with at least two units and with examples from every split.
 
-    A unit belongs to a slice if its first example does.
+    A unit (an example, or a group that is scored together) belongs to a slice if its first example
+    does.
     """
     examples = [example for split in splits for example in split.examples]
     split_of = [number for number, split in enumerate(splits) for _ in split.examples]
@@ -345,7 +347,8 @@ def _slices(
     for name, places in slices_of(examples).items():
         chosen = set(places)
         units = [n for n, unit in enumerate(headline.units) if unit[0] in chosen]
-        # In a slice without examples from a split, the score on this split would be 0.
+        # Leave out slices without examples from one of the splits, because the score on this split
+        # would be 0.
         if len(units) > 1 and len({split_of[place] for place in places}) == len(splits):
             pairs = Pairs(*(replace(each, parts=each.parts[units]) for each in headline.pairs))
             drawn = len(units) >= FEWEST
@@ -364,7 +367,7 @@ def flips_of(splits: Sequence[PredictedSplit]) -> tuple[Flip, ...] | None:
     """Return the examples that one system answers correctly with more seeds than the other.
 
     The examples with the largest difference come first. Returns None for tasks that predict
-    numbers, which are never simply right or wrong.
+    numbers, because a number is not simply right or wrong.
     """
     if splits[0].task.kind == "number":
         return None
@@ -393,7 +396,7 @@ def _of_split(split: PredictedSplit, start: int) -> Iterator[Flip]:
             )
 
 
-# McNemar's test: does the number of right answers to the same examples differ significantly?
+# McNemar's test, which compares the numbers of right answers of two systems to the same examples.
 
 
 def mcnemar_exact(only_one: int, only_other: int) -> float:
@@ -412,18 +415,18 @@ def mcnemar_exact(only_one: int, only_other: int) -> float:
     return float(scipy.stats.binomtest(only_one, decided).pvalue) if decided else 1.0
 
 
-# The paired bootstrap: how much a difference varies with the examples.
+# The paired bootstrap, which shows how much a difference varies with the choice of examples.
 
 FEW = 16
-"""Time to draw the count of one kind of equal units, divided by the time to draw a single unit."""
+"""Time for drawing the count of a group of equal units, relative to drawing a single unit."""
 
 
 def bootstrap_interval(pairs: Pairs, *, level: float = 0.95, draws: int = 5_000) -> Interval:
-    """Return the bootstrap confidence interval of the mean difference, over other examples.
+    """Return the bootstrap confidence interval of the mean difference over seeds.
 
-    Examples, or groups that are scored together, are drawn with replacement, each with the outcomes
-    of both systems and all seeds. It is the percentile interval in Efron and Tibshirani, An
-    Introduction to the Bootstrap, 1993.
+    It covers the choice of examples. Examples, or groups that are scored together, are drawn with
+    replacement, each with the outcomes of both systems and all seeds. The interval is the
+    percentile interval in Efron and Tibshirani, An Introduction to the Bootstrap, 1993.
     """
     found = _redrawn(pairs, draws, np.random.default_rng(0))
     low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
@@ -431,13 +434,14 @@ def bootstrap_interval(pairs: Pairs, *, level: float = 0.95, draws: int = 5_000)
 
 
 def _redrawn(pairs: Pairs, draws: int, generator: np.random.Generator) -> Array:
-    """Return the mean differences on `draws` resamples of the units.
+    """Return the mean differences on `draws` resamples of the units (examples).
 
-    If there are few kinds of units, with many equal units each, their counts are drawn from a
-    multinomial distribution, which is faster.
+    If many units are equal, the counts of equal units are drawn from a multinomial distribution,
+    which is faster than drawing single units.
     """
     units, seeds, parts = pairs.one.parts.shape
-    # One row per unit with the parts of both systems and all seeds, because these stay together.
+    # Create one row per unit with the parts of both systems and all seeds, which are drawn
+    # together.
     both = np.stack([each.parts for each in pairs], axis=1).reshape(units, -1)
     kinds, kind_of, counts = np.unique(both, axis=0, return_inverse=True, return_counts=True)
     means = []
@@ -446,42 +450,44 @@ def _redrawn(pairs: Pairs, draws: int, generator: np.random.Generator) -> Array:
             times = generator.multinomial(units, counts / units, size=few)
         else:
             times = times_drawn(kind_of.ravel(), len(kinds), few, generator)
-        means.append(times.astype(np.float64) @ kinds / units)  # the product of floats is faster
+        means.append(times.astype(np.float64) @ kinds / units)  # floats are multiplied faster
     scores = pairs.one.score(np.concatenate(means).reshape(draws, 2, seeds, parts))
     differences: Array = (scores[:, 0] - scores[:, 1]).mean(axis=-1)
     return differences
 
 
-# The paired permutation test: how often random exchanges of outputs give such a difference.
+# The paired permutation test, which counts how often a random exchange of outputs between the
+# systems gives a difference as large as the observed one.
 
 ALL_UP_TO = 12
-"""Maximum number of differing units for which all permutations (up to 4,096) are tried."""
+"""Maximum number of differing units (examples) for which all exchanges are tried, up to 4,096."""
 
 CHOICES = np.array(
     [[math.comb(n, k) for k in range(ALL_UP_TO + 1)] for n in range(ALL_UP_TO + 1)], dtype=float
 )
-"""Binomial coefficients: `CHOICES[n, k]` is the number of ways to exchange k of n equal units."""
+"""Binomial coefficients: `CHOICES[n, k]` is the number of ways to choose k of n equal units."""
 
 ALIKE = 1e-12
-"""Tolerance for comparing differences, which depend slightly on the order of summation."""
+"""Tolerance for comparing differences, because rounding depends on the order of summation."""
 
 
 def permutation_p_value(pairs: Pairs, *, draws: int = 10_000) -> float:
     """Return the two-sided p-value of the paired permutation test.
 
     It tests the mean difference over seeds. If the systems do not differ, their outputs for an
-    example (or a group that is scored together) can be exchanged, for all seeds together, because
-    outputs for the same example are correlated (Noreen, Computer-Intensive Methods for Testing
-    Hypotheses, 1989). If the systems differ on few examples, all exchanges are tried. Otherwise
+    example (or a group that is scored together) can be exchanged (Noreen, Computer-Intensive
+    Methods for Testing Hypotheses, 1989). The outputs of all seeds are exchanged together, because
+    they are correlated. If the systems differ on few examples, all exchanges are tried. Otherwise
     `draws` exchanges are sampled with a fixed random seed, and the observed difference is counted
     as one of them.
     """
-    # Slightly below the observed difference, so that equal differences count despite rounding.
+    # This limit is slightly below the observed difference, so that equal differences count despite
+    # rounding.
     found = abs(pairs.difference) * (1 - ALIKE) - ALIKE
     steps, counts = _distinct(pairs)
     if counts.sum() <= ALL_UP_TO:
-        # Of n equal units, 0 to n are exchanged. Each row stands for several permutations: the
-        # number of ways to choose these units.
+        # Each row contains how many units of each group are exchanged. It stands for several
+        # permutations, because there are several ways to choose these units.
         everything = np.array(list(np.ndindex(*(counts + 1))), dtype=np.float64)
         weights: Array = CHOICES[counts, everything.astype(np.intp)].prod(axis=1)
         extreme = np.abs(_exchanged_differences(pairs, everything @ steps)) >= found
@@ -496,10 +502,11 @@ def permutation_p_value(pairs: Pairs, *, draws: int = 10_000) -> float:
 
 
 def _distinct(pairs: Pairs) -> tuple[Array, npt.NDArray[np.intp]]:
-    """Return the distinct differences of parts between the systems, and how many units have each.
+    """Return the distinct differences between the systems' parts, and how many units have each.
 
-    Units without a difference are left out, because exchanging them has no effect. The number of
-    exchanged units among k equal ones is binomial, so one number can be drawn instead of k.
+    Units without a difference are left out, because exchanging them has no effect. Equal units are
+    counted, because the number of exchanged units among k equal ones is binomial: one number can be
+    drawn instead of k.
     """
     moved = pairs.one.parts - pairs.other.parts
     moved = moved.reshape(len(moved), -1)
@@ -510,7 +517,7 @@ def _distinct(pairs: Pairs) -> tuple[Array, npt.NDArray[np.intp]]:
 def _exchanged(
     counts: npt.NDArray[np.intp], size: int, generator: np.random.Generator
 ) -> npt.NDArray[np.integer[Any]]:
-    """Draw how many of the equal units of each kind are exchanged, `[size, kinds]`.
+    """Draw how many units of each group of equal units are exchanged, `[size, groups]`.
 
     If no two units are equal, random bits are drawn, which is faster.
     """

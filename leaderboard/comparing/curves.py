@@ -27,17 +27,17 @@ from benchharness.leaderboard.statistics import (
 from benchharness.tasks.suites import distinct_title, title_of
 
 ALPHA = 0.05
-"""Family-wise error rate: probability of a significant difference if all checkpoints are equal."""
+"""Family-wise error rate: probability of any significant difference among equal checkpoints."""
 
 DRAWS = 1_000
-"""Number of resamples of the examples for a covariance matrix, which needs fewer than intervals."""
+"""Number of resamples of the examples for a covariance matrix."""
 
 Trend = Literal["rises", "is flat", "falls"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class StagePoint:
-    """Score of one checkpoint on a curve.
+    """Score of one checkpoint, as a point on a curve over checkpoints.
 
     `values` are the scores of the seeds. `interval` is the 95 % confidence interval of the median
     over seeds; None for fewer than three seeds. `flags` are warnings about the score.
@@ -53,10 +53,11 @@ class StagePoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Stretch:
-    """Section of a curve that rises, falls or is flat, from point number `first` to `last`.
+    """Section of a curve that rises, falls or is flat.
 
-    `change` is the score at the last point minus the score at the first. `p_value` is the p-value
-    of this difference, after Holm's correction for all pairs of points on the curve.
+    `first` and `last` are the indices of its first and last point. `change` is the score at the
+    last point minus the score at the first. `p_value` is the p-value of this difference, after
+    Holm's correction for all pairs of points on the curve.
     """
 
     trend: Trend
@@ -80,8 +81,8 @@ class StageCurve:
         scope: Sources of noise that the tests cover, e.g. "examples and seeds"; empty if none is
             known.
         stretches: Sections of the curve that rise, fall or are flat; empty if `scope` is.
-        told_apart: Sign of the change for each pair of points that differ significantly. The key is
-            the pair of their indices, the lower index first.
+        told_apart: For each pair of points that differ significantly, the sign of the change. The
+            key is the pair of their indices, the lower index first.
     """
 
     run: str
@@ -96,12 +97,12 @@ class StageCurve:
 
     @property
     def summary(self) -> str:
-        """Description of the curve.
+        """Description of the curve's rising, falling and flat sections.
 
         Example: "rises from step 0 to step 500 (+12.0), is flat from there to step 900 (+0.3)".
         """
         if not self.stretches:
-            return "no test: one seed, and the examples could not be read"
+            return "not tested, because there is one seed and the examples could not be read"
         steps = [point.stage.step for point in self.points]
         return ", ".join(
             f"{part.trend} from {'there' if place else f'step {steps[part.first]:,}'} to step "
@@ -110,7 +111,7 @@ class StageCurve:
         )
 
 
-# Lines: leaderboard entries that are checkpoints of one pretraining run, with one recipe.
+# Grouping of leaderboard entries that are checkpoints of one pretraining run, with one recipe.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,13 +132,13 @@ Staged = tuple[Stage, Entry]
 
 
 def lines_of(board: Board, stage_of: Callable[[Entry], Stage | None]) -> list[Line]:
-    """Group the entries of a board by pretraining run; groups of a single checkpoint are left out.
+    """Group the entries of a leaderboard by pretraining run, recipe and precision.
 
-    If a checkpoint has two entries, because the values of a recipe have changed, the newest entry
-    is used.
+    Groups with a single checkpoint are left out. If a checkpoint has two entries, because the
+    values of the recipe have changed, the newest entry is used.
 
     Args:
-        board: Board whose entries are grouped.
+        board: Leaderboard whose entries are grouped.
         stage_of: Function that returns an entry's position in a pretraining run, or None if the
             entry is not a checkpoint of one.
 
@@ -149,7 +150,8 @@ def lines_of(board: Board, stage_of: Callable[[Entry], Stage | None]) -> list[Li
     groups: dict[tuple[str, str, str], dict[int, Staged]] = {}
     for entry in sorted(board.entries, key=lambda e: max((r.finished for r in e.runs), default="")):
         if (stage := stage_of(entry)) is not None:
-            # A recipe with changed values counts as the same recipe.
+            # Recipes are compared by name, so that a recipe whose values have changed still counts
+            # as the same recipe.
             recipe = ", ".join(word.shown for word in recipe_words(entry.recipe, entry.runs))
             steps = groups.setdefault((stage.run, recipe, entry.precision), {})
             _check_alike(steps.values(), (stage, entry))
@@ -168,22 +170,22 @@ def lines_of(board: Board, stage_of: Callable[[Entry], Stage | None]) -> list[Li
 
 
 def _check_alike(others: Iterable[Staged], one: Staged) -> None:
-    """Raise BenchError if the checkpoint `one` contradicts the other checkpoints of its run.
+    """Raise BenchError if the checkpoint `one` cannot be from the same pretraining run as others.
 
-    It does if it has the same step but different weights, or another model family.
+    It cannot if it has the same step but different weights, or if its model family differs.
     """
     mine, entry = one
     for theirs, other in others:
         if mine.family and theirs.family and mine.family != theirs.family:
             raise BenchError(
-                f"{mine.run} has checkpoints of unlike families, which no pretraining run has "
-                f"({other.model} is {theirs.family} and {entry.model} is {mine.family}): run one "
-                "of them under another name (--model NAME='DIR/step-*')."
+                f"the checkpoints of a pretraining run must have the same model family, but in "
+                f"{mine.run} {other.model} is {theirs.family} and {entry.model} is {mine.family}: "
+                "run one of them under another name (--model NAME='DIR/step-*')."
             )
         if mine.step == theirs.step and entry.runs[0].weights != other.runs[0].weights:
             raise BenchError(
-                f"{mine.run} has two checkpoints of step {mine.step:,} ({other.model} and "
-                f"{entry.model}, with other weights): run one of them under another name (--model "
+                f"{mine.run} has two checkpoints of step {mine.step:,} with different weights "
+                f"({other.model} and {entry.model}): run one of them under another name (--model "
                 "NAME='DIR/step-*')."
             )
 
@@ -205,7 +207,7 @@ class _Noise:
     freedom: int
 
     def difference(self, one: int, other: int, value: float) -> Estimate:
-        """Return an estimate of the difference of two points; `value` is the difference itself."""
+        """Return the observed difference `value` of two points as an estimate with its variance."""
         # var(a - b) = var(a) + var(b) - 2 cov(a, b), which may be below 0 because of rounding.
         seeds, own = float(self.seeds[one] + self.seeds[other]), 0.0
         if self.examples is not None:
@@ -232,7 +234,7 @@ def _noise_of(task: str, cells: Sequence[Cell], known: Sequence[Known | None]) -
     systems = [outcomes for outcomes in known if isinstance(outcomes, Outcomes)]
     if len(systems) == len(known):
         generator = np.random.default_rng(zlib.crc32(task.encode()))
-        # `[points, draws]`: median over seeds of each point on each resample.
+        # Compute the median over seeds of each point on each resample, `[points, draws]`.
         drawn = [np.median(d, axis=1) for d in resampled_scores(systems, generator, draws=DRAWS)]
         examples = np.cov(np.stack(drawn))
     return _Noise(examples=examples, seeds=seeds, freedom=freedom)
@@ -243,15 +245,15 @@ def stage_curves(
 ) -> Iterator[StageCurve]:
     """Yield the curves of a pretraining run: first the mean of several tasks, then each task.
 
-    The mean is over the tasks for which all checkpoints have results. Every pair of checkpoints on
-    a curve is tested with Student's t test on the difference of their medians over seeds. The
+    The mean is over the tasks on which all checkpoints have results. Every pair of checkpoints on a
+    curve is tested with Student's t test on the difference of their medians over seeds. The
     variance of this difference is the sum of the variance due to seeds, pooled over the checkpoints
-    of the curve, and the variance due to examples, which are the same for all checkpoints. Holm's
-    correction is applied to all pairs, so that a curve which is really flat is found to rise or
-    fall with a probability of at most 5 %.
+    of the curve, and the variance due to the choice of examples. All checkpoints are scored on the
+    same examples. Holm's correction is applied to all pairs, so that a curve which is really flat
+    is found to rise or fall with a probability of at most 5 %.
 
     Args:
-        board: Board that contains the entries.
+        board: Leaderboard that contains the entries.
         line: Checkpoints of one pretraining run.
         known: Outcomes of the entries, in the order of `line.entries`, keyed by task.
     """
@@ -268,8 +270,8 @@ def stage_curves(
         is_rule = set(whole) == set(board.rule.cells)
         title = board.rule.name if is_rule else f"mean of {', '.join(map(title_of, whole))}"
         parts = [noises[task] for task in whole]
-        # If the variance due to examples is unknown for one task, leave it out for all tasks: the
-        # variance of the mean would be too small.
+        # If the variance due to examples is unknown for one task, leave it out for all tasks.
+        # Otherwise the variance of the mean would be too small.
         if any(part.examples is None for part in parts):
             parts = [replace(part, examples=None) for part in parts]
         yield _curve(line, title, "", [_point(*one, whole) for one in staged], parts)
@@ -312,7 +314,7 @@ def _point(stage: Stage, entry: Entry, tasks: Sequence[str]) -> StagePoint:
 def _curve(
     line: Line, title: str, task: str, points: Sequence[StagePoint], noises: Sequence[_Noise]
 ) -> StageCurve:
-    """Create the curve of these points; `noises` contains the noise for each of its tasks."""
+    """Create a curve from its points; `noises` contains the noise on each of the curve's tasks."""
     medians = [point.median for point in points]
     is_known = {
         "examples": all(noise.examples is not None for noise in noises),
@@ -350,10 +352,11 @@ def _stretches(
 ) -> Iterator[Stretch]:
     """Split a curve into rising, falling and flat sections and yield them in order.
 
-    A rise goes from a low point to the highest point before the next significant fall; its two ends
-    differ significantly. Falls are defined in the same way. Points at the beginning or end of a
-    rise or fall that do not differ significantly from each other form a flat section, as do the
-    points between rises and falls. The ends of a flat section do not differ significantly.
+    A rise goes from a low point to the highest point before the next significant fall, and its two
+    ends differ significantly. Falls are defined in the same way. All other points are in flat
+    sections. At the beginning or end of a rise or fall, points that do not differ significantly
+    from each other are split off as a flat section. The ends of a flat section do not differ
+    significantly.
     """
     parts = [
         part for turn in _turns(medians, signs) for part in _with_flat_ends(*turn, signs=signs)
@@ -387,8 +390,9 @@ def _turns(medians: Sequence[float], signs: Signs) -> list[tuple[int, int, int]]
     The direction is 1 for a rise, -1 for a fall, and 0 for a flat section.
     """
     found: list[tuple[int, int, int]] = []
-    # `low` and `high` are the indices of the lowest and highest point since the last turn. If a
-    # point differs significantly from one of these, that extreme is the next turning point.
+    # `low` and `high` are the indices of the lowest and highest point since the last turning point.
+    # If a later point differs significantly from one of the two, that one is the next turning
+    # point.
     start = low = high = direction = 0
     for place in range(1, len(medians)):
         low = min(low, place, key=lambda n: medians[n])
@@ -436,12 +440,12 @@ def _with_flat_ends(direction: int, first: int, last: int, *, signs: Signs) -> I
 # Layers of a frozen encoder: scores of heads whose features are the states of one layer.
 
 EMBEDDINGS, LAYER = "embeddings", "layer-"
-"""Values of the setting "features" for a single layer: the embeddings (layer 0), or "layer-7"."""
+"""Values of the setting "features" for a single layer: "embeddings", or e.g. "layer-7"."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LayerPoint:
-    """Score of one layer of an encoder on a task.
+    """Scores of one layer of a frozen encoder on a task, as a point on a curve over layers.
 
     `layer` is 0 for the embeddings. `entry` is the leaderboard entry, and `cell` contains its
     scores on the task.
@@ -477,7 +481,7 @@ class LayerCurve:
 
 
 def layer_curves(board: Board) -> tuple[LayerCurve, ...]:
-    """Return a curve per task and model with entries for two or more layers.
+    """Return a curve per task and model, for models with entries for two or more layers.
 
     Entries that differ in other settings are on separate curves. If a layer has two entries, the
     first one is used.

@@ -1,4 +1,4 @@
-"""Sampling noise of scores: confidence intervals, significance tests, and intervals of ranks.
+"""Sampling noise of scores: confidence intervals, significance tests, and possible ranks.
 
 The outcomes of a system are a table of units by seeds; a unit is an example, or a group of examples
 that is scored together. The choice of units affects all seeds of both systems together. The choice
@@ -59,7 +59,7 @@ class Estimate:
     def p_value(self) -> float:
         """Two-sided p-value for the null hypothesis that the true value is 0."""
         if self.variance == 0:
-            # Without noise, any value other than 0 is significant.
+            # If there is no noise, any value other than 0 is significant.
             return float(self.value == 0)
         t = abs(self.value) / math.sqrt(self.variance)
         return 2 * float(scipy.special.stdtr(self.freedom, -t))
@@ -87,7 +87,7 @@ class Spread:
     """Variance of a system's score over seeds, and its degrees of freedom.
 
     `own` is the component of the variance that is due to the interaction of seeds and units, i.e.
-    to random effects of a seed on single units (examples).
+    to random effects that a seed has on single units (examples).
     """
 
     variance: float
@@ -99,9 +99,9 @@ class Spread:
 class Sample:
     """Scores of a system per unit (example) and seed.
 
-    `table` is an array `[units, seeds]`; the mean of a column is the score of a seed. If the units
-    are unknown, the table has a single row with the scores. `spread` is the variance over seeds; it
-    is None if there is only one seed.
+    `table` is an array `[units, seeds]`, and the mean of a column is the score of a seed. If the
+    units are unknown, the table has a single row with the scores. `spread` is the variance over
+    seeds; None if there is only one seed.
     """
 
     table: Array
@@ -120,7 +120,7 @@ class Sample:
 
     @property
     def without_units(self) -> "Sample":
-        """Sample with the scores only, without the values of single units."""
+        """Sample that contains only the scores, without the values of single units."""
         spread = self.spread and replace(self.spread, own=0.0)
         return Sample(table=self.scores[None], spread=spread)
 
@@ -134,8 +134,8 @@ def sample_of(outcomes: Outcomes) -> Sample:
     units, scores = len(outcomes.parts), outcomes.scores
     if units == 1:
         return sample_of_table(scores[None])
-    # `without` has the score without each unit, `[units, seeds]`. The value of a unit is (n - 1)
-    # times the change, centered so that the mean over units equals the score.
+    # `without` contains the scores that result if one unit is left out, `[units, seeds]`. The value
+    # of a unit is (n - 1) times the change, centered so that the mean over units equals the score.
     without = (outcomes.parts.sum(axis=0) - outcomes.parts) / (units - 1)
     moved = (units - 1) * (scores - outcomes.score(without))
     return sample_of_table(scores + moved - moved.mean(axis=0))
@@ -148,9 +148,9 @@ def sample_of_table(table: Array) -> Sample:
         return Sample(table=table, spread=None)
     own = 0.0
     if units > 1:
-        # Two-way layout without replication: the residual after subtracting the means of units and
-        # seeds is the interaction. Its mean square divided by the number of units is its component
-        # of the score's variance.
+        # In a two-way layout without replication, the residual after subtracting the means of units
+        # and seeds is the interaction. Its mean square, divided by the number of units, is its
+        # component of the score's variance.
         rest = table - table.mean(axis=1, keepdims=True) - table.mean(axis=0) + table.mean()
         own = float((rest**2).sum()) / ((units - 1) * (seeds - 1) * units)
     variance = float(table.mean(axis=0).var(ddof=1))
@@ -158,7 +158,10 @@ def sample_of_table(table: Array) -> Sample:
 
 
 def pooled(spreads: Iterable[Spread | None]) -> Spread | None:
-    """Pool the spreads of systems that are assumed to be equally noisy; None if all are unknown."""
+    """Pool the spreads of systems that are assumed to be equally noisy.
+
+    Spreads that are None are ignored. Returns None if all are None.
+    """
     found = [spread for spread in spreads if spread is not None]
     freedom = sum(spread.freedom for spread in found)
     if not found:
@@ -178,7 +181,8 @@ class Noise:
         units: Variance due to the choice of units (examples).
         unit_freedom: Degrees of freedom of `units`.
         seeds: Variance of the score of a single seed; None if it is unknown.
-        sides: Number of seeds of each system, without systems on which seeds have no effect.
+        sides: Number of seeds of each of the one or two systems, without systems on which seeds
+            have no effect.
     """
 
     units: float
@@ -191,7 +195,7 @@ class Noise:
         if self.seeds is None:
             return self
         # The variance due to units contains the interaction of seeds and units, which depends on
-        # the number of seeds: replace it with the interaction for `count` seeds.
+        # the number of seeds. Replace this interaction with the one for `count` seeds.
         shares = sum(1 / seeds for seeds in self.sides), len(self.sides) / count
         units = max(0.0, self.units - self.seeds.own * shares[0]) + self.seeds.own * shares[1]
         seeds = replace(self.seeds, freedom=len(self.sides) * (count - 1))
@@ -209,13 +213,13 @@ class Noise:
 
         Args:
             value: Mean over seeds, or difference of two means.
-            loss: Variance due to seeds, relative to that of a mean over seeds. It is larger than 1
-                for a median.
+            loss: Variance due to seeds, relative to the variance of a mean over seeds. It is larger
+                than 1 for a median.
         """
         squares = self.units**2 / self.unit_freedom
         if self.seeds is None:
             return Estimate(value=value, variance=self.units, squares=squares)
-        # 1/n for n seeds of the first system, plus 1/m for m seeds of the second.
+        # Add 1/n for n seeds of the first system and 1/m for m seeds of the second.
         share = loss * sum(1 / seeds for seeds in self.sides)
         seeds, own = share * self.seeds.variance, share * self.seeds.own
         least = self.units - max(0.0, 1 - 2 / self.seeds.freedom) * own
@@ -228,14 +232,14 @@ def noise_of(one: Sample, other: Sample | None = None) -> Noise:
     """Return the noise of a system's mean over seeds, or of the difference of two such means.
 
     Two systems are assumed to have the same variance over seeds, even if one of them has a single
-    seed. Exceptions are systems on which seeds have no effect.
+    seed. Systems on which seeds have no effect are an exception.
     """
     systems = [one] if other is None else [one, other]
     noisy = [system for system in systems if not system.is_fixed]
-    # Systems with a pooled spread have the same object, which must be pooled only once.
+    # Systems whose spread was pooled before share one object, which must count only once.
     spreads = {id(system.spread): system.spread for system in noisy}
     first, *rest = (system.table.mean(axis=1) for system in systems)
-    # For each unit, the mean over seeds, or the difference of the two systems' means.
+    # Compute for each unit the mean over seeds, or the difference of the two systems' means.
     units = first - sum(rest)
     count = len(units)
     variance = float(units.var(ddof=1)) / count if count > 1 else 0.0
@@ -244,7 +248,7 @@ def noise_of(one: Sample, other: Sample | None = None) -> Noise:
         variance = max(variance, float(np.abs(units).max() / count) ** 2)
     return Noise(
         units=variance,
-        # At least 1, because it is a divisor even if there is only one unit.
+        # This is at least 1, because it is a divisor even if there is only one unit.
         unit_freedom=max(1, count - 1),
         seeds=pooled(spreads.values()),
         sides=tuple(system.table.shape[1] for system in noisy),
@@ -273,10 +277,10 @@ def median_estimate(sample: Sample) -> Estimate:
 # Scores on resampled examples.
 
 CHUNK = 2**22
-"""Maximum number of floats that are in memory at once (32 MiB)."""
+"""Maximum number of floats that are computed at once (32 MiB)."""
 
 DRAWS_CHUNK = 2**23
-"""Maximum number of counts of drawn units that are in memory at once (64 MiB)."""
+"""Maximum number of counts of drawn units that are computed at once (64 MiB)."""
 
 
 def chunks(draws: int, width: int, most: int = CHUNK) -> Iterator[int]:
@@ -314,10 +318,10 @@ def resampled_scores(
     flat = [system.parts.reshape(units, -1) for system in systems]
     found: list[list[Array]] = [[] for _ in systems]
     for few in chunks(draws, units, DRAWS_CHUNK):
-        # Converted to floats, because their matrix product is much faster.
+        # Convert the counts to floats, because their matrix product is much faster.
         times = times_drawn(np.arange(units), units, few, generator).astype(np.float64)
         for system, parts, scores in zip(systems, flat, found, strict=True):
-            # [draws, units] times [units, seeds x parts] gives the sums of all draws at once.
+            # The product of [draws, units] and [units, seeds x parts] contains the sums per draw.
             means = (times @ parts / units).reshape(len(times), *system.parts.shape[1:])
             scores.append(system.score(means))
     return [np.concatenate(scores) for scores in found]
@@ -326,14 +330,14 @@ def resampled_scores(
 # Uncertainty of leaderboard entries: their intervals, and which of them differ significantly.
 
 GAIN_DRAWS = 500
-"""Number of resamples for a variance, for which fewer are needed than for an interval."""
+"""Number of resamples for estimating a variance. An interval would need more."""
 
 SCOPES = ("both", "examples", "seeds")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Known:
-    """Statistics of an entry's cell.
+    """Statistics of a leaderboard cell, i.e. of an entry's scores on one task.
 
     `estimates` contains an estimate of the median for each key in `SCOPES` whose noise is known.
     `bounds` are the lowest and highest possible score. `reason` explains why the examples could not
@@ -347,8 +351,8 @@ class _Known:
 
 
 Tried = Mapping[str, Sequence[Sequence[Known]]]
-"""Outcomes of a sweep's hyperparameter settings that were not selected, keyed by task. The value is
-a sequence per entry, in the order of the entries.
+"""Outcomes of a sweep's hyperparameter settings that were not selected, keyed by task. For each
+task, there is one sequence of outcomes per leaderboard entry, in the order of the entries.
 """
 
 
@@ -359,19 +363,19 @@ def with_uncertainty(
     tried: Tried | None = None,
     is_pooled: bool = False,
 ) -> Board:
-    """Add confidence intervals and possible ranks to the entries of a board.
+    """Add confidence intervals and possible ranks to the entries of a leaderboard.
 
     Intervals are computed for the median over seeds and for the suite's score, which is the mean of
     these medians. Possible ranks are based on tests of all pairs of entries with Holm's correction.
 
     Args:
-        board: Board whose entries get intervals and ranks.
+        board: Leaderboard whose entries get intervals and ranks.
         known: For each task, the outcomes of every entry in the order of the entries; None for an
             entry without a result.
-        tried: Outcomes of a sweep's other hyperparameter settings. For the tasks in it, the
-            selection gain is computed over other examples too.
-        is_pooled: Assume that all entries have the same variance over seeds on a task. It is for
-            boards on which most entries have too few seeds to estimate their variance.
+        tried: Outcomes of a sweep's other hyperparameter settings. For its tasks, the selection
+            gain covers the choice of examples too.
+        is_pooled: Assume that all entries have the same variance over seeds on a task, because most
+            of them have too few seeds to estimate it.
     """
     by_task = {task: _known_of(board, task, known[task], is_pooled) for task in board.tasks}
     by_entry: list[dict[str, _Known]] = [
@@ -392,7 +396,7 @@ def with_uncertainty(
 
 
 def _with_gain(entry: Entry, task: str, known: Known | None, others: Sequence[Known]) -> Entry:
-    """Set the selection gain of a task to that over other seeds and other examples.
+    """Replace the selection gain of a task by the gain for other seeds and other examples.
 
     The entry is returned unchanged if the outcomes of a hyperparameter setting are not available.
     """
@@ -476,7 +480,7 @@ def _ranked(
     """Set the possible ranks of each entry, and the entries that do not differ significantly.
 
     An entry is ranked below all entries with a significantly higher score. On at least 95 % of
-    boards, no test is a false positive, so that every interval of ranks contains the true rank.
+    leaderboards, no test is a false positive, so that all intervals of ranks contain the true rank.
     """
     racing = [place for place, entry in enumerate(entries) if entry.rank is not None]
     pairs = list(combinations(racing, 2))
@@ -498,7 +502,8 @@ def _ranked(
         if uncertainty is None or uncertainty.score.both is None:
             continue
         tied = set(racing) - better[place] - worse[place] - {place}
-        # The best rank follows the significantly better entries; the worst precedes the worse ones.
+        # At best, the entry comes directly after all significantly better entries. At worst, it
+        # comes directly before all significantly worse entries.
         ranks = 1 + len(better[place]), len(racing) - len(worse[place])
         labels = tuple(entries[other].name for other in sorted(tied))
         found[place] = replace(

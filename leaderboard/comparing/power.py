@@ -24,7 +24,7 @@ from benchharness.leaderboard.comparing.noise import (
 )
 
 MOST_SEEDS = 10_000
-"""Maximum number of seeds that is reported, because more are not practical."""
+"""Maximum number of seeds that is reported. More seeds are not practical."""
 
 SCORE = "score"
 """Value of `Comparison.task` for the suite's score, the mean over its tasks."""
@@ -40,7 +40,7 @@ class Comparison:
         difference: Mean of the first system minus mean of the second.
         spreads: Standard deviation of each system over seeds; None if a system has one seed.
         p_value: P-value of the test in `bench compare`, without correction; None if it is unknown.
-        needed: Number of seeds per system that is needed; None if it is unknown or too large.
+        needed: Number of seeds per system that are needed; None if it is unknown or too large.
         reason: Reason why `needed` is None; empty if it is not.
         unread: Reason why the variance due to examples is unknown; empty if it is known.
         flags: Warnings about the first system's scores, and about the second system's scores.
@@ -59,13 +59,13 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Difference of two systems on a single task, and its noise."""
+    """Difference between the mean scores of two systems on a single task, and its noise."""
 
     difference: float
     noise: Noise
 
     def at(self, count: int) -> Estimate:
-        """Return the estimate of the difference that is expected with `count` seeds per system."""
+        """Return the estimate of the difference that is expected for `count` seeds per system."""
         return self.noise.with_seeds(count).estimate(self.difference)
 
 
@@ -77,9 +77,9 @@ def compare_seeds(
     alpha: float = 0.05,
     power: float = 0.8,
 ) -> list[Comparison]:
-    """Compute the needed number of seeds for each task in `known`, and for the suite's score.
+    """Compute how many seeds are needed to detect the difference of two entries on each task.
 
-    The suite's score comes last. It is left out if `known` does not contain all of its tasks.
+    The tasks are those in `known`. The suite's score comes last, if `known` contains all its tasks.
 
     Args:
         board: Board of the entries.
@@ -108,7 +108,8 @@ def compare_seeds(
 
 def _part(values: Sequence[Sequence[float]], known: Sequence[Known | None]) -> Part:
     samples = [sample_of(each) for each in known if isinstance(each, Outcomes)]
-    # Use the outcomes per example only if both systems have equally many, else the scores alone.
+    # Use the outcomes per example only if both systems have the same number of them, else only the
+    # scores.
     if len(samples) < 2 or len(samples[0].table) != len(samples[1].table):
         samples = [sample_of_table(np.array([own])) for own in values]
     one, other = samples
@@ -148,14 +149,14 @@ def _comparison(
 
 def _reason(several: bool, difference: float, parts: Sequence[Part], once: str) -> str:
     if not several and once:
-        return f"{once} is run once, so no seeds can be added"
+        return f"{once} has a single run without a seed, so no seeds can be added"
     if not several:
-        return "one seed shows no spread: run at least 2 seeds of each"
+        return "the variance over seeds is unknown: run at least 2 seeds of each"
     if not difference:
         return "the means are equal"
     if any(part.noise.units for part in parts):
         return "no number of seeds suffices: more examples are needed"
-    return f"more than {MOST_SEEDS:,}"
+    return f"more than {MOST_SEEDS:,} seeds"
 
 
 def power_of(estimate: Estimate, alpha: float = 0.05) -> float:
@@ -169,12 +170,12 @@ def power_of(estimate: Estimate, alpha: float = 0.05) -> float:
     freedom = min(estimate.freedom, 1e9)
     shift = abs(estimate.value) / math.sqrt(estimate.variance)
     critical = scipy.stats.t.ppf(1 - alpha / 2, freedom)
-    # Both tails count, but the wrong tail is likely only if the difference is tiny.
+    # The test is two-sided, but the other tail matters only if the difference is tiny.
     power = float(
         scipy.stats.nct.sf(critical, freedom, shift)
         + scipy.stats.nct.cdf(-critical, freedom, shift)
     )
-    # Far in the tail, scipy returns NaN, and a normal approximation is accurate enough.
+    # Far in the tail scipy returns NaN; there a normal approximation is accurate enough.
     return power if math.isfinite(power) else float(scipy.stats.norm.cdf(shift - critical))
 
 

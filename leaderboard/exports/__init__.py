@@ -1,1 +1,1 @@
-"""Export of leaderboards and predictions to file formats that other programs read."""
+"""Export of leaderboards and predictions in file formats that other programs read."""

@@ -1,4 +1,4 @@
-"""Export of scores in the formats of the Hugging Face Hub: model-index and eval-results."""
+"""Export of scores to model cards on the Hugging Face Hub, as model-index or eval-results."""
 
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,30 +22,29 @@ METRICS = {
     "spearman": "spearmanr",
     "em": "exact_match",
 }
-"""Names of metrics on the Hub (huggingface.co/evaluate-metric), if they differ from benchharness's.
-"""
+"""Names of metrics on the Hub (huggingface.co/evaluate-metric) that differ from those here."""
 
 
 def official(boards: Iterable[Board]) -> list[Board]:
-    """Return the boards whose scores are on complete, official data sets from the Hub.
+    """Return the leaderboards whose scores are on complete, official data sets from the Hub.
 
-    Only these may be in a model card: a score on synthetic or incomplete data would be misleading,
-    and a score on custom data would have no data set to name.
+    Only these may be in a model card, because scores on synthetic or incomplete data would be
+    misleading, and because a model card must name a data set on the Hub.
 
     Raises:
-        BenchError: If there is no such board.
+        BenchError: If there is no such leaderboard.
     """
     whole = [board for board in boards if board.is_whole]
     if found := [board for board in whole if all(TASKS[name].source.hub for name in board.tasks)]:
         return found
     if whole:
         raise BenchError(
-            f"a model card names data sets of the hub, and {whole[0].title} is not of one. The "
-            "formats csv, json, markdown and latex take it."
+            "a model card can only contain scores on data sets from the hub, and "
+            f"{whole[0].title} is not on the hub. Use the format csv, json, markdown or latex."
         )
     raise BenchError(
-        "only scores on the official data, without --limit, go onto a model card, and these are "
-        "on mini or limited data. The formats csv, json, markdown and latex take them."
+        "a model card can only contain scores on the complete official data, and these are on mini "
+        "data or limited by --limit. Use the format csv, json, markdown or latex."
     )
 
 
@@ -57,13 +56,13 @@ def check_learned(boards: Iterable[Board]) -> None:
             if cell is not None and not cell.has_learned:
                 raise BenchError(
                     f"{entry.name} learned nothing on {full_title(name)} "
-                    f"({'; '.join(cell.notes)}), and a model card would show its score: leave it "
-                    "out with --task, or give --collapsed-too, which marks it on the card."
+                    f"({'; '.join(cell.notes)}), so its score is misleading on a model card: leave "
+                    "it out with --task, or pass --collapsed-too to mark it on the card."
                 )
 
 
 def _counted_lines(board: Board) -> list[ScoreLine]:
-    """Return the scores of tasks, without those of suites and of metrics for details only."""
+    """Return the scores on tasks for their main metrics, without the scores of suites."""
     return [
         line
         for line in score_lines([board])
@@ -77,7 +76,7 @@ def _hub_revision(task: Task, board: Board) -> str | None:
 
 
 def to_model_index(boards: Iterable[Board]) -> str:
-    """Return the model-index of a model as YAML, without the surrounding lines of dashes.
+    """Return the model-index of a model as YAML, without the "---" lines around it.
 
     Values are on the scale of each metric.
 
@@ -95,7 +94,7 @@ def _scores(boards: Iterable[Board]) -> dict[str, Any]:
 
 
 def model_card_data(**facts: Any) -> str:
-    """Return `ModelCardData(**facts)` of huggingface_hub as YAML, without lines of dashes."""
+    """Return `ModelCardData(**facts)` of huggingface_hub as YAML, without the "---" lines."""
     text: str = _import_hub().ModelCardData(**facts).to_yaml()
     return text
 
@@ -114,7 +113,7 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
 
     Raises:
         BenchError: If the Hub does not answer, refuses the request or fails. The message states
-            that nothing was sent, or that it is not known whether the scores arrived.
+            that nothing was sent, or that it is unknown whether the scores have arrived.
     """
     content: Any = to_eval_results(boards) if as_results else _scores(boards)
     if go_offline_if_unreachable():
@@ -138,15 +137,15 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
         # Only a request to commit can change the repository, unless the server refused it.
         if "/commit/" in "".join(asked[-1:]) and status not in REFUSED:
             raise BenchError(
-                f"it is not known whether {repository} has taken the scores ({reason}): look at "
+                f"it is unknown whether the scores have arrived in {repository} ({reason}): check "
                 f"{hub.constants.ENDPOINT}/{repository}/commits/main before you send them again."
             ) from error
         advice = _advice(hub, error, status)
-        raise BenchError(f"{repository} was sent nothing: {reason}{advice}.") from error
+        raise BenchError(f"nothing was sent to {repository}: {reason}{advice}.") from error
 
 
 ANSWER_SECONDS = 60.0
-"""Maximum number of seconds to wait for an answer from the Hub, including repeated requests."""
+"""Maximum number of seconds to wait for a response from the Hub, including repeated requests."""
 
 REFUSED = range(400, 500)
 """HTTP status codes that mean that the server has changed nothing (RFC 9110, section 15.5)."""
@@ -154,15 +153,15 @@ REFUSED = range(400, 500)
 
 @contextmanager
 def _watched(session: Any, asked: list[str]) -> Iterator[None]:
-    """Context manager that watches the requests of an HTTP session.
+    """Context manager that records the requests of an HTTP session and limits their duration.
 
-    Each requested URL is appended to `asked`. A request fails if there is no answer for
-    ANSWER_SECONDS, whereas the client itself would wait forever.
+    Each requested URL is appended to `asked`. A request fails if there is no response for
+    ANSWER_SECONDS; without this, the client would wait forever.
     """
     deadline = time.monotonic() + ANSWER_SECONDS
 
     def note(request: Any) -> None:
-        if time.monotonic() > deadline:  # the client retries five times
+        if time.monotonic() > deadline:  # the client repeats a failed request five times
             raise BenchError(f"the hub has not answered for {ANSWER_SECONDS:g} seconds")
         asked.append(str(request.url))
 
@@ -170,7 +169,8 @@ def _watched(session: Any, asked: list[str]) -> Iterator[None]:
         nonlocal deadline
         deadline = time.monotonic() + ANSWER_SECONDS
 
-    hooks, timeout = session.event_hooks, session.timeout  # the whole process shares the session
+    # Restore these at the end, because the whole process shares the session.
+    hooks, timeout = session.event_hooks, session.timeout
     session.timeout = ANSWER_SECONDS
     more = {"request": note, "response": go_on}
     session.event_hooks = {name: [*hooks[name], hook] for name, hook in more.items()}
@@ -182,7 +182,7 @@ def _watched(session: Any, asked: list[str]) -> Iterator[None]:
 
 def _advice(hub: Any, error: Exception, status: int) -> str:
     if status in (401, 403, 404) or isinstance(error, hub.errors.LocalTokenNotFoundError):
-        return " (it must be there, and `hf auth login` gives a token that may write)"
+        return " (the repository must exist; `hf auth login` stores a token with write access)"
     return "" if status in REFUSED else "; try again later"
 
 
@@ -206,7 +206,7 @@ def _result(board: Board, line: ScoreLine) -> Any:
 
 
 def _said(line: ScoreLine) -> dict[str, str]:
-    """Return the parity and the flags of a score as a dict, without those that are empty."""
+    """Return the fields "parity" and "flags" of a score as a dict, without empty fields."""
     return {name: said for name in ("parity", "flags") if (said := getattr(line, name))}
 
 
@@ -241,7 +241,7 @@ def eval_result(  # noqa: PLR0913  (fields of the hub)
 
 
 def to_eval_results(boards: Iterable[Board]) -> str:
-    """Return the eval-results of a model as YAML, with one value per task, in percent.
+    """Return the eval-results of a model as YAML: one value per task, in percent.
 
     Raises:
         BenchError: If the boards contain several models.
@@ -264,7 +264,7 @@ def _entries(board: Board, entry: Entry) -> Iterator[Any]:
             dataset_id=task.source.hub,
             task_id=task.source.config,
             dataset_revision=_hub_revision(task, board),
-            # Rounded, because e.g. 0.943 times 100 is 94.30000000000001 in floating point.
+            # Round the value, because e.g. 0.943 times 100 is 94.30000000000001 in floating point.
             value=round(100 * cell.median, 10),
             date=max(run.finished for run in cell.runs),
             notes=_joined(

@@ -1,8 +1,8 @@
 """Export of leaderboards as LaTeX tables for papers, with booktabs.
 
-In a two-column layout, a table with few columns is set in one column, and a wider table across
-both. LaTeX scales a table down if it is wider than the text. The output needs the packages booktabs
-and graphicx, and compiles with pdflatex, lualatex and xelatex.
+In a two-column layout, a table with few columns fills one column of the page, and a wider table
+fills both. LaTeX scales a table down if it is wider than the text. The output needs the packages
+booktabs and graphicx, and compiles with pdflatex, lualatex and xelatex.
 """
 
 import re
@@ -38,12 +38,12 @@ def to_latex(
     caption: str = "",
     label: str = "",
 ) -> str:
-    """Return the LaTeX source of a table per board, after comments with the required packages.
+    """Return the LaTeX source of a table per leaderboard, after comments with required packages.
 
     Args:
-        boards: Boards to export.
+        boards: Leaderboards to export.
         choice: Columns and other options.
-        caption: LaTeX source of the caption; default: the board's title.
+        caption: LaTeX source of the caption; default: the leaderboard's title.
         label: Label of the table; default: "tab:SUITE".
 
     Raises:
@@ -51,12 +51,13 @@ def to_latex(
     """
     if _breaks(caption):
         raise BenchError(
-            f"--caption is not complete LaTeX: {caption!r}. Write \\% \\& \\# \\_, close "
-            "every { and $, and leave no empty line."
+            f"--caption is not valid LaTeX: {caption!r}. Escape special characters (\\% \\& \\# "
+            "\\_), close every { and $, and remove empty lines."
         )
     if label and not re.fullmatch(r"[A-Za-z0-9:./+_-]+", label):
         raise BenchError(
-            f"--label takes letters, digits and : . / + _ -, found {label!r}: as in tab:glue."
+            "--label may only contain letters, digits and : . / + _ - (for example, tab:glue), "
+            f"but is {label!r}."
         )
     seen: Counter[str] = Counter()
     packages = ("booktabs", "graphicx")
@@ -71,13 +72,12 @@ def to_latex(
 
 
 def _breaks(caption: str) -> bool:
-    """Return whether a caption would be a LaTeX error.
+    """Return whether LaTeX would report an error for a caption.
 
-    It would be if it contains unbalanced braces or dollar signs, unescaped special characters, or
-    an empty line.
+    It does for unbalanced braces or dollar signs, unescaped special characters, and empty lines.
     """
-    # Remove everything that is correct: citations, references, commands, formulas and, at the end,
-    # balanced braces. Special characters that remain are errors.
+    # Remove all valid syntax: citations, references, commands, formulas and, last, balanced braces.
+    # Special characters that remain are errors.
     plain = re.sub(r"\\(?:\w*cite\w*|\w*ref)\{[^{}%#]*\}", "", caption)
     plain = re.sub(r"\\\S|\$(?:\\\S|[^$\\%&#])*\$", "", plain)
     while (less := re.sub(r"\{([^{}]*)\}", r"\1", plain)) != plain:
@@ -105,7 +105,7 @@ _MEANINGS = {
     "†": r"\dag{}",
     **{mark: "\\" + mark for mark in "{}$&#%_"},
 }
-"""LaTeX source of each character that LaTeX would not print literally (source2e, ltoutenc)."""
+"""LaTeX source for each character that LaTeX would not print literally (source2e, ltoutenc)."""
 
 _LIGATURE = re.compile(r"([-',])(?=\1)")  # two in a row would become a dash or a quotation mark
 
@@ -119,7 +119,7 @@ def latex_escaped(text: str) -> str:
     """
     plain = ""
     for character in visible(text):
-        # All engines can print accented letters up to Latin Extended-A.
+        # All engines can print accented letters up to the Unicode block Latin Extended-A.
         base = unicodedata.normalize("NFD", character)[0]
         is_latin = character in _LATIN or (ord(character) < 0x180 and base.isascii())
         plain += _MEANINGS.get(
@@ -151,10 +151,10 @@ _HEADINGS = {
 
 
 def _marks(table: Table) -> dict[str, str]:
-    """Return the footnote marks: letters for metrics, and numbers for sources of published rows.
+    """Return the footnote marks, keyed by metric or by source of a published row.
 
-    The keys are the metrics and sources. A metric has a mark if a value has another metric than its
-    column.
+    Metrics have letters, and sources have numbers. A metric has a mark only if it is the metric of
+    a value but not of the value's column.
     """
     found = dict.fromkeys(cell.metric for row in table.rows for cell in row.cells if cell.metric)
     sources = dict.fromkeys(row.source for row in table.rows if row.source)
@@ -170,9 +170,9 @@ class _Setting:
     marks: Mapping[str, str]
 
     def environments(self, caption: str, label: str) -> Iterator[str]:
-        """Yield the LaTeX source of the table, as one float or several.
+        """Yield the LaTeX source of the table as one or more floats, each of which fits on a page.
 
-        A float fits on a page. The last float contains the notes.
+        The last float contains the notes.
         """
         table = self.table
         wide = len(table.columns) + len(table.facts) > _NARROW
@@ -191,7 +191,7 @@ class _Setting:
                     r"\vspace{4pt}",
                     r"\fontsize{8}{10}\selectfont",
                     r"\setlength{\tabcolsep}{3pt}",
-                    # Two small stacked numbers need more height than a usual line.
+                    # The two small numbers of an interval need more height than a usual line.
                     *([r"\renewcommand{\arraystretch}{1.3}"] if has_ends else []),
                     # First typeset the table in a box, so that LaTeX can measure its width.
                     r"\sbox0{%",
@@ -222,7 +222,7 @@ class _Setting:
         yield r"\end{tabular}"
 
     def _heads(self) -> Iterator[str]:
-        """Yield the lines with column titles; one-line titles are in the last line."""
+        """Yield the lines with column titles; a title with one line is in the last of them."""
         titles = ["Score" if t == "score" else t for t in self.table.columns]
         lines = [title.split("\n") for title in titles]
         height = max(map(len, lines))
@@ -261,7 +261,7 @@ class _Setting:
         yield r"\begin{minipage}{\linewidth}"
         yield r"\fontsize{7}{8.5}\selectfont\raggedright"
         for note in (f"{self.table.title}.", *self.table.notes):
-            yield breakable(note.replace(SPREAD_NOTE, "the index is" + SPREAD_NOTE[4:]))
+            yield breakable(note.replace(SPREAD_NOTE, "the subscript is" + SPREAD_NOTE[4:]))
         for meaning, mark in self.marks.items():
             yield rf"\textsuperscript{{{mark}}}\,{breakable(meaning)}."
         yield r"\end{minipage}"

@@ -19,7 +19,7 @@ from benchharness.leaderboard.text import inert, visible
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreLine:
-    """Score of a system over its seeds, on the metric's scale (mostly 0 to 1).
+    """Line of an export: a score of a system over its seeds, on the metric's scale.
 
     Attributes:
         model: Name of the model.
@@ -42,7 +42,8 @@ class ScoreLine:
         date: Time at which the newest run ended.
         flags: Warnings about the score.
         selection: How the weights were selected; empty if they were not selected.
-        truncated: Largest number of truncated rows of the split in a run; None if there are none.
+        truncated: Number of truncated rows in the split, the maximum over runs; None if there are
+            none.
         parity: What the parity certificate proves about the runs; empty if it was not requested.
     """
 
@@ -71,9 +72,9 @@ class ScoreLine:
 
 
 def score_lines(boards: Iterable[Board]) -> Iterator[ScoreLine]:
-    """Yield all scores of the boards, entry by entry.
+    """Yield a line for each score on the leaderboards, entry by entry.
 
-    An entry's score for the complete suite, if any, comes before its scores for tasks.
+    If an entry has a score for the complete suite, it comes before the entry's scores on tasks.
     """
     return (line for board in boards for entry in board.entries for line in _lines(board, entry))
 
@@ -86,7 +87,8 @@ def _lines(board: Board, entry: Entry) -> Iterator[ScoreLine]:
         yield replace(_line(board, entry, name, finished, scores), score=entry.score)
     for task in board.tasks:
         runs = entry.cells[task].runs if task in entry.cells else ()
-        # All scores of the task's runs, including those that do not count in the suite's score.
+        # Yield all scores of the task's runs, including those that do not count in the suite's
+        # score.
         for measure in dict.fromkeys(m for run in runs for m in run.measures[task].values()):
             found = {run.key: run.score_of(task, measure) for run in runs}
             values = [value for value in found.values() if value is not None]
@@ -134,19 +136,19 @@ def _line(
     )
 
 
-# Output as CSV, in which spreadsheets find no formulas, and as JSON.
+# Output as JSON, and as CSV in which text that spreadsheets would evaluate as formulas is escaped.
 
 COLUMNS = tuple(field.name for field in fields(ScoreLine))
 
 _SELDOM = ("selection", "truncated", "parity")
-"""Fields that a JSON export contains only if at least one line has a value for them."""
+"""Fields that a JSON export contains only if they have a value in at least one line."""
 
 
 def to_csv(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> Iterator[str]:
     """Yield the lines of a CSV file: a header, then one line per score.
 
-    Numbers are not rounded, and None is an empty cell. All columns (or those in `columns`) are
-    always present, because the header is yielded before any score is read.
+    Numbers are not rounded, and None becomes an empty cell. All columns (or those in `columns`) are
+    present even if they are empty, because the header is yielded before any score is read.
     """
     _check_columns(columns)
     names, text = columns or COLUMNS, io.StringIO()
@@ -161,7 +163,7 @@ def to_csv(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> Iterator[
 def _check_columns(columns: Sequence[str]) -> None:
     if unknown := [name for name in columns if name not in COLUMNS]:
         raise BenchError(
-            f"--columns: no line has {' or '.join(map(repr, unknown))}: the columns are "
+            f"--columns: there is no column {' or '.join(map(repr, unknown))}. The columns are "
             f"{', '.join(COLUMNS)}."
         )
 
@@ -177,13 +179,13 @@ def to_json(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
 
 
 def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str]) -> list[Board]:
-    """Reduce the boards to these models and tasks; an empty list keeps all models or tasks.
+    """Reduce the leaderboards to these models and tasks; an empty list keeps all models or tasks.
 
     Models are named as on the command line (see `naming.is_called`), tasks by their full names.
-    Boards without remaining entries or tasks are left out.
+    Leaderboards without remaining entries or tasks are left out.
 
     Raises:
-        BenchError: If nothing remains, or if a model is not on any board.
+        BenchError: If nothing remains, or if a model is not on any leaderboard.
     """
     listed = list(boards)
     missing = [n for n in models if not any(called(board.entries, n) for board in listed)]
@@ -202,17 +204,17 @@ def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str
     known = dict.fromkeys(entry.model for board in listed for entry in board.entries)
     wanted = " on ".join(" or ".join(names) for names in (missing or models, tasks) if names)
     raise BenchError(
-        f"nothing stored matches{' ' + wanted if wanted else ''}: stored are "
-        f"{', '.join(known) or 'no runs'}; `bench show runs` shows what there is."
+        f"there are no stored results{' of ' + wanted if wanted else ''}: stored are "
+        f"{', '.join(known) or 'no runs'}. `bench show runs` lists all runs."
     )
 
 
 def the_model(boards: Iterable[Board]) -> tuple[Entry, ...]:
-    """Return the only entry of each board; all entries must have the same model.
+    """Return the only entry of each leaderboard; all entries must have the same model.
 
     Raises:
-        BenchError: If a board has several entries, or if there are several models. The message
-            explains how to select one.
+        BenchError: If a leaderboard has several entries, or if there are several models. The
+            message explains how to select one.
     """
     entries: list[Entry] = []
     for board in boards:
@@ -220,14 +222,14 @@ def the_model(boards: Iterable[Board]) -> tuple[Entry, ...]:
         if len(names) != 1:
             some = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             raise BenchError(
-                f"this format describes one row of {board.title}, and {len(names)} fit: choose "
-                f"one with --model: {some}."
+                f"this format describes a single row of {board.title}, but {len(names)} rows "
+                f"match. Select one with --model: {some}."
             )
         entries += board.entries
     models = list(dict.fromkeys(entry.model for entry in entries))
     if len(models) > 1:
         raise BenchError(
-            f"this format describes one model, and {len(models)} fit: choose one with --model: "
-            f"{', '.join(models)}."
+            f"this format describes a single model, but {len(models)} models match. Select one "
+            f"with --model: {', '.join(models)}."
         )
     return tuple(entries)

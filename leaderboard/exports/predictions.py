@@ -20,7 +20,7 @@ class ExportedSplit:
     """Predictions of one run for one split, to be exported.
 
     Attributes:
-        task: Task.
+        task: Task that was predicted.
         split: Name of the split.
         model: Name of the model.
         recipe: Label of the recipe.
@@ -31,8 +31,8 @@ class ExportedSplit:
         examples: Examples of the split; empty if they could not be read.
         flags: Warnings about the run.
         reason: Sentence that explains why `examples` is empty.
-        texts: False to export no texts from the data: spans, and options that are texts, are left
-            out.
+        texts: False if no texts from the data may be exported: neither spans nor the texts of
+            options.
     """
 
     task: Task
@@ -114,7 +114,7 @@ def write_csv(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
                     row[name] = inert(visible(value))
             writer.writerow(row.values())
             count += 1
-    # Without this, the wrapper would close the caller's file when it is garbage-collected.
+    # Without `detach`, the wrapper would close the caller's file when it is garbage-collected.
     text.detach()
     return count
 

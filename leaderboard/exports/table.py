@@ -1,4 +1,4 @@
-"""Leaderboards as tables for Markdown and LaTeX, and the export as Markdown."""
+"""Content of leaderboards as tables for Markdown and LaTeX, and export as Markdown."""
 
 import re
 from collections import Counter
@@ -43,8 +43,8 @@ class Choice:
     """Options for exporting a leaderboard as a table.
 
     Attributes:
-        columns: Names of the columns in order, as users type them ("score", "rte", "recipe"). If
-            empty, the default columns of the format are used.
+        columns: Names of the columns in order, as users type them, e.g. "score", "rte" or "recipe".
+            If empty, the default columns of the format are used.
         published: Names of systems whose published scores are added, or `LIKE_OURS`.
         spread: Show the standard deviation over seeds of each value.
         intervals: Show confidence intervals instead, if the boards have them.
@@ -88,7 +88,7 @@ class TableCell:
 
     @property
     def mark(self) -> str:
-        """Mark that follows a value with flags and precedes the notes; empty without flags."""
+        """Mark "!" after a value with warnings; empty without warnings."""
         return MARK if self.flags else ""
 
 
@@ -103,7 +103,7 @@ class TableRow:
         facts: Values of the columns without scores, keyed by the names in `FACTS`.
         cells: Cells with scores, in the order of the columns.
         source: Source of a published row; else empty.
-        apart: Facts that `official` contains to distinguish the row from others.
+        apart: Values from `facts` that `official` contains, to distinguish rows of one model.
     """
 
     group: str
@@ -121,7 +121,7 @@ class TableRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Table of one leaderboard.
+    """Content of the table for one leaderboard.
 
     Attributes:
         suite: Name of the suite.
@@ -147,34 +147,35 @@ class Table:
 def build_tables(
     boards: Iterable[Board], choice: Choice, facts: Sequence[str] = (), *, official: bool = False
 ) -> Iterator[Table]:
-    """Yield a table for each board that has entries and at least one of the columns with scores.
+    """Yield a table for each leaderboard with entries and at least one of the columns with scores.
 
     Args:
-        boards: Boards to convert.
+        boards: Leaderboards to convert.
         choice: Columns and other options.
         facts: Columns without scores (see `FACTS`) that are used if `choice.columns` is empty.
         official: Use the names that papers use for models.
 
     Raises:
-        BenchError: If no board has one of the columns or published systems in `choice`.
+        BenchError: If a column or published system in `choice` is unknown on all leaderboards.
     """
     listed = list(boards)
     known = [_columns_of(board) for board in listed]
     if unknown := [w for w in choice.columns if not any(w.lower() in names for names in known)]:
         tasks = dict.fromkeys(task for board in listed for task in board.tasks)
         raise BenchError(
-            f"--columns: no table has {' or '.join(map(repr, unknown))}: the columns are "
+            f"--columns: there is no column {' or '.join(map(repr, unknown))}. The columns are "
             f"{', '.join((*FACTS, SCORE, *tasks))}."
         )
     if choice.published and not any(board.is_whole for board in listed):
         raise BenchError(
-            "--published: published scores are on complete official data, and these boards are not."
+            "--published cannot be used here: published scores are on complete official data, but "
+            "the stored scores are on mini or limited data."
         )
     for name in choice.published:
         if not any(published_rows(board, [name]) for board in listed):
             raise BenchError(
-                f"--published: no published row of these suites is of {name!r}: "
-                "`bench show published` shows them."
+                f"--published: {name!r} has no published dev scores on these suites. "
+                "`bench show published` lists all published scores."
             )
     for board, names in zip(listed, known, strict=True):
         chosen = [word.lower() for word in choice.columns] or [*facts, *_default(board)]
@@ -189,14 +190,14 @@ def build_tables(
 def _default(board: Board) -> tuple[str, ...]:
     """Return the default columns with scores: the suite's score and the tasks.
 
-    The suite's score is left out if the board does not show it or lacks one of its tasks.
+    The suite's score is left out if the leaderboard does not show it or lacks one of its tasks.
     """
     has_score = board.has_score and set(board.rule.cells) <= set(board.tasks)
     return (SCORE, *board.tasks) if has_score else board.tasks
 
 
 def _columns_of(board: Board) -> dict[str, str]:
-    """Return the name of each column, keyed by the lower-case names that a user may type for it."""
+    """Return the names of the columns, keyed by the lower-case names that users may type."""
     # A task may be typed as "glue/rte", as "rte" or as its title. Other columns take precedence
     # over a task with the same name.
     names = {name: name for name in (*FACTS, *_default(board))}
@@ -213,9 +214,9 @@ def _build_table(
     choice: Choice,
     names: Mapping[str, str],
 ) -> Table:
-    """Create the table of a board.
+    """Create the table of a leaderboard.
 
-    Columns without any value are left out, unless the user chose the columns.
+    Columns without any value are left out, unless the user has selected the columns.
     """
     if not choice.columns:
         filled = {task for entry in board.entries for task in entry.cells}
@@ -242,7 +243,7 @@ def _build_table(
         )
         rows.append(row)
     for printed in published_rows(board, choice.published):
-        # The protocol of the scores, and the team that submitted them.
+        # Describe the published scores by their protocol and the team that submitted them.
         said = [*filter(None, (printed.said_protocol, printed.by and f"by {printed.by}"))]
         row = TableRow(
             group="published",
@@ -267,7 +268,7 @@ def _build_table(
 
 
 def _caption(board: Board) -> str:
-    """Return the caption for a board: its title and a description of the data, without paths."""
+    """Return the title of a leaderboard with a description of its data, without paths."""
     parts = [board.title, *(["mini data"] if "mini" in board.data else [])]
     parts += [] if board.limit is None else [f"at most {board.limit} rows per split"]
     splits = [split for task in board.tasks for split in find_task(task).dev_splits]
@@ -308,10 +309,10 @@ def _intervals(entry: Entry, name: str) -> Intervals:
 
 
 def _official_names(board: Board) -> dict[str, str]:
-    """Return the name that papers use for each model on the board, keyed by model.
+    """Return the name that papers use for each model on the leaderboard, keyed by model.
 
-    It is the most frequent name in the model's published rows. A model keeps its own name if its
-    weights came from a folder ("sha256:..."), or if two models would have the same name.
+    It is the most frequent name in the published rows of the model. A model keeps its own name if
+    its weights came from a folder ("sha256:..."), or if two models would have the same name.
     """
     found: dict[str, str] = {}
     for entry in board.entries:
@@ -342,9 +343,9 @@ def _told_apart(rows: Sequence[TableRow], facts: Sequence[str]) -> Iterator[Tabl
 
 
 def published_rows(board: Board, names: Sequence[str]) -> list[PublishedRow]:
-    """Return the published dev rows for a board's suite of the systems with these names.
+    """Return the published dev rows of the systems with these names, for a leaderboard's suite.
 
-    The name `LIKE_OURS` selects the rows of all models on the board.
+    The name `LIKE_OURS` selects the rows of all models on the leaderboard.
     """
     models = {entry.model for entry in board.entries if entry.is_single}
     ours = [row for model in models for row in rows_of_model(model)] if LIKE_OURS in names else []
@@ -355,8 +356,8 @@ def published_rows(board: Board, names: Sequence[str]) -> list[PublishedRow]:
 def _published_cell(board: Board, row: PublishedRow, name: str) -> TableCell:
     """Create the cell of a published row for a column.
 
-    For a task, the value is the mean of the task's metrics. If the row does not have all of them,
-    it is the first metric that it has, and the cell names this metric.
+    For a task, the value is the mean of the task's metrics. If some of these are not published, the
+    value is the first published one, and the cell names its metric.
     """
     if name == SCORE:
         found = {cell.scores[0]: cell for cell in row.of(board.suite)}
@@ -388,9 +389,9 @@ def _notes(
     choice: Choice,
     rows: Sequence[TableRow],
 ) -> Iterator[str]:
-    """Yield the sentences below a table: how the values were computed, and warnings about some.
+    """Yield the sentences below a table: how the values were computed, and warnings.
 
-    `rows` begins with the rows of the board's entries, with distinct names.
+    `rows` begins with the rows of the leaderboard's entries, with distinct names.
     """
     counts = [n for entry in board.entries if entry.is_single for n in entry.seeds if n]
     several = max(counts, default=0) > 1
@@ -409,11 +410,11 @@ def _notes(
     if sum(entry.competes for entry in board.entries) > 1:
         tied = any(choice.ties.get(task) for task in columns)
         test = " and models not significantly different from it in a paired test "
-        test += "(p < 0.05, corrected by Holm)"
+        test += "(p < 0.05 with Holm's correction)"
         yield f"Bold: the best model{test if tied else ''}."
     if "rank" in facts and any(not entry.is_single for entry in board.entries):
         yield "Ensembles and baselines have no rank."
-    # Rows whose names contain the recipe are left out.
+    # Collect the models per recipe, except models whose names contain the recipe.
     recipes = grouped(
         (recipe, row.official)
         for row in rows
@@ -423,7 +424,7 @@ def _notes(
         with_models = [f"{recipe} ({', '.join(models)})" for recipe, models in recipes.items()]
         said = "; ".join(with_models if len(recipes) > 1 else recipes)
         yield f"Recipe{'s' if len(recipes) > 1 else ''}: {said}."
-    yield from note_lines(  # the score's notes are those of its tasks
+    yield from note_lines(  # warnings about the score are those about its tasks
         (f"{row.official} {title_of(task)}", cell.notes)
         for entry, row in zip(board.entries, rows, strict=False)
         for task, cell in entry.cells.items()
@@ -438,8 +439,8 @@ def _interval_notes(board: Board, columns: Sequence[str], choice: Choice) -> Ite
         yield f"Small numbers are the bounds of the 95 % interval over {over}."
     if any(choice.apart.get(name) for name in columns):
         yield (
-            f"†: significantly different from {choice.other} in a paired test (p < 0.05, corrected "
-            "by Holm over the tasks)."
+            f"†: significantly different from {choice.other} in a paired test (p < 0.05 with "
+            "Holm's correction for the number of tasks)."
         )
 
 
@@ -450,7 +451,7 @@ def _metric_of(board: Board, task: str) -> str:
 
 
 def metric_title(task: str, name: str) -> str:
-    """Return the metric of a score as papers write it, e.g. "F1" or "Matthews correlation".
+    """Return the name of a score's metric as papers write it, e.g. "Matthews correlation".
 
     `name` is the name of the score, which may end with the suffix of a split.
     """
@@ -478,7 +479,7 @@ formulas."""
 
 
 def to_markdown(boards: Iterable[Board], choice: Choice = Choice()) -> str:
-    """Return the boards as Markdown: a heading, a table and notes for each board."""
+    """Return leaderboards as Markdown: a heading, a table and notes for each."""
     tables = build_tables(boards, choice, facts=("rank", "recipe"))
     return "\n\n".join(map(_section, tables)) + "\n"
 

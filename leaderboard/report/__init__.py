@@ -1,4 +1,4 @@
-"""HTML report: one self-contained file that can be opened from disk without a network.
+"""Content of the HTML report, a self-contained page that can be opened without a network.
 
 This module computes the content of the page, i.e. leaderboards, runs and failures; write.py renders
 it as HTML.
@@ -38,13 +38,13 @@ from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.text import grouped
 
 INLINE_RUNS = 120
-"""Maximum number of runs whose sections are plain HTML. Further sections are compressed, and a
-script unpacks them when needed, because a longer page would open slowly."""
+"""Maximum number of runs whose details are plain HTML in the page. The details of further runs are
+compressed, and a script unpacks them when needed, because a longer page would open slowly."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Runs of one entry on one task, one per seed. Cells of the tables link to these groups.
+    """Runs of one leaderboard entry on one task, usually one per seed, for a section of the page.
 
     Attributes:
         anchor: Id of the group's section in the page.
@@ -73,15 +73,15 @@ class Group:
 
     @property
     def scores(self) -> Sequence[str]:
-        """Names of the runs' scores; one empty name if all runs have failed."""
+        """Names of all scores of the runs; one empty name if all runs have failed."""
         return list(dict.fromkeys(name for run in self.runs for name in run.scores)) or [""]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EntryRuns:
-    """All runs of an entry, grouped by task.
+    """All runs of a leaderboard entry, grouped by task, for a section of the page.
 
-    `is_packed` is true if they are compressed in the page and unpacked by a script.
+    `is_packed` is true if the section is compressed in the page and unpacked by a script.
     """
 
     entry: Entry
@@ -95,7 +95,7 @@ class EntryRuns:
 
     @property
     def ids(self) -> tuple[str, ...]:
-        """Ids of the groups' and runs' sections, to which links can lead."""
+        """Ids of the sections for groups and runs, which can be targets of links."""
         return tuple(
             id_ for group in self.groups for id_ in (group.anchor, *(r.anchor for r in group.runs))
         )
@@ -142,12 +142,12 @@ def build_page(
     """Compute the content of the report.
 
     The page contains a section for each run in `details`. If `background.places` is not empty, the
-    sections are in separate files, to which the page links instead.
+    sections are in separate files instead, and the page links to these files.
 
     Args:
         boards: Leaderboards to show.
-        details: Runs with all details. The iterable is read once. The scores of other runs on the
-            boards are shown without a section.
+        details: Runs that get a section with all details. The iterable is read once. Of other runs
+            on the leaderboards, only the scores are shown.
         background: Data for plots and comparisons that the boards do not contain.
     """
     places = background.places
@@ -208,10 +208,10 @@ def _parts(
     sections: Mapping[str, RunSection],
     predictions: Pages,
 ) -> Iterator[tuple[TableView, tuple[EntryRuns, ...]]]:
-    """Yield the table of each board with the runs of its entries.
+    """Yield the table of each leaderboard with the runs of its entries.
 
-    A group that is on several boards is yielded only for the first. The first INLINE_RUNS runs of
-    the page are plain HTML, and all others are compressed.
+    A group of runs that is on several leaderboards is yielded only for the first of them. The first
+    INLINE_RUNS runs of the page are plain HTML, and all others are compressed.
     """
     left, known = INLINE_RUNS, set[str]()
     for table, board in zip(tables, boards, strict=True):
@@ -228,11 +228,11 @@ def _parts(
 def groups_of(
     board: Board, entry: Entry, sections: Mapping[str, RunSection], predictions: Pages
 ) -> Iterator[Group]:
-    """Group the runs of an entry by task, and yield the groups.
+    """Group the runs of a leaderboard entry by task, and yield the groups.
 
     Args:
-        board: Board of the entry.
-        entry: Entry.
+        board: Leaderboard that contains the entry.
+        entry: Leaderboard entry.
         sections: Sections of runs, keyed by job key; runs without a section are left out.
         predictions: Addresses of predictions pages.
     """
@@ -247,7 +247,7 @@ def groups_of(
             title=runs[0].title,
             statistics=tuple((c.task, statistics(c)) for c in cells if says_more(c)),
             reproductions=tuple(r for r in reproduced if r.task in runs[0].trained_tasks),
-            # The learning curve of a single run is in its section.
+            # The learning curve of a single run is shown in the section of the run instead.
             curves=seed_figures(curves, found[0].job.curve_split) if len(curves) > 1 else (),
             runs=tuple(found),
             predictions=tuple(
@@ -259,25 +259,25 @@ def groups_of(
 
 
 def group_runs(board: Board, entry: Entry) -> dict[str, list[RunRow]]:
-    """Return the runs of an entry, keyed by task, in the order of the board's columns.
+    """Return the runs of a leaderboard entry, keyed by task, in the order of the columns.
 
-    Tasks without a column, on which all runs have failed, come last.
+    If all runs on a task have failed, the task may have no column. Such tasks come last.
     """
     by_task = grouped((run.task, run) for run in entry.runs)
     tasks = [task for task in board.tasks if task in by_task]
     return {task: by_task[task] for task in (*tasks, *sorted(by_task.keys() - tasks))}
 
 
-# Links to details that are in separate files.
+# Replacement of links to details that are in separate files.
 
 
 def moved(shown: Any, places: Places) -> Any:
-    """Replace the links to sections in a page, or in a part of it, with links to separate files.
+    """Replace links to sections of runs with links to the files that contain the sections.
 
-    A link to a section that is not in any file becomes empty.
+    `shown` is a page or a part of it. A link to a section that is not in any file becomes empty.
     """
     if isinstance(shown, tuple):
-        # Parts without links are returned as the same object, so that most of a page is not copied.
+        # Return parts without links unchanged, so that most of the page is not copied.
         found = tuple(moved(each, places) for each in shown)
         return shown if all(map(operator.is_, shown, found)) else found
     if not is_dataclass(shown) or isinstance(shown, type):

@@ -1,7 +1,8 @@
-// Rows chosen to be seen side by side. The address holds them, so that a comparison can be shared.
+// Comparison of selected rows side by side. The URL contains the ids of the rows, so that a comparison
+// can be shared.
 "use strict";
 
-const chosen = new Map(); // from a row's id to its board and record, in the order of choosing
+const chosen = new Map(); // board and record of each selected row, keyed by id, in order of selection
 
 function isChosen(id) {
   return chosen.has(id);
@@ -26,7 +27,7 @@ function drawComparisons(boards) {
   for (const board of boards) drawComparison(board, boards);
   const tray = document.querySelector(".tray");
   const rows = chosen.size === 1 ? "1 row" : `${chosen.size} rows`;
-  tray.querySelector("[role=status]").textContent = chosen.size ? `${rows} chosen` : "";
+  tray.querySelector("[role=status]").textContent = chosen.size ? `${rows} selected` : "";
   tray.hidden = chosen.size === 0;
 }
 
@@ -50,13 +51,13 @@ function sheetOf(board, records, remove) {
   const first = rows[0].name;
   const text =
     rows.length === 1
-      ? "Choose another row to compare it with this one."
-      : `Differences are relative to ${first}, on the same split and metric; other scores ` +
-        "name their own. The best of each line is bold. The URL keeps this selection. " +
+      ? "Select another row to compare it with this one."
+      : `Differences are relative to ${first} on the same split and metric. Below a score on another ` +
+        "split or metric, these are named. The best score of each line is bold. The URL keeps this selection. " +
         testsSaid(rows, tests, ofSeeds);
   const said = tests.map((test, place) => test ?? ofSeeds[place]);
   const table = makeElement("table", {}, headOf(rows, records, remove), bodyOf(board, rows, said));
-  const caption = makeElement("caption", { className: "unseen", textContent: "Chosen rows, task by task" });
+  const caption = makeElement("caption", { className: "unseen", textContent: "Selected rows, task by task" });
   table.prepend(caption);
   const scroll = makeElement("div", { className: "scroll", tabIndex: 0 }, table);
   scroll.setAttribute("role", "group");
@@ -64,14 +65,16 @@ function sheetOf(board, records, remove) {
   return [makeElement("p", { className: "quiet", textContent: text }), scroll];
 }
 
-// The paired tests of two rows, by column: those of neighbours were made when the page was written.
+// Return the results of paired tests of two rows, keyed by column. Python computed them when it wrote
+// the page, for some pairs of rows only; for other pairs the result is undefined.
 function contrastOf(board, one, other) {
   board.contrasts ??= JSON.parse(board.section.dataset.contrasts ?? "[]");
   const found = board.contrasts.find(([a, b]) => [a, b].includes(one.id) && [a, b].includes(other.id));
   return one === other ? null : found?.[2];
 }
 
-// Welch's t-test over the seeds of two rows, task by task, corrected by Holm for the tasks.
+// Test two rows with Welch's t-test over seeds, task by task. The p-values are corrected for the number
+// of tasks with Holm's method.
 function seedTests({ heads }, one, other) {
   const found = [];
   heads.forEach((head, column) => {
@@ -84,7 +87,7 @@ function seedTests({ heads }, one, other) {
   let least = 0;
   const said = found.map(({ name, p, counts }, place) => {
     least = Math.max(least, Math.min(1, p * (found.length - place)));
-    return [name, `${least < 0.05 ? "* " : ""}Welch's t over ${counts} seeds: p = ${least.toPrecision(2)} after Holm`];
+    return [name, `${least < 0.05 ? "* " : ""}Welch's t-test over ${counts} seeds: p = ${least.toPrecision(2)} after Holm's correction`];
   });
   return said.length ? Object.fromEntries(said) : null;
 }
@@ -98,7 +101,8 @@ function welch(one, other) {
   const error = a.error + b.error;
   if (error === 0) return null;
   const free = error ** 2 / (a.error ** 2 / a.free + b.error ** 2 / b.free);
-  // Both tails of Student's t: with t = sqrt(free) tan(x) its density is cos(x) ** (free - 1).
+  // Integrate both tails of Student's t distribution. After the substitution t = sqrt(free) tan(x), its
+  // density is proportional to cos(x) ** (free - 1).
   const area = (from) => {
     const step = (Math.PI / 2 - from) / 2000;
     let sum = 0;
@@ -110,14 +114,16 @@ function welch(one, other) {
 
 function testsSaid(rows, tests, ofSeeds) {
   const named = (kept) => rows.filter((_, place) => place && kept(place)).map(({ name }) => name).join(", ");
-  const by = (kind, names) => (names ? `against ${names} ${kind}` : "");
+  const by = (kind, names) => (names ? `${names} with ${kind}` : "");
   const stars = [
-    by("the test of bench compare, corrected for the tasks", named((place) => tests[place])),
-    by("a t-test over seeds alone, not over examples", named((place) => ofSeeds[place])),
+    by("the test of bench compare, corrected for the number of tasks", named((place) => tests[place])),
+    by("a t-test over seeds, which ignores noise over examples", named((place) => ofSeeds[place])),
   ].filter(Boolean);
   const left = named((place) => !tests[place] && !ofSeeds[place] && rows[place].kind === "measured");
-  const said = stars.length ? [`* is a significant difference; hover over it for p: ${stars.join("; ")}.`] : [];
-  if (left && rows[0].kind === "measured") said.push(`Not tested here against ${rows[0].name}: ${left}.`);
+  const said = stars.length
+    ? [`* marks a significant difference; hover over it for the p-value. Tests: ${stars.join("; ")}.`]
+    : [];
+  if (left && rows[0].kind === "measured") said.push(`These rows were not tested here: ${left}.`);
   if (left || ofSeeds.some(Boolean)) said.push("The command bench compare tests any two systems over examples and seeds.");
   return said.join(" ");
 }
@@ -180,7 +186,8 @@ function bodyOf(board, rows, tests) {
   return body;
 }
 
-// The best is marked among the numbers that are of the same as the first row's and not collapsed.
+// Create the cells of a line. The best score is marked among the scores that have the same split and
+// metric as the first row's score and that are not from collapsed runs.
 function compareCells(cells, said) {
   const [base] = cells;
   const alike = cells.filter(({ value, basis }) => value !== null && basis === base.basis);
@@ -209,8 +216,9 @@ function comparedCell(cell, isBest, note) {
   return makeElement("td", { className: isBest ? "number best" : "number" }, value, ...flag, small);
 }
 
-// Less the first row's number, of the same scores on the same split: where the whole differs in
-// what it is of, of a part that both have; where nothing is shared, what the number is of.
+// Return the difference to the first row's score as text. If the two scores have different splits or
+// metrics, compare a component that both have, and name its metrics. If they share none, return the
+// split and metrics of the cell's score.
 function difference(cell, base) {
   if (cell.value === null || base.value === null) return "";
   const shared = [base.basis, cell.basis, ...Object.keys(cell.parts)];

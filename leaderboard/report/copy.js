@@ -1,4 +1,4 @@
-// A board, or its chosen rows, as a table for a paper, a README or a spreadsheet.
+// Copying of a leaderboard, or of its selected rows, as a table for a paper, README or spreadsheet.
 "use strict";
 
 const LATEX = {
@@ -22,12 +22,12 @@ function addCopying(board) {
       await navigator.clipboard.writeText(area.value);
       status.textContent = `${rows} copied`;
     } catch {
-      status.textContent = `${rows}, to be copied from here`;
+      status.textContent = `Copy the ${rows} from this box`;
     }
   });
 }
 
-// The chosen rows, else all that are in sight, with the columns that are.
+// Return the selected rows or, if none are selected, all visible rows; hidden columns are left out.
 function copiedRows(board) {
   const shown = board.groups.flatMap((group) => group.shown.map((record) => ({ record, group })));
   const some = shown.filter(({ record }) => isChosen(record.id));
@@ -56,7 +56,7 @@ function readCopied(cell) {
 
 function asCsv({ heads, rows }) {
   const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-  const guarded = (text) => quoted(/^[=+@\t-]/.test(text) ? `'${text}` : text); // no formula
+  const guarded = (text) => quoted(/^[=+@\t-]/.test(text) ? `'${text}` : text); // escape formulas
   const lines = rows.map(({ kind, name, details, cells }) => [
     ...[kind, name, details].map(guarded),
     ...cells.flatMap(({ text, spread }) => [quoted(text), spread]),

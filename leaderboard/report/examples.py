@@ -21,11 +21,11 @@ options are shown.
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """System whose predictions are shown, with its runs.
+    """Model, ensemble or baseline whose predictions a page shows, with its runs.
 
     Attributes:
         name: Name of the leaderboard entry.
-        details: Further words about the entry, such as recipe and precision.
+        details: Further description of the entry, such as its recipe and precision.
         seeds: Seed of each run as text; "" for a run without a seed.
         keys: Key of each run.
         scores: Scores of each run, keyed by the name of the score.
@@ -45,9 +45,9 @@ class PredictedTask:
     """Input for a predictions page: the predictions of one or two systems on a task.
 
     Attributes:
-        task: Task.
+        task: Task that was predicted.
         data: Source of the data.
-        systems: One or two systems.
+        systems: One or two systems that made the predictions.
         splits: Splits with the examples and the systems' predictions (`one` and `other`), in the
             order of the systems' seeds. The examples are empty if they could not be read.
         texts: True if the page shows the texts of the examples.
@@ -64,10 +64,10 @@ class PredictedTask:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerView:
-    """Answer of a system to an example.
+    """Answer that some seeds of a system gave to an example.
 
-    `state` is "right", "wrong", or "" if it is unknown. `note` contains the seeds that gave this
-    answer, and its mean probability if that is known.
+    `state` is "right", "wrong", or "" if it is unknown. `note` names these seeds, and the mean
+    probability of the answer if that is known.
     """
 
     text: str
@@ -76,10 +76,10 @@ class AnswerView:
 
 
 class Segment(NamedTuple):
-    """Segment of a text, for highlighting.
+    """Segment of a text that is highlighted uniformly.
 
-    `kinds` contains the kinds of spans that cover it ("gold", "one", "other", "mark"), separated by
-    spaces.
+    `kinds` contains the kinds of spans that cover the segment, separated by spaces: "gold" answers,
+    answers of the first system ("one") or the second ("other"), and "mark".
     """
 
     text: str
@@ -99,19 +99,19 @@ class Block(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleView:
-    """Example with all answers, as the page shows it.
+    """Content of one example on the page: its texts, its gold answer and all predicted answers.
 
     Attributes:
         place: Number of the example in the order of the data, from 1.
         id: Id of the example.
         split: Split of the example.
         blocks: Texts; empty if texts are not shown.
-        options: Number and text of each option, and whether it is the gold answer.
+        options: (number, text, whether it is the gold answer) of each answer option.
         gold: Gold answer; "hidden" or "unknown" if there is none.
         answers: Answers of each system, most frequent first.
-        near: Words on how close the first system's answers are to the gold answer.
-        state: Seeds with which the first system is right: "all", "some" or "none"; "" if gold
-            answers are unknown.
+        near: Description of how close the first system's answers are to the gold answer.
+        state: With how many of its seeds the first system is right: "all", "some" or "none"; "" if
+            gold answers are unknown.
         flip: 1 if the first system is right with a larger share of its seeds than the second, -1 if
             it is the other way round, else 0.
         cells: Cells of the confusion matrices that contain the example: "system.row.column".
@@ -135,8 +135,9 @@ class ExampleView:
 class Row(NamedTuple):
     """Example with the predictions of each system.
 
-    `example` is None if it could not be read. `sides` contains the predictions of each system, and
-    `judged` their evaluation, which is empty if gold answers are unknown.
+    `example` is None if it could not be read. `sides` contains a tuple of predictions per system,
+    one prediction per seed. `judged` contains their evaluations in the same layout; it is empty if
+    gold answers are unknown.
     """
 
     split: str
@@ -160,7 +161,7 @@ def rows_of(task: Task, split: PredictedSplit) -> Iterator[Row]:
 
 
 def shares_of(row: Row) -> tuple[float, ...]:
-    """Return the share of its seeds with which each system is right."""
+    """Return, for each system, the share of its seeds that answer the example correctly."""
     return tuple(fmean(found.right for found in side) for side in row.judged)
 
 
@@ -170,10 +171,10 @@ def build_example(
     row: Row,
     places: Mapping[int, Mapping[tuple[str, str], str]],
 ) -> ExampleView:
-    """Create the view of an example.
+    """Create the content of one example on the page.
 
     Args:
-        predicted: Input of the page.
+        predicted: Input for the page.
         number: Number of the example in the order of the data.
         row: Example with its predictions.
         places: Names of the cells of each system's confusion matrix, keyed by the system's number
@@ -183,10 +184,10 @@ def build_example(
     gold = "unknown" if example is None else "hidden"
     if example is not None and not example.is_hidden:
         gold = kind.gold_said(example, texts=predicted.texts)
-    # A higher difficulty is harder. Without gold answers, it is the share of seeds whose answer
-    # differs from the most frequent answer.
+    # The difficulty is larger for harder examples. Without gold answers, it is the share of seeds
+    # whose answer differs from the most frequent answer.
     if row.judged:
-        near = fmean(found.near for found in row.judged[0])  # of the first system
+        near = fmean(found.near for found in row.judged[0])  # only the first system counts
         difficulty = -near
     else:
         counts = [len(places) for _, places in _grouped(kind, row.sides[0])]
@@ -268,7 +269,7 @@ SIDES = ("one", "other")
 
 
 def _segments(text: str, spans: Iterable[Span]) -> tuple[Segment, ...]:
-    """Split a text at the ends of all spans; a segment has the kinds of the spans that cover it."""
+    """Split a text at the ends of all spans; each segment gets the kinds of spans that cover it."""
     found = [span for span in spans if span[0] < span[1]]
     # No span begins or ends inside a segment, so it covers a segment completely or not at all.
     cuts = sorted({0, len(text), *(at for start, end, _ in found for at in (start, end))})

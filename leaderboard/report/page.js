@@ -1,4 +1,4 @@
-// The page as a whole: its boards come alive, and its address is followed.
+// Main script of the report: makes the leaderboards interactive and applies the view in the URL.
 "use strict";
 
 const boards = [...document.querySelectorAll("section.board")].map(readBoard);
@@ -41,7 +41,7 @@ theme.addEventListener("change", () => {
   document.documentElement.dataset.theme = theme.querySelector("select").value;
 });
 
-// An address with "=" is a view of the page, any other leads to a part of it.
+// A fragment of the URL with "=" describes a view of the page; any other is the id of a section.
 function followAddress() {
   const said = location.hash.slice(1);
   if (said.includes("=")) recall(new URLSearchParams(said));

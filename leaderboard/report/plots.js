@@ -1,6 +1,5 @@
-// Choosing the score of plots against cost, pointing one model out in all plots of a board, and
-// saving a plot as a picture.
-// Without scripts every figure stands in the page.
+// Selection of the score that is plotted against cost, highlighting of a model in all plots of a
+// leaderboard, and saving of plots as images. Without scripts, all figures are shown.
 "use strict";
 
 for (const section of document.querySelectorAll("section.plots")) {
@@ -17,7 +16,7 @@ for (const section of document.querySelectorAll("section.plots")) {
   section.addEventListener("unpacked", () => addSaving(section));
 }
 
-// All scores move out of their fold, and the figures of one are shown at a time.
+// Move the figures of all scores out of their fold, and show only those of the selected score.
 function chooseAxes(section) {
   const part = section.querySelector(".tradeoffs");
   if (!part) return;
@@ -36,7 +35,7 @@ function chooseAxes(section) {
   show();
 }
 
-// Of long boards the plots are packed until they are looked at.
+// Unpack the compressed plots of a long leaderboard when they are opened.
 async function unpackInside(section, element) {
   const script = element.querySelector(":scope > script");
   if (!script) return;
@@ -47,7 +46,7 @@ async function unpackInside(section, element) {
   section.dispatchEvent(new Event("unpacked"));
 }
 
-// The chosen model stays lit; the one under the pointer is lit meanwhile.
+// Highlight the model under the pointer or, if there is none, the selected model.
 function pointOut(section) {
   const picker = section.querySelector(".pick-entry");
   picker.closest(".pickers").hidden = picker.options.length < 3;
@@ -69,7 +68,7 @@ function pointOut(section) {
   section.addEventListener("pointerleave", () => light(picked()));
 }
 
-// A plot as a file: its styles become attributes, because a picture has no style sheet.
+// Properties that are copied to attributes when a plot is saved, because the file has no style sheet.
 const LOOKS = [
   "fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linecap", "stroke-linejoin",
   "opacity", "paint-order", "visibility", "font-family", "font-size", "font-weight", "text-anchor",

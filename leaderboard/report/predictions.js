@@ -1,8 +1,8 @@
-// Every prediction of a task: which examples are shown, in which order. The address holds it.
+// Script of the predictions page: filters and sorts the examples, and stores the view in the URL.
 "use strict";
 
-const STEP = 20; // examples that are shown at once, and by each "more"
-const NEAR = 200; // an example that fewer stand before is shown among them
+const STEP = 20; // number of examples that are shown first, and that each "more" adds
+const NEAR = 200; // a linked example is shown in the list if fewer examples come before it
 const list = document.querySelector(".examples");
 const tools = document.querySelector(".tools");
 const controls = {
@@ -36,7 +36,7 @@ function matches() {
   return found.sort((a, b) => a[order] - b[order]);
 }
 
-// The texts that are searched are those of elements.
+// Escape a word like the HTML in which it is searched.
 function escaped(word) {
   return word.replace(/&/g, "&amp;").replace(/[<]/g, "&lt;").replace(/[>]/g, "&gt;");
 }
@@ -79,7 +79,7 @@ function redraw() {
   draw();
 }
 
-// The cells of a confusion matrix lead to their examples.
+// Turn the cells of confusion matrices into buttons that show their examples.
 function addMatrices() {
   for (const place of document.querySelectorAll("td[data-cell]")) {
     if (place.textContent === "0") continue;
@@ -136,7 +136,7 @@ function followAddress() {
   draw();
 }
 
-// One example by its number: among the others where few stand before it, else alone.
+// Show the example with this number: in the list if few examples come before it, else alone.
 function showExample(number) {
   const at = matches().findIndex(({ place }) => place === number);
   const record = records.find(({ place }) => place === number);

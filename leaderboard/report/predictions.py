@@ -25,7 +25,8 @@ _STYLES = ("style.css", "predictions.css")
 _SCRIPTS = ("unpack.js", "predictions.js")
 
 INLINE = 20
-"""Number of examples that are plain HTML, the hardest ones. A script unpacks all examples."""
+"""Number of the hardest examples that are plain HTML, and visible without scripts. All examples are
+also contained in compressed form, which a script unpacks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,14 +38,17 @@ class MatrixView:
     confusion: Confusion
 
     def shade(self, row: int, column: int) -> int:
-        """Return the shade of a cell, from 0 to 4: its share of the answers in its row."""
+        """Return the shade of a cell, from 0 to 4, by its share of the sum of its row."""
         counts = self.confusion.counts[row]
         return round(4 * counts[column] / sum(counts)) if sum(counts) else 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class SliceLine:
-    """Slice of the examples, with the share that each system gets right, averaged over seeds."""
+    """Slice of the examples, with the percentage that each system answers correctly.
+
+    `examples` is the number of examples, and `shares` are means over seeds as text, one per system.
+    """
 
     name: str
     examples: int
@@ -53,7 +57,7 @@ class SliceLine:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionsView:
-    """Content of a predictions page, ready to be rendered; `examples` are sorted hardest first."""
+    """Content of a predictions page for the template; `examples` are sorted hardest first."""
 
     title: str
     data: str
@@ -99,7 +103,7 @@ def render_predictions(predicted: PredictedTask, generated: str, home: str = "")
 def _records(view: PredictionsView) -> str:
     """Return the examples as JSON for the page's script.
 
-    They are in the order of the data, because this order can be compressed best.
+    They are in the order of the data, because they can be compressed best in this order.
     """
     card = template_module("prediction.html.j2").example_card
     ranks = {example.place: rank for rank, example in enumerate(view.examples)}
@@ -172,7 +176,7 @@ def build_view(predicted: PredictedTask) -> PredictionsView:
             sum(example.flip > 0 for example in examples),
             sum(example.flip < 0 for example in examples),
         ),
-        order="hardest first" if known else "least agreed on first",
+        order="hardest first" if known else "largest disagreement first",
         is_marked=known and predicted.texts and any(p.holds_answers for p in passages),
     )
 
@@ -188,18 +192,18 @@ def _lines(system: System, names: Sequence[str]) -> Iterator[tuple[str, str, tup
 def _about_texts(predicted: PredictedTask, known: bool) -> str:
     if predicted.reason:
         return (
-            f"Without texts and gold answers: {predicted.reason} Only the stored predictions are "
-            "shown."
+            f"Texts and gold answers are missing: {predicted.reason} Only the stored predictions "
+            "are shown."
         )
     hidden = "" if known else " The benchmark hides the gold answers of this split."
     if not predicted.texts:
         return (
-            f"Written without texts (--no-texts): this file has no text of {predicted.data}."
+            f"This page was written with --no-texts, so it contains no text from {predicted.data}."
             f"{hidden}"
         )
     return (
-        f"The texts are from {predicted.data}, whose licence applies to them, and were read when "
-        f"this page was written; --no-texts leaves them out.{hidden}"
+        f"The texts were read from {predicted.data} when this page was written, and its licence "
+        f"applies to them. To leave them out, use --no-texts.{hidden}"
     )
 
 

@@ -41,13 +41,13 @@ class CellView:
         spread: Standard deviation over seeds, times 100; may be empty.
         order: Score in percent, by which rows are sorted; empty if there is none.
         href: Link to the runs; may be empty.
-        note: Details that are shown on hover.
+        note: Details that are shown when the mouse is over the cell.
         flags: Warnings about the score.
         best: True if the score is the best in its column.
         basis: Split and metrics of the score, e.g. "dev accuracy"; empty if it equals the basis of
             the column. Only scores with the same basis are compared.
-        parts: Scores of which the score is the mean, in percent, keyed by their basis; empty if
-            there is only one.
+        parts: If the score is the mean of several scores, these scores in percent, keyed by their
+            basis; else empty.
         ends: Ends of the 95 % interval or, without one, the lowest and highest score of a seed.
         seeds: Scores of the seeds in percent; empty for one seed.
         has_learned: False if the runs have learned nothing. Such a cell has no background colour.
@@ -76,9 +76,9 @@ class RowView:
     Attributes:
         anchor: Id of the row in the page.
         name: Name of the entry or system.
-        details: Further words, such as recipe and seeds.
+        details: Further description, such as the recipe and the number of seeds.
         score: Cell with the suite's score.
-        cells: Cells of the tasks.
+        cells: One cell per task.
         origin: Where the scores come from: the number of runs, or a source.
         rank: Rank; may be empty.
         ranks: Possible ranks, if there are several; else empty.
@@ -113,7 +113,7 @@ class RowView:
 
     @property
     def words(self) -> str:
-        """Text in which the filter of the page searches."""
+        """Text that the filter of the page searches."""
         return f"{self.name} {self.details} {self.failed} {self.origin} {self.family}"
 
     @property
@@ -150,7 +150,7 @@ class RowGroup:
 
 
 def row_anchor(*names: str) -> str:
-    """Return the id of a row, which depends only on these names, so that links stay valid."""
+    """Return the id of a row in the page, which is always the same for the same names."""
     return f"row-{digest_of(*names)[:10]}"
 
 
@@ -161,7 +161,7 @@ def digest_of(*texts: str) -> str:
 
 
 def basis_of(split: str, scores: tuple[str, ...]) -> str:
-    """Return the basis of a score: its split and sorted metrics, e.g. "dev accuracy and f1"."""
+    """Return the split and the sorted metrics of a score as text, e.g. "dev accuracy and f1"."""
     return f"{split} {' and '.join(sorted(scores))}"
 
 
@@ -195,7 +195,7 @@ class Column:
 
 
 def build_column(board: Board, task: str) -> Column:
-    """Create the column for a task; the task may be one that only published rows have."""
+    """Create the column for a task, which may be a task for which only published scores exist."""
     return Column(
         task=task,
         name=column_title(task, board.rule),
@@ -296,7 +296,7 @@ def _published_cell(cells: Sequence[PublishedCell], split: str, scores: Sequence
     if not cells:
         return CellView(text="–")
     known = {cell.scores: cell for cell in cells}
-    # A number that may be "accuracy or f1" is not used for either.
+    # A score that is named "accuracy or f1" counts neither as accuracy nor as F1.
     wanted = [known[(score,)] for score in scores if (score,) in known]
     counted = wanted if scores and len(wanted) == len(scores) else list(cells)
     return CellView(

@@ -37,9 +37,9 @@ from benchharness.leaderboard.result import (
 
 @dataclass(frozen=True, kw_only=True)
 class RunSection:
-    """Section of a finished or failed run, ready to be rendered.
+    """Content of the section for a finished or failed run.
 
-    `scores` are the scores of the first split that has some, as text. `error` and `log` are empty
+    `scores` are the scores of the first split that has any, as text. `error` and `log` are empty
     for a finished run.
     """
 
@@ -76,7 +76,7 @@ class RunSection:
 
     @property
     def truncated(self) -> Mapping[str, tuple[int, int]]:
-        """Numbers of truncated rows and of all rows, keyed by "task:split"."""
+        """(number of truncated rows, number of all rows), keyed by "task:split"."""
         return truncated_rows(self.provenance)
 
     @property
@@ -171,7 +171,7 @@ def command_of(job: Job) -> str:
 
 
 def _model(job: Job) -> Iterator[str]:
-    """Yield the options for the model, and for its starting point if the recipe lacks that."""
+    """Yield the options for the model, and for its starting point if the recipe does not set it."""
     start = job.start
     if start is not None and start.kind == "checkpoint":
         yield from ("--model", start.model, "--start-from", job.checkpoint)
@@ -181,7 +181,7 @@ def _model(job: Job) -> Iterator[str]:
     is_unnamed = job.model.startswith(job.checkpoint)
     named = job.weights.removeprefix("hub:") if is_unnamed else job.model
     yield from ("--model", job.checkpoint if PurePath(job.checkpoint).is_absolute() else named)
-    # Only if the starting point was given on the command line, or the recipe may be missing.
+    # If the starting point was not given on the command line, a packaged recipe determines it.
     if start is not None and (
         (job.settings[START_FROM].source == "--start-from") or not _is_packaged(job)
     ):
@@ -223,7 +223,7 @@ def _recipe(job: Job) -> Iterator[str]:
             yield "--text-to-text"
         yield from ("--recipe", job.recipe.removeprefix("text").removeprefix("-") or PAPER)
     yield from _chosen(job)
-    for name, value in job.off.items():  # settings that the user switched off
+    for name, value in job.off.items():  # settings that the user has switched off
         yield from ("--set", f"{name}={value}")
 
 

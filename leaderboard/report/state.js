@@ -1,8 +1,9 @@
-// What is chosen in the page (order, filters, columns, kinds, plots, comparison, colours) stands in
-// its address, after "#", so that a view can be bookmarked and sent along with the file.
+// Storage of the view (order, filters, columns, kinds, plots, comparison, colours) in the fragment of
+// the URL, so that a view can be bookmarked or sent together with the file.
 "use strict";
 
-// The controls with a name of each part of the page; those of the second board are "2.find" and so on.
+// Yield each part of the page that has named controls, with a prefix for the names in the URL: the
+// filter of the second leaderboard is "2.find".
 function* partsOf(boards) {
   yield ["", document.querySelector(".top")];
   for (const [place, { section }] of boards.entries()) {
@@ -14,7 +15,8 @@ function* partsOf(boards) {
 
 const isBox = (control) => control.type === "checkbox";
 
-// A box stands for its value where it is not checked; anything else where it is not the first.
+// Return the values of controls that differ from the default: the values of checkboxes that are not
+// checked, selected options other than the first, and the texts of input fields.
 function readControls(part) {
   const found = new Map();
   for (const control of part.querySelectorAll("[name]")) {

@@ -1,17 +1,17 @@
-// Tables: sorting, filtering, kinds of rows, columns. Rows are sorted among their own kind alone.
-// Without scripts the tables stand as they are, best first. A row is a record: its id, the words a
-// filter looks in, what each column is sorted by, its family, year and size, and its element once
-// it has one.
+// Tables of the report: sorting, filtering, kinds of rows and columns. Each kind of rows is sorted
+// separately. Without scripts, the tables are shown as written, best first. A record describes a row:
+// its id, the text that filters search, its sort key in each column, its family, year and size, and
+// its element if that has been created.
 "use strict";
 
-const STEP = 200; // rows of a kind that are shown at once, and by each "more"
-const FAMILY = 0, YEAR = 1, SIZE = 2; // places of facets
+const STEP = 200; // number of rows per kind that are shown first, and that each "more" adds
+const FAMILY = 0, YEAR = 1, SIZE = 2; // indices of facets
 const collator = new Intl.Collator("en", { numeric: true });
 
 function readBoard(section) {
   const element = section.querySelector("table.rows");
   const heads = [...element.tHead.rows[0].cells];
-  const sheet = new CSSStyleSheet(); // made by script it is no inline style, so the policy allows it
+  const sheet = new CSSStyleSheet(); // the policy forbids inline styles but allows this
   document.adoptedStyleSheets.push(sheet);
   const board = { section, element, heads, sheet, column: null, order: null, words: [], facets: ["", ""] };
   board.groups = [...element.tBodies].map((body) => readGroup(body, heads));
@@ -101,7 +101,7 @@ function drawGroup(board, group) {
   return records.length;
 }
 
-// How many rows of a kind match, in its head and at the box that shows it.
+// Show how many rows of a kind match, in its heading and next to its checkbox.
 function sayFound(board, { body, head, records }, found) {
   const all = count(records.length);
   const box = board.section.querySelector(`.kinds [value="${CSS.escape(body.id)}"]`);
@@ -127,7 +127,7 @@ function count(number) {
   return number.toLocaleString("en");
 }
 
-// Best first, then the other way, then as the board had them.
+// Change the order by a column: first best first, then worst first, then the original order.
 function sortBy(board, column) {
   const first = board.heads[column].dataset.order === "down" ? "descending" : "ascending";
   const second = first === "descending" ? "ascending" : "descending";
@@ -154,7 +154,7 @@ function ordered(records, { heads, column, order }) {
   return keyed.map(([, record]) => record);
 }
 
-// An empty cell stands last in either order.
+// Compare two sort keys; empty cells come last in both orders.
 function compareKeys(a, b, sign, text) {
   if (a === null || b === null) return (a === null) - (b === null);
   return sign * (text ? collator.compare(a, b) : a - b);
@@ -163,7 +163,7 @@ function compareKeys(a, b, sign, text) {
 function addSorting(board) {
   board.heads.forEach((head, column) => {
     const button = makeElement("button", { type: "button" }, ...head.childNodes);
-    head.dataset.name = button.textContent; // on paper: Chromium repeats heads without their buttons
+    head.dataset.name = button.textContent; // for printing: Chromium repeats heads without their buttons
     head.append(button);
     button.addEventListener("click", () => {
       sortBy(board, column);
@@ -200,7 +200,7 @@ function addTools(board) {
     }
     draw(board);
   });
-  const fold = tools.querySelector(".fold"); // in a narrow window most tools are behind it
+  const fold = tools.querySelector(".fold"); // shows the tools that a narrow window hides
   fold.addEventListener("click", () => { fold.ariaExpanded = String(tools.classList.toggle("all")); });
   const menus = [...tools.querySelectorAll(".menu")];
   document.addEventListener("click", ({ target }) => {
@@ -215,7 +215,7 @@ function addTools(board) {
   tools.hidden = false;
 }
 
-// What rows can be filtered by: families, years and sizes, where they differ.
+// Add the filters for family, year and size, if the rows differ in these.
 function addFacets(board) {
   const records = board.groups.flatMap((group) => group.records);
   const named = (name) => board.section.querySelector(`.facets [name=${name}]`);
@@ -228,7 +228,7 @@ function addFacets(board) {
   named("from").parentElement.hidden = known(SIZE).length < 2;
 }
 
-// Columns that nobody wants to see, and those that are empty in the rows that are shown.
+// Hide the columns that the user has deselected, and columns that are empty in all shown rows.
 function hideColumns(board) {
   const shown = board.groups.flatMap((group) => group.shown);
   const off = [...board.section.querySelectorAll(".columns input:not(:checked)")].map(({ value }) => value);
@@ -241,8 +241,8 @@ function hideColumns(board) {
   board.element.classList.toggle("unranked", board.hidden[0]);
 }
 
-// Heads stay in sight. A table that fits has no frame to scroll in, and its head sticks to the
-// window; above a wider one lies a copy of its head that sticks, and scrolls sideways with it.
+// Keep the column heads visible. If a table fits the window, its head sticks to the top of the window.
+// A wider table scrolls in a frame, so a copy of its head sticks instead and scrolls sideways with it.
 function pinHead(board) {
   const { element } = board;
   const scroll = element.parentElement;

@@ -1,4 +1,4 @@
-"""Tables of the report: leaderboards with all texts ready to be rendered, and a heat map."""
+"""Content of the tables in the report: the texts of all cells, and a heat map."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,19 +34,19 @@ from benchharness.tasks.suites import find_task, title_of
 # Heat map: background colours of the scores, column by column.
 
 LEVELS = 5
-"""Highest level of heat; a score at the low end of its scale has level 0, which is not coloured."""
+"""Highest level of the background colour. The lowest level is 0, which has no colour."""
 
 _FEWEST = 3  # minimum number of values for a scale
 
 
 def heated(groups: Sequence[RowGroup]) -> tuple[RowGroup, ...]:
-    """Set the level of heat of all cells, and return the groups.
+    """Set the level of the background colour (heat) of all cells, and return the groups.
 
-    Scores have a common scale only if they are in the same column and have the same split and
-    metrics, so that a published test score does not look better than a dev score. The low end of a
-    scale is at most twice as far below the median as the best score is above it. So a single model
-    with a very low score does not reduce the contrast between the others. Baselines and zero-shot
-    models do not affect the scale, unless there are too few other scores.
+    Scores have a common colour scale only if they are in the same column and have the same split
+    and metrics, so that a published test score does not look better than a dev score. The low end
+    of a scale is at most twice as far below the median as the best score is above it. So a single
+    model with a very low score does not reduce the contrast between the others. Baselines and
+    zero-shot models do not affect the scale, unless there are too few other scores.
     """
     columns = list(zip(*(_cells(row) for group in groups for row in group.rows), strict=True))
     models = [group for group in groups if group.kind not in ("baseline", "zero-shot")]
@@ -70,19 +70,25 @@ def _cells(row: RowView) -> tuple[CellView, ...]:
 
 
 def _scales(cells: Iterable[CellView]) -> dict[str, tuple[float, float]]:
-    """Return the scale (low, high) of a column for each basis with enough different scores."""
+    """Return the colour scale (low, high) of a column for each basis with enough scores.
+
+    A scale is left out if its scores hardly differ.
+    """
     scales = {}
     known = (cell for cell in cells if cell.order and cell.has_learned)
     for basis, found in grouped((cell.basis, float(cell.order)) for cell in known).items():
         high, middle = max(found), median(found)
         low = max(min(found), middle - 2 * (high - middle))
-        if len(found) >= _FEWEST and high - low >= 0.05:  # otherwise the scores look equal
+        if len(found) >= _FEWEST and high - low >= 0.05:  # smaller differences are not visible
             scales[basis] = low, high
     return scales
 
 
 def _with_heat(cell: CellView, scale: tuple[float, float] | None) -> CellView:
-    """Set the level of heat of a cell, given the scale (low, high) for its scores."""
+    """Set the level of a cell's background colour.
+
+    `scale` contains the lowest and highest score of the colour scale; None if there is no scale.
+    """
     if scale is None or not cell.order or not cell.has_learned:
         return cell
     share = (float(cell.order) - scale[0]) / (scale[1] - scale[0])
@@ -100,10 +106,10 @@ _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
         ),
         "ensemble": ("Ensembles", "averaged from stored predictions; unranked"),
         "zero-shot": ("Zero-shot", "language models that were not trained on the task; unranked"),
-        "baseline": ("Baselines", "without an encoder; unranked"),
+        "baseline": ("Baselines", "models without an encoder; unranked"),
     }
 )
-"""Title and note for each kind of a board's entries, in the order in which they are shown."""
+"""Title and note for each kind of leaderboard entries, in the order in which they are shown."""
 
 
 _MOST_REPRODUCED = 50  # maximum number of entries with comparisons below a table
@@ -114,7 +120,7 @@ Contrasts = Mapping[tuple[int, int], Sequence[Contrast]]
 
 @dataclass(frozen=True, kw_only=True)
 class TableView:
-    """Table of a leaderboard, with published and imported scores, ready to be rendered."""
+    """Content of a leaderboard's table, with published and imported scores."""
 
     anchor: str
     title: str
@@ -135,11 +141,11 @@ class TableView:
     reproduced: tuple[tuple[Entry, Sequence[Reproduction]], ...]
     languages: tuple[LanguageTable, ...]
     contrasts: tuple[tuple[Any, ...], ...]
-    """Ids of two rows, and the results of their significance tests keyed by the column's name."""
+    """(id of a row, id of another row, results of their significance tests keyed by column)."""
 
 
 SECTIONS = ("#run-", "#runs-")
-"""Prefixes of links to sections with details of runs."""
+"""Prefixes of links to the sections with the details of runs."""
 
 
 def run_anchor(key: str) -> str:
@@ -153,7 +159,7 @@ def group_anchor(entry: Entry, task: str) -> str:
 
 
 def statistics(cell: Cell) -> str:
-    """Return a line with a cell's statistics over seeds (times 100) and its warnings."""
+    """Return the statistics of a cell over seeds (times 100) and its warnings as one line."""
     numbers = shown(cell.median)
     if cell.spread is not None:
         numbers = (
@@ -165,7 +171,7 @@ def statistics(cell: Cell) -> str:
 
 
 def says_more(cell: Cell) -> bool:
-    """Return whether `statistics` contains more than a single score."""
+    """Return whether the text of `statistics` contains more than a single score."""
     return len(cell.values) > 1 or bool(_told(cell))
 
 
@@ -238,10 +244,12 @@ def _verdicts(board: Board, contrasts: Iterable[Contrast]) -> Mapping[str, str]:
         if found.corrected is None:
             continue
         words = "* " if found.is_shown else ""
-        words += f"{found.test}: p = {found.corrected:.2g} after Holm, difference "
+        words += f"{found.test}: p = {found.corrected:.2g} after Holm's correction, difference "
         words += shown(found.difference)
         if found.interval:
-            words += f", 95 % from {shown(found.interval.low)} to {shown(found.interval.high)}"
+            words += (
+                f", 95 % interval from {shown(found.interval.low)} to {shown(found.interval.high)}"
+            )
         verdicts[build_column(board, found.task).name] = words
     return verdicts
 
@@ -249,9 +257,9 @@ def _verdicts(board: Board, contrasts: Iterable[Contrast]) -> Mapping[str, str]:
 def _groups(
     board: Board, columns: Sequence[Column], anchor: str, sizes: Sizes
 ) -> Iterator[RowGroup]:
-    """Yield the board's entries as groups of rows, one group per kind, in the order of the board.
+    """Yield the entries of a leaderboard as groups of rows, one group per kind of entry.
 
-    The order of the kinds is that of `_ABOUT`.
+    The kinds are in the order of `_ABOUT`, and the rows in the order of the leaderboard.
     """
     best = {column.task: board.best(column.task) for column in columns}
     by_kind = grouped(
@@ -291,7 +299,8 @@ def _entry_row(
         details += [entry.precision, counted(low, "seed", high), *entry.start_labels]
         details += [*entry.gain_labels, *entry.selection_labels]
     known = known_size(entry.model, sizes)
-    # Only weights from the Hub have a card: a user's folder may have the name of a published model.
+    # Link to a model card only if the weights came from the Hub, because a user's folder may have
+    # the name of a published model.
     hub = {run.weights for run in runs if run.weights.startswith("hub:")}
     name = hub.pop().removeprefix("hub:").rpartition("@")[0] if len(hub) == 1 else ""
     weights = [run.parameters for run in runs if run.parameters and entry.is_single]
@@ -364,7 +373,7 @@ def _entry_cell(board: Board, entry: Entry, column: Column, best: str) -> CellVi
         note=f"{note}\nparity: {parity}" if parity else note,
         flags="; ".join(cell.notes),
         best=entry.competes and cell.has_learned and text == best,
-        # Medians of the scores whose mean is the task's value.
+        # If the task's value is a mean of several scores, the medians of these scores.
         parts={
             basis_of(column.split, (score,)): round(
                 100 * median(run.scores[cell.task][score] for run in cell.runs), 4
@@ -382,7 +391,7 @@ def _with_interval(note: str, intervals: Intervals) -> str:
     if intervals.both is None:
         return note
     low, high = shown(intervals.both.low), shown(intervals.both.high)
-    return f"{note}\n95 % from {low} to {high} over {intervals.scope}".lstrip()
+    return f"{note}\n95 % interval from {low} to {high} over {intervals.scope}".lstrip()
 
 
 def _ends(intervals: Intervals, values: Sequence[float]) -> str:

@@ -1,14 +1,15 @@
-// Notes of cells, heads and marks: shown to a pointer, a finger and the keyboard alike. Without
-// scripts they are titles, which only a mouse finds.
+// Tooltips for cells, column heads and marks, for mouse, touch and keyboard. Without scripts, these are
+// `title` attributes, which only a mouse shows.
 "use strict";
 
 const notedBy = (target) => target.closest(".rows td, .rows th, .mark") ?? target.closest("[title], figure path");
 const notes = new WeakMap();
 const tip = makeElement("div", { id: "tip", hidden: true });
-let tipped = null; // the element whose note is shown
+let tipped = null; // element whose tooltip is shown
 let leaving = 0;
 
-// The note of an element, taken from its titles once, so that no browser shows them a second time.
+// Return the note of an element. Its `title` attributes are removed, so that the browser does not show
+// them too.
 function noteOf(element) {
   if (notes.has(element)) return notes.get(element);
   const said = [];
@@ -72,7 +73,7 @@ document.addEventListener("focusin", ({ target }) => {
 document.addEventListener("keydown", ({ key }) => {
   if (key === "Escape") hideTip();
 });
-// The first touch shows the note, the second follows the link.
+// The first touch shows the note, and the second follows the link.
 document.addEventListener("click", (event) => {
   if (event.pointerType !== "touch") return;
   const noted = event.target.closest(".rows tbody td, .mark, abbr");
@@ -84,7 +85,7 @@ document.addEventListener("click", (event) => {
 }, true);
 addEventListener("scroll", hideTip, { passive: true });
 
-// Arrow keys go from cell to cell of a table, also to those that are no links.
+// Arrow keys move between the cells of a table, including cells without a link.
 const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
 
 function followArrows(table) {

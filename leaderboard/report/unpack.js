@@ -1,5 +1,5 @@
-// What the page carries packed: rows of long tables, sections of many runs. HTML from here on is
-// the report's own, escaped when it was written; nothing else may become elements (Trusted Types).
+// Unpacking of compressed parts of the page: rows of long tables, and sections of many runs. Their HTML
+// was escaped when the report was written. Trusted Types ensure that only this HTML becomes elements.
 "use strict";
 
 const ourHtml = globalThis.trustedTypes?.createPolicy("report", { createHTML: (html) => html });
@@ -27,7 +27,7 @@ async function unpackEntry(entry) {
   script.replaceWith(parseHtml(html));
 }
 
-// A link to a run, packed or not, opens it and all that it stands in.
+// Open the target of a link and all folds that contain it; unpack it first if it is compressed.
 async function openTarget(id) {
   const packed = document.querySelector(`[data-ids~="${CSS.escape(id)}"]`);
   if (packed) await unpackEntry(packed);
@@ -35,7 +35,7 @@ async function openTarget(id) {
   for (let each = target; each; each = each.parentElement) {
     if (each instanceof HTMLDetailsElement) each.open = true;
   }
-  if (target && packed) location.replace(`#${id}`); // now that it is there, the address can lead to it
+  if (target && packed) location.replace(`#${id}`); // scroll to it, now that it exists
 }
 
 function makeElement(name, properties = {}, ...children) {

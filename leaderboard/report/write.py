@@ -62,7 +62,7 @@ class About:
         notes: Further notes.
         mark: Text in the page's head that identifies its content, so that an unchanged page can be
             recognized.
-        paths: True if the details contain full paths of this machine.
+        paths: True if the page contains full paths of this machine.
     """
 
     title: str = "Leaderboard"
@@ -87,8 +87,8 @@ def render_report(
 
     Args:
         boards: Leaderboards to show.
-        details: Runs that get a section. They are read one at a time, so that a generator can be
-            given. Their predictions are not used.
+        details: Runs that get a section with all details. They are read one at a time, so `details`
+            may be a generator. Their predictions are not used.
         generated: Date and time for the header.
         background: Data for plots and comparisons that the boards do not contain.
         about: Title and description of the page.
@@ -115,8 +115,8 @@ def render_page(
 ) -> str:
     """Render a page from a template, with its styles and scripts.
 
-    The page has a Content-Security-Policy that forbids external resources, and all scripts and
-    styles except the page's own.
+    The page has a Content-Security-Policy, which forbids external resources, and forbids all
+    scripts and styles except those of the page.
 
     Args:
         template: File name of the template.
@@ -148,8 +148,8 @@ _KIND = "bench-runs"  # name of the meta element that identifies a file of runs
 class _Runs:
     """File with the details of an entry's runs.
 
-    `name` is the file name. `mark` is a digest of the content, by which an unchanged file is
-    recognized. `ids` are the ids of the sections in the file.
+    `name` is the file name. `mark` is a digest of the content, which shows whether the file is up
+    to date. `ids` are the ids of the sections in the file.
     """
 
     name: str
@@ -168,8 +168,8 @@ def write_runs(
 ) -> Places:
     """Write the details of all runs to files in a folder next to the page, one file per entry.
 
-    Files whose content would not change are left alone, and their runs are not read. Files for
-    entries that no longer exist are deleted.
+    Files whose content would not change are not written again, and their runs are not read. Files
+    for entries that no longer exist are deleted.
 
     Args:
         page: Path of the page.
@@ -187,8 +187,8 @@ def write_runs(
     said = (about.version, _code(), about.title, page.name, str(about.paths))
     files = list(_files(boards, pages, said))
     stale = [file for file in files if not _shows(folder / file.name, file.mark)]
-    # The runs for all stale files are read in one pass. They come in the order of the keys, so each
-    # file takes as many as its entry has.
+    # The runs for all outdated files are read in one pass, in the order of the keys. So the next
+    # runs are always those of the next file.
     runs = read(run.key for file in stale for run in file.entry.runs)
     for file in stale:
         sections = {run.key: build_run(next(runs)) for run in file.entry.runs}
@@ -206,7 +206,7 @@ def write_runs(
         )
         write_page(folder / file.name, html)
     names = {file.name for file in files}
-    # Files of the user in this folder are not deleted, because they do not have the meta element.
+    # Delete only files with the meta element. Other files in this folder belong to the user.
     for old in folder.glob("*-*.html"):
         if old.name not in names and _shows(old, ""):
             old.unlink()
@@ -224,9 +224,11 @@ def _files(boards: Iterable[Board], pages: Pages, said: Sequence[str]) -> Iterat
             known.update(groups)
             contents = [
                 (board.title, board.data_label, entry.name, entry.beside_name),
-                # The date is included, because a run that `--force` repeats has the same key.
+                # The date is included, because a run that was repeated with `--force` has the same
+                # key.
                 *((run.key, run.finished, run.status) for run in entry.runs),
-                # The gain depends on the sweep's other settings, whose runs are not in the entry.
+                # The gain is included, because it also depends on runs that are not in the entry:
+                # those with the sweep's other settings.
                 *((task, cell.gain) for task, cell in entry.cells.items()),
                 *(pages.get((group, task)) for group in groups for task in entry.cells),
             ]
@@ -267,7 +269,7 @@ def _digests(texts: Iterable[str]) -> str:
 
 @cache
 def _asset(name: str) -> Markup:
-    """Return the text of a file in this package, without comments and indentation."""
+    """Return the text of a style or script in this package, without comments and indentation."""
     lines = map(str.strip, (_HERE / name).read_text(encoding="utf-8").splitlines())
     text = "\n".join(line for line in lines if line and not line.startswith("//"))
     if "</" in text:
@@ -306,7 +308,7 @@ def _templates() -> Environment:
 
 
 def template_module(name: str) -> Any:
-    """Return a module whose functions are the macros of a template; they return HTML."""
+    """Return the macros of a template as functions of a module; the functions return HTML."""
     return _templates().get_template(name).module
 
 

@@ -1,6 +1,6 @@
-"""Database schema of the store, which is an SQLite file or a PostgreSQL schema.
+"""Database tables of the store, which is an SQLite file or a PostgreSQL schema, and annotations.
 
-A new store is created from these tables; the migrations in leaderboard/store/migrations upgrade an
+A new store is created from these tables. The migrations in leaderboard/store/migrations upgrade an
 older store to the same schema.
 
     runs          one row per attempt at a job: a result, or a failure with its reason
@@ -9,7 +9,7 @@ older store to the same schema.
     headlines     one row per job: the fields of a run that lists need (see record.py)
     annotations   names that the user gave to leaderboard entries, and hidden entries (see below)
 
-One transaction writes a result to the first four tables. JSON is stored as text, not in a
+A result is written to the first four tables in one transaction. JSON is stored as text and not in a
 database's JSON type, so that every database returns the same characters.
 """
 
@@ -48,7 +48,7 @@ FINISHED = "finished"
 
 
 class DamagedError(Exception):
-    """Exception for a stored value that is damaged: it is not what the store wrote."""
+    """Exception for a damaged database, e.g. a stored value that differs from what was written."""
 
 
 class _Words(TypeDecorator[str]):
@@ -81,13 +81,13 @@ class _Json(TypeDecorator[Any]):
 
 
 _SMALL = 512
-"""Size in bytes of zlib's smallest window, which every decompressor supports (RFC 1950, 2.2)."""
+"""Size in bytes of a small window for zlib, which every decompressor supports (RFC 1950, 2.2)."""
 
 
 class PackedJson(TypeDecorator[Any]):
-    """Column type that stores plain data as JSON text compressed by zlib.
+    """Column type that stores plain data as JSON text, compressed with zlib.
 
-    Predictions shrink to about a fifth of their size.
+    Compressed predictions have about a fifth of their size.
     """
 
     impl = LargeBinary
@@ -98,8 +98,8 @@ class PackedJson(TypeDecorator[Any]):
         text = to_text(value).encode("ascii")
         if len(text) >= _SMALL:
             return zlib.compress(text)
-        # Allocating zlib's default window (a quarter of a megabyte) would take longer than all
-        # other steps of storing an imported score, which has no predictions.
+        # Use a small window, because allocating zlib's default window (a quarter of a megabyte)
+        # would take longer than all other steps of storing an imported score.
         packing = zlib.compressobj(wbits=_SMALL.bit_length() - 1, memLevel=1)
         return packing.compress(text) + packing.flush()
 
@@ -123,14 +123,14 @@ RUNS = Table(
     SCHEMA,
     Column("id", Integer, primary_key=True),
     _needed("job_key", Text),  # Job.key, 64 hex digits
-    _needed("attempt", Integer),  # 1, 2, ... within a job key
+    _needed("attempt", Integer),  # 1, 2, ... for the same job key
     _needed("status", Text),  # "finished", or a Failure's kind
     Column("exit_code", Integer),  # for a failure
     _needed("digest", Text),  # SHA-256 of the run, to detect damage (see record.py)
     # Copied from the job, for searching and listing.
     _needed("model", _Words),
     _needed("weights", _Words),  # a Hub revision, or "sha256:..."
-    _needed("recipe", _Words),  # name: "paper"
+    _needed("recipe", _Words),  # name of the recipe: "paper"
     _needed("recipe_digest", Text),  # digest of the values of the settings
     _needed("task", _Words),  # "glue/rte"
     _needed("suite", _Words),  # "glue"
@@ -138,14 +138,14 @@ RUNS = Table(
     Column("limit", BigInteger),  # maximum number of rows per split
     _needed("seed", BigInteger),
     _needed("precision", _Words),
-    Column("start_from", _Words),  # key of the job from which it continued
+    Column("start_from", _Words),  # key of the job whose encoder it started with
     # Copied from the result; empty for a failure.
     Column("seconds", Double),
     Column("parameters", BigInteger),
     _needed("finished", _Words),  # UTC, ISO 8601
     _needed("error", _Words),  # error message of a failure; "" for a result
     _needed("fingerprints", _Json),  # digest by "task:split"
-    # Large columns. For a failure, only the job and the details are set.
+    # Large columns. A failure has only the job and the details.
     _needed("job", _Json),  # Job.to_json
     Column("curve", _Json),  # list of CurvePoint
     Column("cost", _Json),  # fields of Cost
@@ -168,12 +168,13 @@ SCORES = Table(
     _run_id(),
     _needed("task", Text),
     _needed("split", Text),
-    _needed("name", Text),  # as shown to users: "accuracy_test_mm"
+    _needed("name", Text),  # as users see it: "accuracy_test_mm"
     _needed("value", Double),
     _needed("metric", Text),  # "accuracy"
     UniqueConstraint("run_id", "task", "split", "name", name="scores_metric"),
 )
-"""Table with one row per score of a split, on the metric's scale. Ids follow the task's metrics."""
+"""Table with one row per score of a split, on the metric's scale. The ids are in the order of the
+task's metrics."""
 
 PREDICTIONS = Table(
     "predictions",
@@ -190,7 +191,7 @@ PREDICTIONS = Table(
 """Table with one row per split that a run predicted."""
 
 BETWEEN_NAMES = "\n"
-"""Separator between names in the columns `suite` and `task` of the table `headlines`."""
+"""Separator between the names of several tasks or suites in a column of the table `headlines`."""
 
 HEADLINES = Table(
     "headlines",
@@ -208,9 +209,9 @@ HEADLINES = Table(
     Index("headlines_task", "task"),
     Index("headlines_model", "model"),
 )
-"""Table with one row (headline) per job, for the run that lists show.
+"""Table with one row (headline) per job: the fields of the run that lists show.
 
-This run is the newest result or, without a result, the newest failure.
+This run is the newest result or, if there is no result, the newest failure.
 """
 
 ANNOTATIONS = Table(
@@ -222,22 +223,22 @@ ANNOTATIONS = Table(
     _needed("value", Text),  # the name; "" if kind is "hidden"
     UniqueConstraint("kind", "runs", name="annotations_runs"),
 )
-"""Table with one row per annotation, with conditions that select the annotated runs."""
+"""Table with one row per annotation, i.e. a name for runs or a mark that hides them."""
 
 
 # An annotation applies to all runs that fulfil its conditions, including runs that are stored
-# later: a run with a new seed gets the same name as the other seeds.
+# later. So a run with a new seed gets the same name as the runs with other seeds.
 
 AnnotationKind = Literal["name", "hidden"]
 
 _ROW = ("model", "weights", "kind", "recipe", "overridden", "is_sweep", "precision")
-"""Fields that are equal in all runs of a leaderboard entry. In a sweep, only these are equal."""
+"""Fields that are equal in all runs of a leaderboard entry, even in a sweep."""
 
 
 class Annotation(NamedTuple):
-    """Name that the user gave to runs, or mark that hides them.
+    """Annotation of runs: a name that the user gave to them, or a mark that hides them.
 
-    `fields` are the conditions that the runs fulfil, as pairs of a field and a value. `value` is
+    `fields` are the conditions on the runs, as pairs of a field of RunRow and its value. `value` is
     the name; it is empty if `kind` is "hidden".
     """
 
@@ -246,12 +247,12 @@ class Annotation(NamedTuple):
     value: str
 
     def fits(self, run: RunRow) -> bool:
-        """Return whether a run, with its stored field values, fulfils the conditions."""
+        """Return whether a run, as it is stored, fulfils the conditions."""
         return all(getattr(run, name) == value for name, value in self.fields)
 
 
 def fields_of(run: RunRow, *, whole_model: bool) -> tuple[tuple[str, str | bool], ...]:
-    """Return the conditions that select all runs of the run's leaderboard entry.
+    """Return the conditions that select all runs in the same leaderboard entry as `run`.
 
     With `whole_model`, the conditions select all runs of its model instead.
     """
@@ -299,7 +300,7 @@ def _text(annotation: Annotation) -> str:
 
 
 def annotated(runs: Sequence[RunRow], annotations: Sequence[Annotation]) -> list[RunRow]:
-    """Apply the annotations: set the names that the user gave, and `is_hidden` of hidden runs."""
+    """Apply the annotations to runs: set `model` to the user's names, and `is_hidden`."""
     return [_annotated(run, annotations) for run in runs] if annotations else list(runs)
 
 
@@ -319,10 +320,10 @@ def _annotated(run: RunRow, annotations: Iterable[Annotation]) -> RunRow:
 
 
 def stored_names(names: Collection[str], annotations: Iterable[Annotation]) -> set[str]:
-    """Return the stored names of all models that may be called by one of `names`.
+    """Return the stored names of all models that users may call by one of `names`.
 
-    These are `names` themselves and the stored names of models that the user renamed to one of
-    them.
+    These are `names` themselves, and the stored names of models that the user has renamed to one of
+    these.
     """
     named = (each for each in annotations if each.kind == "name" and each.value in names)
     return {*names, *(str(dict(each.fields)["model"]) for each in named)}

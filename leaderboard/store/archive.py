@@ -1,4 +1,4 @@
-"""Files outside of the database: archives, outcomes that could not be stored, and named code."""
+"""Files outside of the database: archives, unstored outcomes, and records of named code."""
 
 import gzip
 import hashlib
@@ -29,8 +29,8 @@ from benchharness.leaderboard.text import flush_to_disk, to_text, whole_file
 _FORMAT = "benchharness archive"
 
 _VERSION = 2
-"""Version of the archive format. It is increased when older readers would misread new archives.
-Version 1 was written before benchharness 0.1.0.
+"""Version of the archive format. It is increased if an older benchharness would misread new
+archives. Version 1 was used before benchharness 0.1.0.
 """
 
 
@@ -40,9 +40,9 @@ Version 1 was written before benchharness 0.1.0.
 def _archive_lines(runs: Iterable[StoredRun], facts: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of an archive with their line ends (see docs/exports.md)."""
     digest, count = hashlib.sha256(), 0
-    # First {"format":"benchharness archive","version":2}, then for each run {"key":..,"attempt":1,
-    # "status":"finished","digest":..,"data":{..}}, and last {"runs":2,"sha256":..}, the digest of
-    # all lines before it.
+    # The first line is {"format":"benchharness archive","version":2}. The line of a run is
+    # {"key":..,"attempt":1,"status":"finished","digest":..,"data":{..}}. The last line is
+    # {"runs":2,"sha256":..}, with the digest of all lines before it.
     header = to_text({"format": _FORMAT, "version": _VERSION, **facts}) + "\n"
     digest.update(header.encode("ascii"))
     yield header
@@ -64,9 +64,9 @@ def write_archive(
     Args:
         file: File to write to.
         runs: Runs to write.
-        paths: Keep the paths of this machine, for a copy that stays here. By default they are
-            shortened (see sharing.py).
-        facts: Fields to add to the first line; `read_archive` ignores them.
+        paths: Keep the paths of this machine, for a copy that stays on this machine. By default
+            they are shortened (see sharing.py).
+        facts: Fields to add to the first line, which `read_archive` ignores.
     """
     runs = runs if paths else map(shared_stored, runs)
     count = -2  # do not count the header and the last line
@@ -80,7 +80,7 @@ def write_archive(
 
 LONGEST_LINE = 2**27
 """Maximum length of a line in bytes. It is enough for the predictions of a million examples, twice
-as many as QQP's dev and test splits have. A longer line may be a decompression bomb and is refused
+as many as in QQP's dev and test splits. A longer line may be a decompression bomb, and is refused
 before it is parsed.
 """
 
@@ -88,17 +88,16 @@ before it is parsed.
 def check_archive(path: Path, known: Known | None = None) -> int:
     """Check a complete archive without storing anything; return the number of its runs.
 
-    If `known` is given, the example ids of the runs' predictions are added to it, for comparison
-    with a store. Raises DataError if a line is missing, repeated, or was changed after the store
-    wrote it.
+    If `known` is given, the digests of the runs' example ids are added to it, for comparison with a
+    store. Raises DataError if a line is missing, repeated, or was changed after the store wrote it.
     """
     seen: set[tuple[str, int]] = set()
     try:
         for run in fitting(map(stored_to_run, read_archive(path)), known):
             if (run.job_key, run.attempt) in seen:
                 raise DataError(
-                    f"{path} has the run {run.job_key[:12]} (attempt {run.attempt}) twice: export "
-                    "the store again."
+                    f"{path} contains the run {run.job_key[:12]} (attempt {run.attempt}) twice: "
+                    "export the store again."
                 )
             seen.add((run.job_key, run.attempt))
     except StoreError as error:
@@ -107,7 +106,7 @@ def check_archive(path: Path, known: Known | None = None) -> int:
 
 
 def read_archive(path: Path) -> Iterator[StoredRun]:
-    """Yield the runs of an archive in order. After the last run, the digest is checked.
+    """Yield the runs of an archive in order, and check the digest after the last run.
 
     Raises DataError if the file is not an archive, has another version, or is truncated or damaged.
     """
@@ -115,13 +114,13 @@ def read_archive(path: Path) -> Iterator[StoredRun]:
         yield from _runs(path)
     except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError) as error:
         reason = str(error).rstrip(".")
-        raise DataError(f"{path} is damaged or cut short ({reason}): copy it again.") from error
+        raise DataError(f"{path} is damaged or truncated ({reason}): copy it again.") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
 
 
 def archive_facts(path: Path) -> dict[str, Any]:
-    """Return the first line of an archive as a dict; call it after `read_archive`."""
+    """Return the first line of an archive, which `read_archive` has read before, as a dict."""
     with gzip.open(path, "rb") as file:
         return _parsed(path, _next_line(path, file, 1), 1)
 
@@ -133,14 +132,14 @@ def _runs(path: Path) -> Iterator[StoredRun]:
         header = _parsed(path, line, 1)
         if header.get("format") != _FORMAT:
             raise DataError(
-                f"{path} is not a benchharness archive: its first line does not say so; `bench "
-                "export --all` writes one."
+                f"{path} is not a benchharness archive, because it does not begin like one: `bench "
+                "export --all` writes archives."
             )
         if header.get("version") != _VERSION:
             raise DataError(
-                f"{path} is an archive of version {header.get('version')!r}, and this "
-                f"benchharness reads version {_VERSION}: export its store again by this one, or "
-                "import it into a store of the code that wrote it."
+                f"{path} is an archive of version {header.get('version')!r}, but this "
+                f"benchharness reads version {_VERSION}: export the store again with this "
+                "benchharness, or import the archive with the benchharness that wrote it."
             )
         digest.update(line)
         # The header is line 1, so after `count` runs the next line is number count + 2.
@@ -152,22 +151,22 @@ def _runs(path: Path) -> Iterator[StoredRun]:
             digest.update(line)
             count += 1
             kinds = {"key": str, "attempt": int, "status": str, "digest": str, "data": dict}
-            # Types must be equal: isinstance would accept `true` as the number of an attempt.
+            # Compare the types, because isinstance would accept `true` as the number of an attempt.
             if data.keys() != kinds.keys() or any(type(data[n]) is not kinds[n] for n in kinds):
                 raise DataError(
-                    f"line {count + 1} of {path} is not a run: it needs "
-                    f"{', '.join(kinds)} and nothing else."
+                    f"line {count + 1} of {path} is not a run: it must contain exactly "
+                    f"{', '.join(kinds)}."
                 )
             yield StoredRun(**data)
-    raise DataError(f"{path} is cut short: its last line is missing; copy it again.")
+    raise DataError(f"{path} is truncated, because its last line is missing: copy it again.")
 
 
 def _next_line(path: Path, file: gzip.GzipFile, number: int) -> bytes:
     line = file.readline(LONGEST_LINE)
     if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
         raise DataError(
-            f"line {number} of {path} has more than {LONGEST_LINE // 2**20} MiB, and no run has: "
-            "expected a benchharness archive."
+            f"line {number} of {path} has more than {LONGEST_LINE // 2**20} MiB, which is too long "
+            "for a run: expected a benchharness archive."
         )
     return line
 
@@ -188,20 +187,21 @@ def _parsed(path: Path, line: bytes, number: int) -> dict[str, Any]:
 def _check_end(path: Path, end: dict[str, Any], count: int, digest: str, rest: bytes) -> None:
     if end.get("runs") != count or end["sha256"] != digest or rest:
         raise DataError(
-            f"{path} is not what was written: its {count} runs do not fit the digest at its end; "
-            "copy it again."
+            f"{path} was changed after it was written: its {count} runs do not match the digest "
+            "at its end. Copy it again."
         )
 
 
-# Outcomes that could not be stored. Each is an archive of one run in a folder next to the store.
+# Files for outcomes that could not be stored. Each is an archive with one run, in a folder next to
+# the store.
 
 _KEPT = ".jsonl.gz"
 
 
 def kept_elsewhere(name: str) -> list[Path]:
-    """Return the folders for unstored outcomes if there is no room next to the store.
+    """Return the folders for unstored outcomes that cannot be written next to the store.
 
-    They are in the user's data folder and in TMPDIR.
+    They are in the user's data folder and in TMPDIR. `name` identifies the store.
     """
     roots = (user_data_path("benchharness"), Path(gettempdir()))
     name = f"benchharness-unstored-{os.geteuid()}-{name}"
@@ -212,8 +212,9 @@ def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
     """Write a run to a file in the first folder that can be written; return the file's path.
 
     The file is written completely or not at all. With `force`, the run will be stored as another
-    attempt even if its job has a result. All folders except the first are private to the user, so
-    that nobody else can add results there. Raises OSError if no folder can be written.
+    attempt even if its job has a result. The first folder is next to the store; all others must be
+    private to the user, so that nobody else can add results there. Raises OSError if no folder can
+    be written.
     """
     # The store will assign the real number of the attempt.
     run.attempt = 1
@@ -248,7 +249,10 @@ def is_private(folder: Path) -> bool:
 
 
 def own_folders(folders: Sequence[Path]) -> list[Path]:
-    """Return the folders that can be trusted: the first (next to the store) and private ones."""
+    """Return the folders that can be trusted.
+
+    These are the first, which is next to the store and must not be a link, and private folders.
+    """
     return [
         folder
         for number, folder in enumerate(folders)
@@ -284,8 +288,8 @@ def read_kept(path: Path) -> tuple[Run, bool]:
         if not path.exists():
             raise FileNotFoundError(path) from error
         raise StoreError(
-            f"{path} holds the result of a job whose leaderboard could not be written, and is "
-            "damaged: delete it, and `bench run` runs that job again."
+            f"the file {path} contains a result that could not be stored earlier, and is damaged: "
+            "delete the file, and `bench run` runs the job again."
         ) from error
 
 
@@ -294,7 +298,7 @@ class Taken(NamedTuple):
 
     Attributes:
         added: Number of runs that were stored.
-        needless: Number of runs that were dropped because their jobs had a result by then.
+        needless: Number of runs that were not stored, because their jobs had a result by then.
         faults: One message per damaged file.
     """
 
@@ -309,8 +313,8 @@ class Taken(NamedTuple):
             yield f"{runs} kept while {name} could not be written {_are(self.added)} stored now."
         if self.needless:
             yield (
-                f"{self.needless} kept next to {name} {_are(self.needless)} not needed any more: "
-                "other results of the same jobs were stored meanwhile."
+                f"{self.needless} of the runs kept next to {name} {_are(self.needless)} no longer "
+                "needed: other results of the same jobs were stored meanwhile."
             )
         yield from self.faults
 
@@ -320,8 +324,8 @@ def _are(number: int) -> str:
 
 
 # Record of the code (scripts, plugins) that the user has named on the command line for a store. It
-# is kept outside of the store: otherwise anyone who can write to the store could add code that this
-# user then runs. The record consists of one empty file per piece of code.
+# is kept outside of the store. Otherwise anyone who can write to the store could add code, which
+# this user would then run. The record consists of one empty file per piece of code.
 
 
 def _code_folder(store: str) -> Path:
@@ -329,7 +333,10 @@ def _code_folder(store: str) -> Path:
 
 
 def code_named_for(store: str) -> list[str]:
-    """Return the recorded keys of named code for a store; `store` is its `place_digest`."""
+    """Return the keys of the code that the user has named for a store.
+
+    `store` is the store's `place_digest`.
+    """
     folder = _code_folder(store)
     with suppress(OSError):
         return [path.name for path in folder.iterdir()] if is_private(folder) else []
@@ -337,14 +344,18 @@ def code_named_for(store: str) -> list[str]:
 
 
 def forget_code_named(store: str) -> None:
-    """Delete the record of named code for a store; `store` is its `place_digest`."""
+    """Delete the record of the code that the user has named for a store.
+
+    `store` is the store's `place_digest`.
+    """
     shutil.rmtree(_code_folder(store), ignore_errors=True)
 
 
 def keep_code_named(store: str, keys: Iterable[str]) -> None:
-    """Record the keys of named code for a store; `store` is its `place_digest`.
+    """Record the keys of the code that the user has named for a store.
 
-    If this fails, there is no error, and users must name the code again in later commands.
+    `store` is the store's `place_digest`. If the record cannot be written, no error is raised, and
+    users must name the code again in later commands.
     """
     for key in keys:
         with suppress(OSError):

@@ -51,9 +51,9 @@ from benchharness.leaderboard.store.record import StoredRun
 from benchharness.leaderboard.text import check_place, flush_to_disk, whole_file
 
 BUSY_SECONDS = 300
-"""Maximum number of seconds that a transaction waits for others. It is long, because waiting is
-better than losing a result. 64 simultaneous writers waited at most 3.8 s, but more than a minute on
-a machine with fifty times too much work.
+"""Maximum number of seconds that a transaction waits for others. It is large, because waiting is
+better than losing a result. In a test, 64 simultaneous writers waited at most 3.8 s, but more than
+a minute on an extremely overloaded machine.
 """
 
 _WRITERS_LOCK = 5_230_842_017
@@ -61,10 +61,10 @@ _WRITERS_LOCK = 5_230_842_017
 
 
 def open_engine(url_or_path: str | Path) -> Engine:
-    """Return an engine for a path or a SQLAlchemy URL; nothing is opened or created yet.
+    """Return an engine for a path or a SQLAlchemy URL, without opening or creating the database.
 
-    Raises StoreError for an unusable URL, and for an in-memory database, which would lose its runs
-    when the process ends.
+    Raises StoreError for an unusable URL, and for an in-memory database, because its runs would be
+    lost when the process ends.
     """
     url = _parse(url_or_path)
     try:
@@ -90,8 +90,8 @@ def name_of(engine: Engine) -> str:
 def hurried(engine: Engine, seconds: float, since: float | None = None) -> Engine:
     """Return an engine for the same database whose transactions wait at most `seconds` for a lock.
 
-    `since` is the time, on the monotonic clock, since which the database has been locked. It is
-    used in error messages.
+    If it is known since when the database has been locked, `since` is this time on the monotonic
+    clock; it is used in error messages.
     """
     return engine.execution_options(bench_patience=seconds, bench_since=since)
 
@@ -136,33 +136,33 @@ def _parse(url_or_path: str | Path) -> URL:
     except (ArgumentError, ImportError) as error:
         raise _unusable(text, error) from error
     except ValueError:  # its message contains the port, which may be a part of a password
-        raise _unusable(text, ValueError("what follows the host's : is no port")) from None
+        raise _unusable(text, ValueError("the text after the host's colon is not a port")) from None
     if url.get_backend_name() == "postgresql":
         _check_server(url, text)
     elif url.get_backend_name() != "sqlite":
-        raise _unusable(text, ValueError("a leaderboard is kept in SQLite or PostgreSQL"))
+        raise _unusable(text, ValueError("only SQLite and PostgreSQL are supported"))
     elif url.query or not url.database:
         raise StoreError(
-            f"{shown_place(text)!r} must name a file and nothing more, such as "
+            f"{shown_place(text)!r} must contain only the path of a file, such as "
             "sqlite:///results/leaderboard.sqlite."
         )
     return url
 
 
 def _check_server(url: URL, text: str) -> None:
-    """Raise StoreError for a URL that the driver would misread, or quote with its secrets."""
+    """Raise StoreError for a URL that the driver would misread, or repeat with its secrets."""
     # The driver takes everything before the first @ as user and password. So it would read
     # "server:5432/b?user=me@x" as user "server" with a password, and "me:p@ss@host" as host
     # "ss@host".
     user, before = text.partition("://")[2].partition(":")[0], text.partition("@")[0]
     is_misread = url.password is not None and ("@" in user or re.search(r"\?[\w%]+=", before))
     if is_misread or "@" in str(url.host):
-        raise _unusable(text, ValueError("in a password @ is written %40, and ? is %3F"))
+        raise _unusable(text, ValueError("in a password, write %40 for @ and %3F for ?"))
     if unknown := sorted(url.query.keys() - LIBPQ - SECRET):
         # An unknown name may be part of a password. It is repeated only if `shown_place` shows it.
         shown = re.split("[?&=]", shown_place(text))
-        named = " or ".join(repr(name) for name in unknown if name in shown) or "of a name in it"
-        raise _unusable(text, ValueError(f"PostgreSQL has no option {named}"))
+        named = " or ".join(repr(name) for name in unknown if name in shown) or "in this URL"
+        raise _unusable(text, ValueError(f"PostgreSQL does not know the option {named}"))
 
 
 def _unusable(text: str, error: Exception) -> StoreError:
@@ -170,9 +170,9 @@ def _unusable(text: str, error: Exception) -> StoreError:
     if isinstance(error, ModuleNotFoundError) and error.name == "psycopg":
         step = "install it with `pip install 'benchharness[postgresql]'`"
     else:
-        step = "give a path, or a SQLAlchemy URL such as sqlite:///results/leaderboard.sqlite"
+        step = "use a path, or a SQLAlchemy URL such as sqlite:///results/leaderboard.sqlite"
     reason, name = first_line(error), shown_place(text)
-    return StoreError(f"{name!r} is not a database that can be used here ({reason}): {step}.")
+    return StoreError(f"{name!r} cannot be used as a database ({reason}): {step}.")
 
 
 def _path(text: str) -> Path:
@@ -180,8 +180,8 @@ def _path(text: str) -> Path:
         return Path(text).expanduser().absolute()
     except RuntimeError as error:
         raise StoreError(
-            f"the leaderboard {text} cannot be reached: there is no such home folder. Give a path "
-            "without ~."
+            f"the leaderboard {text} cannot be reached, because this home folder does not exist: "
+            "use a path without ~."
         ) from error
 
 
@@ -219,7 +219,8 @@ def _note_moment(*_: object) -> None:
 def _begin_on_sqlite(connection: Connection) -> None:
     """Begin a transaction; with isolation_level=None the driver does not begin one itself."""
     options = connection.get_execution_options()
-    # This is first, because `synchronous` takes a lock, for which the driver waits only 5 seconds.
+    # Set the timeout first, because `synchronous` takes a lock, for which the driver would only
+    # wait 5 seconds.
     connection.exec_driver_sql(f"PRAGMA busy_timeout={_patience(options) * 1000:.0f}")
     connection.exec_driver_sql("PRAGMA synchronous=FULL")
     # Foreign keys are off by default. With them, deleting a run deletes its scores and predictions.
@@ -227,7 +228,8 @@ def _begin_on_sqlite(connection: Connection) -> None:
     if not options.get("bench_writes"):
         connection.exec_driver_sql("BEGIN")
         return
-    # No WAL mode: in it, SQLite before 3.51.3 can lose pages (sqlite.org/wal.html#walresetbug).
+    # Do not use WAL mode, because SQLite before 3.51.3 can lose pages in it
+    # (sqlite.org/wal.html#walresetbug).
     connection.exec_driver_sql("PRAGMA journal_mode=DELETE")
     # Inside a transaction the pragma would do nothing, so it comes before BEGIN.
     if not options.get("bench_checks_keys"):
@@ -245,7 +247,7 @@ def _begin_on_server(connection: Connection) -> None:
 
 @contextmanager
 def _explained(engine: Engine) -> Iterator[None]:
-    """Context manager that turns database errors which the user can fix into StoreErrors.
+    """Context manager that converts database errors that users can fix to StoreErrors.
 
     Other errors, such as a violated constraint, are bugs and are raised unchanged.
     """
@@ -264,15 +266,15 @@ def _explained(engine: Engine) -> Iterator[None]:
     except sqlite3.DatabaseError as error:
         raise _store_error(engine, str(error)) from error
     except (DamagedError, NoResultFound, UnicodeDecodeError) as error:
-        # NoResultFound: an index has a row that is missing in its table. UnicodeDecodeError:
-        # SQLite's own message contains bytes of a damaged schema.
+        # NoResultFound means that a row is in an index but not in its table. UnicodeDecodeError
+        # means that SQLite's own message contains bytes of a damaged schema.
         raise _store_error(engine, str(error), damaged=True) from error
 
 
 _NO_RIGHT, _FULL = "42501", "53100"
 _CHANGED_BY_OTHERS = {_NO_RIGHT, "42P01", "42703", "3F000"}
-"""PostgreSQL's error codes for missing rights, tables, columns and schemas (its appendix A), which
-are caused by other users of the database.
+"""Error codes of PostgreSQL for missing rights, tables, columns and schemas (appendix A of its
+manual). Such errors are caused by other users of the database.
 """
 
 
@@ -288,14 +290,15 @@ def _store_error(
     engine: Engine, reason: str, *, code: str = "", is_away: bool = False, damaged: bool = False
 ) -> StoreError:
     name, reason = name_of(engine), " ".join(reason.split()).rstrip(".")
-    # SQLite: "database is locked"; PostgreSQL: "canceling statement due to lock timeout".
+    # The message of SQLite is "database is locked", and that of PostgreSQL is "canceling statement
+    # due to lock timeout".
     if "locked" in reason or "lock timeout" in reason:
         since = engine.get_execution_options().get("bench_since") or _ASKED.moment
         seconds = time.monotonic() - since
         return BusyStoreError(
             f"the leaderboard {name} was locked by another process for "
-            f"{round(seconds, 0 if seconds > 1 else 2):g} seconds; try again when that one has "
-            "ended."
+            f"{round(seconds, 0 if seconds > 1 else 2):g} seconds; try again when that process "
+            "has ended."
         )
     marks = ("malformed", "not a database", "decode to UTF-8", "corrupt")
     if damaged or any(mark in reason for mark in marks):
@@ -306,13 +309,13 @@ def _store_error(
     advice = "Check that the disk has room and that the file and its folder can be written."
     if code == _NO_RIGHT:
         advice = (
-            f"The role {engine.url.username} needs SELECT, INSERT, UPDATE and DELETE on its tables "
-            "and USAGE on their sequences, and CREATE on the schema to make them."
+            f"The role {engine.url.username} needs the rights SELECT, INSERT, UPDATE and DELETE on "
+            "the tables, USAGE on their sequences, and CREATE on the schema."
         )
     elif file_of(engine) is None:
-        advice = "Check the URL, and that the server is up."
+        advice = "Check the URL, and check that the server is running."
     if _repeats_a_secret(engine.url, reason):
-        reason = "the server refuses it"
+        reason = "the server refuses the request"
     kind = BusyStoreError if is_away and code != _FULL else StoreError
     return kind(f"the leaderboard {name} could not be used: {reason}. {advice}")
 
@@ -320,8 +323,8 @@ def _store_error(
 def copy_sqlite(engine: Engine, target: Path) -> None:
     """Copy an SQLite store to another file with SQLite's backup API.
 
-    The copy is a consistent snapshot: writers wait until it is finished, readers do not. Raises
-    StoreError if the store is damaged or the copy cannot be written.
+    The copy is a consistent snapshot. Writers wait until it is finished, but readers do not. Raises
+    StoreError if the store is damaged or if the copy cannot be written.
     """
     source = file_of(engine)
     assert source is not None, "a server has no file"
@@ -332,7 +335,7 @@ def copy_sqlite(engine: Engine, target: Path) -> None:
                 closing(sqlite3.connect(source, BUSY_SECONDS, isolation_level=None)) as here,
                 closing(sqlite3.connect(Path(file.name), isolation_level=None)) as there,
             ):
-                # Take a read lock first: the backup itself would wait for a locked store forever.
+                # Take a read lock first, because the backup would wait forever for a locked store.
                 _note_moment()
                 here.execute("BEGIN")
                 here.execute("SELECT count(*) FROM sqlite_master")
@@ -350,7 +353,8 @@ def archive_runs(runs: Iterable[StoredRun], target: Path) -> None:
     """Write runs from a store on a database server to an archive file (see docs/exports.md)."""
     if target.suffix != ".gz":
         raise BenchError(
-            f"the backup of a database server is an archive: name {target.name!r} .jsonl.gz."
+            "the backup of a database server is an archive, whose name must end with .jsonl.gz, "
+            f"but is {target.name!r}."
         )
     try:
         with whole_file(target) as file:
@@ -360,22 +364,22 @@ def archive_runs(runs: Iterable[StoredRun], target: Path) -> None:
 
 
 def check_new(path: Path) -> None:
-    """Raise BenchError if there is already a file at the path of a new file."""
+    """Raise BenchError if a file already exists at `path`, where a new file is to be written."""
     # `exists` is False for a broken link, which must not be replaced either.
     if path.exists() or path.is_symlink():
-        raise BenchError(f"{path} exists already and is not overwritten: give a new name.")
+        raise BenchError(f"{path} already exists and is not overwritten: use another name.")
 
 
 def _unwritable(target: Path, error: OSError) -> StoreError:
     return StoreError(
-        f"{target} could not be written: {error.strerror or error}. Give another file."
+        f"{target} could not be written: {error.strerror or error}. Use another file."
     )
 
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 _LOCK_SECONDS = 60
 _SQLITE_MAGIC = b"SQLite format 3\0"
-"""First bytes of every SQLite file (sqlite.org/fileformat.html, 1.3)."""
+"""First bytes of every SQLite file (sqlite.org/fileformat.html, section 1.3)."""
 
 
 def prepare(engine: Engine, *, create: bool, upgrade: bool = True) -> None:
@@ -406,7 +410,7 @@ def is_there(url_or_path: str | Path) -> bool:
 
 
 def check_writable(url_or_path: str | Path) -> None:
-    """Raise StoreError, with the reason, if the database could not be created or written.
+    """Check whether the database can be created or written, and raise StoreError if it cannot.
 
     Nothing is changed. For a database server, the user's rights are checked. For SQLite, the
     journal file next to the database must be writable too.
@@ -423,22 +427,22 @@ def check_writable(url_or_path: str | Path) -> None:
                 pass
         check_place(path.with_name(f"{path.name}-journal"))
     except OSError as error:
-        verb = "written" if _is_there(path) else "made"
+        verb = "written" if _is_there(path) else "created"
         raise StoreError(
-            f"the leaderboard {path} cannot be {verb}: {error.strerror or error}. Give another "
+            f"the leaderboard {path} cannot be {verb}: {error.strerror or error}. Use another "
             "path with --db or $BENCH_DB."
         ) from error
 
 
 def _check_rights(engine: Engine) -> None:
     with reading(engine) as connection:
-        # The first use needs the right to create tables, later uses the right to write rows.
+        # The first use needs the right to create tables. Later uses need the right to write rows.
         right = "has_schema_privilege(current_schema(), 'CREATE')"
         if inspect(connection).has_table("runs"):
             right = "has_table_privilege('runs', 'INSERT')"
         asked = f"SELECT {right} AND NOT current_setting('transaction_read_only')::bool"
         if not connection.scalar(text(asked)):
-            raise _store_error(engine, "nothing can be written to it", code=_NO_RIGHT)
+            raise _store_error(engine, "the user has no right to write to it", code=_NO_RIGHT)
 
 
 def revisions() -> tuple[str, ...]:
@@ -459,7 +463,7 @@ def _is_there(path: Path) -> bool:
 
 def _require(create: bool, name: str) -> None:
     if not create:
-        raise StoreError(f"there is no leaderboard at {name} yet; `bench run` makes one.")
+        raise StoreError(f"there is no leaderboard at {name} yet; `bench run` creates one.")
 
 
 _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
@@ -468,9 +472,9 @@ _WITHOUT_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
 def _check_locks(path: Path, file: IO[bytes]) -> None:
     """Raise StoreError if the file system of a database does not support locks.
 
-    SQLite would mistake some of the resulting errors for a lock of another process, and wait.
-    `file` is another file in the same folder, because opening and closing the database file itself
-    would release this process's locks on it.
+    SQLite would mistake some of the resulting errors for a lock of another process, and wait. The
+    locks are tried on `file` in the same folder, because closing the database file itself would
+    release this process's locks on it.
     """
     try:
         fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # used by SQLite
@@ -479,15 +483,15 @@ def _check_locks(path: Path, file: IO[bytes]) -> None:
         if error.errno in _WITHOUT_LOCKS:
             raise StoreError(
                 f"the leaderboard {path} is on a file system without locks ({error.strerror}), "
-                "which SQLite needs: give a path on another with --db or $BENCH_DB, or "
-                "PostgreSQL's URL."
+                "which SQLite needs: use a path on another file system with --db or $BENCH_DB, or "
+                "the URL of a PostgreSQL database."
             ) from error
 
 
 def _check_file(path: Path) -> None:
     """Raise StoreError if a file is not an SQLite database, before SQLite opens it."""
     if path.is_dir():
-        raise StoreError(f"the leaderboard {path} is a folder; give the path of a file in it.")
+        raise StoreError(f"the leaderboard {path} is a folder: use the path of a file in it.")
     with suppress(OSError):  # a store in a read-only folder can still be read
         check_place(Path(os.path.realpath(path)), partial(_check_locks, path))
     try:
@@ -497,24 +501,24 @@ def _check_file(path: Path) -> None:
         raise StoreError(f"the leaderboard {path} cannot be read: {error.strerror}.") from error
     if start == _SQLITE_MAGIC:
         return
-    # A leaderboard gets its name when it is complete (see _create_file). So an empty file is one
-    # that has lost its content, and filling it would hide the loss.
+    # A new leaderboard gets its file name only when it is complete (see _create_file). So an empty
+    # file has lost its content, and creating a leaderboard in it would hide the loss.
     found = "is empty (0 bytes)" if not start else "is not an SQLite database"
     raise StoreError(
         f"the leaderboard {path} {found} and was not changed: restore a backup, or save what can "
-        "be read (docs/store.md), or move it away and `bench run` starts a new one."
+        "be read (docs/store.md), or move it away, so that `bench run` creates a new one."
     )
 
 
 def _create_file(path: Path) -> None:
-    """Create an empty leaderboard under a temporary name, then rename it: it is never incomplete.
+    """Create an empty leaderboard under a temporary name, then rename the complete file.
 
     If several processes do this at the same time, one creates the leaderboard and the others use
     it.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # In a read-only folder, filelock would wait as if another process had the lock.
+        # Check this first: in a read-only folder, filelock would wait as if the file were locked.
         check_place(path, partial(_check_locks, path))
         with _locked(path):
             # Another process may have created the file while this one waited for the lock.
@@ -534,8 +538,8 @@ def _create_file(path: Path) -> None:
                         leftover.unlink(missing_ok=True)
     except OSError as error:
         raise StoreError(
-            f"the leaderboard {path} cannot be made: {error.strerror or error}. Give another path "
-            "with --db or $BENCH_DB."
+            f"the leaderboard {path} cannot be created: {error.strerror or error}. Use another "
+            "path with --db or $BENCH_DB."
         ) from error
 
 
@@ -547,13 +551,13 @@ def _locked(path: Path) -> Iterator[None]:
         lock.acquire()
     except Timeout as error:
         raise StoreError(
-            f"another process has been making or upgrading the leaderboard {path} for "
-            f"{_LOCK_SECONDS} seconds; try again when it has ended."
+            f"another process has been creating or upgrading the leaderboard {path} for "
+            f"{_LOCK_SECONDS} seconds; try again when that process has ended."
         ) from error
     except OSError as error:
         raise StoreError(
-            f"the leaderboard {path} cannot be made or upgraded, because its folder cannot be "
-            f"written: {error.strerror or error}. Give another path with --db or $BENCH_DB."
+            f"the leaderboard {path} cannot be created or upgraded, because its folder cannot be "
+            f"written: {error.strerror or error}. Use another path with --db or $BENCH_DB."
         ) from error
     try:
         yield
@@ -589,12 +593,12 @@ def _bring_up(engine: Engine, path: Path | None, *, create: bool, upgrade: bool)
     except OSError as error:
         raise StoreError(
             f"the leaderboard {path} has the older schema {found} and cannot be upgraded: "
-            f"{error.strerror or error}. Copy it to another folder and give that with --db."
+            f"{error.strerror or error}. Copy it to another folder, and pass the copy with --db."
         ) from error
 
 
 def _upgrade(engine: Engine, path: Path | None) -> None:
-    """Back up and upgrade the database in one transaction, so that nobody else writes meanwhile."""
+    """Back up and upgrade the database in one transaction, so that nobody writes in between."""
     with writing(engine, check_keys=False) as connection:
         found = _revision(connection, name_of(engine))
         if found == revisions()[-1]:  # another process has upgraded it meanwhile
@@ -625,21 +629,21 @@ def _revision(connection: Connection, name: str) -> str | None:
     # All revisions have four digits, so they can be compared as strings.
     if found[0] < revisions()[0]:
         raise StoreError(
-            f"the leaderboard {name} was made by a development version, before the first whose "
-            "leaderboards stay readable: move it away, and `bench run` starts a new one."
+            f"the leaderboard {name} was created by a development version, and can no longer be "
+            "read: move it away, and `bench run` creates a new one."
         )
     if found[0] not in revisions():
         raise StoreError(
-            f"the leaderboard {name} has schema {found[0]}, and this benchharness knows "
-            f"{revisions()[-1]}: a newer one has written it. Upgrade benchharness to use it."
+            f"the leaderboard {name} has schema {found[0]}, but the newest schema that this "
+            f"version of benchharness knows is {revisions()[-1]}: upgrade benchharness to use it."
         )
     return str(found[0])
 
 
 def _foreign(name: str) -> StoreError:
     return StoreError(
-        f"{name} is a database of something else, not a leaderboard; give another path with --db "
-        "or $BENCH_DB."
+        f"{name} is a database of another program and not a leaderboard: use another path with "
+        "--db or $BENCH_DB."
     )
 
 

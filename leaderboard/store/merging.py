@@ -1,4 +1,4 @@
-"""Operations on many runs: storing and merging, deleting, iterating, and checking the store."""
+"""Operations on many stored runs: adding, merging, deleting, iterating, and checking."""
 
 import time
 from collections import Counter, defaultdict
@@ -44,14 +44,14 @@ from benchharness.leaderboard.store.record import (
 from benchharness.leaderboard.text import plain
 
 _UNFIT = (IntegrityError, InterfaceError, ProgrammingError)
-"""Exceptions that a database raises for a row that does not fit the schema."""
+"""Exceptions that databases raise for a row that violates the schema."""
 
 
 class Merged(NamedTuple):
-    """Result of a merge.
+    """Result of merging the runs of another store.
 
-    `added` is the number of added runs. `shared` are the keys of the jobs with added runs that had
-    attempts here before.
+    `added` is the number of added runs. `shared` contains the keys of jobs that got an additional
+    attempt, because both stores have attempts at them.
     """
 
     added: int
@@ -78,18 +78,18 @@ def append_missing(db: Connection, run: Run, *, force: bool = False) -> bool:
 
 
 PIECE_SECONDS, GAP_SECONDS = 2.0, 0.1
-"""Seconds after which a bulk operation ends its transaction, and seconds of the pause after each
-transaction, in which other processes may write. SQLite checks ten times per second whether it may.
+"""Seconds after which a bulk operation ends its transaction, and seconds that it pauses after each
+transaction so that other processes can write. A waiting SQLite process tries ten times per second.
 """
 
 
 def merge_runs(engine: Engine, runs: Iterable[Run]) -> Merged:
     """Store the runs of another store; skip attempts that are already stored.
 
-    If both stores have attempts at a job, all its attempts are renumbered by the time at which they
+    If both stores have attempts at a job, all attempts are renumbered by the time at which they
     ended, and lists show the newest result. Many runs are stored in several transactions. The store
-    is consistent after each of them, and after an interruption the merge can be repeated. Raises
-    StoreError if a run cannot be stored; the message contains the number of runs stored before.
+    is consistent after each of them, so that an interrupted merge can be repeated. Raises
+    StoreError if a run cannot be stored; the message contains the number of runs that were stored.
     """
     merging = _Merging()
     added = in_pieces(engine, portions(runs), merging.take, "stored")
@@ -127,7 +127,7 @@ def in_pieces(
         except StoreError as error:
             if not count:
                 raise
-            rest = f"{count} runs before it are {done}: repeat the command once that is mended."
+            rest = f"{count} runs before it are {done}. Fix the problem and repeat the command."
             raise type(error)(*error.args, rest) from error
         count += taken
         if portion:
@@ -136,11 +136,11 @@ def in_pieces(
 
 
 class _Merging:
-    """State that a merge keeps from one portion of runs to the next.
+    """State of a merge, which stores runs portion by portion.
 
-    `shared` are the keys of jobs with added runs that had attempts before the merge. `_ours` are
-    the ids of the runs that the merge has added. `_met` counts the runs of the other store that
-    were already stored, keyed by job key and digest.
+    `shared` contains the keys of jobs with added runs that had attempts before the merge. `_ours`
+    contains the ids of the runs that the merge has added. `_met` counts the runs of the other store
+    that were already stored, keyed by job key and digest.
     """
 
     def __init__(self) -> None:
@@ -190,10 +190,10 @@ def _attempts_at(db: Connection, keys: Iterable[str]) -> dict[str, list[_Attempt
 def _names(
     db: Connection, runs: Sequence[Run], known: Counter[tuple[str, str]], ours: Set[int]
 ) -> Iterator[tuple[str, str]]:
-    """Yield the job key and the digest of each run, as they are or would be in this store.
+    """Yield the job key and the digest of each run, for finding it among the stored runs.
 
-    If a run without paths equals a stored run except for the paths, the digest is that of the
-    stored run. `ours` are the ids of runs that this merge has added; they are not compared.
+    If a run equals a stored run except that its paths were shortened, the digest of the stored run
+    is used. `ours` contains the ids of runs that this merge has added, which are not compared.
     """
     here: dict[str, str] = {}
     odd = {run.job_key for run in runs if (run.job_key, run.digest) not in known}
@@ -213,8 +213,8 @@ def _is_known(
 ) -> bool:
     """Return whether a run is already stored.
 
-    If the other store has a run twice, each of the two needs its own stored run. Therefore `met`
-    counts the equal runs of the other store so far.
+    If the other store contains a run twice, it must be stored here twice too. Therefore `met`
+    counts how often equal runs of the other store have occurred so far.
     """
     if name not in known:
         return False
@@ -225,7 +225,7 @@ def _is_known(
 def _append_or_name(
     db: Connection, runs: Sequence[Run], there: Mapping[str, Sequence[_Attempt]]
 ) -> None:
-    """Store the runs of another store; if the schema rejects one, raise StoreError with its key."""
+    """Store the runs of another store; raise StoreError if a run violates the schema."""
     names = [(run.job_key, run.attempt) for run in runs]
     try:
         # Use a savepoint, because after an error PostgreSQL rejects the rest of a transaction.
@@ -235,13 +235,13 @@ def _append_or_name(
         if isinstance(error, DatabaseError) and not isinstance(error, _UNFIT):
             raise  # the database is locked, full or damaged
         if len(runs) > 1:
-            # Store the runs one by one to find the one that does not fit. `_append` has changed the
-            # attempt numbers, but the error message needs those of the other store.
+            # Store the runs one by one to find the one that violates the schema. First restore the
+            # other store's attempt numbers, which `_append` has changed, for the error message.
             for run, (key, attempt) in zip(runs, names, strict=True):
                 run.attempt = attempt
                 _append_or_name(db, [run], _attempts_at(db, [key]))
             return
-        # The digest is correct, but the run does not fit the schema, so no store has written it.
+        # The digest is correct, but the run violates the schema. So no store has written it.
         raise not_as_written(*names[0]) from error
 
 
@@ -261,7 +261,7 @@ def _append(db: Connection, runs: Sequence[Run], there: Mapping[str, Sequence[_A
         if run.status == FINISHED:
             finished.add(key)
     _insert(db, runs)
-    # The old headlines are deleted first, because a job has only one.
+    # Delete the old headlines first, because a job may have only one headline.
     if replaced := [key for key in shown if there.get(key)]:
         db.execute(delete(HEADLINES).where(HEADLINES.c.job_key.in_(replaced)))
     if shown:
@@ -274,7 +274,7 @@ def _insert(db: Connection, runs: Sequence[Run]) -> None:
         run.id = number
         for row in (*run.scores, *run.predictions):
             row.run_id = number
-    # Runs come first, because scores and predictions refer to them.
+    # Insert the runs first, because scores and predictions refer to them.
     for table, rows in (
         (RUNS, runs),
         (SCORES, [score for run in runs for score in run.scores]),
@@ -290,8 +290,8 @@ def _insert(db: Connection, runs: Sequence[Run]) -> None:
 def _free_numbers(db: Connection, count: int) -> Sequence[int]:
     """Return ids for `count` new runs, as the database would assign them.
 
-    Letting the database assign the ids would take one statement per row. The caller must hold the
-    write lock.
+    If the database assigned the ids, one statement per run would be needed. The caller must hold
+    the write lock.
     """
     if db.dialect.name == "sqlite":
         last = db.scalar(select(func.max(RUNS.c.id))) or 0
@@ -317,7 +317,7 @@ def _order_attempts(db: Connection, key: str, theirs: Set[int]) -> None:
     ordered = list(merge(*sides, key=lambda row: row.finished))
     if ordered == found:
         return
-    # Negative numbers first, because two attempts may never have the same number.
+    # Assign negative numbers first, because two attempts may never have the same number.
     for sign in (-1, 1):
         for attempt, number in enumerate([row.id for row in ordered], start=1):
             statement = update(RUNS).where(RUNS.c.id == number).values(attempt=sign * attempt)
@@ -348,7 +348,7 @@ def _list_newest(db: Connection, key: str) -> None:
     tried = sorted(_attempts_at(db, [key])[key], key=lambda one: one.number)
     listed = [one.id for one in tried if one.status == FINISHED] or [tried[-1].id]
     if not (shown := read_runs(db, RUNS.c.id == listed[-1])):
-        raise DamagedError(f"an index has run {listed[-1]}, which its table has not")
+        raise DamagedError(f"run {listed[-1]} is in an index but not in its table")
     db.execute(delete(HEADLINES).where(HEADLINES.c.job_key == key))
     db.execute(insert(HEADLINES), headline_columns(shown[0]))
 
@@ -370,8 +370,8 @@ def run_ids(db: Connection, keys: Collection[str] | None = None) -> Sequence[int
 def whole_runs(engine: Engine, ids: Iterable[int]) -> Iterator[tuple[int, Run | StoreError]]:
     """Yield each id with its run, or with an error if the run cannot be read.
 
-    Each transaction reads a hundred runs, so that others may write meanwhile. Runs that are deleted
-    meanwhile are skipped.
+    A transaction reads at most a hundred runs, so that other processes can write in between. Runs
+    that are deleted during the iteration are skipped.
     """
     for portion in portions(ids):
         found: dict[int, Run | StoreError]
@@ -400,7 +400,7 @@ def _read_alone(engine: Engine, number: int) -> Mapping[int, Run | StoreError]:
 
 def _missing(engine: Engine) -> StoreError:
     return StoreError(
-        f"the leaderboard {name_of(engine)} is damaged (an index has a run that its table has not)."
+        f"the leaderboard {name_of(engine)} is damaged (a run is in an index but not in its table)."
     )
 
 
@@ -415,7 +415,7 @@ def faults_in(engine: Engine) -> Iterator[str]:
 
 
 def _said(engine: Engine, find: Callable[[Connection], Iterable[str]]) -> Iterator[str]:
-    """Yield the messages of `find`, or the error message if `find` itself fails."""
+    """Yield the messages that `find` yields, or the error message if `find` fails."""
     try:
         with reading(engine) as db:
             found = list(find(db))
@@ -430,7 +430,7 @@ def _file_faults(db: Connection) -> Iterator[str]:
         return
     for (line,) in db.execute(text("PRAGMA integrity_check")):
         if line != "ok":
-            yield f"SQLite finds: {' '.join(str(line).split())}"
+            yield f"SQLite reports: {' '.join(str(line).split())}"
 
 
 def _schema_faults(db: Connection) -> Iterator[str]:
@@ -438,29 +438,29 @@ def _schema_faults(db: Connection) -> Iterator[str]:
 
     context = migration.MigrationContext.configure(db)
     for change in autogenerate.compare_metadata(context, SCHEMA):
-        yield f"the schema is not as expected; missing: {_named(change)}"
+        yield f"the schema is wrong and needs this change: {_named(change)}"
 
 
 def _named(change: object) -> str:
     """Describe the Alembic operation that would repair the schema."""
-    # Alembic gives changes of a column as a list, and all other changes as a tuple.
+    # Alembic describes changes of a column as a list, and all other changes as a tuple.
     operation, *what = change if isinstance(change, tuple) else ("change", change)
     things = [getattr(thing, "name", thing) for thing in what if thing is not None]
     return " ".join([str(operation), *map(str, things)])
 
 
 def _orphans(db: Connection) -> Iterator[str]:
-    """Yield a message per table and run id if the table has rows of a run that does not exist."""
+    """Yield a message for each table with rows of a run that does not exist."""
     for table in (SCORES, PREDICTIONS, HEADLINES):
         owner = table.c.run_id
         lost = select(owner, func.count()).where(~exists().where(RUNS.c.id == owner))
         for number, count in db.execute(lost.group_by(owner)):
-            yield f"{table.name} has {count} rows of run {number}, which is not there"
+            yield f"the table {table.name} has {count} rows for run {number}, which does not exist"
 
 
 def _lists(db: Connection) -> Iterator[str]:
-    """Yield a message for each job whose headline is missing or not for the right run."""
-    # Results come before failures, and newer attempts first: the headline is for row number 1.
+    """Yield a message for each job whose headline is missing or describes the wrong run."""
+    # Sort results before failures, and newer attempts first. The headline is for the first row.
     order = ((RUNS.c.status == FINISHED).desc(), RUNS.c.attempt.desc())
     place = func.row_number().over(partition_by=RUNS.c.job_key, order_by=order).label("place")
     ranked = select(RUNS.c.id, RUNS.c.job_key, place).subquery()
@@ -510,6 +510,6 @@ def _headlines(runs: Sequence[Run], db: Connection) -> Iterator[str]:
     shown = {row.run_id: [row.shared, row.content] for row in db.execute(query)}
     for run in runs:
         now = headline_columns(run)
-        # A run without a headline is an older attempt, or `_lists` reports the missing headline.
+        # A run without a headline is an older attempt; else `_lists` reports the missing headline.
         if run.id in shown and plain(shown[run.id]) != plain([now["shared"], now["content"]]):
-            yield f"the lists' entry of run {run.job_key[:12]} differs from the run"
+            yield f"the list entry for run {run.job_key[:12]} differs from the run"

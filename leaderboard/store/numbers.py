@@ -1,7 +1,7 @@
 """Consistency checks for external runs, i.e. runs from an archive or another store.
 
-The digest of an external run does not prove that its numbers are right, because whoever changes a
-number can compute a new digest.
+Correct digests do not prove that the numbers of a run are unchanged, because whoever changes a
+number can also compute a new digest.
 """
 
 from collections import deque
@@ -19,7 +19,7 @@ _ROUNDING = 1e-9
 
 
 class Rows(NamedTuple):
-    """Identity of a run that has predicted the examples of a split."""
+    """Reference to a run that has predicted a split, for comparisons and messages."""
 
     job_key: str
     attempt: int
@@ -27,23 +27,23 @@ class Rows(NamedTuple):
     finished: str
 
     def __str__(self) -> str:
-        return f"{self.job_key[:12]} (attempt {self.attempt}, {self.model}, of {self.finished})"
+        return f"{self.job_key[:12]} (attempt {self.attempt}, {self.model}, from {self.finished})"
 
 
 Place = tuple[str, str, str]
 """A split: its task, its name and the fingerprint of its examples."""
 
 Known = dict[Place, dict[str, list[Rows]]]
-"""Runs that predicted each split, keyed by the digest of the predicted example ids. Consistent runs
-on the same split have the same digest.
+"""For each split, the runs that predicted it, keyed by the digest of the ids of their predictions.
+Consistent runs on the same split have the same digest.
 """
 
 
 def fitting(runs: Iterable[Run], known: Known | None = None) -> Iterator[Run]:
-    """Check the scores and the number of predictions of each run, then yield the run.
+    """Check the scores and the predictions of each run, then yield the run.
 
-    The data set itself is not read. If `known` is given, the example ids of each run's predictions
-    are added to it. Raises StoreError if numbers are impossible.
+    The data set itself is not read. If `known` is given, the digest of each run's example ids is
+    added to it. Raises StoreError if a score is impossible or if predictions are inconsistent.
     """
     for run in runs:
         for split in run.predictions:
@@ -54,8 +54,8 @@ def fitting(runs: Iterable[Run], known: Known | None = None) -> Iterator[Run]:
             if not low - _ROUNDING <= score.value <= high + _ROUNDING:
                 raise _refused(
                     run,
-                    f"{score.task} {score.split} has the {score.name} {score.value:g}, outside of "
-                    f"{low:g} to {high:g}",
+                    f"{score.task} {score.split} has the {score.name} {score.value:g}, which is "
+                    f"outside of {low:g} to {high:g}",
                 )
         if known is not None:
             note_rows(run, known)
@@ -65,14 +65,14 @@ def fitting(runs: Iterable[Run], known: Known | None = None) -> Iterator[Run]:
 def check_runs(runs: Iterable[StoredRun], known: Known) -> None:
     """Check runs from another store before any of them is stored.
 
-    Raises StoreError if a run has impossible numbers. The example ids of the runs' predictions are
+    Raises StoreError if a run has impossible numbers. The digests of the runs' example ids are
     added to `known`.
     """
     deque(fitting(map(stored_to_run, runs), known), maxlen=0)
 
 
 def note_rows(run: Run, known: Known) -> None:
-    """Add the example ids of a run's predictions to `known`."""
+    """Add the digest of the example ids that a run predicted to `known`, for each split."""
     for split in run.predictions:
         if not _is_score_alone(run, split):
             rows = Rows(run.job_key, run.attempt, run.model, run.finished)
@@ -81,7 +81,7 @@ def note_rows(run: Run, known: Known) -> None:
 
 
 def differing(known: Known, here: Known) -> dict[Place, tuple[Rows, Rows]]:
-    """Return the splits on which an external run (from another store) contradicts all stored runs.
+    """Find the splits on which an external run (from another store) contradicts all stored runs.
 
     Args:
         known: Splits predicted by external runs.
@@ -102,7 +102,7 @@ def differing(known: Known, here: Known) -> dict[Place, tuple[Rows, Rows]]:
 
 
 def _names(runs: Mapping[str, Sequence[Rows]]) -> set[tuple[str, str]]:
-    """Return (job key, end time) of each run, which are the same in every store."""
+    """Return (job key, end time) of each run, which identify the run in every store."""
     return {(run.job_key, run.finished) for some in runs.values() for run in some}
 
 
@@ -118,18 +118,18 @@ def contradictions(known: Known) -> Iterator[str]:
 
 
 def contradict(place: Place) -> str:
-    """Return the end of a sentence that begins with the names of two contradictory runs."""
+    """Return the predicate of a sentence whose subject is two contradictory runs."""
     task, split, _ = place
     return (
-        f"contradict each other: both say that they have predicted the same rows of {task} {split},"
-        " and these have other ids or another order"
+        f"contradict each other: both claim to have predicted the same rows of {task} {split}, but "
+        "their predictions have different ids or a different order"
     )
 
 
 def _refused(run: Run, what: str) -> StoreError:
     return StoreError(
-        f"the run {run.job_key[:12]} (attempt {run.attempt}) has numbers that do not fit: {what}; "
-        "ask whoever has made it for another export."
+        f"the run {run.job_key[:12]} (attempt {run.attempt}) is inconsistent: {what}. Ask the "
+        "author of the file for another export."
     )
 
 
@@ -139,12 +139,12 @@ def _is_score_alone(run: Run, split: SimpleNamespace) -> bool:
 
 
 def _faults_of_split(run: Run, split: SimpleNamespace) -> Iterator[str]:
-    """Check the predictions of a split and yield the end of a sentence for each problem found."""
+    """Check the predictions of a split; yield the predicate of a sentence for each problem."""
     if _is_score_alone(run, split):
         return
     name = f"{split.task}:{split.split}"
     if run.fingerprints.get(name) != split.fingerprint:
-        yield "was predicted on other rows than the run says"
+        yield "was predicted on other rows than the run states"
     ids = _ids(split)
     if not all(isinstance(each, str) for each in ids):
         yield "has a prediction without the id of its row"

@@ -1,4 +1,4 @@
-"""Conversion of a Result or a Failure to database rows and back, with a digest against damage."""
+"""Conversion of results and failures to database rows and back, with digests that detect damage."""
 
 import json
 from collections import defaultdict
@@ -40,13 +40,13 @@ from benchharness.tasks.custom import define_task
 
 
 class Run(SimpleNamespace):
-    """Row of the table `runs`, with its rows of the tables `scores` and `predictions`.
+    """Row of the table `runs`, with the run's rows of the tables `scores` and `predictions`.
 
-    The columns are attributes.
+    The attributes are the columns of the table, and lists of the other rows.
     """
 
-    id: int = 0  # 0 until it is stored
-    attempt: int = 0  # 0 until it is stored
+    id: int = 0  # 0 until the run is stored
+    attempt: int = 0  # 0 until the run is stored
     job_key: str
     status: str
     digest: str
@@ -94,15 +94,16 @@ def read_runs(
 
 # Headlines: one short database row per job, with the fields that lists and leaderboards need.
 #
-# A headline is a small part of a complete run, so that listing ten thousand jobs reads only a few
-# megabytes. It is written in the same transaction as its run and contains nothing that the run does
-# not contain. The fields that are equal for all seeds are stored as a separate text, which is
-# parsed only once for all of these runs.
+# A headline is a small part of a complete run, so that only a few megabytes are read for a list of
+# ten thousand jobs. It is written in the same transaction as its run and contains nothing that the
+# run does not contain. The fields that are equal for all seeds are stored as a separate text, which
+# is parsed only once for all of these runs.
 
 _COPIES = ("model", "weights", "recipe", "recipe_digest", "task", "data", "limit", "precision")
 _OWN_COPIES = ("seed", "finished", "error", "start_from")
 _OWN = frozenset({*_OWN_COPIES, "seconds", "parameters", "scores", "flags"})
-"""Fields in the column `content` of every headline. Rarely used fields are in its field "more"."""
+"""Fields that the column `content` of every headline has. Rarely used fields are in its optional
+field "more"."""
 
 
 def headline_columns(run: Run) -> dict[str, Any]:
@@ -138,7 +139,8 @@ def _shared(run: Run) -> dict[str, Any]:
         "stage": run.job["stage"] and _words(run.job["stage"]),
         # Number of rows in the run's largest split; 0 if unknown.
         "largest_split": max((count for count in rows if isinstance(count, int)), default=0),
-        # E.g. ["glue/mnli", "dev_mm", "accuracy", "accuracy_mm"].
+        # Task, split, metric and name of each score, e.g.
+        # ["glue/mnli", "dev_mm", "accuracy", "accuracy_mm"].
         "measures": [[s.task, s.split, s.metric, s.name] for s in run.scores],
     }
 
@@ -179,9 +181,9 @@ def _words(fields: Mapping[str, Any]) -> dict[str, Any]:
 def rows_of(headlines: Sequence[tuple[Any, Any, Any]]) -> list[RunRow]:
     """Convert rows of the table `headlines` to RunRows.
 
-    A headline is given as job key, shared fields and content; the latter two are JSON text. All
-    contents are parsed in one call, because parsing ten thousand separately takes several times as
-    long. Raises StoreError if a headline is damaged.
+    Each row is a tuple (job key, shared fields as JSON text, content as JSON text). All contents
+    are parsed in one call, because parsing them separately takes several times as long. Raises
+    StoreError if a headline is damaged.
     """
     # SQLite accepts a value of any type in any column, so in a damaged file it may not be text.
     texts = [text if isinstance(text, str) else "" for *_, text in headlines]
@@ -207,7 +209,7 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
         scores, flags, more = own["scores"], own["flags"], own.pop("more", None)
         # The row is created without __init__, so check here that no field is missing.
         if own.keys() - {"key"} != _OWN or not all(type(each) is dict for each in scores.values()):
-            raise TypeError(f"it has {', '.join(own)}")
+            raise TypeError(f"its fields are {', '.join(own)}")
         own["flags"] = {task: tuple(said) for task, said in flags.items()}
         if more is not None:
             own["selection"] = Selection.from_json(more["selection"])
@@ -216,10 +218,11 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
             own["teacher"] = more["teacher"] and Teacher(**more["teacher"])
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(
-            f"the lists' entry of the stored run {str(key)[:12]} is damaged ({error}): `bench db "
-            "check` lists every fault, and docs/store.md explains how to save the rest."
+            f"the list entry for the stored run {str(key)[:12]} is damaged ({error}): `bench db "
+            "check` lists all problems, and docs/store.md explains how to save the other runs."
         ) from error
-    # __init__ sets the fields one by one, which would take most of the time of a large leaderboard.
+    # Do not call __init__, which sets the fields one by one. For a large leaderboard, this would
+    # take most of the time.
     row = object.__new__(RunRow)
     vars(row).update(known)
     vars(row).update(own)
@@ -275,19 +278,19 @@ COPIES = (
     "parameters",
     "fingerprints",
 )
-"""Columns of `runs` that are copies of values in the job or the cost. The digest covers them."""
+"""Columns of `runs` that copy values of the job or the cost. The digest covers them too."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredRun:
-    """Complete stored attempt at a job, in a form that can be transferred to another store.
+    """Stored attempt at a job with all its data, for transfer to another store.
 
     Attributes:
         key: Key of the job.
         attempt: Number of the attempt.
         status: "finished", or `Failure.kind`.
         digest: Digest that detects damage; it is the same in every store.
-        data: JSON data of the Result or Failure, with the metric of each score in addition.
+        data: JSON data of the Result or Failure, to which the metric of each score was added.
     """
 
     key: str
@@ -306,7 +309,8 @@ def outcome_to_run(outcome: Result | Failure) -> Run:
     data = plain(outcome.to_json())
     define_task(outcome.job.definition)
     for evaluation in data.get("evaluations", ()):
-        # E.g. {"accuracy_mm": "accuracy"}. A score that the task does not list is its own metric.
+        # Add the metric of each score, e.g. {"accuracy_mm": "accuracy"}. If the task does not list
+        # a score, its name is used as the metric.
         measures = measures_of(evaluation["task"])
         evaluation["metrics"] = {
             name: measures[name].metric if name in measures else name
@@ -339,7 +343,8 @@ def _result_columns(data: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "status": FINISHED,
         "exit_code": None,
-        # Converted to a float as in the database, because 12 and 12.0 have different digests.
+        # Convert the value to a float as the database does, because 12 and 12.0 have different
+        # digests.
         "seconds": float(data["cost"]["seconds"]),
         "parameters": data["cost"]["parameters"],
         "error": "",
@@ -376,7 +381,7 @@ def _outcome(run: Run) -> Result | Failure:
 
 
 def without_evaluations(row: Mapping[str, Any]) -> Result:
-    """Create a result without evaluations and curve from the other columns of a run.
+    """Create a result without evaluations and learning curve from the other columns of a run.
 
     Raises DamagedError if the columns do not contain a valid result.
     """
@@ -399,7 +404,7 @@ def run_to_stored(run: Run) -> StoredRun:
 
 
 def shared_stored(stored: StoredRun) -> StoredRun:
-    """Return a run with shortened paths of this machine, and a new digest if there were any."""
+    """Shorten the paths of this machine in a run; its digest changes if there were any."""
     read = Result if stored.status == FINISHED else Failure
     outcome: Result | Failure = read.from_json(stored.data)
     shared = shared_outcome(outcome)
@@ -421,8 +426,8 @@ def stored_to_run(stored: StoredRun) -> Run:
     """
     # The data may have been changed by hand, so reading them may raise any of these errors.
     try:
-        # The outcome and the headline are created only to find errors, so that everything that is
-        # stored can be read again.
+        # Create the outcome and the headline only to find errors. So everything that is stored can
+        # be read again.
         run = _run_of(stored.data)
         run.attempt = stored.attempt
         _outcome(run)
@@ -494,8 +499,8 @@ def _check_names(*names: str) -> None:
     for name in names:
         if storable(name) != name:
             raise StoreError(
-                f"{name!r} cannot be the name of a task, a split or a metric: databases refuse NUL "
-                "and lone surrogates."
+                f"{name!r} cannot be the name of a task, split or metric, because databases refuse "
+                "NUL and lone surrogates."
             )
 
 

@@ -1,4 +1,4 @@
-"""Store of results and failures. Runs can be read completely, or as short rows for lists."""
+"""Store of results and failures, from which runs can be read completely or as rows for lists."""
 
 import json
 import re
@@ -155,7 +155,7 @@ def _named(row: RunRow) -> tuple[object, ...]:
 
 
 def _values_of_row(row: RunRow) -> tuple[object, ...]:
-    """Return a key that is equal for rows whose settings have the same values and sources."""
+    """Return a key that is equal for rows with the same values and sources of settings."""
     return row.kind, row.recipe, row.overridden, row.recipe_digest
 
 
@@ -190,7 +190,7 @@ def _row_of_run(run: Run) -> RunRow:
 
 
 def _finished_among(db: Connection, keys: Iterable[str]) -> set[str]:
-    """Return those of the job keys that have a result."""
+    """Return the job keys among `keys` whose jobs have a result."""
     found: set[str] = set()
     for some in _portions(keys):
         query = select(RUNS.c.job_key).where(RUNS.c.job_key.in_(some), RUNS.c.status == FINISHED)
@@ -245,10 +245,10 @@ def open_store(url_or_path: str | Path, *, create: bool = True, upgrade: bool = 
 
 @contextmanager
 def as_store_error(left: str) -> Iterator[None]:
-    """Context manager that turns any error into a StoreError.
+    """Context manager that converts any error to a StoreError.
 
-    Callers that store an outcome can then save it in a file instead. `left` names the outcome in
-    the error message.
+    It is for callers that store an outcome, and save it in a file if that fails. `left` is the name
+    of the outcome for the error message.
     """
     try:
         yield
@@ -257,16 +257,16 @@ def as_store_error(left: str) -> Iterator[None]:
     except Exception as error:
         reason = " ".join((str(error).splitlines() or [""])[0].split())
         raise StoreError(
-            f"the leaderboard does not take {left} ({type(error).__name__}: {reason})."
+            f"the leaderboard cannot store {left} ({type(error).__name__}: {reason})."
         ) from error
 
 
 class Store:
-    """Leaderboard database. Open it with `open_store`, in a `with` statement.
+    """Leaderboard database, which is opened by `open_store` in a `with` statement.
 
     Unless documented otherwise, every method is one transaction. Many processes may use a store at
     the same time. All methods raise StoreError if the database is locked, full or damaged. `taken`
-    counts the outcomes from files that were added to the store when it was opened.
+    summarizes what happened to outcomes in files when the store was opened (see `keep`).
     """
 
     _data = ""
@@ -296,7 +296,7 @@ class Store:
         self._engine.dispose()
 
     def add_result(self, result: Result) -> int:
-        """Store a finished job with its predictions; return the number of the attempt."""
+        """Store the result of a job with its predictions; return the number of the attempt."""
         return self._add(outcome_to_run(result))
 
     def add_failure(self, failure: Failure) -> int:
@@ -309,8 +309,8 @@ class Store:
     def add_missing(self, outcome: Result | Failure) -> bool:
         """Store an outcome unless its job already has a result; return whether it was stored.
 
-        The check and the write are one transaction. So several drivers may run the same jobs: an
-        outcome that comes too late is not stored.
+        Several drivers may run the same jobs at the same time, because the check and the write are
+        one transaction. The outcome that comes last is not stored.
         """
         run = outcome_to_run(outcome)
         with writing(self._engine) as db:
@@ -322,15 +322,15 @@ class Store:
     def hurried(self, seconds: float, since: float | None = None) -> "Store":
         """Return an object for the same store that waits at most `seconds` for a lock.
 
-        After that, its methods raise StoreError. `since` is the time, on the monotonic clock, since
-        which the store has been locked; it is used in the error message.
+        After that, its methods raise StoreError. If it is known since when the store has been
+        locked, `since` is this time on the monotonic clock, for the error message.
         """
         return Store(hurried(self._engine, seconds, since))
 
     def reading_from(self, data: str) -> "Store":
-        """Return an object for the same store whose results all have `data` as `Job.data`.
+        """Return an object for the same store that sets `Job.data` of all results to `data`.
 
-        It is used for an archive, whose runs were made on another machine.
+        It is used for archives, because their runs were made on another machine.
         """
         found = Store(self._engine, self.taken)
         found._data = data
@@ -338,9 +338,9 @@ class Store:
 
     @property
     def kept_folder(self) -> Path:
-        """Folder for outcomes that cannot be stored, next to the store's file.
+        """Folder for files with outcomes that cannot be stored.
 
-        For a database server, it is in the folder "results".
+        It is next to the store's file or, for a database server, in the folder "results".
         """
         file = file_of(self._engine)
         if file is not None:
@@ -361,15 +361,15 @@ class Store:
         return [self.kept_folder, *kept_elsewhere(self.place_digest)]
 
     def keep_named_code(self) -> None:
-        """Record the code (scripts, plugins) that the user named on this command line.
+        """Record the code (scripts, plugins) that the user has named for this command.
 
-        The record is kept on this machine, so that later commands load the code again. Code of runs
-        from an archive or another store is not recorded.
+        The record is kept on this machine, so that later commands load the code again. Code is not
+        recorded if only runs from an archive or another store need it.
         """
         keep_code_named(self.place_digest, named_code())
 
     def forget_named_code(self) -> None:
-        """Delete the record of `keep_named_code`, because the store is about to be deleted."""
+        """Delete the record that `keep_named_code` has written, before the store is deleted."""
         forget_code_named(self.place_digest)
 
     def keep(self, outcome: Result | Failure, *, force: bool = False) -> Path:
@@ -422,7 +422,7 @@ class Store:
                 yield str(error)
 
     def finished_keys(self, keys: Iterable[str]) -> set[str]:
-        """Return those of the job keys that have a result."""
+        """Return the job keys among `keys` whose jobs have a result."""
         with reading(self._engine) as db:
             return _finished_among(db, keys)
 
@@ -455,14 +455,14 @@ class Store:
     ) -> Iterator[list[RunRow]]:
         """Yield the newest `most` rows that `runs` would return, oldest first, in portions.
 
-        `most=0` yields all rows. Each portion is read in its own transaction. If others write
-        meanwhile, no run is repeated.
+        `most=0` yields all rows. Each portion is read in its own transaction, between which other
+        processes may write. No run is yielded twice.
         """
         with reading(self._engine) as db:
             annotations = read_annotations(db)
             conditions = _conditions(db, annotations, model, suite, task)
             ids = select(HEADLINES.c.run_id).where(*conditions).order_by(HEADLINES.c.run_id.desc())
-            # Sorted newest first because of the limit; yielded in the reverse order.
+            # The query sorts the newest runs first, because of the limit. Yield the oldest first.
             wanted = db.scalars(ids.limit(most) if most else ids).all()
         for some in portions(reversed(wanted), KEYS_AT_ONCE):
             with reading(self._engine) as db:
@@ -542,17 +542,18 @@ class Store:
 
         If the job has no result, its newest failure is returned.
 
-        Raises BenchError if no job key, or more than one, has this prefix, and StoreError if any
-        byte of the run has changed.
+        Raises BenchError if no job key, or more than one, has this prefix, and StoreError if the
+        stored run is damaged.
         """
         with reading(self._engine) as db:
             key = _find_key(db, key_prefix)
         return next(self.results([key]))
 
     def results(self, keys: Iterable[str]) -> Iterator[Result | Failure]:
-        """Yield the newest result, or else failure, of the job with each of these complete keys.
+        """Yield the newest result of each job, or its newest failure if it has no result.
 
-        Outcomes are in the order of the keys and are read in portions.
+        `keys` are complete job keys. Outcomes are in the order of the keys, and are read in
+        portions.
         """
         for some in portions(keys):
             listed = select(HEADLINES.c.run_id).where(HEADLINES.c.job_key.in_(some))
@@ -562,14 +563,14 @@ class Store:
                 for key in some:
                     if key not in found:
                         _find_key(db, key)  # raises an error if the job is not stored
-                        raise DamagedError(f"run {key[:12]} is in no list")
+                        raise DamagedError(f"run {key[:12]} is missing in the lists")
             yield from (found[key] for key in some)
 
     def origins(self, keys: Iterable[str]) -> Iterator[Result]:
         """Yield the results of the jobs with these complete keys, without evaluations and curves.
 
-        The order is arbitrary, and failures are left out. Damage is not detected, because a run's
-        digest covers its evaluations too.
+        The order is arbitrary, and failures are left out. Damage is not detected, because the
+        digest of a run also covers the evaluations, which are not read.
         """
         columns = (RUNS.c.job, RUNS.c.cost, RUNS.c.provenance, RUNS.c.finished)
         for some in portions(keys, KEYS_AT_ONCE):
@@ -628,9 +629,9 @@ class Store:
     def stored_runs(self, keys: Collection[str] | None = None) -> Iterator[StoredRun]:
         """Yield every attempt at the jobs with these keys (None: all jobs), for another store.
 
-        Jobs come in the order of their first run. Runs are read in portions, so that others may
-        write meanwhile; runs that are added meanwhile are left out. Raises StoreError for a damaged
-        run.
+        Jobs come in the order of their first run. Runs are read in portions, so that other
+        processes can write in between; runs that they add are left out. Raises StoreError for a
+        damaged run.
         """
         with reading(self._engine) as db:
             ids = run_ids(db, keys)
@@ -650,10 +651,10 @@ class Store:
     def merge(self, runs: Iterable[StoredRun], *, are_checked: bool = False) -> Merged:
         """Store the runs of another store (see `merging.merge_runs`).
 
-        Others may write meanwhile. Raises StoreError if a run differs from what its store wrote, or
-        if its numbers are impossible; runs of earlier transactions stay stored. To store all runs
-        or none, check them first (`check_runs` or `check_archive`, then `check_rows`) and pass
-        `are_checked=True`, which skips the check of the numbers.
+        Other processes may write at the same time. Raises StoreError if a run differs from what its
+        store wrote, or if its numbers are impossible; runs of earlier transactions stay stored. To
+        store either all runs or none, check them first (`check_runs` or `check_archive`, then
+        `check_rows`) and pass `are_checked=True`, which skips the check of the numbers.
         """
         found = map(stored_to_run, runs)
         return merge_runs(self._engine, found if are_checked else fitting(found))
@@ -662,7 +663,8 @@ class Store:
         """Check whether runs from another store predicted the same examples as stored runs.
 
         Args:
-            known: Splits predicted by the external runs, with the example ids (see numbers.py).
+            known: Splits that the external runs predicted, with digests of the example ids (see
+                numbers.py).
             source: Name of the file or store that contains the external runs, for messages.
             is_own: True if the external runs come from this store.
 
@@ -675,20 +677,20 @@ class Store:
         """
         here: Known = {}
         self._note_rows(known, here, most=1)
-        # One stored run per split is compared first. If it differs, all stored runs are compared.
+        # First compare with one stored run per split. If it differs, compare with all stored runs.
         self._note_rows(differing(known, here), here)
         for place, (theirs, ours) in {} if is_own else differing(known, here).items():
             remove = shlex.join(["bench", "db", "delete", ours.job_key[:12], "--db", self.name])
             raise StoreError(
-                f"nothing was taken in: the run {theirs} of {source} and the stored run {ours} "
-                f"{contradict(place)}. If the stored one is wrong, `{remove}` removes it, else ask "
-                "for another export of the other."
+                f"nothing was imported: the run {theirs} of {source} and the stored run {ours} "
+                f"{contradict(place)}. If the stored run is wrong, `{remove}` removes it. "
+                "Otherwise, ask for another export of the other run."
             )
         both = {place: {**here.get(place, {}), **theirs} for place, theirs in known.items()}
         return list(contradictions(both))
 
     def _note_rows(self, places: Iterable[Place], here: Known, most: int | None = None) -> None:
-        """Add the example ids of stored runs on these splits to `here`.
+        """Add the digests of the example ids of stored runs on these splits to `here`.
 
         `most` is the maximum number of runs per split; None means all runs.
         """
@@ -713,7 +715,7 @@ class Store:
         return faults_in(self._engine)
 
     def back_up(self, target: Path) -> None:
-        """Copy the store to a file. Others may use the store meanwhile.
+        """Copy the store to a file; other processes may use the store at the same time.
 
         The file is written completely or not at all. For an SQLite store it is another SQLite
         store; for a store on a server it is an archive like that of `bench export --all`. Raises
@@ -746,8 +748,8 @@ def _conditions(
 ) -> list[_Condition]:
     """Return the conditions on headlines that select these models, suites and tasks.
 
-    The condition on models uses stored names, so callers must apply `_called` to the annotated
-    rows.
+    The condition on models uses stored names. So callers must apply `_called` to the rows after the
+    annotations have been applied.
     """
     names = ((HEADLINES.c.suite, suite), (HEADLINES.c.task, task))
     found: list[_Condition] = [_has_one_of(db, *each) for each in names if each[1] is not None]
@@ -767,7 +769,7 @@ def _wanted(model: str | Collection[str]) -> set[str]:
 def _has_one_of(
     db: Connection, column: Column[str], names: str | Collection[str] | None
 ) -> _Condition:
-    """Return the condition that a column contains one of these names, alone or with others."""
+    """Return the condition that a column contains one of these names, possibly with other names."""
     # For a multi-task run the column is "glue/mrpc\nglue/rte", so comparing it is not enough.
     wanted = {names} if isinstance(names, str) else {*names} if names else set()
     values = db.scalars(select(_values_of(column).c.value))
@@ -781,8 +783,8 @@ def _names_in(value: str) -> list[str]:
 def _begins_with(column: Column[str], prefix: str) -> _Condition:
     """Return the condition that a key has this prefix.
 
-    It is a range, because LIKE would not use the index. The range ends with "g", which is greater
-    than any hex digit.
+    It is a range of keys, because LIKE would not use the index. The range ends with "g", which
+    comes after all hex digits.
     """
     start = storable(prefix.lower())
     return column.between(start, start + "g")
@@ -804,7 +806,7 @@ def _find_key(db: Connection, prefix: str) -> str:
         shown = ", ".join(key[: len(prefix) + 6] for key in found[:3])
         more = ", ..." if len(found) > 3 else ""
         raise BenchError(
-            f"the key {prefix!r} matches more than one run: {shown}{more}. Give more of its "
-            "characters."
+            f"the key {prefix!r} matches more than one run: {shown}{more}. Use more characters of "
+            "the key."
         )
     return str(found[0])

@@ -159,7 +159,7 @@ def test_a_failed_benchmark_does_not_end_the_training(tmp_path, alone, caplog):
         ({"recipe": "nope"}, "no recipe"),
         ({"set": {"epohs": 1}}, "no hyperparameter is called 'epohs'"),
         ({"data": "nowhere"}, "nowhere"),
-        ({"db": "/proc/x.sqlite"}, "cannot be made"),
+        ({"db": "/proc/x.sqlite"}, "cannot be created"),
         ({"plugins": "nope.py"}, "nope.py"),
         ({"sedes": 1}, "unexpected keyword argument 'sedes'"),
     ],

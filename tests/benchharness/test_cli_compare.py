@@ -177,7 +177,7 @@ def test_runs_on_different_data_are_an_error(bench, tmp_path, monkeypatch):
         store.add_result(made("bad", "glue/rte", 0, {2}, fingerprints=changed))
     ended = bench("compare", "good", "bad", "--db", "board.sqlite")
     assert (ended.code, ended.out) == (2, "")
-    assert "no board has good and bad" in ended.err
+    assert "no leaderboard has results of good and bad" in ended.err
 
 
 def test_runs_whose_digests_of_rows_differ_are_an_error(bench, tmp_path, monkeypatch):
@@ -210,13 +210,13 @@ def test_models_without_a_common_seed_are_an_error(bench, tmp_path, monkeypatch)
                 store.add_result(made(model, "glue/rte", seed, {1}))
     ended = bench("compare", "good", "bad", "--db", "board.sqlite")
     assert (ended.code, ended.out) == (2, "")
-    assert "bad the seeds 3, 4, none in common" in ended.err
+    assert "3, 4): run both with the same --seed" in ended.err
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("good", "best"), "no board has good and best"),
+        (("good", "best"), "no leaderboard has results of good and best"),
         (("good", "bad", "--task", "colla"), "Did you mean"),
         (("good", "bad", "--split", "test", "--task", "glue/rte"), "its labels are hidden"),
     ],
@@ -250,6 +250,6 @@ def test_stored_predictions_that_do_not_fit_the_rows_are_an_error(bench, tmp_pat
     for words in (("compare", "good", "odd"), ("report", "predictions", "odd")):
         ended = bench(*words, "--db", "odd.sqlite")
         assert (ended.code, ended.err.count("\n")) == (4, 1), ended
-        assert re.search("rows that are there now|do not fit that task", ended.err)
+        assert re.search("rows that were read now|do not fit this task", ended.err)
     for words in (("leaderboard", "--intervals"), ("plan", "good", "odd"), ("report",)):
         assert bench(*words, "--db", "odd.sqlite").code == 0

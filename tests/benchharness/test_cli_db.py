@@ -52,7 +52,7 @@ def test_a_backup_passes_the_check_and_is_not_overwritten(bench, stored):
     assert bench("db", "check", "--db", "copy.sqlite").code == 0
     again = bench("db", "backup", "copy.sqlite", "--db", "board.sqlite")
     assert again.code == 2
-    assert "exists already" in again.err
+    assert "already exists" in again.err
 
 
 def test_a_damaged_database_is_merged_after_its_damaged_runs_are_deleted(bench, stored):

@@ -117,7 +117,7 @@ def test_model_cards_and_eval_results_need_exactly_one_model(bench, official, fo
     assert found[0].get("name", "minilm") == "minilm"
     ended = bench("export", "--format", form, "--db", official)
     assert ended.code == 2
-    assert "choose one with --model" in ended.err
+    assert "Select one with --model" in ended.err
 
 
 PUSH = """
@@ -153,7 +153,7 @@ def test_scores_are_pushed_to_the_hub_in_one_commit_or_not_at_all(official, tmp_
         refused = push(official, hub.endpoint, "model-index")
         assert refused.returncode == 2
         assert not hub.taken
-        assert "me/mine was sent nothing" in refused.stderr
+        assert "nothing was sent to me/mine" in refused.stderr
         assert "hf auth login" in refused.stderr
         for form in ("model-index", "eval-results"):
             sent = push(official, hub.endpoint, form, HF_TOKEN="hf_secret")
@@ -192,8 +192,8 @@ def test_a_failed_push_reports_whether_anything_was_sent(
     assert bool(hub.taken) == ("dropped" in trouble)
     said = ended.stderr.splitlines()[-1]  # the client itself says that it asks again
     assert ended.returncode == 2
-    assert said.startswith("bench: me/mine was sent nothing") == is_known
-    assert said.startswith("bench: it is not known whether me/mine has taken") != is_known
+    assert said.startswith("bench: nothing was sent to me/mine") == is_known
+    assert said.startswith("bench: it is unknown whether the scores have arrived") != is_known
     assert (where in said) != is_known
     assert reason in said
     assert ("hf auth login" in said) == (reason == "hf auth login")
@@ -207,9 +207,12 @@ def test_a_failed_push_reports_whether_anything_was_sent(
         (["--push", "me/mine"], "--push needs --format model-index or eval-results"),
         (["--model", "nobody"], "nothing stored matches nobody"),
         (["--task", "glue/nope"], "no task"),
-        (["--format", "model-index", "--model", "one"], "only scores on the official data"),
-        (["--format", "latex", "--columns", "rte,nope"], "no table has 'nope': the columns are"),
-        (["--columns", "nope"], "no line has 'nope': the columns are model, task"),
+        (["--format", "model-index", "--model", "one"], "scores on the complete official data"),
+        (
+            ["--format", "latex", "--columns", "rte,nope"],
+            "there is no column 'nope'. The columns are",
+        ),
+        (["--columns", "nope"], "there is no column 'nope'. The columns are model, task"),
         (["--format", "model-index", "--columns", "score"], "--columns needs --format csv or"),
         (["--models", "one,nobody"], "nothing stored matches nobody: stored are"),
         (["--format", "latex", "--published", "models"], "published scores are on complete"),
@@ -246,7 +249,7 @@ def test_a_damaged_archive_is_an_error_and_changes_nothing(bench, db, tmp_path):
     archive.write_bytes(gzip.compress(b"".join(lines[:-1])))
     ended = bench("db", "import", archive, "--db", other)
     assert (ended.code, ended.out) == (4, "")
-    assert "is cut short" in ended.err
+    assert "is truncated" in ended.err
     assert not other.exists()
     before = stored(db)
     assert bench("db", "import", archive, "--db", db).code == 4
@@ -278,7 +281,7 @@ WRONG = {
     "rows.csv": (ROWS.replace("0.99", "99"), 4, "row 1 of"),
     "rows.json": ("{}", 4, "must be a JSON list"),
     "rows.txt": (ROWS, 2, "cannot be imported"),
-    "rows.gz": (ROWS, 4, "is damaged or cut short"),
+    "rows.gz": (ROWS, 4, "is damaged or truncated"),
 }
 
 

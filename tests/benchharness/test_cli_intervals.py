@@ -79,7 +79,7 @@ def test_the_report_has_intervals_unless_disabled_or_with_many_runs(bench, store
     def page(*words):
         assert bench("report", "--db", "board.sqlite", "--out", "page.html", *words).code == 0
         text = Path("page.html").read_text(encoding="utf-8")
-        return re.findall(r"95 % from [\d.]+ to [\d.]+ over examples and seeds", text)
+        return re.findall(r"95 % interval from [\d.]+ to [\d.]+ over examples and seeds", text)
 
     assert page()
     assert not page("--no-intervals")

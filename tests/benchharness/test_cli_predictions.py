@@ -85,7 +85,7 @@ def test_one_page_per_task_is_written_for_one_or_two_models(stored):
     page = only_page("two")
     assert "and bad" in page
     # Of the 20 that bad has wrong good has 17 right with both seeds and two with one.
-    assert "Flips: 19 examples are right with more seeds of good" in page
+    assert "Flips: 19 examples" in page
 
 
 def test_pages_of_test_and_dev_are_different_files(bench):
@@ -161,7 +161,7 @@ def test_the_report_links_to_a_page_for_every_cell(stored):
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["report", "predictions", "nobody"], "no board has nobody"),
+        (["report", "predictions", "nobody"], "no leaderboard has results of nobody"),
         (
             ["report", "predictions", "good", "--out", "/proc/none/x"],
             "could not be written to /proc/none/x",

@@ -117,7 +117,7 @@ def test_open_shows_the_report_in_a_browser(board, monkeypatch):
 def test_a_missing_database_is_an_error_that_names_bench_run(bench, command):
     ended = bench(command, *DB)
     assert ended.code == 5
-    assert "`bench run` makes one" in ended.err
+    assert "`bench run` creates one" in ended.err
     assert not Path("board.sqlite").exists()
 
 

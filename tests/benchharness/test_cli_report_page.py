@@ -51,7 +51,7 @@ def test_split_writes_runs_to_a_folder_and_links_to_them(report):
     assert 'class="run"' not in page
     links = set(re.findall(r'href="(page\.runs/[^"#]+)#([^"]+)"', page))
     assert len({file for file, _ in links}) == 3
-    assert "Move both together" in page
+    assert "also move the folder" in page
     for file, anchor in links:
         runs = Path(file).read_text(encoding="utf-8")
         assert f'id="{anchor}"' in runs

@@ -547,7 +547,7 @@ PARTS: Mapping[str, str] = {
     "group.html.j2": f'<abbr class="flag" title="{CONSTANT}">!</abbr>',
     "run.html.j2": f'<p class="flag">! {CONSTANT}</p>',
     "plots/figure.html.j2": '<td class="number">50.0!</td>',
-    "plots/section.html.j2": "a cross a run that learned nothing (collapsed)",
+    "plots/section.html.j2": "A cross is a run that learned nothing (collapsed)",
     "board.html.j2": '<span class="flag">!</span> marks a score with a warning',
 }
 """What the templates of the page write of a flag."""

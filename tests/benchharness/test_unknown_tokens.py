@@ -185,10 +185,12 @@ def test_a_run_notes_that_it_follows_tokenizer_json(bench, tmp_path: Path):
     keep = ("--keep-models",)
     code, _, error = bench("run", "--model", "mine=./mine", *where, *how, *keep)
     assert code == 0, error
-    assert "mine: read as tokenizer.json says, where transformers' BertTokenizer differs" in error
+    assert (
+        "mine: tokenized as tokenizer.json specifies; transformers' BertTokenizer differs" in error
+    )
     runs = json.loads(bench("show", "runs", "--json", "--db", "s.sqlite")[1])
     (run,) = [each for each in runs if each["model"] == "mine"]
-    assert run["tokenizer"].startswith("read as tokenizer.json says")
+    assert run["tokenizer"].startswith("tokenized as tokenizer.json specifies")
     shown = json.loads(bench("show", run["key"], "--json", "--db", "s.sqlite")[1])
     source = shown["provenance"]["model"]["tokenizer_source"]
     assert (source["file"], source["instead_of"]) == ("tokenizer.json", "BertTokenizer")

@@ -82,10 +82,10 @@ DAMAGES = {
     _half: "is damaged",
     _noise_after_the_header: "is damaged",
     _noise_in_the_schema: "is damaged",
-    _another_program: "of something else",
-    _newer: r"has schema 9999.*: a newer one",
-    _no_version: "of something else",
-    _another_programs_version: "of something else",
+    _another_program: "of another program",
+    _newer: r"has schema 9999.*: upgrade",
+    _no_version: "of another program",
+    _another_programs_version: "of another program",
 }
 
 

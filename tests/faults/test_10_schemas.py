@@ -15,7 +15,7 @@ from benchharness.leaderboard.store.store import open_store
 
 @pytest.mark.parametrize(
     ("revision", "words"),
-    [("0004", "made by a development version"), ("9999", "has schema 9999")],
+    [("0004", "created by a development version"), ("9999", "has schema 9999")],
 )
 def test_10_development_or_newer_schema_is_refused_and_unchanged(
     tmp_path: Path, revision: str, words: str

@@ -213,8 +213,8 @@ def test_49_damaged_unstored_result_is_reported_and_not_deleted(
         with open_store(path) as again:
             assert (again.taken.added, again.taken.needless) == (added, 0)
             (fault,) = again.taken.faults
-            assert fault.startswith(f"{damaged} holds the result of a job")
-            assert "is damaged: delete it" in fault
+            assert fault.startswith(f"the file {damaged} contains a result")
+            assert "is damaged: delete the file" in fault
             assert list(again.kept_faults()) == [fault]
     assert seeds(path) == [2]
     assert list(folder(path).iterdir()) == [damaged]

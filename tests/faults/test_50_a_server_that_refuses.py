@@ -76,7 +76,7 @@ def test_50_read_only_role_can_list_runs_but_not_write(bench: Any, owner: str, p
     may(owner, "SELECT")
     assert bench("show", "runs", "--db", poor).code == 0
     is_refused(bench("db", "rename", "minilm", "x", "--db", poor), "permission denied", "poor")
-    is_refused(bench(*RUN, "--db", poor), "nothing can be written", "poor")
+    is_refused(bench(*RUN, "--db", poor), "no right to write", "poor")
     assert not Path("results").exists(), "nothing was started"
 
 
@@ -120,7 +120,7 @@ def test_50_results_are_kept_if_the_store_raises_any_exception(
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        (ODD.replace(":1/", ":abc/"), "no port"),
+        (ODD.replace(":1/", ":abc/"), "not a port"),
         (ODD.replace(":1/", ":99999/"), "could not be used"),
         (f"{ODD}?nonsense=1", "no option 'nonsense'"),
         (f"{ODD}?autocommit=1", "no option 'autocommit'"),
@@ -132,7 +132,7 @@ def test_50_results_are_kept_if_the_store_raises_any_exception(
         ("postgresql+nonsense://127.0.0.1/b2", "nonsense"),
         ("postgresql+psycopg:rw:a@127.0.0.1/b2", "a SQLAlchemy URL"),
         ("host=127.0.0.1 password=a", "a SQLAlchemy URL"),
-        ("mysql://127.0.0.1/b2", "SQLite or PostgreSQL"),
+        ("mysql://127.0.0.1/b2", "only SQLite and PostgreSQL"),
     ],
 )
 @pytest.mark.parametrize("command", ["leaderboard", "run"])

@@ -130,7 +130,7 @@ def test_job_round_trips_through_json() -> None:
 
 
 def test_setting_with_a_source_that_is_no_text_is_an_error() -> None:
-    with pytest.raises(TypeError, match="a setting's source is 3"):
+    with pytest.raises(TypeError, match="a setting's source has the wrong type: 3"):
         Setting.from_json({"value": 0.1, "source": 3})
 
 

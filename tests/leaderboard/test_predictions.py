@@ -114,7 +114,7 @@ def test_malformed_prediction_rows_are_an_error(task: str, row: dict[str, Any]) 
         scores={},
         predictions=({"id": examples[0].id, **row},),
     )
-    with pytest.raises(DataError, match="predictions of"):
+    with pytest.raises(DataError, match="predictions for"):
         predictions_of(evaluation, examples)
 
 

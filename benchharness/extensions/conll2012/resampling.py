@@ -14,7 +14,7 @@ def breakdowns(_: Any, metric: str) -> Iterator[Breakdown]:
 
 
 def _cluster_sums(predictions: Sequence[Any], examples: Sequence[Any], units: Units) -> Array:
-    """Return the numerators and denominators of all coreference measures for each document."""
+    """Return the numerators and denominators of all coreference metrics for each document."""
     pairs = zip(predictions, examples, strict=True)
     return summed(
         [
@@ -30,7 +30,7 @@ def mean_f1_of_sums(means: Array) -> Array:
 
     These are the numerator and denominator of recall, then those of precision.
     """
-    # The four numbers of each measure follow each other, so take every fourth number.
+    # The parts contain four numbers per metric, one metric after the other.
     recalled, gold, precise, predicted = (means[..., place::4] for place in range(4))
     precision, recall = divided(precise, predicted), divided(recalled, gold)
     mean: Array = divided(2 * precision * recall, precision + recall).mean(-1)

@@ -18,7 +18,7 @@ from benchharness.leaderboard.text import visible
 
 
 class Tick(NamedTuple):
-    """Tick of an axis, with its text; `place` is its position in chart units."""
+    """Tick of an axis with its text; `place` is its position in the units of the SVG drawing."""
 
     place: float
     text: str
@@ -26,7 +26,7 @@ class Tick(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Axis:
-    """Axis of a chart, a function from values to positions.
+    """Axis of a chart, which maps values to positions in the drawing.
 
     Attributes:
         label: Label with the unit.
@@ -61,7 +61,7 @@ class Axis:
         return tuple(Tick(self(value), self.text(value)) for value in self.values)
 
 
-_LEAST_SPAN = 1e-11  # ticks are rounded to twelve decimals, which must distinguish them
+_LEAST_SPAN = 1e-11  # for a smaller span, ticks rounded to twelve decimals could be equal
 
 
 def linear_axis(
@@ -172,7 +172,7 @@ def log_axis(
 
 
 WIDTH = 520
-"""Width of all charts except learning curves, in chart units, which the page scales."""
+"""Width of all charts except learning curves, in units of the SVG drawing. The page scales it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,7 +201,7 @@ class Text:
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """Mark in a chart for an entry or run.
+    """Symbol in a chart that stands for a leaderboard entry or a run.
 
     Attributes:
         kind: CSS classes of the mark.
@@ -251,8 +251,8 @@ class TableRow:
 class Table:
     """Table of the numbers in a figure, for readers who cannot see the figure.
 
-    `columns` are the titles, of which the first is for the rows' names. The columns in `words`
-    contain text, and all others numbers.
+    `columns` are the titles of the columns, and the first column contains the names of the rows.
+    The columns in `words` contain text, and all other columns contain numbers.
     """
 
     columns: tuple[str, ...]
@@ -277,8 +277,8 @@ class Figure:
         marks: Marks.
         texts: Labels that are drawn above the marks.
         table: Table of the same numbers.
-        spans: Vertical ranges to which grid lines are limited, so that they do not cross headings.
-            If empty, they have the full height.
+        spans: Vertical ranges of the grid lines, if these must not cross headings. If empty, grid
+            lines have the full height.
     """
 
     title: str
@@ -296,7 +296,7 @@ class Figure:
     spans: tuple[tuple[float, float], ...] = ()
 
     def upright(self, place: float) -> str:
-        """Return the SVG path of a vertical grid line at this horizontal position."""
+        """Return the SVG path of a vertical grid line at the horizontal position `place`."""
         spans = self.spans or ((self.top, self.bottom),)
         return "".join(f"M{place:g},{top:g}V{bottom:g}" for top, bottom in spans)
 
@@ -320,7 +320,7 @@ Corner = tuple[float, float]
 
 
 def polyline(corners: Sequence[Corner]) -> str:
-    """Return the SVG path of a line through these points; empty if there are none."""
+    """Return the SVG path of a line through the points; empty if there are no points."""
     return "M" + " ".join(f"{x:g},{y:g}" for x, y in corners) if corners else ""
 
 
@@ -347,7 +347,7 @@ def shape(number: int, x: float, y: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class NamedEntry:
-    """Leaderboard entry with its name, which is unique, and with the id that all its marks have."""
+    """Leaderboard entry with its unique name, and with the id of all its marks in the plots."""
 
     id: str
     name: str
@@ -355,7 +355,7 @@ class NamedEntry:
 
     @property
     def title(self) -> str:
-        """Name, followed by the words that it leaves out in parentheses."""
+        """Name, followed by further words in parentheses, e.g. "minilm (paper)"."""
         unsaid = self.entry.beside_name
         return f"{self.name} ({unsaid})" if unsaid else self.name
 
@@ -365,7 +365,7 @@ class NamedEntry:
 
 
 def named_entries(board: Board, anchor: str) -> tuple[NamedEntry, ...]:
-    """Return the entries of a board with ids; `anchor` is the id of the board's table."""
+    """Give ids to the entries of a leaderboard; `anchor` is the id of the leaderboard's table."""
     return tuple(
         NamedEntry(id=f"{anchor}-e{number}", name=entry.name, entry=entry)
         for number, entry in enumerate(board.entries)
@@ -390,9 +390,9 @@ _SIDES = (
     (-8.0, 16.0, "end"),
     (8.0, 4.0, "start"),
 )
-"""Offsets of a label from its point with the label's text-anchor, best first. A Pareto front
-reaches a point from below and leaves it to the right, so it does not cross a label above on the
-left."""
+"""Possible positions of a label: its offset from the point and its text-anchor, best first. The
+first is above the point on the left, where no Pareto front crosses the label, because a front comes
+from below and continues to the right."""
 
 _Box = tuple[float, float, float, float]  # left, top, right, bottom
 
@@ -409,12 +409,14 @@ def place_labels(
     lines: Iterable[Sequence[Corner]],
     axes: tuple[Axis, Axis],
 ) -> list[Text | None]:
-    """Place a label next to each point; return the labels in order, None if there is no room.
+    """Place a label next to each point so that labels do not overlap.
+
+    Returns the placed labels in the order of the points, with None for labels without room.
 
     Args:
         points: Texts of the labels, at the positions of their points.
         marks: Positions of marks that labels must not cover.
-        lines: Lines that labels cover only if necessary.
+        lines: Lines that labels should not cover if possible.
         axes: Horizontal and vertical axis, between whose ends labels must stay.
     """
     x, y = axes
@@ -437,7 +439,7 @@ def place_labels(
 
 
 def _along(line: Sequence[Corner]) -> Iterator[Corner]:
-    """Yield points on a line whose distance is smaller than the height of a label."""
+    """Yield closely spaced points on a line, so that a label cannot be between two of them."""
     for (x, y), (to_x, to_y) in pairwise(line):
         parts = int(max(abs(to_x - x), abs(to_y - y)) / 6) + 1
         for part in range(parts + 1):

@@ -10,14 +10,14 @@ from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.text import counted
 
 _EVERY_WEIGHT: Mapping[str, object] = {"features": "fine-tuned", "unfreeze": "all", "lora_rank": 0}
-"""Values with which a recipe trains all weights at each step, keyed by setting. A recipe need not
-have these settings.
+"""Values of settings, keyed by setting, with which a recipe trains all weights at each step. A
+recipe without these settings does the same.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunFacts:
-    """Cost of one run.
+    """Cost of one run, for plots of scores against costs.
 
     Attributes:
         parameters: Number of parameters.
@@ -44,7 +44,8 @@ def facts_of(run: Result | Failure) -> RunFacts | None:
     """Return the cost of a run; None unless it is a finished run of a fine-tuned model."""
     if isinstance(run, Failure) or run.job.kind != "model" or not run.cost.parameters:
         return None
-    # The machine is the GPU, or the CPU with its number of threads; it may not be recorded.
+    # The machine is the GPU or, without one, the CPU with its number of threads. Runs need not have
+    # recorded it.
     machine = run.provenance.get("machine", {})
     device, threads = str(machine.get("device") or ""), machine.get("threads")
     cpu = str(machine.get("cpu") or "")
@@ -74,13 +75,14 @@ class Timed:
 
 TIMED_SUITE = "efficiency"
 TIMED_TASK = f"{TIMED_SUITE}/drawn-256"
-"""Task on whose documents, of about 256 tokens, the prediction time is measured."""
+"""Task on which prediction is timed. Its documents have about 256 tokens."""
 
 
 def timed_of(rows: Iterable[RunRow]) -> Timed:
-    """Return the prediction times on the machine and in the precision with the most timed models.
+    """Return the prediction times of models on one machine and in one precision.
 
-    If a model was timed several times, the last row is used.
+    The machine and precision with the most timed models are used. If a model was timed several
+    times, the last row is used.
     """
     found: dict[tuple[object, ...], dict[str, float]] = {}
     for row in rows:
@@ -95,13 +97,13 @@ def timed_of(rows: Iterable[RunRow]) -> Timed:
 
 
 _NEAR = 0.15
-"""Maximum relative difference between the known size of a checkpoint and the size in a run, which
-includes a head."""
+"""Maximum relative difference between the known size of a checkpoint and the size that a run has
+recorded, which includes a head."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSize:
-    """Size of a checkpoint.
+    """Number of parameters of a checkpoint, with facts about its architecture.
 
     Attributes:
         parameters: Number of parameters.
@@ -109,7 +111,7 @@ class ModelSize:
         is_dense: True if each parameter except embeddings is used once per token. False if layers
             share parameters (ALBERT), or if later layers process fewer tokens (Funnel).
         family: Architecture, e.g. "roberta"; empty if unknown.
-        cite: Paper; empty if unknown.
+        cite: Paper that describes the checkpoint; empty if unknown.
     """
 
     parameters: float
@@ -172,13 +174,14 @@ class Quantity:
         title: Title for tables and figures.
         axis: Label of the axis.
         note: Explanation of how the quantity is counted, with a reference.
-        of: Function that returns the quantity for a run, given its cost and the size of its model;
-            None if it is unknown.
+        of: Function that computes the quantity from a run's cost and the size of its model. It
+            returns None if the quantity is unknown.
         text: Function that formats the quantity.
         steps: Round values for ticks.
         adds_up: True if the quantity is summed over tasks, False if it is a property of the model.
-        machine: For times, which cannot be compared between machines, where they were measured:
-            "trained" (in training) or "timed" (in a separate timing). Empty for other quantities.
+        machine: Measurement that determines the machine, if the quantity is a time, because times
+            on different machines cannot be compared: "trained" (the training) or "timed" (a
+            separate timing). Empty for other quantities.
     """
 
     name: str
@@ -194,7 +197,7 @@ class Quantity:
 
 def _in_units(value: float, *units: tuple[float, str]) -> str:
     """Format a number with three digits in the largest suitable unit, e.g. "22.7M" or "9.5 min"."""
-    # 999.5 with three digits would be 1e+03, so the next unit is used.
+    # Use the next unit from 999.5 on, because this would be "1e+03" with three digits.
     unit, sign = next((found for found in units if value >= 0.9995 * found[0]), units[-1])
     return f"{value / unit:.3g}{sign}"
 
@@ -208,7 +211,7 @@ _SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def _power(value: float) -> str:
-    """Format a number of operations with two digits, e.g. "2.3×10¹⁵"; three below 1000."""
+    """Format a number of operations with two digits, e.g. "2.3×10¹⁵"; below 1000 with three."""
     if value < 1000:
         return f"{value:.3g}"
     digits, _, exponent = f"{value:.1e}".partition("e+")
@@ -241,8 +244,8 @@ QUANTITIES = (
         name="parameters",
         title="parameters",
         axis="parameters (log scale)",
-        note="Measured: all loaded weights, including the head. Published: as the "
-        "source prints them, else as the checkpoint's paper does.",
+        note="For measured models, all loaded weights, including the head. For published scores, "
+        "the number in the source or, if it has none, in the checkpoint's paper.",
         of=lambda facts, _: facts.parameters,
         text=count_text,
         steps=_decades(2, 13),
@@ -250,12 +253,13 @@ QUANTITIES = (
     Quantity(
         name="training-flops",
         title="training FLOPs",
-        axis="fine-tuning, FLOPs (log scale)",
-        note="Estimated as 6·N·T: N weights besides embeddings (all weights where that is not "
-        f"known) and T tokens seen in training, without padding ({_KAPLAN}). Attention between "
-        "tokens, pretraining and the training of an earlier task are not counted. Left out: models "
-        "that do not train every weight with every token (adapters, frozen encoders, ALBERT's "
-        "shared layers, Funnel's pooling), and published rows, which do not state T.",
+        axis="FLOPs of fine-tuning (log scale)",
+        note="Estimated as 6·N·T, where N is the number of weights without embeddings (of all "
+        "weights if that is unknown), and T is the number of training tokens without padding "
+        f"({_KAPLAN}). Attention between tokens, pretraining and the training of an earlier task "
+        "are not counted. Models that do not train every weight with every token (adapters, frozen "
+        "encoders, ALBERT's shared layers, Funnel's pooling) are left out. So are published "
+        "scores, because their sources do not state T.",
         of=lambda facts, size: training_flops(size, facts),
         text=_power,
         steps=_decades(3, 27),
@@ -264,9 +268,10 @@ QUANTITIES = (
     Quantity(
         name="prediction-time",
         title="prediction time",
-        axis="a million tokens (log scale)",
-        note="Time for a million real tokens, in documents of about 256, as measured by `bench run "
-        "--suite efficiency`; models that were not timed on this machine are left out.",
+        axis="time per million tokens (log scale)",
+        note="Time per million tokens without padding, in documents of about 256 tokens, measured "
+        "with `bench run --suite efficiency`. Models that were not timed on this machine are left "
+        "out.",
         of=lambda facts, _: facts.predict_seconds,
         text=lambda seconds: _in_units(seconds, (60, " min"), (1, " s"), (1e-3, " ms")),
         steps=(0.01, 0.02, 0.05, 0.1, 0.2, 0.5, *_TIMES),
@@ -275,9 +280,10 @@ QUANTITIES = (
     Quantity(
         name="training-time",
         title="training time",
-        axis="training (log scale)",
-        note="Wall time of training alone, the median over seeds, summed over tasks. Only runs on "
-        "the most frequent kind of machine are shown; other work on it may have slowed them.",
+        axis="training time (log scale)",
+        note="Wall-clock time of training only (median over seeds, summed over tasks). Only runs "
+        "on the most frequent kind of machine are shown. Other programs on the machine may have "
+        "slowed them down.",
         of=lambda facts, _: facts.train_seconds or None,
         text=lambda seconds: _in_units(
             seconds, (86400, " d"), (3600, " h"), (60, " min"), (1, " s")

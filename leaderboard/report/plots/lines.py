@@ -18,7 +18,7 @@ from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import grouped
 from benchharness.tasks.suites import title_of
 
-# Lines through points with vertical ranges, for all plots of scores against a number.
+# Line plots whose points may have vertical lines, for all plots of scores against a number.
 
 _ACROSS, _UP = (48, chart.WIDTH - 20), (232, 16)
 """Positions of the ends of the x and y axes in most plots."""
@@ -33,8 +33,8 @@ class _Point:
     """Point of a line plot; `y` is a score in percent.
 
     `ends` are the ends of a vertical line through the point. `note`, `entry` and `href` have the
-    same meaning as in `Mark`. `cells` is the row for the point in the figure's table, which begins
-    with a name.
+    same meaning as in `Mark`. `cells` contains the name and the numbers for the point's row in the
+    figure's table.
     """
 
     x: float
@@ -69,8 +69,8 @@ def _line_figure(
         lines: Lines.
         x: Horizontal axis.
         score: Name of the score on the vertical axis.
-        labels: Texts and the points near whose mean position they are placed; labels without room
-            are left out.
+        labels: Pairs of a text and several points. The text is placed near the mean of the points,
+            or left out if there is no room.
         about: Title, description, note and table of the figure.
     """
     points = [point for line in lines for point in line.points]
@@ -87,7 +87,7 @@ def _line_figure(
         wanted.append(chart.Text(x=across, y=above, text=chart.shortened(text)))
     keys, paths, marks = [], [], []
     for number, line in enumerate(lines):
-        # Colours repeat after four lines; each repetition has other shapes.
+        # Colours repeat after four lines, but then have other shapes.
         style, kind = number % _STYLES, (number + number // _STYLES) % _STYLES
         key = chart.Key(line=f"line s{style}", mark=f"past s{style}", text=line.name)
         keys.append(replace(key, shape=chart.shape(kind, 15, 6)))
@@ -124,10 +124,10 @@ def _line_figure(
 
 @dataclass(frozen=True, kw_only=True)
 class _Kind:
-    """Kind of number against which medians are plotted.
+    """Kind of number against which medians are plotted, such as layers or numbers of rows.
 
-    `axis` creates the axis for these numbers. `columns` are columns of the table, of which the last
-    contains the ends of the vertical lines. `by` and `note` are texts of the figure.
+    `axis` creates the axis for these numbers. `columns` are the titles of the table's columns; the
+    last column contains the ends of the vertical lines. `by` and `note` are texts for the figure.
     """
 
     axis: Callable[[Sequence[float]], chart.Axis]
@@ -138,12 +138,12 @@ class _Kind:
 
 _LAYERS = _Kind(
     axis=lambda places: chart.linear_axis(
-        [0.0, *places], "layer, 0 for the embeddings", _ACROSS, smallest=1
+        [0.0, *places], "layer (0 is the embeddings)", _ACROSS, smallest=1
     ),
     columns=("model", "layer", "95 % interval"),
     by="layer",
-    note="Points are medians over seeds of a head on that layer of the frozen encoder; "
-    "lines through them are 95 % intervals of the median, for three seeds or more.",
+    note="Each point is the median score, over seeds, of a head on one layer of the frozen "
+    "encoder. Vertical lines are 95 % intervals of the median, for three seeds or more.",
 )
 
 _SHOTS = _Kind(
@@ -152,8 +152,8 @@ _SHOTS = _Kind(
     ),
     columns=("model", "training rows", "lowest to highest"),
     by="number of training rows",
-    note="Points are medians over seeds, each with its own draw of rows; lines through them span "
-    "the lowest to the highest seed.",
+    note="Each point is the median score over seeds; each seed draws its own training rows. "
+    "Vertical lines span the scores of the seeds.",
 )
 
 
@@ -164,7 +164,7 @@ def _against(lines: Sequence[_Line], title: str, kind: _Kind) -> chart.Figure:
         kind.axis(places),
         title,
         title=title,
-        description=f"{len(places)} scores by {kind.by}, in the table below.",
+        description=f"{len(places)} scores by {kind.by}. The table below contains all of them.",
         note=kind.note,
         table=_table(lines, kind.columns),
     )
@@ -197,7 +197,10 @@ def _over_seeds(
 def _table(
     lines: Iterable[_Line], columns: Sequence[str], words: Sequence[str] = ()
 ) -> chart.Table:
-    """Create a table of the points; seeds and median are inserted before the last of `columns`."""
+    """Create a table of the points.
+
+    The columns "seeds" and "median" are inserted before the last one of `columns`.
+    """
     *named, between = columns
     points = (point for line in lines for point in line.points)
     return chart.Table(
@@ -208,9 +211,9 @@ def _table(
 
 
 def layer_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[chart.Figure, ...]:
-    """Return a figure per task with scores over the layers of frozen encoders, a line per model.
+    """Plot the scores of a head over the layers of frozen encoders; return a figure per task.
 
-    Only models with scores for several layers are shown.
+    A figure has a line per model. Only models with scores for several layers are shown.
     """
     entries = {id(each.entry): each for each in named}
     found: dict[str, list[_Line]] = {}
@@ -226,10 +229,10 @@ def layer_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[char
 
 
 def shot_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[chart.Figure, ...]:
-    """Return a figure per task with scores over the number of training rows, a line per model.
+    """Plot scores over the number of training rows; return a figure per task.
 
-    Only models with scores for two or more numbers of rows are shown. The zero-shot score of a
-    language model is included as 0 rows.
+    A figure has a line per model and recipe. Only models with scores for two or more numbers of
+    rows are shown. The zero-shot score of a language model is included as 0 rows.
     """
     found = ((title_of(task), _shot_lines(named, task)) for task in board.tasks)
     return tuple(_against(lines, title, _SHOTS) for title, lines in found if lines)
@@ -261,7 +264,10 @@ def _shot_lines(named: Sequence[chart.NamedEntry], task: str) -> list[_Line]:
 
 
 def stage_figures(curves: Iterable[StageCurve]) -> tuple[chart.Figure, ...]:
-    """Return a figure per pretraining run and score, with a line per recipe and precision."""
+    """Plot scores over the checkpoints of pretraining runs.
+
+    Returns a figure per pretraining run and score, with a line per recipe and precision.
+    """
     groups = grouped(((curve.run, curve.task or curve.title), curve) for curve in curves)
     return tuple(map(_stage_figure, groups.values()))
 
@@ -284,9 +290,9 @@ def _stage_figure(curves: Sequence[StageCurve]) -> chart.Figure:
             labels.append((part.trend, [(point.x, point.y) for point in inside]))
     if scopes := sorted({curve.scope for curve in curves if curve.scope}):
         said.append(
-            "Lines through points are 95 % intervals of the median over seeds. A segment rises or "
-            f"falls if its checkpoints differ beyond noise over {' or '.join(scopes)}: Student's t "
-            "at 5 %, corrected by Holm over all pairs of checkpoints."
+            "Vertical lines are 95 % intervals of the median over seeds. A segment rises or falls "
+            "if the checkpoints at its ends differ significantly (Student's t test at 5 % over "
+            f"{' or '.join(scopes)}, with Holm's correction for all pairs of checkpoints)."
         )
     places = [point.x for line in lines for point in line.points]
     columns = ("checkpoint", "step", "tokens", "recipe", "95 % interval")
@@ -296,7 +302,7 @@ def _stage_figure(curves: Sequence[StageCurve]) -> chart.Figure:
         curves[0].title,
         labels=labels,
         title=f"{curves[0].run}, {curves[0].title}",
-        description=f"{len(places)} scores of checkpoints. The table below has every one.",
+        description=f"{len(places)} scores of checkpoints. The table below contains all of them.",
         note=" ".join(said),
         table=_table(lines, columns, ("recipe",)),
     )
@@ -305,7 +311,7 @@ def _stage_figure(curves: Sequence[StageCurve]) -> chart.Figure:
 _STEPS = tuple(10.0**power * factor for power in range(16) for factor in (1, 2, 5))
 
 _SPREAD = 5.0
-"""Minimum ratio of the last step to the median step for which the axis is logarithmic."""
+"""Smallest ratio between the last and the median step for which the axis is logarithmic."""
 
 
 def _stage_axis(places: Sequence[float], label: str) -> chart.Axis:
@@ -322,18 +328,18 @@ def _stage_axis(places: Sequence[float], label: str) -> chart.Axis:
 _SMALL = 340  # width of a chart
 
 _MOST_LINES, _MOST_SCORES = 4, 2
-"""Maximum number of scores in the chart of a run, and in the comparison of seeds. More scores in a
-chart could not be distinguished, and the value of a task is the mean of at most two scores. The
-table contains all scores."""
+"""Maximum number of scores in the chart of a run, and number of score charts that compare seeds.
+More lines could not be distinguished, and the value of a task is the mean of at most two scores.
+The table of the run contains all scores."""
 
 _Steps = list[chart.Corner]
 
 
 def curve_figures(curve: Sequence[CurvePoint], split: str = "dev") -> tuple[chart.Figure, ...]:
-    """Return charts of a run's training loss and scores (times 100) over the training steps.
+    """Plot a run's training loss and its scores (times 100) over the training steps.
 
-    A chart with fewer than two steps is left out. Values that are not finite leave a gap. `split`
-    names the data of the scores, for the title.
+    A chart with fewer than two steps is left out. Values that are not finite leave a gap in the
+    line. `split` is the name of the data on which the scores were computed, for the title.
     """
     names = _names([curve])[:_MOST_LINES]
     return _charts(
@@ -345,10 +351,10 @@ def curve_figures(curve: Sequence[CurvePoint], split: str = "dev") -> tuple[char
 def seed_figures(
     curves: Mapping[str, Sequence[CurvePoint]], split: str = "dev"
 ) -> tuple[chart.Figure, ...]:
-    """Return charts that compare the learning curves of several runs: the loss, and two scores.
+    """Plot the learning curves of several runs in common charts: the loss, and up to two scores.
 
-    `curves` contains the curves, keyed by the name of a run ("seed 0"). `split` names the data of
-    the scores, for the titles.
+    `curves` contains the curves, keyed by the name of the run ("seed 0"). `split` is the name of
+    the data on which the scores were computed, for the titles.
     """
 
     def of_runs(name: str = "") -> Mapping[str, _Steps]:
@@ -386,7 +392,7 @@ def _curve_figure(title: str, label: str, series: Mapping[str, _Steps]) -> chart
         return None
     x = chart.linear_axis([0, *(x for x, _ in every)], "step", (44, 328), smallest=1)
     y = chart.linear_axis([y for _, y in every], label, (150, 12))
-    # Colours repeat after four lines, with other dashes.
+    # Colours repeat after four lines, but then have other dashes.
     styles = [f"line s{number % _STYLES} l{number}" for number in range(len(series))]
     return chart.Figure(
         title=title,
@@ -408,7 +414,7 @@ def _curve_figure(title: str, label: str, series: Mapping[str, _Steps]) -> chart
 def _curve_paths(
     style: str, name: str, points: _Steps, x: chart.Axis, y: chart.Axis
 ) -> Iterator[chart.Path]:
-    """Yield the path of a line, interrupted at values that are not finite, and that of its dots."""
+    """Yield the path of a line and the path of its dots, without values that are not finite."""
     pieces = [
         [(x(step), y(value)) for step, value in piece]
         for finite, piece in groupby(points, key=lambda point: math.isfinite(point[1]))

@@ -14,7 +14,10 @@ _ALIGN = {"start": "left", "middle": "center", "end": "right"}
 
 
 def to_pdf(figure: chart.Figure) -> bytes:
-    """Draw a chart of points and lines as PDF; the same version of matplotlib gives equal bytes."""
+    """Draw a chart of points and lines as PDF.
+
+    Equal charts give equal bytes if the version of matplotlib is the same.
+    """
     with rc_context({"pdf.fonttype": 42, "font.size": 9, "lines.linewidth": 0.8}):
         canvas = Canvas(figsize=(figure.width / _UNITS, figure.height / _UNITS))
         axes = canvas.add_axes((0, 0, 1, 1))

@@ -12,13 +12,13 @@ from benchharness.tasks.suite import ScoreRule
 from benchharness.tasks.suites import find_task, title_of
 
 MOST_ROWS = 200
-"""Maximum number of rows in a figure. More would not be readable; the table has all entries."""
+"""Maximum number of rows in a figure. More rows would not be readable."""
 
 _STEP = 20  # height of a row
 
 
 def spread_of_task(named: Sequence[chart.NamedEntry], task: str) -> chart.Figure | None:
-    """Create a chart of all entries' scores on a task: every seed, the median and its interval.
+    """Plot the scores of all leaderboard entries on a task: each seed, the median and its interval.
 
     Entries are sorted by their median, best first. Returns None if there are fewer than two runs.
     """
@@ -39,8 +39,9 @@ def spread_of_task(named: Sequence[chart.NamedEntry], task: str) -> chart.Figure
         x=x,
         y=y,
         description=f"{counted(len(drawn), 'row')}, best median first: "
-        f"{best.entry.model} {cell.text}. The table below has every seed.",
-        note=f"The best {MOST_ROWS}; {left_out:,} more are in the board's table." * (left_out > 0),
+        f"{best.entry.model} {cell.text}. The table below contains the scores of all seeds.",
+        note=f"Only the best {MOST_ROWS} rows are drawn; the leaderboard's table has "
+        f"{left_out:,} more." * (left_out > 0),
         marks=tuple(mark for mark, _ in rows),
         table=chart.Table(
             columns=("model", "median", "95 % interval", "every seed"),
@@ -54,12 +55,12 @@ def _spread_row(
     named: chart.NamedEntry, cell: Cell, x: chart.Axis, y: float
 ) -> tuple[chart.Mark, chart.TableRow]:
     places = [(x(100 * v), run) for v, run in zip(cell.values, cell.runs, strict=True)]
-    # Dots are lines of length 0 with round caps, the shortest SVG for many dots.
+    # Dots are lines of length 0 with round caps, because this needs the least SVG code.
     dots = [f"M{at:g},{y:g}h0" for at, run in places if not run.has_collapsed(cell.task)]
     crosses = [chart.cross(at, y) for at, run in places if run.has_collapsed(cell.task)]
     middle = x(100 * cell.median)
     interval, line = _interval(cell), ""
-    if interval is not None:  # with a cap at each end that is within the axis
+    if interval is not None:  # an end of the line has a cap if it is within the axis
         ends = sorted((interval.low, interval.high))
         low, high = (x(min(max(end, x.low), x.high)) for end in ends)
         caps = (f"M{x(end):g},{y - 3:g}v6" for end in ends if x.low <= end <= x.high)
@@ -74,7 +75,7 @@ def _spread_row(
     runs = zip(cell.runs, cell.values, strict=True)
     seeds = ", ".join(f"{shown(value)} (seed {run.seed})" for run, value in runs)
     score, href, name = cell.text, named.href(cell), chart.shortened(named.name, 22)
-    said = f"median {score}" + (f" (95 % from {between})" if between else "")
+    said = f"median {score}" + (f" (95 % interval from {between})" if between else "")
     mark = chart.Mark(
         kind="row",
         x=middle,
@@ -89,7 +90,7 @@ def _spread_row(
 
 
 def _interval(cell: Cell) -> Interval | None:
-    """Return the 95 % interval of the median over seeds in percent; None if there are too few."""
+    """Return the 95 % interval of the median over seeds, in percent; None for few seeds."""
     interval = useful_interval(cell.values)
     if interval is None:
         return None
@@ -102,19 +103,19 @@ def _interval(cell: Cell) -> Interval | None:
 # Bars by category, for tasks whose scorer reports categories.
 
 _TOP, _BAR, _HEADING, _GAP = 6.0, 17, 18, 8
-"""Position of the first category, and heights: of a bar with its margin, of the name of a category,
-and of the space below a category."""
+"""Position of the first category, and three heights: a bar with its margin, the name of a category,
+and the space below a category."""
 
 _MOST_BARS = 4  # maximum number of bars per category
 
 _Row = tuple[chart.NamedEntry, Cell, Mapping[str, float]]
-"""Entry, its cell, and the median over seeds in percent for each category."""
+"""(leaderboard entry, its cell, median over seeds in percent for each category)."""
 
 
 def categories_of_task(
     named: Sequence[chart.NamedEntry], rule: ScoreRule, task: str
 ) -> chart.Figure | None:
-    """Create a figure with bars for the categories of a task; None if no run has such scores."""
+    """Plot the scores for the categories of a task as bars; None if no run has such scores."""
     names = category_names(task, rule)
     rows = [row for row in _category_rows(named, task, names) if row[2]]
     if not rows:
@@ -129,14 +130,14 @@ def categories_of_task(
     for label in labels:
         bars = sum(label in values for _, _, values in drawn)
         tops.append(tops[-1] + _HEADING + _BAR * bars + _GAP)
-    placed = list(zip(labels, tops, strict=False))  # the last position is the end of the figure
+    placed = list(zip(labels, tops, strict=False))  # the last of `tops` is the end of the figure
     spans = tuple((top + _HEADING - 2, end - _GAP + 2) for top, end in pairwise(tops))
     return chart.Figure(
         title=f"{title_of(task)} by category",
         x=x,
         y=chart.Axis(label="", low=0, high=1, start=_TOP, end=tops[-1]),
-        description=f"Scores by {', '.join(labels)}. The table below has every number.",
-        note=f"The first {_MOST_BARS} of the board; the table has the other {left_out}."
+        description=f"Scores by {', '.join(labels)}. The table below contains all numbers.",
+        note=f"Only the first {_MOST_BARS} entries have bars; the table has the other {left_out}."
         * (left_out > 0),
         spans=spans,
         paths=(chart.Path(kind="zero", d="".join(f"M{x(0):g},{a:g}V{b:g}" for a, b in spans)),),
@@ -178,7 +179,7 @@ def category_names(task: str, rule: ScoreRule) -> dict[str, str]:
 def _category_rows(
     named: Sequence[chart.NamedEntry], task: str, names: Mapping[str, str]
 ) -> Iterator[_Row]:
-    """Yield the entries that have the task, with their scores per category.
+    """Yield the leaderboard entries with a result on the task, with their scores per category.
 
     `names` contains the names of the scores, keyed by the category.
     """

@@ -1,4 +1,4 @@
-"""Section with all plots of one leaderboard."""
+"""Section of the report with all plots of one leaderboard."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,21 +29,21 @@ from benchharness.tasks.suites import title_of
 _FEW_ROWS = 60  # maximum total number of rows in seed-by-seed plots that are shown unfolded
 
 FEW_ENTRIES = 16
-"""Maximum number of entries for which all plots are plain SVG. With more entries, the page would
-open slowly, so that plots are compressed."""
+"""Maximum number of entries for which all plots are plain SVG. If there are more, plots are
+compressed, because the page would open slowly otherwise."""
 
 BoardKey = tuple[str, tuple[str, ...], int | None, str]
 
 
 Pages = Mapping[tuple[str, str], str]
-"""Addresses of predictions pages, keyed by (anchor of the group of runs, task)."""
+"""Addresses of predictions pages, keyed by (id of the section with the runs, task)."""
 
 Places = Mapping[str, str]
-"""Addresses of the files that contain sections, keyed by the sections' ids."""
+"""Addresses of the files that contain the details of runs, keyed by the ids of their sections."""
 
 
 def board_key(board: Board) -> BoardKey:
-    """Return a key that identifies a board, even if it was reduced to its best entries."""
+    """Return a key that identifies a leaderboard, even if it was reduced to its best entries."""
     first = next((run.key for entry in board.entries for run in entry.runs), "")
     return board.suite, board.data, board.limit, first
 
@@ -55,11 +55,11 @@ class Background:
     Attributes:
         sizes: Sizes of checkpoints.
         timed: Prediction times of checkpoints.
-        stages: Figures of pretraining runs for each board. They are computed separately, because
-            they need all entries of a board.
-        contrasts: Significance tests of pairs of entries for each board.
+        stages: Figures of pretraining runs, keyed by leaderboard. They are computed separately,
+            because they need all entries of a leaderboard.
+        contrasts: Significance tests of pairs of entries, keyed by leaderboard.
         predictions: Addresses of predictions pages.
-        places: Addresses of the files with sections that `write_runs` has written.
+        places: Addresses of the files with the details of runs that `write_runs` has written.
     """
 
     sizes: Sizes = field(default_factory=dict)
@@ -74,7 +74,7 @@ class Background:
 class Tradeoff:
     """Figures that plot one score against each kind of cost, with a table of the same numbers.
 
-    `measured` is the number of models on the board that have the score.
+    `measured` is the number of models on the leaderboard that have the score.
     """
 
     anchor: str
@@ -86,15 +86,15 @@ class Tradeoff:
 
 @dataclass(frozen=True, kw_only=True)
 class Plots:
-    """Plots of a leaderboard.
+    """Plots of a leaderboard, for a section of the report.
 
     Attributes:
         anchor: Id of the section.
         title: Title of the suite.
         data: Description of the data.
         entries: Ids and names of the entries that can be highlighted in all plots.
-        first: Anchor of the trade-off that is open initially. It is for the suite's score or,
-            without one, for the task that most models have.
+        first: Id of the trade-off plots that are open initially. They are for the suite's score or,
+            without one, for the task with results of the most models.
         tradeoffs: Scores against costs.
         spreads: Scores seed by seed, one figure per task.
         categories: Scores by category.
@@ -117,7 +117,7 @@ class Plots:
 
     @property
     def is_small(self) -> bool:
-        """True if the seed-by-seed plots are so small that they are shown unfolded."""
+        """True if the seed-by-seed plots are small enough to be shown unfolded."""
         return sum(len(figure.marks) for figure in self.spreads) <= _FEW_ROWS
 
     @property
@@ -134,7 +134,9 @@ class Plots:
 
 
 def build_plots(board: Board, anchor: str, facts: Facts, background: Background) -> Plots:
-    """Create the plots of a leaderboard; their truth value is False if there is nothing to show.
+    """Create the plots of a leaderboard.
+
+    The truth value of the result is False if there is nothing to plot.
 
     Args:
         board: Leaderboard to plot.

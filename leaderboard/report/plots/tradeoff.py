@@ -27,19 +27,19 @@ from benchharness.tasks.suite import ScoreRule, complete_mean
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """Score of a model with its costs, for plots.
+    """Point of a plot of scores against costs: the score of a model with all its costs.
 
     Attributes:
         kind: "measured" or "published".
-        entry: Id of the leaderboard entry; empty for a published row.
+        entry: Id of the leaderboard entry; empty for a published score.
         name: Name of the model.
-        details: Further words, such as recipe and precision, or the source.
+        details: Further description: recipe and precision, or the source of a published score.
         score: Score in percent.
         low: Lowest score of a seed.
         high: Highest score of a seed.
         costs: Known costs, keyed by `Quantity.name`.
         machine: Kind of machine that trained the model; empty if there were several.
-        href: Link to the runs or to the published rows.
+        href: Link to the runs or to the published scores.
         flags: Warnings about the score.
         has_learned: False if the runs have learned nothing; the point is then not on a front.
     """
@@ -59,17 +59,17 @@ class Point:
 
     @property
     def text(self) -> str:
-        """Score as tables show it, with a mark if it has flags."""
+        """Score as tables show it, followed by "!" if there are warnings."""
         return marked(f"{self.score:.1f}", self.flags)
 
 
 def measured_points(
     named: Sequence[chart.NamedEntry], rule: ScoreRule, task: str | None, facts: Facts, sizes: Sizes
 ) -> list[Point]:
-    """Return a point per model that has a score on the task, or for the suite if `task` is None.
+    """Return a point per model that has a score on the task and known costs.
 
-    Baselines and ensembles are left out, because they are not trained encoders. Models with a run
-    whose cost is unknown are left out too.
+    If `task` is None, the suite's score is used. Baselines and ensembles are left out, because they
+    are not trained encoders.
     """
     tasks = tuple(rule.cells) if task is None else (task,)
     points = []
@@ -96,7 +96,7 @@ def _measured(
         for cell in cells:
             runs = [facts[run.key] for run in cell.runs]
             found = [quantity.of(run, size_of_run(entry.model, run, sizes)) for run in runs]
-            # The cost of a task is known only if it is known for all seeds.
+            # Use the cost of a task only if it is known for all seeds.
             known += [median(filter(None, found))] if all(found) else []
         if len(known) == len(cells) and (machine or quantity.machine != "trained"):
             costs[quantity.name] = sum(known) if quantity.adds_up else median(known)
@@ -117,14 +117,15 @@ def _measured(
 
 
 def published_points(board: Board, anchor: str, task: str | None, sizes: Sizes) -> list[Point]:
-    """Return a point per published row with a single model's dev score on the task, or the suite.
+    """Return a point per published dev score of a single model on the task.
 
-    `task` is None for the suite's score. Empty if the board's data are synthetic or incomplete,
-    because scores on such data cannot be compared with published scores.
+    If `task` is None, the suite's score is used. The list is empty if the leaderboard's data are
+    synthetic or incomplete, because its scores cannot be compared with published scores.
     """
     if not board.is_whole:
         return []
-    # Use the same score as the board. If a part of it is not printed, the row is left out.
+    # Use the same score as the leaderboard. It may be a mean of several metrics; if one of these is
+    # not printed, the published row is left out.
     names = (board.rule.name,) if task is None else score_names(task, board.rule)
     points = []
     for row in published(board.suite):
@@ -156,15 +157,15 @@ def _published(row: PublishedRow, score: float, anchor: str, sizes: Sizes) -> Po
 # Figures.
 
 MOST_MARKS = 200
-"""Maximum number of marks in a figure. More would make the page slow and would not be readable."""
+"""Maximum number of points in a figure. More would make the page slow and would not be readable."""
 
-CROSSES = "A cross is a model whose runs collapsed; it is not on a front."
+CROSSES = "A cross is a model whose runs collapsed (learned nothing); it is never on a front."
 
 _ACROSS = (48, chart.WIDTH - 14)
 
 _SHAPES = {"measured": 0, "published": 3}
-"""Shapes of marks (see `chart.shape`), keyed by the kind of point: circles and diamonds. Each kind
-has its own Pareto front, because measured and published scores are not ranked together."""
+"""Shapes of points (see `chart.shape`), keyed by kind: circles for measured, and diamonds for
+published scores. Each kind has its own Pareto front, because the two are not ranked together."""
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
@@ -188,9 +189,10 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
 
 
 def tradeoffs(points: Sequence[Point], score: str, timed: str = "") -> tuple[chart.Figure, ...]:
-    """Return a figure per kind of cost, unless the cost is equal for all points.
+    """Plot scores against costs; return a figure per kind of cost.
 
-    Training times are shown only for the kind of machine on which most models were trained.
+    A kind of cost that is equal for all points is left out. Training times are plotted only for the
+    kind of machine on which most models were trained.
 
     Args:
         points: Points to plot.
@@ -223,10 +225,10 @@ def _figure(
     fronts = _fronts(points, costs)
     best = {number for front in fronts.values() for number in front}
     lines = {kind: _stairs([places[n] for n in front]) for kind, front in fronts.items()}
-    # If there are too many points, those on fronts are preferred. Measured points are on top.
+    # If there are too many points, prefer those on fronts. Draw measured points last, i.e. on top.
     ranked = sorted(range(len(points)), key=lambda n: (n not in best, -points[n].score))
     drawn = sorted(ranked[:MOST_MARKS], key=lambda n: (points[n].kind == "measured", n))
-    # Labels of measured points are placed first, before the room is taken.
+    # Place the labels of measured points first, while there is room for them.
     named = [n for n in drawn if n in best][::-1]
     texts = [
         chart.Text(x=places[n][0], y=places[n][1], text=chart.shortened(points[n].name))
@@ -244,7 +246,7 @@ def _figure(
     for kind, front in fronts.items():
         on_it = ((points[n], quantity.text(costs[n])) for n in front)
         names = (f"{point.name} {point.text} at {cost}" for point, cost in on_it)
-        said.append(f"Front of the {kind}: {'; '.join(names) or 'no model has learned'}")
+        said.append(f"Pareto front, {kind}: {'; '.join(names) or 'no model has learned'}")
     return chart.Figure(
         title=f"{score} against {title}",
         choice=title,
@@ -257,7 +259,7 @@ def _figure(
                 line=f"front {kind}",
                 mark=f"{kind} on-front",
                 shape=chart.shape(_SHAPES[kind], 15, 6),
-                text=f"{kind}, filled on its Pareto front",
+                text=f"{kind} (filled if on the Pareto front)",
             )
             for kind in fronts
         ),
@@ -269,19 +271,19 @@ def _figure(
 
 
 def _notes(points: Sequence[Point], unknown: int) -> Iterator[str]:
-    """Yield notes about points that are crosses, have no known cost, or are not drawn."""
+    """Yield notes about points that are drawn as crosses, and about points that are not drawn."""
     if not all(point.has_learned for point in points):
         yield CROSSES
     if unknown:
-        yield f"The cost of {counted(unknown, 'more row')} is not known."
+        yield f"Left out for lack of a comparable cost: {counted(unknown, 'row')}."
     if (rest := len(points) - MOST_MARKS) > 0:
-        yield f"The best {MOST_MARKS} are drawn; {rest:,} more are in the board's table."
+        yield f"Only {MOST_MARKS} points are drawn; the leaderboard's table has {rest:,} more."
 
 
 def _stairs(places: Sequence[chart.Corner]) -> list[chart.Corner]:
     """Return the corners of a step line through the points on a front.
 
-    The line goes horizontally to the next cost and then up to its score.
+    From each point, the line goes horizontally to the cost of the next point, and then up to it.
     """
     corners = list(places[:1])
     for (_, before), (x, y) in pairwise(places):
@@ -301,13 +303,14 @@ def _fronts(points: Sequence[Point], costs: Sequence[float]) -> dict[str, list[i
 
 
 def _mark(point: Point, place: chart.Corner, y: chart.Axis, cost: str) -> chart.Mark:
-    """Create the mark of a point, with a label that is shown on hover or when it is selected."""
+    """Create the symbol of a point, with a label that appears on hover or if it is selected."""
     left, top = place
     seeds, span = "", {}
     if point.low < point.high:
         seeds = f" (seeds from {point.low:.1f} to {point.high:.1f})"
         span = {"range": chart.polyline([(left, y(point.low)), (left, y(point.high))])}
-    dx, anchor = (9, "start") if left < sum(_ACROSS) / 2 else (-9, "end")  # more room
+    # The label is on the side with more room.
+    dx, anchor = (9, "start") if left < sum(_ACROSS) / 2 else (-9, "end")
     name, at = chart.shortened(point.name), round(left + dx, 1)
     drawn = chart.shape(_SHAPES[point.kind], left, top)
     mark = {"shape": drawn} if point.has_learned else {"crosses": chart.cross(left, top)}
@@ -327,10 +330,10 @@ def _mark(point: Point, place: chart.Corner, y: chart.Axis, cost: str) -> chart.
 def cost_table(points: Sequence[Point]) -> chart.Table:
     """Create a table of the points with all their costs, best score first.
 
-    It contains at most MOST_MARKS points of each kind.
+    The table contains at most MOST_MARKS measured and MOST_MARKS published scores.
     """
     ranked = sorted((point for point in points if point.costs), key=lambda point: -point.score)
-    # Leave out prediction times if there are none.
+    # Leave out the column with prediction times if no model was timed.
     found = [
         q for q in QUANTITIES if q.machine != "timed" or any(q.name in p.costs for p in points)
     ]

@@ -1,7 +1,7 @@
 """Script that Alembic executes to run the migrations.
 
-It uses the connection and transaction that leaderboard.store.database has opened, so that the old
-schema stays complete if a migration fails.
+It uses the connection and transaction of leaderboard.store.database, so that the old schema is
+unchanged if a migration fails.
 """
 
 from alembic import context

@@ -99,7 +99,7 @@ def test_ensemble_of_several_models_has_complete_json(bench, stored):
     ("words", "sentence"),
     [
         (("bert",), "each task has only one run of bert on mini data, but"),
-        (("roberta",), "no board has roberta with results on the same rows"),
+        (("roberta",), "no leaderboard has results of roberta on the same data"),
         (("minilm", "--task", "cola"), "no requested task has results for minilm."),
     ],
 )

@@ -73,19 +73,19 @@ def test_exports_of_benchharness_can_be_imported(tmp_path: Path, name: str) -> N
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "no model": ({"model": " "}, "model must be a text that is not empty, found ' '"),
-    "no source": ({"source": None}, "source must be a text"),
-    "unknown task": ({"task": "glue/nope"}, "no task is called 'glue/nope'"),
+    "no model": ({"model": " "}, "model must be a non-empty text, but is ' '"),
+    "no source": ({"source": None}, "source must be a non-empty text"),
+    "unknown task": ({"task": "glue/nope"}, "there is no task called 'glue/nope'"),
     "unknown metric": ({"metric": "mcc"}, "glue/rte has no metric 'mcc': it has accuracy"),
     "train split": ({"split": "train"}, "glue/rte has no split 'train': it has dev, test"),
-    "a list": ({"task": ["glue/rte"]}, "task must be a text"),
+    "a list": ({"task": ["glue/rte"]}, "task must be a non-empty text"),
     "percent": (
         {"score": 94.3},
-        "score must be a fraction such as 0.943, not a percentage, found 94.3",
+        "score must be a fraction such as 0.943 and not a percentage, but is 94.3",
     ),
-    "nan": ({"score": "nan"}, "score must be a number, found 'nan'"),
-    "true": ({"score": True}, "score must be a number, found True"),
-    "words": ({"score": "high"}, "score must be a number, found 'high'"),
+    "nan": ({"score": "nan"}, "score must be a number, but is 'nan'"),
+    "true": ({"score": True}, "score must be a number, but is True"),
+    "words": ({"score": "high"}, "score must be a number, but is 'high'"),
     "a limit": ({"limit": -3}, "limit must be a number of rows or empty"),
     "a rule": ({"task": "glue", "metric": "mean"}, "glue has no metric 'mean'"),
 }
@@ -104,14 +104,18 @@ def test_invalid_row_is_an_error_that_names_the_row_and_the_fault(
 @pytest.mark.parametrize(
     ("name", "content", "sentence"),
     [
-        ("a.json", b"{", "is not JSON"),
+        ("a.json", b"{", "is not valid JSON"),
         ("a.json", b"{}", "must be a JSON list"),
         ("a.json", b"[1]", "must be a JSON list"),
-        ("a.json", b"[" * 10**5, "is not JSON"),
+        ("a.json", b"[" * 10**5, "is not valid JSON"),
         ("a.csv", b"", "has no column 'model'"),
         ("a.csv", b"model,task\n", "has no column 'metric'"),
         ("a.csv", b"model,task,metric,split,score,source\na,b\n", "a different number of cells"),
-        ("a.csv", b'model,task,metric,split,score,source\n"a"b,c\n', "is not CSV after line 1"),
+        (
+            "a.csv",
+            b'model,task,metric,split,score,source\n"a"b,c\n',
+            "is not valid CSV after line 1",
+        ),
         ("a.csv", b"\xff\xfe", "is not UTF-8 text"),
     ],
 )
@@ -126,7 +130,7 @@ def test_invalid_or_missing_file_is_an_error_in_one_sentence(
 
 
 def test_duplicate_rows_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"rows 1 and 2 of .* are for the same score"):
+    with pytest.raises(DataError, match=r"rows 1 and 2 of .* contain the same score"):
         list(read_rows(_json(tmp_path, ROW, {**ROW, "score": 0.5})))
 
 
@@ -211,7 +215,7 @@ def test_imported_rows_without_measured_rows_make_a_board(
     assert len(imported_blocks(board)) == 1
     file = io.StringIO()
     render(board, Console(file=file))
-    assert "no results here" in file.getvalue()
+    assert "no results on this leaderboard" in file.getvalue()
     assert "theirs" in render_report([board], [], "2026-08-01")
 
 

@@ -43,9 +43,9 @@ def test_suite_score_is_not_compared_if_a_task_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("one", "other", "reason"),
     [
-        ([0.8], [0.7, 0.6], "one seed shows no spread: run at least 2 seeds of each"),
+        ([0.8], [0.7, 0.6], "the variance over seeds is unknown: run at least 2 seeds of each"),
         ([0.8, 0.9], [0.8, 0.9], "the means are equal"),
-        ([0.8, 0.3], [0.55001, 0.55], "more than 10,000"),
+        ([0.8, 0.3], [0.55001, 0.55], "more than 10,000 seeds"),
     ],
 )
 def test_missing_seed_count_has_a_reason(one: object, other: object, reason: str) -> None:
@@ -58,7 +58,7 @@ def test_no_more_seeds_are_recommended_for_a_baseline() -> None:
     once = make_rows("majority", [0.7], kind="baseline")
     board = one_board([*make_rows("one", [0.8, 0.9, 0.7]), *once])
     (found,) = compare_seeds(board, board.entries, unread(["glue/rte"]))
-    assert found.reason == "majority is run once, so no seeds can be added"
+    assert found.reason == "majority has a single run without a seed, so no seeds can be added"
 
 
 def test_an_entry_is_named_by_model_recipe_and_precision() -> None:
@@ -82,5 +82,5 @@ def test_systems_without_a_common_board_are_an_error() -> None:
         one_board(make_rows(name, data=data)) for name, data in (("a", "mini"), ("b", "hub"))
     )
     assert [found for found, _ in boards_with([mini, hub], ["a"])] == [mini]
-    with pytest.raises(BenchError, match=r"no board has a and b .* stored are a, b"):
+    with pytest.raises(BenchError, match=r"results of a and b .* stored are a, b"):
         boards_with([mini, hub], ["a", "b"])

@@ -55,7 +55,7 @@ def test_accuracy_over_seeds_uses_a_t_test_and_mcc_a_permutation_test() -> None:
 def test_score_that_cannot_be_split_by_example_has_no_test_but_a_reason() -> None:
     found = contrast([drawn("glue/rte")], ("f9",), (0,), (0.5, 0.4))
     assert (found.p_value, found.interval) == (None, None)
-    assert found.reason == "f9 cannot be split by example"
+    assert found.reason == "f9 cannot be computed from single examples"
     assert found.flipped == rte().flipped
 
 
@@ -210,7 +210,7 @@ def test_runs_are_matched_by_seed() -> None:
     floor = runs("majority", (0,), kind="baseline", weights="baseline:majority")
     assert [b.seed for _, b in match_runs(runs("a", (1, 2)), floor)] == [0, 0]
     assert [b.seed for _, b in match_runs(floor, runs("a", (1, 2)))] == [1, 2]
-    with pytest.raises(BenchError, match="none in common"):
+    with pytest.raises(BenchError, match="no seed in common"):
         match_runs(runs("a", (1, 2)), runs("b", (3,)))
 
 

@@ -105,7 +105,7 @@ def test_sampling_of_examples_counts_as_noise():
 def test_one_seed_without_examples_gives_no_trend():
     curve = curves_of(board_of({SST2: [[0.6], [0.9]]}))[SST2]
     assert (curve.scope, curve.stretches) == ("", ())
-    assert "no test: one seed" in curve.summary
+    assert "not tested, because there is one seed" in curve.summary
     assert curve.points[0].interval is None
 
 
@@ -131,7 +131,7 @@ def test_checkpoints_with_different_families_or_equal_steps_are_an_error():
         for stage in stages
     ]
     (board,) = build_boards(rows, GLUE)
-    with pytest.raises(BenchError, match="unlike families") as caught:
+    with pytest.raises(BenchError, match="the same model family") as caught:
         lines_of(board, lambda entry: entry.stage)
     assert "\n" not in str(caught.value)
     rows[1] = replace(rows[1], stage=stages[0])

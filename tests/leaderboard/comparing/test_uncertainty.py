@@ -209,7 +209,7 @@ def test_report_shows_rank_ranges_and_intervals_in_notes() -> None:
     first = table.groups[0].rows[0]
     assert first.ranks == "1 to 2"
     assert first.ranks_note.endswith("not significantly different from a")
-    assert "95 % from " in first.score.note
+    assert "95 % interval from " in first.score.note
     assert "over examples and seeds" in " ".join(cell.note for cell in first.cells)
 
 

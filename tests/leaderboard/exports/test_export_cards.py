@@ -74,7 +74,7 @@ def test_synthetic_and_limited_data_are_an_error_for_cards() -> None:
     for fields in ({"data": "mini"}, {"data": "hub", "limit": 50}):
         cut = one_board(make_rows(**fields))  # type: ignore[arg-type]
         for write in (to_model_index, to_eval_results):
-            with pytest.raises(BenchError, match="only scores on the official data"):
+            with pytest.raises(BenchError, match="scores on the complete official data"):
                 write([cut])
 
 
@@ -93,5 +93,7 @@ def test_data_that_are_not_on_the_hub_are_an_error_for_cards(
 def test_a_card_of_several_models_is_an_error(board: Board) -> None:
     two = one_board(make_rows("one", data="hub") + make_rows("two", data="hub"))
     for write in (to_model_index, to_eval_results):
-        with pytest.raises(BenchError, match="one row of GLUE, and 2 fit: choose one with --model"):
+        with pytest.raises(
+            BenchError, match=r"row of GLUE, but 2 rows match\. Select one with --model"
+        ):
             write([two])

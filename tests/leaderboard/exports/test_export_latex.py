@@ -58,7 +58,7 @@ def test_table_has_rules_caption_label_spread_and_baselines(board: Board) -> Non
     assert "MRPC, QQP: the mean of F1 and accuracy" in text
     assert "Values are medians over 1-3 seeds, times 100" in text
     assert text.count("$_{10.0}$") == 10
-    assert "the index is the sample" in text
+    assert "the subscript is the sample" in text
     assert "_{" not in to_latex([board], Choice(spread=False))
     narrow = to_latex([board], Choice(columns=("rte", "cola")), caption=r"\emph{Ours}.", label="x")
     assert r"\caption{\emph{Ours}.}" in narrow
@@ -72,7 +72,7 @@ def test_table_has_rules_caption_label_spread_and_baselines(board: Board) -> Non
 def test_invalid_latex_caption_or_label_is_an_error(board: Board, caption: str) -> None:
     with pytest.raises(BenchError, match="--caption"):
         to_latex([board], caption=caption)
-    with pytest.raises(BenchError, match=r"--label takes letters.*'a b'"):
+    with pytest.raises(BenchError, match=r"--label may only contain letters.*'a b'"):
         to_latex([board], label="a b")
 
 
@@ -91,7 +91,7 @@ def test_columns_can_be_chosen_by_title_or_task_name(board: Board) -> None:
     assert "begin{table}[t]" in text, "few columns fit one of two columns of a page"
     (head,) = re.findall(r"\| model .*", to_markdown([board], Choice(columns=("rte",))))
     assert head == "| model | RTE |"
-    with pytest.raises(BenchError, match="no table has 'nope'"):
+    with pytest.raises(BenchError, match="there is no column 'nope'"):
         to_latex([board], Choice(columns=("rte", "nope")))
 
 
@@ -105,7 +105,7 @@ def test_published_rows_have_notes_on_their_metric_and_source(board: Board) -> N
     only = to_latex([board], Choice(published=("BERT-large",)))
     assert "BERT-large" in only
     assert "microsoft/unilm" not in only
-    with pytest.raises(BenchError, match="no published row of these suites is of 'nobody'"):
+    with pytest.raises(BenchError, match="'nobody' has no published dev scores"):
         to_latex([board], Choice(published=("nobody",)))
     with pytest.raises(BenchError, match="published scores are on complete official data"):
         to_latex([replace(board, limit=9)], WITH_PUBLISHED)
@@ -122,7 +122,7 @@ def test_statistical_ties_are_bold_and_explained(board: Board) -> None:
     choice = Choice(ties={"glue/cola": frozenset({"minilm:paper:fp32"})})
     text = to_latex([board], choice)
     assert _rows(text)["MiniLM-L6-H384"][:2] == ["60.0", r"\textbf{60.0}"]
-    assert r"(p \textless{} 0.05, corrected by Holm)" in text
+    assert r"(p \textless{} 0.05 with Holm's correction)" in text
     assert "paired test" not in to_latex([board])
 
 

@@ -156,7 +156,7 @@ def test_gold_and_predicted_spans_are_marked_in_their_passage() -> None:
 def test_page_without_texts_contains_no_text_of_the_data(name: str) -> None:
     html = render_predictions(page_of(name, texts=False), WHEN)
     whole = html + json.dumps(records(html), ensure_ascii=False)
-    assert "Written without texts (--no-texts)" in whole
+    assert "written with --no-texts" in whole
     for example in mini(name, "dev"):
         for text in texts_of(example):
             assert text not in whole
@@ -182,7 +182,7 @@ def test_unreadable_examples_leave_predictions_with_a_reason() -> None:
     view = build_view(alone)
     assert (view.matrices, view.types, view.slices, view.states) == ((), (), (), {})
     assert {example.gold for example in view.examples} == {"unknown"}
-    assert view.order == "least agreed on first"
+    assert view.order == "largest disagreement first"
     agree = [len(example.answers[0]) == 1 for example in view.examples]
     assert agree == sorted(agree)
 

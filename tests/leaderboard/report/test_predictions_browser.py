@@ -124,7 +124,7 @@ def test_hardest_examples_are_visible_without_scripts(browser: "Browser", path: 
     with opened(browser, path, scripts=False) as found:
         assert len(shown(found)) == 20
         assert found.page.locator("select:visible, input:visible, button:visible").count() == 0
-        assert "need JavaScript" in found.page.locator(".more").inner_text()
+        assert "Enable JavaScript" in found.page.locator(".more").inner_text()
 
 
 WIDTHS = (390, 1024, 1440)

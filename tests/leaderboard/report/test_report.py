@@ -128,10 +128,10 @@ def test_failed_job_is_listed_with_its_reason() -> None:
 def test_legend_explains_only_displayed_marks() -> None:
     several = report(make_runs())
     alone = report(run for run in make_runs() if run.job.model == "distilbert-base")
-    assert "<b>Bold</b> is the best" in several
-    assert "<b>Bold</b> is the best" not in alone
+    assert "<b>Bold</b> marks the best" in several
+    assert "<b>Bold</b> marks the best" not in alone
     for page in (alone, several):  # nobody has asked for intervals
-        assert "interval of a rank" not in page
+        assert "Below each rank" not in page
         assert "95 % interval is <b>below" not in page
 
 
@@ -207,7 +207,7 @@ def test_runs_without_details_are_shown_with_their_scores() -> None:
 
 def test_run_without_a_board_has_a_section() -> None:
     text = Page(render_report((), [make_result()], WHEN)).text
-    assert "Runs on no board" in text
+    assert "Runs that are on no leaderboard" in text
     assert "minilm on RTE" in text
 
 

@@ -149,7 +149,7 @@ def test_selected_rows_are_compared_side_by_side(report: Opened) -> None:
     ours, other, published = line(report, "CoLA")
     number = float(ours.split()[0])
     assert other.split()[1] == f"+{float(other.split()[0]) - number:.1f}*"
-    assert "against roberta-base a t-test over seeds" in report.page.inner_text(".compare p")
+    assert "roberta-base with a t-test over seeds" in report.page.inner_text(".compare p")
     assert published == f"71.4 +{71.4 - number:.1f}"
     assert "in accuracy" in line(report, "mrpc")[2]
     best = report.page.locator(".compare tr", has_text="CoLA").locator("td.best").all_inner_texts()

@@ -123,12 +123,12 @@ def _header(**fields: object) -> Callable[[list[str]], list[str]]:
 
 
 DAMAGE: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
-    "no end": (lambda lines: lines[:-1], "is cut short"),
+    "no end": (lambda lines: lines[:-1], "is truncated"),
     "empty": (lambda lines: [], "is not a JSON object"),
-    "one run less": (lambda lines: [*lines[:3], *lines[4:]], "do not fit the digest"),
-    "a run twice": (lambda lines: [*lines[:3], lines[2], *lines[3:]], "twice|do not fit"),
-    "another order": (lambda lines: [lines[0], *lines[2:0:-1], *lines[3:]], "do not fit"),
-    "something after the end": (lambda lines: [*lines, "{}\n"], "do not fit"),
+    "one run less": (lambda lines: [*lines[:3], *lines[4:]], "do not match the digest"),
+    "a run twice": (lambda lines: [*lines[:3], lines[2], *lines[3:]], "twice|do not match"),
+    "another order": (lambda lines: [lines[0], *lines[2:0:-1], *lines[3:]], "do not match"),
+    "something after the end": (lambda lines: [*lines, "{}\n"], "do not match"),
     "another number": (_changed_score, "was changed after it was written"),
     "a newer version": (_header(version=3), "an archive of version 3"),
     "another format": (_header(format="zip"), "is not a benchharness archive"),
@@ -167,7 +167,7 @@ def test_duplicate_run_in_a_consistent_archive_is_an_error(store: Store, tmp_pat
 @pytest.mark.parametrize("kept", [0, 1, 10, 200, -9, -1])
 def test_truncated_archive_is_an_error(archive: Path, kept: int) -> None:
     archive.write_bytes(archive.read_bytes()[:kept])
-    with pytest.raises(DataError, match=r"cut short|not a JSON object"):
+    with pytest.raises(DataError, match=r"truncated|not a JSON object"):
         check_archive(archive)
 
 

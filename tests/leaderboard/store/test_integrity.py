@@ -18,13 +18,13 @@ DAMAGES = {
     "UPDATE runs SET provenance = '{' WHERE id = 2": "run number 2: .*is damaged",
     "UPDATE predictions SET rows = x'00' WHERE id = 1": "run number 1: .*is damaged",
     "UPDATE headlines SET content = replace(content, '0.', '0.9') WHERE run_id = 4": (
-        "the lists' entry of run .* differs from the run"
+        "the list entry for run .* differs from the run"
     ),
     "UPDATE headlines SET content = '7' WHERE run_id = 4": "differs from the run",
     "DELETE FROM headlines WHERE run_id = 5": "lists do not show the newest result of job",
     "DELETE FROM scores WHERE run_id = 1": "is damaged: its digest does not match",
-    "DELETE FROM runs WHERE id = 1": "scores has . rows of run 1, which is not there",
-    "DROP INDEX headlines_model": "missing: add_index headlines_model",
+    "DELETE FROM runs WHERE id = 1": "scores has . rows for run 1, which does not exist",
+    "DROP INDEX headlines_model": "needs this change: add_index headlines_model",
     "ALTER TABLE runs ADD COLUMN note TEXT": "missing: remove_column .*runs note",
 }
 
@@ -133,9 +133,9 @@ def test_damaged_store_is_not_backed_up(without_a_page: Path, tmp_path: Path) ->
 
 def test_backup_overwrites_no_file(path: Path, tmp_path: Path) -> None:
     (tmp_path / "copy.sqlite").write_text("precious")
-    with pytest.raises(BenchError, match="exists already"):
+    with pytest.raises(BenchError, match="already exists"):
         check_new(tmp_path / "copy.sqlite")
-    with open_store(path) as store, pytest.raises(BenchError, match="exists already"):
+    with open_store(path) as store, pytest.raises(BenchError, match="already exists"):
         store.back_up(tmp_path / "copy.sqlite")
     assert (tmp_path / "copy.sqlite").read_text() == "precious"
 

@@ -189,6 +189,6 @@ def test_store_with_a_newer_schema_is_an_error(
         pass
     after = path.read_bytes()
     monkeypatch.setattr(migration, "MIGRATIONS", ours)
-    with pytest.raises(StoreError, match=f"has schema {new}.*Upgrade benchharness"):
+    with pytest.raises(StoreError, match=f"has schema {new}.*upgrade benchharness"):
         open_store(path)
     assert path.read_bytes() == after

@@ -49,11 +49,11 @@ FAULTS: dict[str, tuple[Callable[[Result], Result], str]] = {
         lambda r: _predicting(r, lambda rows: [{**rows[0], "id": 1}, *rows[1:]]),
         "without the id of its row",
     ),
-    "other rows": (lambda r: _changed(r, fingerprint="0" * 64), "other rows than the run says"),
+    "other rows": (lambda r: _changed(r, fingerprint="0" * 64), "other rows than the run states"),
     "more than it says": (lambda r: _saying(r, 3), r"predictions for 3 rows"),
     "a score above 1": (
         lambda r: _changed(r, scores={"accuracy": 1.5}),
-        "has the accuracy 1.5, outside of 0 to 1",
+        "has the accuracy 1.5, which is outside of 0 to 1",
     ),
 }
 
@@ -209,5 +209,5 @@ def test_error_in_a_batch_reports_the_runs_stored_before_it(
         theirs.add_result(change(made("bad", "glue/rte", 1, {2})))
         with pytest.raises(StoreError, match=said) as raised:
             here.merge(theirs.stored_runs())
-        assert str(raised.value).endswith("are stored: repeat the command once that is mended.")
+        assert str(raised.value).endswith("are stored. Fix the problem and repeat the command.")
         assert here.attempt_count() == 1

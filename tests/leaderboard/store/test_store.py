@@ -254,7 +254,7 @@ def test_a_failure_with_a_binary_log_is_stored(store: Store) -> None:
 def test_metric_name_that_no_database_accepts_is_an_error(store: Store, name: str) -> None:
     job = make_job()
     evaluation = make_evaluation(job, job.task, "dev", scores={name: 0.5})
-    with pytest.raises(StoreError, match="cannot be the name of a task, a split or a metric"):
+    with pytest.raises(StoreError, match="cannot be the name of a task, split or metric"):
         store.add_result(make_result(job, evaluations=(evaluation,)))
 
 

@@ -57,10 +57,10 @@ def test_unusual_file_names_are_taken_literally(tmp_path: Path, name: str) -> No
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        ("nonsense://user:secret@host/db", "not a database that can be used here"),
-        ("mysql+pymysql://user:secret@host/db", "not a database that can be used here"),
-        ("sqlite://", "must name a file"),
-        ("sqlite:///board.sqlite?timeout=5", "must name a file and nothing more"),
+        ("nonsense://user:secret@host/db", "cannot be used as a database"),
+        ("mysql+pymysql://user:secret@host/db", "cannot be used as a database"),
+        ("sqlite://", "only the path of a file"),
+        ("sqlite:///board.sqlite?timeout=5", "only the path of a file"),
     ],
 )
 def test_unusable_url_is_an_error_without_the_password(url: str, reason: str) -> None:

@@ -88,7 +88,7 @@ def test_collapsed_runs_are_drawn_as_crosses() -> None:
 
 def test_note_lists_every_seed() -> None:
     note = figure_of(seeds_of("minilm", 0.61, 0.634, 0.702)).marks[0].note
-    assert note.startswith("minilm (paper): median 63.4 (95 % from ")
+    assert note.startswith("minilm (paper): median 63.4 (95 % interval from ")
     assert note.endswith("61.0 (seed 0), 63.4 (seed 1), 70.2 (seed 2)")
 
 
@@ -106,7 +106,7 @@ def test_rows_beyond_200_are_counted_in_the_note() -> None:
     runs = [plotted(f"model {i}", score=0.4 + i / 500) for i in range(203)]
     figure = figure_of(runs)
     assert len(figure.marks) == 200
-    assert figure.note == "The best 200; 3 more are in the board's table."
+    assert figure.note == "Only the best 200 rows are drawn; the leaderboard's table has 3 more."
 
 
 def test_task_without_runs_has_no_figure() -> None:

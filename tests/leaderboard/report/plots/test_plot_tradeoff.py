@@ -83,7 +83,7 @@ def test_pareto_front_is_a_step_line_through_named_points() -> None:
     assert corners(front.d) == [(a.x, a.y), (c.x, a.y), (c.x, c.y)]
     assert [mark.texts[0].text for mark in (a, b, c)] == ["a", "b", "c"]
     assert [is_named(mark) for mark in (a, b, c)] == [True, False, True]
-    assert "Front of the measured: a 50.0 at 1M; c 70.0 at 100M." in figure.description
+    assert "Pareto front, measured: a 50.0 at 1M; c 70.0 at 100M." in figure.description
 
 
 def test_measured_and_published_points_have_separate_pareto_fronts() -> None:
@@ -132,8 +132,8 @@ def test_points_without_a_cost_are_counted_in_the_note() -> None:
     costs = {"parameters": 1e7, "training-flops": 1e15}
     more = {name: 2 * cost for name, cost in costs.items()}
     parameters, flops = tradeoffs([point(costs=costs), point(costs=more), point(70)], "rte")
-    assert "not known" not in parameters.note
-    assert "The cost of 1 more row is not known." in flops.note
+    assert "comparable cost" not in parameters.note
+    assert "comparable cost: 1 row." in flops.note
     assert "6·N·T" in flops.note
     assert "arXiv:2001.08361" in flops.note
 
@@ -161,5 +161,5 @@ def test_points_beyond_the_limit_are_counted_in_the_note() -> None:
     ]
     figure = only(points)
     assert len(figure.marks) == MOST_MARKS
-    assert "2,800 more are in the board's table." in figure.note
+    assert "table has 2,800 more." in figure.note
     assert sum(map(is_on_front, figure.marks)) > 2
