@@ -1,7 +1,7 @@
 """Export predictions for each example, as HTML pages and as data for other tools."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
@@ -10,11 +10,8 @@ from typing import NamedTuple
 from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
-from benchharness.leaderboard.boards.naming import called, heads
-from benchharness.leaderboard.boards.reproduction import parity_of
+from benchharness.leaderboard.boards.naming import heads
 from benchharness.leaderboard.comparing import PredictedSplit
-from benchharness.leaderboard.exports.lines import narrowed
-from benchharness.leaderboard.exports.predictions import ExportedSplit
 from benchharness.leaderboard.report.examples import PredictedTask, System
 from benchharness.leaderboard.report.plots.section import Pages
 from benchharness.leaderboard.report.predictions import render_predictions
@@ -25,10 +22,9 @@ from benchharness.leaderboard.result import Result, predictions_of
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, counted
 from benchharness.splits import ChangedRowsError
-from benchharness.stored import Within, gather_boards, stored_name, wanted_tasks, with_family
 from benchharness.stored.predictions import StoredPredictions, splits_of
 from benchharness.tasks.examples import Example
-from benchharness.tasks.suites import SUITES, find_suites, find_task, split_title, title_of
+from benchharness.tasks.suites import find_task, split_title, title_of
 
 PAGE_MARK = '<meta name="bench-predictions"'
 """Text in the first 4,096 bytes of every page of predictions; files that contain it may be deleted
@@ -172,7 +168,7 @@ def predicted_task(
     wholes = [f"{name}:{split}" for split in splits_of(task, kind)]
     read, reason = [], ""
     for whole in wholes:
-        examples, reason = _examples(stored, whole, [run for side in sides for run in side])
+        examples, reason = examples_of(stored, whole, [run for side in sides for run in side])
         read.append(examples)
         if reason:  # show the gold answers either of all splits or of none
             read = [()] * len(wholes)
@@ -224,7 +220,7 @@ def _system(name: str, entry: Entry, results: Sequence[Result], splits: Sequence
     )
 
 
-def _examples(
+def examples_of(
     stored: StoredPredictions, name: str, results: Sequence[Result]
 ) -> tuple[tuple[Example, ...], str]:
     """Return the examples that all of the results predicted, and an empty reason.
@@ -247,92 +243,3 @@ def _examples(
             reason = f"{split_title(task, split)} could not be read: {error}"
         reason = stored.said_of(job, reason)
     return (), reason
-
-
-# Export of the same predictions for other tools.
-
-
-def exported_boards(
-    store: Store, within: Within, models: Sequence[str], *, paths: bool = False
-) -> list[Board]:
-    """Return the leaderboards to export, reduced to the requested entries and tasks.
-
-    Args:
-        store: Store that contains the runs.
-        within: Suites, tasks and data to include.
-        models: Names of entries to include; one string may hold several, separated by commas. All
-            entries are included if it is empty.
-        paths: Whether to show full local paths, as in `build_boards`.
-
-    Raises:
-        BenchError: Nothing matches.
-    """
-    wanted = wanted_tasks(store, within.suites, within.tasks) if within.tasks else ()
-    names = within.suites or tuple(dict.fromkeys(name.partition("/")[0] for name in wanted))
-    boards = gather_boards(store, replace(within, suites=names), paths=paths)
-    rows = [
-        stored_name(store, name)
-        for word in models
-        for name in (
-            [word]
-            if any(called(board.entries, word) for board in boards)
-            else filter(None, word.split(","))
-        )
-    ]
-    return narrowed(boards, rows, wanted)
-
-
-def has_boards(store: Store, within: Within) -> bool:
-    """Return True if there certainly is a leaderboard to export, without reading any runs.
-
-    With a filter by task or data, or if the store has annotations (which may hide runs), this is
-    uncertain, and the result is False.
-
-    Raises:
-        BenchError: A suite is unknown.
-    """
-    named = {suite.name for name in within.suites for suite in find_suites(name)} or {*SUITES}
-    narrowed = within.tasks or within.data or store.annotations()
-    return not narrowed and not named.isdisjoint(store.suites())
-
-
-def with_parity(store: Store, board: Board) -> Board:
-    """Return the leaderboard with the parity of each run, as proved by the parity certificate."""
-    keys = dict.fromkeys(run.key for entry in board.entries for run in entry.runs)
-    runs = map(with_family, store.origins(keys))
-    return replace(board, parity={run.job.key: parity_of(run) for run in runs})
-
-
-def exported_splits(
-    store: Store, boards: Iterable[Board], *, texts: bool = True
-) -> Iterator[ExportedSplit]:
-    """Yield the predictions of each run of the leaderboards on each split, one run after another.
-
-    If the examples of a split cannot be read, they are left out, and the split's `reason` explains
-    why. `texts` sets whether the texts of the examples are exported.
-    """
-    for board in boards:
-        stored = StoredPredictions(store, paths=board.paths)
-        for entry in board.entries:
-            cells = (entry.cells[name] for name in board.tasks if name in entry.cells)
-            keys = dict.fromkeys(run.key for cell in cells for run in cell.runs)
-            for key in keys:
-                result = stored.result(key)
-                for evaluation in result.evaluations:
-                    if evaluation.task not in board.tasks:
-                        continue
-                    examples, reason = _examples(stored, evaluation.name, [result])
-                    yield ExportedSplit(
-                        task=find_task(evaluation.task),
-                        split=evaluation.split,
-                        model=entry.model,
-                        recipe=entry.recipe_label,
-                        seed=result.job.seed if entry.is_single else None,
-                        run=key,
-                        scores=evaluation.scores,
-                        predictions=predictions_of(evaluation, examples or None),
-                        examples=examples,
-                        flags=result.flags.get(evaluation.task, ()),
-                        reason=reason,
-                        texts=texts,
-                    )

@@ -19,8 +19,8 @@ import pytest
 
 import benchharness as bh
 from benchharness.cli.commands import commands
-from benchharness.cli.export import PREDICTIONS, Format
 from benchharness.discovery import places
+from benchharness.extensions.exports.command import PREDICTIONS, Format
 from benchharness.extensions.which.answers import find_answers
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions

@@ -22,14 +22,14 @@ import benchharness as bh
 from benchharness import loggers
 from benchharness.cli.app import load_command
 from benchharness.cli.commands import commands
-from benchharness.cli.export import PREDICTIONS, PUSHED, Format
 from benchharness.extensions.custom_data import metrics
+from benchharness.extensions.exports import cards
+from benchharness.extensions.exports.command import PREDICTIONS, PUSHED, Format
 from benchharness.extensions.kept_models import command as model
 from benchharness.extensions.submission import inspection
 from benchharness.extensions.submission import write as submission
 from benchharness.extensions.which import command as which
 from benchharness.leaderboard import sharing
-from benchharness.leaderboard.exports import cards
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.store.store import open_store
 from benchharness.worker.job import run_job
@@ -399,7 +399,7 @@ def test_every_option_that_writes_is_tested():
 
 WRITING = {
     "benchharness/extensions/gate/command.py": "check --junit",
-    "benchharness/cli/export.py": "export --out",
+    "benchharness/extensions/exports/command.py": "export --out",
     "benchharness/extensions/kept_models/predict_command.py": "predict --out",
     "benchharness/cli/rows.py": "a copy of deleted runs, which stays",
     "benchharness/extensions/submission/command.py": "submit --out",

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from benchharness.leaderboard.exports.lines import score_lines, to_csv
+from benchharness.extensions.exports.lines import score_lines, to_csv
 from benchharness.leaderboard.text import inert, visible, without_apostrophe
 from tests.helpers.boards import make_rows, one_board
 

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from benchharness import __version__
-from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.reproduction import certificate, made_by, parity_of
-from benchharness.leaderboard.exports.cards import (
+from benchharness.extensions.exports.cards import (
     to_eval_results,
     to_model_index,
 )
-from benchharness.leaderboard.exports.lines import score_lines, to_csv
+from benchharness.extensions.exports.lines import score_lines, to_csv
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.reproduction import certificate, made_by, parity_of
 from benchharness.leaderboard.job import METHOD, Stage
 from benchharness.leaderboard.report.write import render_report
 from benchharness.leaderboard.result import Result

@@ -11,11 +11,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchharness.extensions.exports.cards import METRICS, eval_result, model_card_data
 from benchharness.extensions.kept_models.measure import Check
 from benchharness.heads.choice import BLANKS
 from benchharness.kept_folders import TAKEN
 from benchharness.leaderboard.boards.cell import marked, note_lines
-from benchharness.leaderboard.exports.cards import METRICS, eval_result, model_card_data
 from benchharness.leaderboard.job import Job, shown_source
 from benchharness.leaderboard.result import COLLAPSED
 from benchharness.leaderboard.sharing import is_label

@@ -5,6 +5,7 @@ from benchharness.extension import MEASURE, Command, Extension
 EXTENSION = Extension(
     name="paper",
     package=__name__,
+    needs=("exports",),
     commands={
         "paper": Command(
             "command:paper",

@@ -10,11 +10,11 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 from benchharness.errors import BenchError
+from benchharness.extensions.exports.table import SCORE, Choice
 from benchharness.extensions.paper.tables import LongTable, Paper, PaperTable, paper_tables
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.naming import full_label
 from benchharness.leaderboard.boards.reproduction import reproductions
-from benchharness.leaderboard.exports.table import SCORE, Choice
 from benchharness.leaderboard.job import Job, shown_source, value_text
 from benchharness.leaderboard.report.plots import named_entries
 from benchharness.leaderboard.report.plots.cost import facts_of, size_of_run, training_flops

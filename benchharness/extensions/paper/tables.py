@@ -10,10 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.resources import files
 
-from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.entry import Entry
-from benchharness.leaderboard.exports.latex import breakable, latex_escaped, to_latex
-from benchharness.leaderboard.exports.table import (
+from benchharness.extensions.exports.latex import breakable, latex_escaped, to_latex
+from benchharness.extensions.exports.table import (
     LIKE_OURS,
     SCORE,
     Choice,
@@ -21,6 +19,8 @@ from benchharness.leaderboard.exports.table import (
     build_tables,
     published_rows,
 )
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.text import inert
 from benchharness.tasks.suites import SUITES
 

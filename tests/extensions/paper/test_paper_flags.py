@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
+from benchharness.extensions.exports.table import Choice
 from benchharness.extensions.paper.tables import Paper, paper_tables
-from benchharness.leaderboard.exports.table import Choice
 from benchharness.tasks.answers.base import CONSTANT
 from tests.helpers.boards import board_of, plotted
 

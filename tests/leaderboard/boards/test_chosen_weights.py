@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchharness.leaderboard.boards.board import Board, build_boards
-from benchharness.leaderboard.boards.terminal import render
-from benchharness.leaderboard.exports.cards import (
+from benchharness.extensions.exports.cards import (
     to_eval_results,
     to_model_index,
 )
-from benchharness.leaderboard.exports.latex import to_latex
-from benchharness.leaderboard.exports.lines import COLUMNS, score_lines, to_csv, to_json
-from benchharness.leaderboard.exports.table import to_markdown
+from benchharness.extensions.exports.latex import to_latex
+from benchharness.extensions.exports.lines import COLUMNS, score_lines, to_csv, to_json
+from benchharness.extensions.exports.table import to_markdown
+from benchharness.leaderboard.boards.board import Board, build_boards
+from benchharness.leaderboard.boards.terminal import render
 from benchharness.leaderboard.report.run import build_run
 from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.result import Result, RunRow, Selection, selection_labels

@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from benchharness.errors import DataError
+from benchharness.extensions.exports.lines import score_lines, to_csv, to_json
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.imported import (
     ImportedScore,
@@ -18,7 +19,6 @@ from benchharness.leaderboard.boards.imported import (
     to_result,
 )
 from benchharness.leaderboard.boards.terminal import render, render_published
-from benchharness.leaderboard.exports.lines import score_lines, to_csv, to_json
 from benchharness.leaderboard.report.write import render_report
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import Store

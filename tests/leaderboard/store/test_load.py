@@ -22,7 +22,7 @@ from sqlalchemy import Engine, event, text
 from benchharness.cli import export as export_module
 from benchharness.cli import report as report_cli
 from benchharness.cli import tables
-from benchharness.leaderboard.exports.lines import COLUMNS as EXPORTED
+from benchharness.extensions.exports.lines import COLUMNS as EXPORTED
 from benchharness.leaderboard.result import Evaluation, Result
 from benchharness.leaderboard.store import PREDICTIONS, RUNS, SCORES, PackedJson
 from benchharness.leaderboard.store import record as record_module

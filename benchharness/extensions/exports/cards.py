@@ -7,10 +7,10 @@ from itertools import product
 from typing import Any
 
 from benchharness.errors import BenchError, first_line
+from benchharness.extensions.exports.lines import ScoreLine, score_lines, the_model
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.boards.entry import Entry
-from benchharness.leaderboard.exports.lines import ScoreLine, score_lines, the_model
 from benchharness.leaderboard.text import counted, visible
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
 from benchharness.tasks.suites import TASKS, full_title

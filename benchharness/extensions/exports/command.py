@@ -1,55 +1,46 @@
-"""The commands `bench export` and `bench db import`.
-
-They write scores, predictions or a whole store to files, and read stored runs or scores from files.
-"""
+"""The command `bench export`: write scores, predictions or the whole database to a file."""
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import IO, Annotated
+from typing import IO
 
 import typer
 
 from benchharness.cli.chosen import Chosen
-from benchharness.cli.options import AsJson, Database, NoTexts, ShowPaths, argument, with_options
-from benchharness.cli.output import print_json, tell_notes, writing
-from benchharness.cli.tables import counting
-from benchharness.driver.options import DATABASE, OUTPUT, WHAT, option
+from benchharness.cli.options import NoTexts, ShowPaths, with_options
+from benchharness.cli.output import tell_notes, writing
+from benchharness.driver.options import OUTPUT, WHAT, option
 from benchharness.errors import BenchError
-from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.imported import read_rows, to_result
-from benchharness.leaderboard.exports.cards import (
+from benchharness.extensions.exports.cards import (
     check_learned,
     send,
     to_eval_results,
     to_model_index,
 )
-from benchharness.leaderboard.exports.latex import to_latex
-from benchharness.leaderboard.exports.lines import score_lines, to_csv, to_json
-from benchharness.leaderboard.exports.predictions import (
-    ExportedSplit,
-    write_csv,
-    write_jsonl,
-    write_parquet,
-)
-from benchharness.leaderboard.exports.table import Choice, to_markdown
-from benchharness.leaderboard.store.archive import (
-    archive_facts,
-    check_archive,
-    read_archive,
-    write_archive,
-)
-from benchharness.leaderboard.store.numbers import Known
-from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.leaderboard.text import counted, visible, whole_file
-from benchharness.stored.answers import (
+from benchharness.extensions.exports.chosen import (
     exported_boards,
     exported_splits,
     has_boards,
     with_parity,
 )
+from benchharness.extensions.exports.latex import to_latex
+from benchharness.extensions.exports.lines import score_lines, to_csv, to_json
+from benchharness.extensions.exports.predictions import (
+    ExportedSplit,
+    write_csv,
+    write_jsonl,
+    write_parquet,
+)
+from benchharness.extensions.exports.table import Choice, to_markdown
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.store.archive import (
+    write_archive,
+)
+from benchharness.leaderboard.store.store import Store
+from benchharness.leaderboard.text import counted, visible, whole_file
 from benchharness.stored.predictions import ties_of
 
 
@@ -313,48 +304,3 @@ def _put(texts: Iterable[str], out: Path | None) -> None:
     with writing(out), whole_file(out) as file:
         file.writelines(text.encode("utf-8") for text in texts)
     typer.echo(visible(f"export: {out}"))
-
-
-# The command `bench db import`.
-
-File = Annotated[
-    Path,
-    argument(
-        "FILE",
-        "Archive that `bench export --all` wrote (.jsonl.gz), or a table of scores from other "
-        "programs (.csv or .json).",
-    ),
-]
-
-
-@with_options()
-def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False) -> None:
-    """Import the runs of another database, or a table of scores from other programs.
-
-    The whole file is checked first. If an archive is damaged or a row of the table is invalid,
-    nothing is imported.
-    """
-    theirs: Known = {}
-    match file.suffix.lower():
-        case ".gz":
-            noun, count = "runs", check_archive(file, theirs)
-        case ".csv" | ".json":
-            noun, count = "rows", sum(1 for _ in read_rows(file))
-        case _:
-            raise BenchError(
-                f"{file.name!r} cannot be imported: expected an archive (.jsonl.gz) or a table of "
-                "scores (.csv or .json). Use `bench db merge` to add another database."
-            )
-    with open_store(db) as store, counting(noun, count) as watched:
-        tell_notes(store.taken.sentences(store.name))
-        if noun == "runs":
-            is_own = archive_facts(file).get("deleted_from") == store.place_digest
-            tell_notes(store.check_rows(theirs, str(file), is_own=is_own))
-            added = store.add_stored(watched(read_archive(file)), are_checked=True)
-        else:
-            added = store.add_results(map(to_result, watched(read_rows(file))))
-    if as_json:
-        print_json({"file": str(file), noun: count, "added": added})
-        return
-    known = f", {count - added} were already stored" if added < count else ""
-    typer.echo(visible(f"{file}: {added} of {count} {noun} added{known}"))

@@ -10,12 +10,12 @@ from huggingface_hub import ModelCard, parse_eval_result_entries
 from huggingface_hub.repocard_data import model_index_to_eval_results
 
 from benchharness.errors import BenchError
-from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.exports.cards import (
+from benchharness.extensions.exports.cards import (
     to_eval_results,
     to_model_index,
 )
-from benchharness.leaderboard.exports.lines import score_lines
+from benchharness.extensions.exports.lines import score_lines
+from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.text import visible
 from benchharness.tasks.suites import TASKS
 from tests.helpers.boards import make_rows, one_board
@@ -83,7 +83,7 @@ def test_data_that_are_not_on_the_hub_are_an_error_for_cards(
 ) -> None:
     task = TASKS["glue/rte"]
     files = replace(task, source=replace(task.source, hub="", config=""))
-    place = "benchharness.leaderboard.exports.cards.TASKS"
+    place = "benchharness.extensions.exports.cards.TASKS"
     monkeypatch.setattr(place, {**TASKS, "glue/rte": files})
     for write in (to_model_index, to_eval_results):
         with pytest.raises(BenchError, match="GLUE is not of one"):

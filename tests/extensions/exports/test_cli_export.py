@@ -14,7 +14,7 @@ import httpx
 import pytest
 import yaml
 
-from benchharness.leaderboard.exports import cards
+from benchharness.extensions.exports import cards
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.boards import make_job, make_runs
 from tests.helpers.compared_runs import made
@@ -121,7 +121,7 @@ def test_model_cards_and_eval_results_need_exactly_one_model(bench, official, fo
 
 
 PUSH = """
-from benchharness.leaderboard.exports import cards
+from benchharness.extensions.exports import cards
 from benchharness.cli.app import main
 cards.ANSWER_SECONDS = 1
 main()
@@ -205,7 +205,7 @@ def test_a_failed_push_reports_whether_anything_was_sent(
     ("words", "sentence"),
     [
         (["--push", "me/mine"], "--push needs --format model-index or eval-results"),
-        (["--model", "nobody"], "nothing stored matches nobody"),
+        (["--model", "nobody"], "no stored results of nobody"),
         (["--task", "glue/nope"], "no task"),
         (["--format", "model-index", "--model", "one"], "scores on the complete official data"),
         (
@@ -214,7 +214,7 @@ def test_a_failed_push_reports_whether_anything_was_sent(
         ),
         (["--columns", "nope"], "there is no column 'nope'. The columns are model, task"),
         (["--format", "model-index", "--columns", "score"], "--columns needs --format csv or"),
-        (["--models", "one,nobody"], "nothing stored matches nobody: stored are"),
+        (["--models", "one,nobody"], "no stored results of nobody: stored are"),
         (["--format", "latex", "--published", "models"], "published scores are on complete"),
         (["--all", "x.jsonl.gz", "--suite", "glue"], "--all writes the whole database"),
         (["--all", "x.jsonl"], "the name of an archive must end in .jsonl.gz"),

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from benchharness.errors import BenchError
+from benchharness.extensions.exports.latex import latex_escaped, to_latex
+from benchharness.extensions.exports.table import Choice, to_markdown
 from benchharness.leaderboard.boards.board import Board, build_boards
-from benchharness.leaderboard.exports.latex import latex_escaped, to_latex
-from benchharness.leaderboard.exports.table import Choice, to_markdown
 from benchharness.leaderboard.job import Setting
 from benchharness.leaderboard.result import RunRow
 from benchharness.models import MODELS

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from benchharness.errors import BenchError
-from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.exports.table import (
+from benchharness.extensions.exports.table import (
     SPREAD_NOTE,
     Choice,
     Table,
@@ -22,6 +21,7 @@ from benchharness.leaderboard.exports.table import (
     TableRow,
     build_tables,
 )
+from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.text import visible
 
 _NARROW = 4  # maximum number of columns of a table in one column of the page

@@ -10,7 +10,7 @@ import datasets
 import pandas as pd
 import pytest
 
-from benchharness.leaderboard.exports.predictions import (
+from benchharness.extensions.exports.predictions import (
     COLUMNS,
     ExportedSplit,
     prediction_rows,

@@ -10,8 +10,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from benchharness.errors import BenchError
-from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.exports.lines import (
+from benchharness.extensions.exports.lines import (
     COLUMNS,
     narrowed,
     score_lines,
@@ -19,7 +18,8 @@ from benchharness.leaderboard.exports.lines import (
     to_csv,
     to_json,
 )
-from benchharness.leaderboard.exports.table import to_markdown
+from benchharness.extensions.exports.table import to_markdown
+from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.text import visible
 from tests.helpers.boards import make_row, make_rows, one_board
 from tests.helpers.hostile import HOSTILE_CELLS

@@ -1,1 +1,0 @@
-"""Export of leaderboards and predictions in file formats that other programs read."""
