@@ -97,7 +97,7 @@ def headline(state: RunState, now: float) -> str:
     failed = f", {state.failed} failed" if state.failed else ""
     left, ended = state.seconds_left(now), len(state.ended)
     # If the run takes longer than estimated, the time left is unknown.
-    late = ", longer than estimated" if ended < len(state.jobs) else ""
+    late = ", taking longer than estimated" if ended < len(state.jobs) else ""
     time_left = f", about {duration(left)} left" if left >= 1 else late
     return f"{ended} of {len(state.jobs)} jobs done{failed}{time_left}"
 
@@ -141,7 +141,7 @@ def bars(state: RunState, now: float, console: Console) -> Group:
         Text(headline(state, now), no_wrap=True, overflow="ellipsis"),
     )
     more = len(running) - len(shown)
-    return Group(whole, rows, *([Text(f"and {more} more run")] if more else []))
+    return Group(whole, rows, *([Text(f"and {more} more running")] if more else []))
 
 
 MOST_BARS = 24
@@ -197,8 +197,8 @@ def displayed(schedule: Schedule, store: Store, kept: str = "stored") -> Iterato
             _print(str(error))
             there = "some"
         _print(
-            f"interrupted; {there} of {len(schedule.jobs)} jobs are {kept}, and the same command "
-            "resumes from there."
+            f"interrupted; {there} of {len(schedule.jobs)} jobs are {kept}. Run the same command "
+            "again to resume."
         )
         raise
 

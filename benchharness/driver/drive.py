@@ -188,8 +188,8 @@ def _require_trust(schedule: Schedule, options: RunOptions) -> None:
         require_named(code)
         if job.trust.remote_code and not options.trust_remote_code:
             raise ForeignCodeError(
-                f"run {job.key[:12]} ({job_name(job)}) needs the Python code that "
-                f"{job.checkpoint} comes with: read it, then give --trust-remote-code."
+                f"run {job.key[:12]} ({job_name(job)}) needs the Python code that comes with "
+                f"{job.checkpoint}: read the code, then pass --trust-remote-code."
             )
 
 
@@ -265,7 +265,7 @@ class _Run:
                     Failure.of(
                         job,
                         "failed",
-                        f"it {before}, which failed: the same command retries both.",
+                        f"it {before}, which failed: run the same command again to retry both.",
                         self._failed[failed[0]].error,
                     )
                 )
@@ -331,7 +331,9 @@ class _Run:
             return True
         is_known = job.key in self._looks
         note = (
-            "" if is_known else f"is already run by {self._holds.holder(job.key)}; waiting for it"
+            ""
+            if is_known
+            else f"is already being run by {self._holds.holder(job.key)}; waiting for its result"
         )
         self._watcher.report(job, Progress(phase="waiting", note=note))
         self._looks[job.key] = time.monotonic() + SECONDS_BETWEEN_LOOKS
@@ -371,7 +373,8 @@ class _States:
             return "" if was_told else progress.note
         self.lacking.discard(key)
         self._is_told = was_told and bool(self.lacking)
-        return "saves its state again, as all jobs do" if was_told and not self._is_told else ""
+        is_over = was_told and not self._is_told
+        return "saves its state again, and so do all other jobs" if is_over else ""
 
 
 def _delete_finished(
@@ -457,7 +460,7 @@ class _Keeping:
         # During the run, earlier outcomes are tried once; after the last job, for a longer time.
         if self._waiting and self._take_within(self._patience if is_last else 0.0):
             self._tell(
-                outcome, "can write to its leaderboard again; the waiting results are stored"
+                outcome, "can write to the leaderboard again; all waiting results are stored"
             )
             self._waiting = 0
         if is_last:  # wait only once
@@ -477,7 +480,8 @@ class _Keeping:
                 HURRIED_SECONDS, since=time.monotonic() - PATIENCE_SECONDS
             )
             self._tell(
-                outcome, f"has ended, and its result waits in {where}, because {self._error}"
+                outcome,
+                f"has ended; its result is kept in {where} for now, because {self._error}",
             )
         self._waiting += 1
 
@@ -525,13 +529,13 @@ class _Keeping:
         if kept:
             jobs = "a job" if kept == 1 else f"{kept} jobs"
             parts.append(
-                f"The results of {jobs} wait in {' and '.join(self._folders)} and enter the "
-                "leaderboard with the next command that writes to it."
+                f"The results of {jobs} are kept in {' and '.join(self._folders)}; the next "
+                "command that writes to the leaderboard adds them to it."
             )
         if lost:
             parts.append(
-                f"There was no room for the results of {', '.join(lost)}: the same command "
-                "runs them again, from their newest state."
+                f"The results of {', '.join(lost)} could not be saved: run the same command to "
+                "train these jobs again from their last saved states."
             )
         return parts
 

@@ -76,54 +76,62 @@ class RunOptions:
     model: Names = _option(
         WHAT,
         (),
-        "A known model, a checkpoint folder, a hub name (with @REVISION), or 'DIR/step-*' for the "
-        "checkpoints of one pretraining run; repeatable.",
+        "Model to run: a known name, a checkpoint folder, a hub id (optionally with @REVISION), or "
+        "'DIR/step-*' for all checkpoints of one pretraining run; repeatable.",
         metavar="NAME|DIR|NAME=DIR",
         proposes="models",
     )
     suite: Names = _option(
-        WHAT, (), "A suite of tasks, such as glue; repeatable.", metavar="NAME", proposes="suites"
+        WHAT,
+        (),
+        "Suite of tasks to run, such as glue; repeatable.",
+        metavar="NAME",
+        proposes="suites",
     )
     task: Names = _option(
         WHAT,
         (),
-        "A task (glue/cola); with --suite, one of its tasks (cola); repeatable.",
+        "Task to run, such as glue/cola; with --suite, a short name (cola) selects one task of the "
+        "suite; repeatable.",
         metavar="NAME",
         proposes="tasks",
     )
     data: str | None = _option(
         WHAT,
         None,
-        "Source of the rows: the hub (default; in `bench check` the baseline's source), a folder "
-        "or archive of official files, or synthetic data.",
+        "Source of the data: the hub (default; in `bench check`, the source of the baseline's "
+        "data), a folder or archive with the official files, or mini for synthetic data.",
         metavar="hub|DIR|mini",
         proposes=("hub", "mini"),
     )
     skip_missing: bool = _option(
         WHAT, False, "Skip tasks whose files are missing from the folder, and list them."
     )
-    limit: int | None = _option(WHAT, None, "Keep at most N rows per split.", metavar="N", least=1)
+    limit: int | None = _option(WHAT, None, "Use at most N rows per split.", metavar="N", least=1)
     test: bool = _option(WHAT, False, "Also predict the test splits, for `bench submit`.")
     seeds: int | None = _option(
         WHAT,
         None,
-        "Run seeds 1 to N of every task; in `bench which` at most these. Default: 5, in `bench "
-        "check` 3.",
+        "Run every task with the seeds 1 to N; `bench which` runs at most these seeds. The "
+        "default is 5 (3 in `bench check`).",
         metavar="N",
         least=1,
     )
-    seed: tuple[int, ...] = _option(WHAT, (), "Run this seed; repeatable.", metavar="N", least=0)
+    seed: tuple[int, ...] = _option(
+        WHAT, (), "Run every task with this seed; repeatable.", metavar="N", least=0
+    )
     data_file: str | None = _option(
         OWN,
         None,
-        "Your own data, whose task type is inferred: CSV, TSV, JSON lines, Parquet, Excel, CoNLL, "
-        "SQuAD, the export of an annotation tool, or a folder or archive of such files.",
+        "Your own data; the task type is inferred. The file may be CSV, TSV, JSON lines, Parquet, "
+        "Excel, CoNLL, SQuAD, the export of an annotation tool, or a folder or archive of such "
+        "files.",
         metavar="FILE|DIR",
     )
     hf: str | None = _option(
         OWN,
         None,
-        "Data set on the hub (task type inferred).",
+        "Your own data set on the hub; the task type is inferred.",
         metavar="ORG/NAME[:CONFIG][@REVISION]",
     )
     columns: str | None = _option(
@@ -133,77 +141,79 @@ class RunOptions:
         metavar="ROLE=COLUMN,...",
     )
     metric: Names = _option(
-        OWN, (), "Metric for your data; repeatable.", metavar="NAME|evaluate:NAME"
+        OWN, (), "Metric to score on your data; repeatable.", metavar="NAME|evaluate:NAME"
     )
     encoding: str | None = _option(
         OWN, None, "Character encoding of your file, if not UTF-8.", metavar="NAME"
     )
     no_header: bool = _option(
-        OWN, False, "Read line 1 of your table as a row, and number the columns."
+        OWN, False, "Read line 1 of your table as data, not as column names; number the columns."
     )
     recipe: str | None = _option(
         HOW,
         None,
-        "Recipe: paper (the default), fast, checkpoints (of one pretraining run), few-shot (for "
-        "--shots), features (frozen layers), tinybert-student (with --teacher), or a TOML file.",
+        "Hyperparameters to train with: paper (the default), fast, checkpoints (to compare those "
+        "of one pretraining run), few-shot (for --shots), features (for frozen layers), "
+        "tinybert-student (for --teacher), or a TOML file.",
         metavar="NAME|FILE",
         proposes="recipes",
     )
     set: Names = _option(
         HOW,
         (),
-        "Override a value of the recipe; several values with commas are a sweep; repeatable.",
+        "Override a hyperparameter of the recipe; several values, separated by commas, are tried "
+        "in a sweep; repeatable.",
         metavar="NAME=VALUE",
         proposes="settings",
     )
     shots: str = _option(
         HOW,
         "",
-        "Train on N rows, which each seed draws anew, such as 8,32,128; 0 scores without training, "
-        "and all trains on all rows.",
+        "Train on only N rows, which each seed draws at random; several numbers, such as 8,32,128, "
+        "are separate runs; 0 scores the model without training, and all trains on all rows.",
         metavar="N,...",
     )
     text_to_text: bool = _option(
         HOW,
         False,
-        "Read every row as one text and generate the answer as text, as T5 does; for encoders with "
-        "a decoder.",
+        "Turn each row into one input text and generate the answer as text, as T5 does; only for "
+        "encoder-decoder models.",
     )
     multi_task: Names = _option(
         HOW,
         (),
-        "Train these tasks together in one encoder, with one head per task; repeatable. With "
-        "--start-from multi-task, then fine-tune that encoder on each task.",
+        "Train one encoder on these tasks together, with one head per task; repeatable. With "
+        "--start-from multi-task, that encoder is then fine-tuned on each task.",
         metavar="SUITE|TASK,...",
         proposes="multi_task",
     )
     start_from: str = _option(
         HOW,
         "paper",
-        "Initial weights: the choice of the recipe (paper), the pretrained weights, the model of "
-        "--multi-task, a model trained on this task first, or another checkpoint.",
+        "Initial weights: those that the recipe names (paper), the pretrained weights, the encoder "
+        "of --multi-task, an encoder that is first trained on TASK, or another checkpoint.",
         metavar="paper|pretrained|multi-task|TASK|CHECKPOINT",
         proposes="starts",
     )
     teacher: str | None = _option(
         HOW,
         None,
-        "Teacher for distillation: the key of a stored run, or a model, which is trained first on "
-        "each task and seed.",
+        "Teacher for distillation: the key of a stored run, or a model, which is first fine-tuned "
+        "on each task with each seed.",
         metavar="KEY|MODEL",
         proposes="models",
     )
     precision: Precision = _option(
         HOW,
         "auto",
-        "Number format of matrix products; auto picks the fastest.",
+        "Number format of matrix products; auto is bf16 where the device supports it, else fp32.",
         metavar="auto|fp32|tf32|bf16",
     )
     halving: bool = _option(
         HOW,
         False,
-        "Run the sweep by successive halving: all configurations with one seed, then the better "
-        "half with more seeds.",
+        "Search a sweep by successive halving: run all configurations with one seed, then the "
+        "better half with more seeds.",
     )
     baselines: bool = _option(
         HOW,
@@ -221,15 +231,15 @@ class RunOptions:
     jobs: str = _option(
         WHERE,
         "auto",
-        "Number of jobs that run at once; auto: as many as fit into each GPU's memory, or one per "
-        "core if memory allows, at most 8.",
+        "Number of jobs that run at the same time; auto runs as many as fit into each GPU's "
+        "memory, or one per CPU core if memory allows, at most 8.",
         metavar="auto|N",
     )
     processes_per_job: int = _option(
         WHERE,
         1,
-        "Train each job in N processes, each on its own GPU if there are any. The result is the "
-        "same, and a large model takes less time.",
+        "Train each job in N processes, each on its own GPU if there are GPUs. The result is the "
+        "same, but a large model takes less time.",
         metavar="N",
         least=1,
     )
@@ -258,15 +268,15 @@ class RunOptions:
     timeout: float = _option(
         WHERE,
         1800,
-        "End a job that makes no progress for this long; 0 waits forever.",
+        "Stop a job that makes no progress for this number of seconds; 0 sets no limit.",
         metavar="SECONDS",
         least=0,
     )
     checkpoint_every: float = _option(
         WHERE,
         5.0,
-        "Save the state of each job this often, so that the same command resumes from it; 0 never "
-        "saves.",
+        "Minutes after which the state of each job is saved again, so that the same command can "
+        "resume the job; 0 never saves.",
         metavar="MINUTES",
         least=0,
     )
@@ -274,12 +284,12 @@ class RunOptions:
         WHERE, False, "Keep the trained model of every job, in models/ next to the database."
     )
     trust_remote_code: bool = _option(
-        TRUST, False, "Run the Python code that comes with a checkpoint: read it first."
+        TRUST, False, "Run the Python code that comes with a checkpoint; read the code first."
     )
     allow_pickle: bool = _option(
         TRUST,
         False,
-        "Load weights from pickles that contain more than weights; no code in them is run.",
+        "Load weights from pickle files that also contain other objects; no code in them is run.",
     )
     db: str = _option(
         OUTPUT,
@@ -291,13 +301,15 @@ class RunOptions:
     log: Names = _option(
         OUTPUT,
         (),
-        "Log every job to this tracker (which needs the extra of the same name) or to the tracker "
-        "of a plugin; repeatable.",
+        "Log every job to this experiment tracker, which needs the package extra of the same name, "
+        "or to the tracker of a plugin; repeatable.",
         metavar="tensorboard|wandb|mlflow|trackio|NAME",
         proposes="trackers",
     )
-    force: bool = _option(OUTPUT, False, "Run finished jobs again; the newest result counts.")
-    dry_run: bool = _option(OUTPUT, False, "Show the jobs that would run, and start nothing.")
+    force: bool = _option(
+        OUTPUT, False, "Run finished jobs again; the leaderboard then uses the newest results."
+    )
+    dry_run: bool = _option(OUTPUT, False, "List the jobs that would run, but start none of them.")
 
     @property
     def trust(self) -> Trust:
@@ -511,8 +523,8 @@ def _plain(name: str, kind: Any, value: Any) -> Any:
         return ",".join(f"{role}={'+'.join(listed(columns))}" for role, columns in value.items())
     if name == "data" and not isinstance(value, str | PathLike | None):
         raise BenchError(
-            f"data is a {type(value).__name__}: it says where the rows of benchmarks are (hub, "
-            "mini or a folder), and data_file takes rows of your own."
+            f"data is a {type(value).__name__}, but must be the source of a benchmark's data: hub, "
+            "mini or a folder. Pass your own data as data_file."
         )
     if name == "timeout":
         # In Python, None means that there is no timeout; on the command line, 0 does.

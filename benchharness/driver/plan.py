@@ -206,8 +206,8 @@ def _few_steps(
         if 0 < steps < FEW_STEPS:
             epochs = math.ceil(ENOUGH_STEPS / of_epoch)
             yield (
-                f"{title}: {used} training rows are {steps} steps, which are few to learn from; "
-                f"--set epochs={epochs} takes {epochs * of_epoch}."
+                f"{title}: training on {used} rows takes only {steps} steps, which may be too few "
+                f"to learn from; --set epochs={epochs} raises this to {epochs * of_epoch} steps."
             )
 
 
@@ -239,8 +239,8 @@ def _unused_poolings(models: Iterable[ModelSpec], jobs: Collection[Job]) -> Iter
             continue
         if pooling := stated_pooling(Path(model.checkpoint)):
             yield (
-                f"{model.name} says how its tokens make one vector ({pooling}), which is not used: "
-                "heads read the encoder as its family's do."
+                f"{model.name} specifies how token states are pooled into one vector ({pooling}), "
+                "but no job uses this: heads read the encoder in the standard way of its family."
             )
 
 
@@ -251,10 +251,9 @@ def _unchecked_families(models: Iterable[ModelSpec]) -> Iterator[str]:
         # A model that cannot be loaded needs no message, because an error about it follows.
         if config and is_unchecked(config) and _is_loadable(model):
             yield (
-                f"{model.name} is of the family {config['model_type']}, and it is not known how "
-                "its "
-                "authors classify a text: a new layer reads the state of the first token, or of "
-                "the last token if a trial shows that each token sees only the tokens before it."
+                f"{model.name} belongs to the family {config['model_type']}, and it is unknown how "
+                "its authors classify a text. A new layer reads the state of the first token, or "
+                "of the last token if a test shows that tokens attend only to earlier tokens."
             )
 
 
@@ -284,7 +283,7 @@ def _long_rows(jobs: Iterable[Job], words: Mapping[str, Sequence[int]]) -> Itera
         counts = [words[digest] for digest in job.fingerprints.values() if digest in words]
         if most is not None and (lost := sum(n > most for split in counts for n in split)):
             rows = f"at least {lost:,} of {sum(map(len, counts)):,} rows"
-            said = f"{rows} are longer than the model's {most:,} tokens and are cut"
+            said = f"{rows} are longer than the maximum of {most:,} tokens and are truncated"
             # Jobs that differ in the seed or the model may give the same message. It is yielded
             # once, with the names of all these models.
             found.setdefault(said, {})[job.model] = None
@@ -352,18 +351,18 @@ def _refusal(
     """Yield the lines of an error about missing files: a summary, and then a line per task."""
     asked = {task.name for task in tasks}
     count = f"{len(left_out)} of the {len(asked)} tasks" if len(asked) > 1 else next(iter(asked))
-    skip = "; --skip-missing runs the other tasks" if len(left_out) < len(asked) else ""
+    skip = "; pass --skip-missing to run the other tasks" if len(left_out) < len(asked) else ""
     assert source.files is not None, "the hub is taken at its word"
     yield f"{source.files} lacks files for {count}; {source.files.advice}{skip}."
     predicting = {task.trained_on for task in tasks}
-    start = "; a task starts from it, and --start-from pretrained does without"
+    start = "; a task starts from this one, unless you pass --start-from pretrained"
     lines = [
         f"{name}: {files}{'' if name in asked | predicting else start}."
         for name, files in lacking.items()
     ]
     yield from lines[:MOST_LINES]
     if len(lines) > MOST_LINES:
-        yield f"and {len(lines) - MOST_LINES} more."
+        yield f"and {len(lines) - MOST_LINES} more tasks."
 
 
 def _read_parts(
@@ -522,9 +521,9 @@ class Parts:
         if lacking := [name for name, digest in found.items() if not digest]:
             task, _, split = lacking[0].rpartition(":")
             raise DataError(
-                f"{task} {split} ({source}) does not say where its documents begin, as the "
-                "official files of CoNLL-2003 do by -DOCSTART-: context=document needs that, so "
-                "give such files with --data, or --set context=sentence."
+                f"{task} {split} ({source}) does not show where documents begin, which "
+                "context=document needs: use files with -DOCSTART- lines, such as the official "
+                "files of CoNLL-2003, with --data, or pass --set context=sentence."
             )
         return found
 
@@ -541,7 +540,7 @@ def resolve_precision(precision: str, *, gpu: bool) -> str:
         raise BenchError(f"--precision must be auto, fp32, tf32 or bf16, got {precision!r}.")
     if precision == "tf32" and not gpu:
         raise BenchError(
-            "tf32 is a number format of GPUs, and there is none here: use --precision fp32."
+            "--precision tf32 needs a GPU, but these jobs do not run on one: use --precision fp32."
         )
     if precision != "auto":
         return precision
@@ -588,8 +587,8 @@ def _check_baselines(asked: Sequence[ModelSpec], tasks: Sequence[Task]) -> None:
     untrained = [task.name for task in tasks if not task.is_trained]
     if asked and untrained:
         raise BenchError(
-            f"{untrained[0]} has no training rows, from which {asked[0].name} could learn: name a "
-            "language model."
+            f"{untrained[0]} has no training rows, so {asked[0].name} cannot learn it: use a "
+            "language model instead."
         )
 
 
@@ -686,8 +685,8 @@ def unreadable(models: Iterable[ModelSpec], tasks: Collection[Task]) -> Iterator
         if not is_readable(task, model):
             use = "timed" if isinstance(task, TimedTask) else "trained"
             yield (
-                f"{model.name} reads at most {reach(model):,} tokens, and the documents of "
-                f"{task.name} have {task.longest:,}: it is not {use} on them."
+                f"{model.name} reads at most {reach(model):,} tokens, but the documents of "
+                f"{task.name} have {task.longest:,}: the model is not {use} on this task."
             )
 
 
@@ -702,8 +701,8 @@ def _circles(recipes: Recipes) -> Iterator[str]:
             names.append(start)
         if start == task:
             yield (
-                f"{' starts from '.join([*names, task])}: a task cannot start from itself; take a "
-                "start_from out of the recipe."
+                f"{' starts from '.join([*names, task])}: a task cannot start from itself, so "
+                "remove a start_from from the recipe."
             )
 
 
@@ -715,8 +714,8 @@ def _with_weights(model: ModelSpec, start: ModelSpec) -> ModelSpec:
     """
     if model.family and start.family and model.family != start.family:
         raise ModelError(
-            f"{model.name} cannot start from {start.name}, which is of the family {start.family}: "
-            f"expected a checkpoint of {model.family}."
+            f"{model.name} cannot start from {start.name}, which belongs to the family "
+            f"{start.family}: expected a checkpoint of the family {model.family}."
         )
     return replace(
         start,
@@ -780,8 +779,8 @@ class _Reader:
             return self.fingerprints(find_task(name))
         except DataError as error:
             raise DataError(
-                f"{error} It is needed because a task starts from {name}; --start-from pretrained "
-                "does without."
+                f"{error} These data are needed because a task starts from {name}, unless you pass "
+                "--start-from pretrained."
             ) from error
 
     def train(self, task: str, languages: str) -> str:

@@ -265,7 +265,7 @@ def test_a_failed_start_fails_only_the_jobs_that_start_from_it(bench, fake_jobs)
         "superglue/copa": "failed",
         "glue/cola": "finished",
     }
-    reason = f"it starts from glue/mnli (run {start.key[:12]}), which failed: the same command"
+    reason = f"it starts from glue/mnli (run {start.key[:12]}), which failed: run the same command"
     assert f"bench: tiny SWAG seed 1: {reason}" in ended.err
     again = bench(*ONE)
     assert again.code == 0

@@ -386,7 +386,7 @@ def test_interrupted_check_resumes_and_leaves_no_files(checked, learn, monkeypat
     started = learn(stop_after=2)
     ended = checked()
     assert ended.code == 130
-    assert ended.err.endswith("the same command resumes from there.\n")
+    assert ended.err.endswith("Run the same command again to resume.\n")
     assert len(started) == 2
     assert list((tmp_path / "cache" / "checks").glob("*/check.sqlite"))
 
