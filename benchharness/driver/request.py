@@ -143,20 +143,20 @@ def find_own_data(options: RunOptions) -> FoundTask | None:
         if any(getattr(options, name) for name in OF_OWN_DATA):
             *others, last = (f"--{name.replace('_', '-')}" for name in OF_OWN_DATA)
             raise BenchError(
-                f"{', '.join(others)} and {last} are of rows of your own: name them with "
+                f"{', '.join(others)} and {last} describe your own data: pass the data with "
                 "--data-file or --hf."
             )
         return None
     if options.data_file is not None and options.hf is not None:
-        raise BenchError("--data-file and --hf exclude each other: give one.")
+        raise BenchError("--data-file and --hf cannot be combined: pass only one of them.")
     names = ("suite", "task", "multi_task", "data")
     # Ignore options that are not set or have their default value, which is "hub" for --data.
     given = [name for name in names if getattr(options, name) not in ((), None, "hub")]
     if given:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in given)
         raise BenchError(
-            f"{'--hf' if options.data_file is None else '--data-file'} makes a task of its own, "
-            f"which does not go with {flags}: leave one of them out."
+            f"{'--hf' if options.data_file is None else '--data-file'} defines its own task, so it "
+            f"cannot be combined with {flags}: remove one of them."
         )
     with alive(lambda: f"{place} is being read"):
         return custom_tasks().find_own(
@@ -237,7 +237,7 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
 
 def _check_engine(name: str) -> None:
     if name != "local":
-        raise BenchError(f"models are timed on this machine: leave --engine {name} out.")
+        raise BenchError(f"models can be timed only on this machine: remove --engine {name}.")
 
 
 def _find_tasks(
@@ -348,7 +348,7 @@ class _Complaints:
 
 def _choose_seeds(count: int | None, seeds: Sequence[int]) -> tuple[int, ...]:
     if count is not None and seeds:
-        raise BenchError("--seeds and --seed exclude each other: --seeds 3 means seeds 1, 2 and 3.")
+        raise BenchError("--seeds and --seed cannot be combined: --seeds 3 means seeds 1, 2 and 3.")
     if seeds:
         return tuple(dict.fromkeys(_whole("--seed", seed, 0, MOST_SEED) for seed in seeds))
     return tuple(range(1, _whole("--seeds", DEFAULT_SEEDS if count is None else count, 1) + 1))
@@ -383,7 +383,7 @@ def _find_start(name: str, trust: Trust, is_multi_task: bool) -> str | ModelSpec
     if name == MULTI_TASK:
         if not is_multi_task:
             raise BenchError(
-                "--start-from multi-task needs --multi-task, with the tasks whose encoder is meant."
+                "--start-from multi-task needs --multi-task with the tasks that train the encoder."
             )
         return TOGETHER
     if name == "paper":
@@ -395,11 +395,11 @@ def _find_start(name: str, trust: Trust, is_multi_task: bool) -> str | ModelSpec
         return find_model(name, trust)
     task = find_task(name)
     if not task.is_trained:
-        raise BenchError(f"--start-from {name!r}: {task.name} has no rows to train on.")
+        raise BenchError(f"--start-from {name!r} is impossible: {task.name} has no training rows.")
     if task.trained_on is not None:
         raise BenchError(
-            f"--start-from {name!r}: {task.name} has no rows to train on; its model is that of "
-            f"{task.trained_on}, which can be started from."
+            f"--start-from {name!r} is impossible: {task.name} has no training rows, because the "
+            f"model of {task.trained_on} predicts it; start from {task.trained_on} instead."
         )
     return task.name
 
@@ -409,10 +409,10 @@ def _parse_settings(settings: Sequence[str]) -> dict[str, str]:
     for setting in settings:
         name, equals, value = (part.strip() for part in setting.partition("="))
         if not (name and equals and value):
-            raise BenchError(f"--set {setting!r} is not name=value, such as --set epochs=3.")
+            raise BenchError(f"--set {setting!r} is not a name=value, such as --set epochs=3.")
         # The same value may be given twice.
         if parsed.get(name, value) != value:
-            raise BenchError(f"--set gives {name} twice, as {parsed[name]} and as {value}.")
+            raise BenchError(f"--set sets {name} twice, to {parsed[name]} and to {value}.")
         parsed[name] = value
     return parsed
 
@@ -424,7 +424,7 @@ ALL_ROWS = -1
 def _parse_shots(words: str, overrides: Mapping[str, str]) -> tuple[int, ...]:
     """Return the numbers of training examples in --shots, without duplicates; () if it is unset."""
     if words and "shots" in overrides:
-        raise BenchError("--shots and --set shots=... say the same: give one of them.")
+        raise BenchError("--shots and --set shots=... set the same value: use only one of them.")
     found: dict[int, None] = {}
     for word in filter(None, words.split(",")):
         if word.strip() == "all":
@@ -433,8 +433,8 @@ def _parse_shots(words: str, overrides: Mapping[str, str]) -> tuple[int, ...]:
             found[int(word)] = None
         else:
             raise BenchError(
-                f"--shots {words}: expected numbers of training rows with commas between, such as "
-                f"0,8,32,all; {word.strip()!r} is none."
+                f"--shots {words}: expected numbers of training rows separated by commas, such as "
+                f"0,8,32,all, but {word.strip()!r} is not a number."
             )
     return tuple(found)
 

@@ -55,15 +55,15 @@ def retrain(
         kind = "zero-shot" if stored.job.is_zero_shot else stored.job.kind
         if kind in IS_NO_NETWORK:
             what = f"run {stored.job.key[:12]} of {stored.job.model}"
-            raise BenchError(f"{what} is {IS_NO_NETWORK[kind]}, which has no model.")
+            raise BenchError(f"{what} is {IS_NO_NETWORK[kind]}: it has no trained network.")
         jobs = with_needs(store, stored.job)
     folder = kept_model(options.db, stored.job.key)
     if folder is not None and is_whole(folder, stored.job.key):
         return folder, ""
     if not anyway and (differs := _what_differs(stored)):
         raise BenchError(
-            f"trained again, it would not be the same model to the bit: {differs}. Give "
-            "--retrain-anyway; how many answers differ is said."
+            f"retraining would not reproduce the model bit by bit: {differs}. Pass "
+            "--retrain-anyway to retrain it nevertheless and see how many predictions differ."
         )
     asked = replace(options, keep_models=True, force=False, dry_run=False)
     placement = _placement(stored.provenance["machine"])

@@ -96,11 +96,11 @@ class Schedule:
         if done:
             parts.append(f"{done} stored already")
         if not self.todo:
-            return f"{', '.join(parts)}: nothing is missing."
+            return f"{', '.join(parts)}: there is nothing to run."
         is_rough = any(estimate.rough for estimate in self.estimates.values())
         rough = " (a rough guess)" if is_rough else ""
         more = self.are_shared and len(self.todo) > self.at_once
-        room = ", or more while a GPU has room" if more else ""
+        room = ", or more while a GPU has free memory" if more else ""
         parts.append(f"{len(self.todo)} to run, {self.at_once} at once on {self.place}{room}")
         return f"{', '.join(parts)}, about {duration(self.seconds)}{rough}."
 
@@ -133,15 +133,16 @@ class Schedule:
         """Yield sentences about the trained models that will be kept."""
         if kept := self.model_bytes:
             folder, size = self.checkpoints.folder, shown_bytes(sum(kept.values()))
-            yield f"{counted(len(kept), 'model')} will be kept in {folder}: about {size}."
+            yield f"{counted(len(kept), 'model')} will be kept in {folder} (about {size})."
         if again := len(self.again & kept.keys()):
             runs = "A stored run is" if again == 1 else f"{again} stored runs are"
-            yield f"{runs} trained again for that; stored results stay."
+            yield f"{runs} trained again for this purpose; stored results do not change."
         found = grouped(
             (said, job.title) for job in self.todo for said in _without_class(job, kept)
         )
         for said, titles in found.items():
-            yield f"{said}: for `bench predict` alone ({', '.join(dict.fromkeys(titles))})."
+            names = ", ".join(dict.fromkeys(titles))
+            yield f"{said}, so these models can be used only with `bench predict` ({names})."
 
     def lines(self) -> Iterator[str]:
         """Yield a line per job to run, with its key, name, recipe and estimated time."""
@@ -177,15 +178,15 @@ class Schedule:
 
 
 _START_SENTENCES = {
-    "first": "{} {verb} trained first: {} start from it (--start-from pretrained does without).",
-    "again": "{} {verb} trained again, because its encoder was not kept: {} start from it.",
-    "kept": "The encoder of {} is there: {} start from it.",
+    "first": "{} {verb} trained first, as the start of {} (--start-from pretrained skips this).",
+    "again": "{} {verb} trained again, as the start of {}, because the encoder was not kept.",
+    "kept": "The trained encoder of {} exists already and is the start of {}.",
 }
 
 _TEACHER_SENTENCES = {
     "first": "{} is trained first, as the teacher of {}.",
     "again": "{} is trained again, as the teacher of {}, because its network was not kept.",
-    "kept": "The network of {} is there, and teaches {}.",
+    "kept": "The trained network of {} exists already and is the teacher of {}.",
 }
 
 
@@ -325,7 +326,7 @@ def _other_names(jobs: Sequence[Job], store: Store, finished: Collection[str]) -
     stored = ((job.model, names[job.key]) for job in jobs if job.key in names)
     for asked, name in dict.fromkeys(stored):
         if asked != name:
-            yield f"{asked} has the weights of {name}, and their stored runs are shown as {name}."
+            yield f"{asked} has the same weights as {name}; stored runs are shown as {name}."
 
 
 def _missing_keys(jobs: Sequence[Job], known: Known, kept: Set[str]) -> set[str]:

@@ -250,13 +250,13 @@ class Search:
     def sentence(self) -> str:
         """Describe the rounds of the largest sweep and the number of runs.
 
-        An example is "halving: points with seeds: 8 with 1, 4 with 2; 12 of 16 runs".
+        An example is "halving (settings x seeds per round): 8 x 1, 4 x 2; 12 of 16 runs".
         """
         largest = max((sizes(*size) for size in self.grid.values()), key=len)
-        shown = ", ".join(f"{points} with {seeds}" for points, seeds in largest)
+        shown = ", ".join(f"{points} x {seeds}" for points, seeds in largest)
         rounds = in_turn(self._rounds, self.grid, dict.fromkeys(self.trials))
         runs = len({trial for found in rounds for trial in found.trials})
-        return f"halving: points with seeds: {shown}; {runs} of {len(self.trials)} runs"
+        return f"halving (settings x seeds per round): {shown}; {runs} of {len(self.trials)} runs"
 
     @property
     def jobs(self) -> list[Job]:
@@ -375,8 +375,8 @@ def _refuse(minutes: float, seconds: Collection[float], schedule: Schedule) -> N
     raise BenchError(
         f"--minutes {minutes:g} is too short for one run of each encoder on each task: "
         f"{len(seconds)} runs take about {duration(needed)} here"
-        f"{' (a rough guess)' if is_rough else ''}; give --minutes "
-        f"{max(1, math.ceil(needed / 60))}, or fewer --among, tasks or rows (--limit)."
+        f"{' (a rough guess)' if is_rough else ''}; pass --minutes "
+        f"{max(1, math.ceil(needed / 60))}, or use fewer models (--among), tasks or rows (--limit)."
     )
 
 
@@ -397,8 +397,8 @@ def halving(plan: Plan, tasks: Collection[str]) -> Search:
     found = Search(plan, trials, sweep_rounds, others, is_whole=True)
     if not any(points > 2 and seeds > 1 for points, seeds in found.grid.values()):
         raise BenchError(
-            "--halving chooses among the points of a sweep: give three or more values "
-            "(--set learning_rate=1e-5,2e-5,5e-5) and two or more seeds."
+            "--halving needs a sweep of at least three hyperparameter settings "
+            "(--set learning_rate=1e-5,2e-5,5e-5) and at least two seeds."
         )
     return found
 

@@ -62,12 +62,13 @@ class Session:
         """
         if options.halving and options.force:
             raise BenchError(
-                "--halving and --force exclude each other: a round would run all before it."
+                "--halving and --force cannot be combined, because each round would repeat all "
+                "earlier rounds."
             )
         if options.halving and options.multi_task:
             raise BenchError(
-                "--halving and --multi-task exclude each other: tasks together have one value of "
-                "each setting."
+                "--halving and --multi-task cannot be combined, because tasks that are trained "
+                "together have one value of each setting."
             )
         loggers = open_loggers(options.log, folder_beside(options.db), plugin_loggers())
         request = check_request(options, fits)

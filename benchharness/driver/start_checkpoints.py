@@ -244,9 +244,9 @@ def compared(stored: Result, found: Result) -> str:
         others, moved = others + differ, max(moved, largest)
         what = "a number" if task.kind in ("number", "span") else what
     if is_same:
-        return "trained again: the stored predictions, to the bit."
-    by = f" ({what} moved by {moved:.2g} at most)" if moved else ""
-    return f"trained again, {others} of {count} answers are others than stored{by}."
+        return "trained again: the predictions are bit-identical to the stored ones."
+    by = f" ({what} changed by at most {moved:.2g})" if moved else ""
+    return f"trained again: {others} of {count} answers differ from the stored ones{by}."
 
 
 _KEY = re.compile("[0-9a-f]{4,64}")
@@ -254,9 +254,9 @@ _KEY = re.compile("[0-9a-f]{4,64}")
 IS_NO_NETWORK: dict[Kind, str] = {
     "scored": "a file of predictions",
     "ensemble": "an ensemble",
-    "zero-shot": "a model that was not trained",
+    "zero-shot": "a zero-shot run",
     "baseline": "a baseline",
-    "imported": "a number that was imported",
+    "imported": "an imported score",
 }
 
 
@@ -328,13 +328,13 @@ def _check(student: Job, teacher: Job) -> None:
     """Raise BenchError if a student cannot learn from a teacher."""
     if teacher.kind != "model":
         raise BenchError(
-            f"{_name(teacher)} is {IS_NO_NETWORK[teacher.kind]}, which has no network to teach "
-            "with: give --teacher a model, or the key of a run that was trained here."
+            f"{_name(teacher)} is {IS_NO_NETWORK[teacher.kind]}, so it has no network to learn "
+            "from: set --teacher to a model, or to the key of a run that was trained here."
         )
     if len(teacher.trained_tasks) > 1:
         raise BenchError(
-            f"{_name(teacher)} was trained on {teacher.title}: give --teacher a run of "
-            f"{student.title} alone."
+            f"{_name(teacher)} was trained on {teacher.title}: set --teacher to a run that was "
+            f"trained on {student.title} alone."
         )
     _check_values(student, teacher)
     _check_labels(student, teacher)
@@ -344,34 +344,34 @@ def _check_values(student: Job, teacher: Job) -> None:
     _check_what_is_learned(student, teacher)
     for job, who in ((teacher, "the teacher"), (student, "the student")):
         for name, reason in (
-            ("as_text", "answers in words"),
+            ("as_text", "generates answers as text"),
             ("features", "reads the states of a frozen encoder"),
         ):
             if name in job.settings:
                 raise BenchError(
-                    f"{who} {job.model} {reason} ({name} is {job.settings[name].value}), and "
-                    f"distillation is of fine-tuned encoders with heads: leave {name} or --teacher "
-                    "out."
+                    f"{who} {job.model} {reason} ({name} is {job.settings[name].value}), but "
+                    f"distillation needs fine-tuned encoders with heads: remove {name} or "
+                    "--teacher."
                 )
     for name in ("orders", "answerable_weight", "beam_size"):
         if _has(student, name) != _has(teacher, name):
             one, other = (student, teacher) if _has(student, name) else (teacher, student)
             raise BenchError(
-                f"{one.model} has a head with {name} on {student.title}, and {other.model} has one "
-                f"without: give the student what its teacher has (--set {name}=...)."
+                f"{one.model} has a head with {name} on {student.title}, but {other.model} has one "
+                f"without: use the teacher's {name} for the student too (--set {name}=...)."
             )
 
 
 def _check_what_is_learned(student: Job, teacher: Job) -> None:
     if "layer_epochs" in student.settings and "layer_weight" not in student.settings:
         raise BenchError(
-            "layer_epochs are of learning from the teacher's layers, and layer_weight is 0: --set "
-            "layer_weight=1, or leave layer_epochs out."
+            "layer_epochs trains on the teacher's layers only, but layer_weight is 0: add --set "
+            "layer_weight=1, or remove layer_epochs."
         )
     if {"layer_weight", "orders"} <= student.settings.keys() and _has(student, "orders"):
         raise BenchError(
-            f"{student.model} reads both orders of a pair at once, whose states are of no one row: "
-            "leave orders or layer_weight out."
+            f"{student.model} adds up the states of both orders of a pair, so it cannot learn its "
+            "teacher's layers: remove orders or layer_weight."
         )
     if "from_teacher" in student.settings:
         _check_beginning(student, teacher)
@@ -381,18 +381,18 @@ def _check_beginning(student: Job, teacher: Job) -> None:
     """Raise BenchError if a student cannot be initialized with its teacher's weights."""
     if student.weights != teacher.weights:
         raise BenchError(
-            f"from_teacher is for a student of its teacher's own checkpoint, and {student.model} "
-            f"is not {teacher.model}: leave from_teacher out."
+            "from_teacher needs a student with the same checkpoint as its teacher, but "
+            f"{student.model} is not {teacher.model}: remove from_teacher."
         )
     if "layers" in teacher.settings:
         raise BenchError(
-            f"from_teacher counts the layers of the whole checkpoint, and the teacher "
-            f"{teacher.model} has only some of them: leave from_teacher out."
+            f"from_teacher needs a teacher with all layers of the checkpoint, but the teacher "
+            f"{teacher.model} has only some of them: remove from_teacher."
         )
     if student.start_from is not None:
         raise BenchError(
             f"{student.model} on {student.title} starts from {student.shown_start}, so it cannot "
-            "begin with its teacher's weights: --start-from pretrained, or leave from_teacher out."
+            "begin with its teacher's weights: use --start-from pretrained, or remove from_teacher."
         )
 
 
@@ -400,13 +400,13 @@ def _check_labels(student: Job, teacher: Job) -> None:
     ours, theirs = find_task(student.task), find_task(teacher.task)
     if ours.head in ("coref", "ranking"):
         raise BenchError(
-            f"{student.title} has no outputs to learn from: each model ranks spans, or places "
-            "texts, in a way of its own. Leave --teacher out."
+            f"{student.title} cannot be distilled, because the outputs of two models on it are not "
+            "comparable: remove --teacher."
         )
     if _outputs(ours) != _outputs(theirs):
         raise BenchError(
-            f"a teacher of other labels: {_name(teacher)} gives {_labels(theirs)}, and "
-            f"{student.title} needs {_labels(ours)}."
+            f"the teacher has other labels than the student: {_name(teacher)} predicts "
+            f"{_labels(theirs)}, but {student.title} needs {_labels(ours)}."
         )
 
 
@@ -420,7 +420,7 @@ def _labels(task: Task) -> str:
     named = getattr(task, "labels", ()) or getattr(task, "tags", ())
     if named:
         return f"{', '.join(named[:_MOST])}{', ...' if len(named) > _MOST else ''}"
-    return "a number" if getattr(task, "is_regression", False) else f"what a {task.head} task asks"
+    return "a number" if getattr(task, "is_regression", False) else f"answers of a {task.head} task"
 
 
 _MOST = 6

@@ -95,7 +95,7 @@ class FewShot(Technique):
         The examples of the multi-task training would otherwise count as shots.
         """
         if self.shots and request.multi_task:
-            raise BenchError("--shots and --multi-task exclude each other: take one of them out.")
+            raise BenchError("--shots and --multi-task cannot be combined: remove one of them.")
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
         """Return "pretrained" if there are shots, else the requested start.
@@ -107,8 +107,8 @@ class FewShot(Technique):
             return start_from
         if start_from not in (None, PRETRAINED):
             raise BenchError(
-                f"--shots and --start-from {start_from!r} exclude each other: its rows would count "
-                "too."
+                f"--shots and --start-from {start_from!r} cannot be combined, because the training "
+                "rows of the start would count as shots too."
             )
         return PRETRAINED
 
@@ -124,7 +124,9 @@ class FewShot(Technique):
             numbers = [number for number in self.shots or (ALL_ROWS,) if number]
             return [{} if number == ALL_ROWS else {"shots": str(number)} for number in numbers]
         if self.shots and 0 not in self.shots:
-            raise BenchError(f"{task.name} has no training rows: --shots 0, or nothing, scores it.")
+            raise BenchError(
+                f"{task.name} has no training rows: use --shots 0 to score it without training."
+            )
         return []
 
     def asks_untrained(self, task: Task) -> bool:
@@ -142,8 +144,8 @@ class FewShot(Technique):
             digest = parts.fingerprints[task].get(f"{task}:train", "")
             if asked and max(asked) > (count := parts.reader.rows[digest].used):
                 lines[
-                    f"{task} has {count} training rows here, fewer than --shots {max(asked)}: "
-                    "give fewer, or all."
+                    f"{task} has only {count} training rows here, but --shots has {max(asked)}: "
+                    "use a smaller number, or all."
                 ] = None
         if lines:
             raise DataError(*lines)
@@ -167,9 +169,7 @@ class MultiTask(Technique):
         """Raise BenchError if a task has no training examples."""
         for task in self.tasks:
             if not task.is_trained:
-                raise BenchError(
-                    f"{task.name} has no rows to train on: leave it out of --multi-task."
-                )
+                raise BenchError(f"{task.name} has no training rows: remove it from --multi-task.")
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
         """Return the start from the shared encoder if it was requested, else the requested start.
@@ -195,7 +195,7 @@ class MultiTask(Technique):
             if other != task.name:
                 raise BenchError(
                     f"{other} and {task.name} cannot be trained together, because both are "
-                    f"versions of {task.benchmark} and share rows: leave one of them out of "
+                    f"versions of {task.benchmark} and share rows: remove one of them from "
                     "--multi-task."
                 )
         for model in resolver.models:
@@ -242,23 +242,23 @@ class Distillation(Technique):
         """
         if request.multi_task or request.start_from == TOGETHER:
             raise BenchError(
-                "--teacher and --multi-task exclude each other: a teacher is of one task, and so "
-                "is its student."
+                "--teacher and --multi-task cannot be combined, because a teacher and its student "
+                "are trained on a single task."
             )
         if request.shots:
             raise BenchError(
-                "--teacher and --shots exclude each other: the rows that the teacher has learned "
-                "from would count too."
+                "--teacher and --shots cannot be combined, because the training rows of the "
+                "teacher would count as shots too."
             )
         for task in leading_tasks(request.tasks):
             if not task.is_trained:
                 raise BenchError(
-                    f"{task.name} has no training rows, so it has no student: leave --teacher out."
+                    f"{task.name} has no training rows, so it has no student: remove --teacher."
                 )
         if isinstance(self.teacher, ModelSpec) and self.teacher.is_baseline:
             raise BenchError(
-                f"{self.teacher.name} is a baseline, which has no network to teach with: give "
-                "--teacher an encoder."
+                f"{self.teacher.name} is a baseline, so it has no network to learn from: set "
+                "--teacher to an encoder."
             )
 
     def resolve(self, resolver: "Resolver", recipes: "Recipes") -> list[tuple[ModelSpec, str]]:

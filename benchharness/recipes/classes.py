@@ -78,8 +78,10 @@ class Published(NamedTuple):
     @property
     def sentence(self) -> str:
         """Sentence that explains why no class loads the network; empty if a class does."""
-        why = "has no class" if self.is_compared else "was compared with no class"
-        return f"{self.lacking} {why} in transformers" if self.lacking else ""
+        no_class = "transformers has no class for"
+        if not self.is_compared:
+            no_class = "no class of transformers was compared with"
+        return f"{no_class} {self.lacking}" if self.lacking else ""
 
 
 def published_class(
@@ -129,4 +131,4 @@ def _of_recipe(recipe: Recipe) -> Iterator[str]:
     if recipe.tag and recipe.tag.lstm_size:
         yield "a BiLSTM on the encoder (lstm_size)"
     if recipe.encoder.features not in (FINE_TUNED, "last"):
-        yield f"a head on other states than the last (features={recipe.encoder.features})"
+        yield f"a head on states other than the last layer's (features={recipe.encoder.features})"

@@ -232,7 +232,7 @@ def test_rows_can_be_loaded_as_a_hugging_face_dataset():
         (lambda: bh.score("glue/stsb", ["much"] * 1000, "mini"), "and predictions 1000: "),
         (lambda: bh.run(7, task="glue/rte"), "expected a model, got int"),
         (lambda: bh.run("tiny", task="glue/rtee", data="mini"), "rtee"),
-        (lambda: bh.run("tiny", task="glue/rte", halving=True, force=True), "exclude each other"),
+        (lambda: bh.run("tiny", task="glue/rte", halving=True, force=True), "cannot be combined"),
         (lambda: bh.run(["tiny"], name="x", task="glue/rte"), "of one model"),
         (lambda: bh.runs("nowhere.sqlite"), "nowhere.sqlite"),
         (lambda: bh.run("tiny", tokenizer="t", task="glue/rte"), "of one model in memory"),

@@ -170,7 +170,7 @@ def test_custom_data_is_checked(bench, learn, monkeypatch, tmp_path):
     assert "the baseline lacks this task" in ended.err
     ended = bench("check", "--model", "tiny", "--data-file", path, "--suite", "glue")
     assert (ended.code, ended.out) == (2, "")
-    assert "does not go with --suite" in ended.err
+    assert "cannot be combined with --suite" in ended.err
 
 
 def test_changed_recipe_is_not_compared(checked, learn):
