@@ -47,7 +47,10 @@ def loadable(folder: Path, trust: Trust) -> Iterator[Path]:
             try:
                 _convert(folder, Path(draft), pickled)
             except OSError as error:
-                raise ModelError(f"the weights of {shown(folder)} do not fit: {error}.") from error
+                raise ModelError(
+                    f"the weights of {shown(folder)} cannot be converted in a temporary folder: "
+                    f"{error}."
+                ) from error
             yield Path(draft)
     else:
         yield folder

@@ -49,15 +49,13 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
         if _REVISION.fullmatch(revision):
             return _at_revision(spec, revision)
     _refuse_file(folder)
-    hint = (
-        "`bench show models` shows the known ones; a folder or an `org/name` on the hub works too."
-    )
+    hint = "`bench show models` lists known models; a folder or an `org/name` on the hub works too."
     raise unknown_name("model or checkpoint folder", name, _names(), hint)
 
 
 def _refuse_file(path: Path) -> None:
     if path.name and _is_there(str(path)) and not _is_folder(path):
-        raise ModelError(f"{path} is a file and not a checkpoint: {bare([path.name])}")
+        raise ModelError(f"{path} is a file, but a checkpoint is a folder: {bare([path.name])}")
 
 
 def _on_hub(name: str, trust: Trust) -> ModelSpec | None:
@@ -101,8 +99,8 @@ def _called(name: str, found: ModelSpec) -> ModelSpec:
         return replace(found, name=name)
     if known.family != found.family or not known.is_hub:
         raise ModelError(
-            f"{found.checkpoint} holds a {found.family} encoder, and {known.name} is "
-            f"{known.title}: give the folder another name."
+            f"{found.checkpoint} contains a {found.family} encoder, but {known.name} is the name "
+            f"of {known.title}: choose another name for the folder."
         )
     return replace(
         known,
@@ -177,12 +175,12 @@ _FEW = 5
 
 def _what_is_there(folder: Path) -> str:
     if has_magic(str(folder)):
-        return "give another pattern"
+        return "use another pattern"
     if not folder.is_dir():
-        return f"there is no folder {folder}"
+        return f"the folder {folder} does not exist"
     names = sorted(path.name for path in folder.iterdir() if path.is_dir())
     more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
-    return f"the folders of {folder} are {', '.join(names[:_FEW]) or 'none'}{more}"
+    return f"the folders in {folder} are {', '.join(names[:_FEW]) or 'none'}{more}"
 
 
 def _in_order(run: str, found: Sequence[ModelSpec], named: str) -> Iterator[ModelSpec]:
@@ -191,8 +189,8 @@ def _in_order(run: str, found: Sequence[ModelSpec], named: str) -> Iterator[Mode
     if len(families) > 1:
         kinds = " and ".join(f"{Path(s.checkpoint).name} is {f}" for f, s in families.items())
         raise ModelError(
-            f"the checkpoints of {run} are of unlike families, which no pretraining run has "
-            f"({kinds}): give each family a pattern of its own."
+            f"the checkpoints of {run} belong to different families ({kinds}), so they cannot be "
+            "those of one pretraining run: use a separate pattern for each family."
         )
     stages = {spec: _stage_of(run, spec) for spec in found}
     by_step: dict[int, ModelSpec] = {}
@@ -200,8 +198,8 @@ def _in_order(run: str, found: Sequence[ModelSpec], named: str) -> Iterator[Mode
         other = by_step.setdefault(stage.step, spec)
         if other is not spec:
             raise ModelError(
-                f"{other.checkpoint} and {spec.checkpoint} are both of step {stage.step}: give a "
-                "pattern that matches one of them."
+                f"{other.checkpoint} and {spec.checkpoint} both have step {stage.step}: use a "
+                "pattern that matches only one of them."
             )
     for spec in sorted(found, key=lambda spec: stages[spec].step):
         known = _called(named, spec) if named else spec
@@ -223,8 +221,8 @@ def _stage_of(run: str, spec: ModelSpec) -> Stage:
     found = next((n for n in steps if _is_count(n)), None)
     if found is None:
         raise ModelError(
-            f"{folder} does not say at which step it was saved: expected a number in its name "
-            f"(step-1000), global_step in {_STATE}, or step in {_OWN}."
+            f"{folder} does not show at which training step it was saved: expected a number in its "
+            f"name (step-1000), global_step in {_STATE}, or step in {_OWN}."
         )
     # The Trainer writes 0 if it does not count tokens.
     counted = next((n for n in seen if _is_count(n) and (n or found == 0)), tokens)

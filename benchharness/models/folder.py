@@ -103,9 +103,9 @@ def wrapping(names: Collection[str]) -> str:
         has = [mark in name if inside else name.startswith(mark) for name in names]
         if has and (all(has) or (inside and any(has))):
             return (
-                f"the names of its weights hold {mark!r}, which {whose} puts there: save what is "
-                "wrapped (accelerator.unwrap_model(model).save_pretrained(FOLDER)), or take the "
-                "mark out of the names."
+                f"the names of its weights contain {mark!r}, which {whose} has added. Save the "
+                "unwrapped model (accelerator.unwrap_model(model).save_pretrained(FOLDER)), or "
+                "remove this prefix from the names."
             )
     return ""
 
@@ -169,21 +169,21 @@ def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False)
     is_known = _is_known_family(family)
     if not is_known and "AutoConfig" not in code:
         raise ModelError(
-            f"{shown(folder)} is of the family {family!r}, which this version of transformers does "
-            "not know, and brings no code of its own (auto_map in config.json): another version "
-            "may."
+            f"{shown(folder)} belongs to the family {family!r}, which this version of transformers "
+            "does not know, and comes without code of its own (auto_map in config.json): try "
+            "another version of transformers."
         )
     if not is_known and not trust.remote_code:
         raise ModelError(untrusted(folder))
     if whole:
         if not has_decoder(config):
-            raise ModelError(no_decoder(f"{shown(folder)} holds {family}, which"))
+            raise ModelError(no_decoder(f"{shown(folder)} contains {family}, which"))
     elif trust.remote_code and ("AutoModel" in code or not is_known):
         _check_code(folder, code)
     elif has_decoder(config) and family not in _ENCODERS_ALONE:
         raise ModelError(
-            f"{shown(folder)} holds {family}, an encoder with a decoder, and transformers does not "
-            "give its encoder alone: give --text-to-text, or use an encoder, or a checkpoint of T5."
+            f"{shown(folder)} contains {family}, an encoder-decoder model, and transformers cannot "
+            "load its encoder alone: pass --text-to-text, or use an encoder or a checkpoint of T5."
         )
     if not is_causal(config) and not trust.remote_code:
         check_tokens(shown(folder), count_tokens(folder) or 0, config.get("vocab_size"))
@@ -197,7 +197,7 @@ def check_tokens(checkpoint: str, tokens: int, rows: int | None) -> None:
     """Raise ModelError if a tokenizer has more tokens than its network has embeddings."""
     if rows is not None and tokens > rows:
         raise ModelError(
-            f"the tokenizer of {checkpoint} has {tokens} tokens and its network only {rows} "
+            f"the tokenizer of {checkpoint} has {tokens} tokens, but its network has only {rows} "
             "embeddings: they do not belong together."
         )
 
@@ -221,16 +221,16 @@ def has_decoder(config: Mapping[str, Any]) -> bool:
 def no_decoder(what: str) -> str:
     """Return the error message for a text-to-text task with a model that has no decoder."""
     return (
-        f"{what} has no decoder to answer with: --text-to-text is for encoders with one (T5, mT5, "
-        "Flan-T5, BART)."
+        f"{what} has no decoder to generate text with: --text-to-text needs an encoder-decoder "
+        "model (T5, mT5, Flan-T5, BART)."
     )
 
 
 def untrusted(folder: Path) -> str:
     """Return the error message for a checkpoint whose own code is needed but not trusted."""
     return (
-        f"{shown(folder)} needs the Python code that comes with it, which is not run unless it is "
-        "trusted: read it, then give --trust-remote-code."
+        f"{shown(folder)} needs the Python code that comes with it, which is not run without your "
+        "permission: read the code, then pass --trust-remote-code."
     )
 
 
@@ -241,8 +241,8 @@ def _check_code(folder: Path, code: Mapping[str, Any]) -> None:
     """
     if "AutoModel" not in code:
         raise ModelError(
-            f"the code of {shown(folder)} offers {', '.join(sorted(code))} and no AutoModel, by "
-            "which an encoder is loaded: add it to auto_map in config.json."
+            f"the code of {shown(folder)} offers {', '.join(sorted(code))}, but not AutoModel, "
+            "which is needed to load an encoder: add AutoModel to auto_map in config.json."
         )
     # "modeling.Encoder" is in the folder's modeling.py, "ORG/NAME--modeling.Encoder" on the hub.
     places = {str(code[name]) for name in ("AutoConfig", "AutoModel") if name in code}
@@ -373,14 +373,14 @@ def shapes_in(path: Path) -> dict[str, list[int]]:
             # {"encoder.weight": {"shape": [768, 768], "data_offsets": [0, 2359296]}, ...}
             length = int.from_bytes(file.read(8), "little")  # length of the JSON that follows
             if length > path.stat().st_size:
-                raise ValueError(f"a header of {length} bytes in {path.stat().st_size}")
+                raise ValueError(f"its header has {length} bytes, the file {path.stat().st_size}")
             header = json.loads(file.read(length))
         shapes = {name: t["shape"] for name, t in header.items() if name != "__metadata__"}
         if not all(isinstance(size, int) for shape in shapes.values() for size in shape):
-            raise ValueError("a shape that is none")
+            raise ValueError("a shape is not a list of integers")
     except (*_UNREADABLE, KeyError, TypeError, AttributeError) as error:
         raise ModelError(
-            f"{shown(path)} is not a whole safetensors file ({error}); copy the checkpoint again."
+            f"{shown(path)} is not a complete safetensors file ({error}); copy it again."
         ) from None
     return shapes
 

@@ -85,7 +85,7 @@ class Machine:
         inner = [self.tuples.get(id(each), (each, 1, 0)) for each in values]
         depth = 1 + max((deep for _, _, deep in inner), default=0)
         if depth > DEEPEST:
-            raise ValueError(f"more than {DEEPEST} tuples within each other")
+            raise ValueError(f"more than {DEEPEST} tuples nested within each other")
         made = tuple(values)
         # Kept with the tuple itself, because the id of a deleted tuple can be reused.
         self.tuples[id(made)] = (made, 1 + sum(size for _, size, _ in inner), depth)
@@ -133,7 +133,7 @@ class Machine:
             if code.name == "STOP":
                 return self.stack.pop()
             if place is not None and place - start > LARGEST:
-                raise ValueError(f"a pickle of more than {LARGEST:,} bytes")
+                raise ValueError(f"a pickle with more than {LARGEST:,} bytes")
             if code.name in _EFFECTS:
                 _EFFECTS[code.name](self, arg)
             elif code.name in _MAKERS:
@@ -142,7 +142,7 @@ class Machine:
             elif arg is not None and not code.stack_before:
                 self.stack.append(arg)  # a number, a string or bytes
             else:  # OBJ and extensions, which torch never writes
-                raise ValueError(f"the instruction {code.name}")
+                raise ValueError(f"an unknown instruction, {code.name}")
         raise EOFError("it ends too early")
 
     def mark(self) -> None:
@@ -178,7 +178,7 @@ class Machine:
             self.look_at(added)
             target.update(added)
         elif not isinstance(target, Described):  # values of a custom list or dict are ignored
-            raise TypeError("values for what holds none")
+            raise TypeError("values are added to an object that cannot hold any")
 
     def build(self) -> None:
         """Pop a state off the stack and add it to the stand-in below it."""
@@ -336,15 +336,15 @@ def weights_of(path: Path, trust: Trust) -> PickledWeights:
         raise damaged(path, error) from None
     if found.others and not trust.pickle:
         raise ModelError(
-            f"{shown(path)} holds more than weights ({', '.join(found.others[:3])}), and pickled "
-            "weights are read without running anything: get model.safetensors, or take the weights "
-            "alone with --allow-pickle."
+            f"{shown(path)} contains more than weights ({', '.join(found.others[:3])}), and "
+            "other objects are never loaded: use a model.safetensors, or pass --allow-pickle to "
+            "read only the weights."
         )
     if not found.tensors:
-        within = f"they are inside {found.inside[0]!r} of it" if found.inside else "it has none"
+        within = f"they are inside {found.inside[0]!r}" if found.inside else "it contains none"
         raise ModelError(
-            f"{shown(path)} holds more than weights, or none by their names ({within}): load them "
-            "where they were made, and save both by model.save_pretrained(FOLDER) and "
+            f"{shown(path)} has no weights at its top level ({within}): load the model where it "
+            "was made, and save it and its tokenizer with model.save_pretrained(FOLDER) and "
             "tokenizer.save_pretrained(FOLDER)."
         )
     return found
@@ -353,7 +353,7 @@ def weights_of(path: Path, trust: Trust) -> PickledWeights:
 def damaged(path: Path, error: Exception) -> ModelError:
     """Return the ModelError for pickled weights that cannot be read at all."""
     return ModelError(
-        f"{shown(path)} is no whole file of torch.save ({error}): copy the checkpoint again."
+        f"{shown(path)} is not a complete file of torch.save ({error}): copy the checkpoint again."
     )
 
 
@@ -409,11 +409,11 @@ def _tensor(storage: Any, start: Any, shape: Any, strides: Any, turned: Any = No
     if not isinstance(storage, _Storage):
         return Described("torch.Tensor")  # the unsupported storage type was recorded already
     if turned:
-        raise ValueError("numbers that are to be negated when they are read")
+        raise ValueError("a tensor whose numbers must be negated after reading")
     shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
     last = start + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     if min((start, *shape, *strides)) < 0 or (0 not in shape and last >= storage.count):
-        raise ValueError("a tensor outside its numbers")
+        raise ValueError("a tensor extends beyond its stored numbers")
     return Tensor(storage=storage, start=storage.start + start, shape=shape, strides=strides)
 
 
@@ -451,11 +451,11 @@ def _of_zip(machine: Machine, archive: zipfile.ZipFile, content: mmap.mmap) -> t
     members = {member.filename: member for member in archive.infolist()}
     pickles = [name for name in members if name.endswith("/data.pkl")]
     if len(pickles) != 1 or members[pickles[0]].file_size > LARGEST:
-        raise ValueError(f"{len(pickles)} pickles, or one of more than {LARGEST:,} bytes")
+        raise ValueError(f"{len(pickles)} pickles, or one with more than {LARGEST:,} bytes")
     within = pickles[0].removesuffix("data.pkl")
     order = f"{within}byteorder"
     if order in members and archive.read(order) != b"little":
-        raise ValueError("numbers of a machine with another order of bytes")
+        raise ValueError("its numbers are not in little-endian byte order")
     with archive.open(pickles[0]) as stream:
         made = machine.run(stream)
     return made, {
@@ -468,7 +468,7 @@ def _of_zip(machine: Machine, archive: zipfile.ZipFile, content: mmap.mmap) -> t
 def _place(member: zipfile.ZipInfo, content: mmap.mmap) -> tuple[int, int]:
     """Return the start and size of a zip member's bytes, which follow a variable header."""
     if member.compress_type != zipfile.ZIP_STORED:
-        raise ValueError("compressed numbers, which torch.save does not write")
+        raise ValueError("its numbers are compressed, which torch.save never does")
     name, more = struct.unpack_from("<HH", content, member.header_offset + 26)
     return member.header_offset + 30 + name + more, member.file_size
 
@@ -479,7 +479,7 @@ def _of_old(machine: "_Weights", content: mmap.mmap) -> tuple[Any, _Places]:
         return mark, {}  # written by pickle itself: no tensors
     _, system = (_Weights().run(content) for _ in range(OLD_PICKLES - 2))
     if not system.get("little_endian", True):
-        raise ValueError("numbers of a machine with another order of bytes")
+        raise ValueError("its numbers are not in little-endian byte order")
     made = machine.run(content)
     places = {}
     for key in _Weights().run(content):  # the storages' keys, in order

@@ -97,7 +97,7 @@ class ModelSpec:
 # confirmed. If a comment says that sizes are counted, they were counted on the architecture as
 # transformers builds it, including the pooler.
 
-UNPINNED = "no commit could be confirmed, so the one that main names is recorded with each run"
+UNPINNED = "no commit could be confirmed, so each run records the commit that main points to"
 
 
 def _known(path: Path) -> Iterator[ModelSpec]:
@@ -190,8 +190,8 @@ def sort_files(
     if ADAPTER in names and folder is not None:  # the adapter of a repository is not downloaded
         raise ModelError(
             f"{place} has whole weights and a LoRA adapter ({ADAPTER}), which transformers would "
-            "put on them: remove the adapter's files to read the weights alone, or merge it by "
-            "peft's merge_and_unload() and give the result."
+            "apply to them: remove the adapter's files to use only the weights, or merge the "
+            "adapter with peft's merge_and_unload() and use the result."
         )
     if missing := sorted(set(_parts_of(weights[0])).difference(names)):
         raise ModelError(
@@ -245,19 +245,19 @@ def _parts_of(weights: str) -> list[str]:
 _OTHERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "TensorFlow's": (
         ("tf_model*.h5", "*.ckpt.index", "*.ckpt.data-*", "*.ckpt-*", "saved_model.pb"),
-        "convert them by transformers 4 and TensorFlow (AutoModel's from_tf=True)",
+        "convert them with transformers 4 and TensorFlow (AutoModel's from_tf=True)",
     ),
     "Flax's": (
         ("flax_model*.msgpack",),
-        "convert them by transformers 4 and Flax (AutoModel's from_flax=True)",
+        "convert them with transformers 4 and Flax (AutoModel's from_flax=True)",
     ),
-    "GGUF's": (("*.gguf",), "they are rounded: get the checkpoint that they were made from"),
-    "ONNX's": (("*.onnx",), "get the checkpoint that they were exported from"),
-    "OpenVINO's": (("openvino_model*",), "get the checkpoint that they were exported from"),
-    "rust-bert's": (("rust_model.ot",), "get the checkpoint that they were made from"),
+    "GGUF's": (("*.gguf",), "use the checkpoint that they were made from, which is not rounded"),
+    "ONNX's": (("*.onnx",), "use the checkpoint that they were exported from"),
+    "OpenVINO's": (("openvino_model*",), "use the checkpoint that they were exported from"),
+    "rust-bert's": (("rust_model.ot",), "use the checkpoint that they were made from"),
     "a variant's": (
         ("model.*.safetensors", "pytorch_model.*.bin", "model-*.safetensors"),
-        "load them where they were made (variant=...) and save_pretrained them to a folder",
+        "load them with from_pretrained(..., variant=...) and save them with save_pretrained",
     ),
 }
 """Weights in formats that are not read, with patterns of their file names and advice."""
@@ -272,11 +272,12 @@ def _instead(names: Collection[str], lacks: str, folder: Path | None) -> str:
         if folder is None:
             return f"its checkpoints are in {', '.join(inner[:_FEW])}{more}: download one of them."
         shown = ", ".join(str(folder / name) for name in inner[:_FEW])
-        return f"its checkpoints are {shown}{more}; give one of them."
+        return f"its checkpoints are {shown}{more}; use one of them."
     for whose, (patterns, way) in _OTHERS.items():
         if found := _matching(names, patterns):
             return (
-                f"it has no {lacks}; {found[0]} holds {whose} weights, which are not read: {way}."
+                f"it has no {lacks}; {found[0]} contains {whose} weights, which are not supported: "
+                f"{way}."
             )
     return f"it has no {lacks}; {bare(_bare(names))}"
 
@@ -320,8 +321,8 @@ def bare(weights: Collection[str]) -> str:
             "expected model.safetensors next to config.json in a folder that save_pretrained wrote."
         )
     return (
-        f"{min(weights)} is weights alone, without the network that they are of: load them where "
-        "they were made, and save both there, by model.save_pretrained(FOLDER) and "
+        f"{min(weights)} contains only weights, without the config of the network. Load the model "
+        "where it was made, and save it there with model.save_pretrained(FOLDER) and "
         "tokenizer.save_pretrained(FOLDER)."
     )
 
@@ -329,8 +330,8 @@ def bare(weights: Collection[str]) -> str:
 def merging(base: str, merged: str, way: str) -> str:
     """Return the end of an error message that explains how to merge a peft adapter."""
     return (
-        f"it holds a LoRA adapter of {base}: merge it, where peft is installed, by {way}, and give "
-        f"{merged}."
+        f"it contains a LoRA adapter for {base}. Merge it where peft is installed, with {way}, and "
+        f"use {merged}."
     )
 
 

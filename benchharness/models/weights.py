@@ -134,7 +134,7 @@ def _sorted(hub_id: str, names: Sequence[str], trust: Trust) -> Groups:
     except ModelError as error:
         known = next((spec for spec in MODELS.values() if spec.checkpoint == hub_id), None)
         is_told = known is not None and known.note not in ("", UNPINNED)
-        note = f" Known of it: {known.note}." if known and is_told else ""
+        note = f" Note on this model: {known.note}." if known and is_told else ""
         raise ModelError(f"{error}{note}") from None
 
 
@@ -153,13 +153,13 @@ def _download(hub_id: str, revision: str | None, patterns: Sequence[str]) -> Pat
     except (hub.errors.HTTPError, ValueError, OSError) as error:
         reason = str(error).partition("\n")[0]  # without the long advice of the library
         raise ModelError(
-            f"the hub does not give the checkpoint {called(hub_id)} ({reason}); check its name, or "
-            "give a folder with --model."
+            f"the checkpoint {called(hub_id)} cannot be downloaded from the hub ({reason}); check "
+            "its name, or pass a folder with --model."
         ) from error
     if damaged:
         raise ModelError(
-            f"{len(damaged)} files of the checkpoint {called(hub_id)} were damaged on their way "
-            "from the hub and are deleted: the same command fetches them again."
+            f"{len(damaged)} files of the checkpoint {called(hub_id)} were damaged during the "
+            "download and have been deleted: run the same command again to fetch them."
         )
     return Path(folder)
 
@@ -230,9 +230,9 @@ def cache_folder(hub_id: str) -> Path:
 def _unreachable(hub_id: str) -> ModelError:
     """Return the error for a model that is not cached when the hub cannot be reached."""
     return ModelError(
-        f"model {called(hub_id)!r} is not in the cache and the hub cannot be reached: `bench run "
-        "fetch` it where there is a network, or give a checkpoint folder (`--model DIR`) with rows "
-        "that need no hub either (`--data DIR` or `--data mini`)."
+        f"model {called(hub_id)!r} is not in the cache and the hub cannot be reached: download it "
+        "with `bench run fetch` where there is a network, or use a checkpoint folder (`--model "
+        "DIR`) and data that do not need the hub (`--data DIR` or `--data mini`)."
     )
 
 
@@ -283,20 +283,23 @@ def _ask(hub_id: str, revision: str | None) -> _Listed:
         info = hub.HfApi().model_info(hub_id, revision=revision, timeout=_TIMEOUT)
     except hub.errors.RepositoryNotFoundError:
         raise ModelError(
-            f"the hub has no model {name!r} that is public or open to your token; check its name."
+            f"the hub has no model {name!r} that is public or visible to your token; check its "
+            "name."
         ) from None
     except hub.errors.RevisionNotFoundError:
         raise ModelError(
-            f"the hub's model {name!r} has no revision {revision!r}: give a branch, a tag or a "
+            f"the hub's model {name!r} has no revision {revision!r}: use a branch, a tag or a "
             "commit."
         ) from None
     except (hub.errors.HTTPError, OSError) as error:
         reason = str(error).partition("\n")[0]
         raise ModelError(
-            f"the hub did not answer for model {name!r} ({reason}); try again, or give a folder."
+            f"the hub did not answer for model {name!r} ({reason}); try again, or use a folder."
         ) from error
     if info.sha is None:
-        raise ModelError(f"the hub names no commit for {revision!r} of {name!r}; give a folder.")
+        raise ModelError(
+            f"the hub returned no commit for the revision {revision!r} of {name!r}; use a folder."
+        )
     return _Listed(info.sha, tuple(each.rfilename for each in info.siblings or ()))
 
 

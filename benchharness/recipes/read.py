@@ -70,8 +70,8 @@ def expand_grid(settings: Mapping[str, Setting]) -> Iterator[dict[str, Setting]]
     choices = [choices_of(setting) for setting in settings.values()]
     if (points := prod(map(len, choices))) > _LARGEST:
         raise BenchError(
-            f"the grid has {points:,} points; expected at most {_LARGEST:,}: give fewer values of "
-            "fewer settings."
+            f"the grid has {points:,} combinations of values; expected at most {_LARGEST:,}: use "
+            "fewer values or settings."
         )
     for combination in product(*choices):
         yield dict(zip(settings, combination, strict=True))
@@ -197,7 +197,7 @@ def _check_named(name: str) -> None:
     if family != "head":
         find_task(name)  # raises BenchError for an unknown task
     elif head not in heads:
-        raise BenchError(f"no head type is called {head!r}; expected one of {', '.join(heads)}.")
+        raise BenchError(f"unknown head type {head!r}; expected one of {', '.join(heads)}.")
 
 
 def _raise_all(file: Path, checks: Iterable[Callable[[], object]]) -> None:
@@ -251,7 +251,8 @@ def _count_of(path: Path, lines: Mapping[str, Setting], name: str) -> int | None
     value = lines[name].value
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise BenchError(
-            f"{path.name}, {_PROTOCOL} {name}: expected a whole number from 1 up, found {value!r}."
+            f"{path.name}, {_PROTOCOL} {name}: expected a whole number from 1 up, but got "
+            f"{value!r}."
         )
     return value
 
@@ -272,8 +273,8 @@ def _tables(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[str, Mapp
             # `epochs = { value = 3 }` in [glue] is a table in TOML too, but it is not a task's.
             if not isinstance(lines, dict) or "value" in lines:
                 raise BenchError(
-                    f"{path.name} has {task!r} in [{suite}]; a task's table is [suite.task], for "
-                    "every task it is [default]."
+                    f"{path.name} has {task!r} directly in [{suite}]; write it under [suite.task] "
+                    "for one task, or under [default] for all tasks."
                 )
             yield f"{suite}/{task}".lower(), lines  # case does not matter, as in --task
 
@@ -295,7 +296,7 @@ def _setting(path: Path, where: str, line: object) -> Setting:
     if not _is_one(value):
         raise BenchError(
             f"{path.name}, {where}: expected a number, a list of numbers, or {{ value = ..., "
-            f"source = ... }}, found {line!r}."
+            f"source = ... }}, but got {line!r}."
         )
     return Setting(value=value, source=source)
 

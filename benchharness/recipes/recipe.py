@@ -88,8 +88,8 @@ def kept_layers(wanted: int | str, count: int) -> list[int]:
         kept = [round(number * last) for number in range(wanted)]
     if len(kept) > count or kept[-1] >= count:
         raise ModelError(
-            f"layers is {wanted}, and this encoder has {count} layers, from 0 to {count - 1}: give "
-            "fewer, or leave layers out."
+            f"layers is {wanted}, but this encoder has only {count} layers, from 0 to {count - 1}: "
+            "keep fewer, or remove layers."
         )
     return kept
 
@@ -222,9 +222,9 @@ def _value(
     return field(default=default, metadata={"facts": known})
 
 
-_FROZEN = "leaves the encoder as it is"
-_WHOLE = "trains encoder and decoder whole"
-_ENDS = "ends a run otherwise"
+_FROZEN = "freezes the encoder"
+_WHOLE = "trains the whole encoder and decoder"
+_ENDS = "selects the final weights in another way"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -391,7 +391,7 @@ class EncoderOptions:
     top_layer_depth: int = _value(_COUNT_OR_NONE, 2, needs="layer_decay", unless="features")
     layers: int | str = _value(
         _Rule(
-            _read_layers, "a number of layers, or those to keep by their numbers from 0, as 0+2+4"
+            _read_layers, "a number of layers, or the numbers of layers to keep (from 0), as 0+2+4"
         ),
         0,
         aliases="num_hidden_layers",
@@ -484,7 +484,7 @@ class RankingOptions:
         _one_of(MEAN, FIRST, LAST),
         MEAN,
         stated=True,
-        excludes={"features": "reads a frozen encoder, as --shots 0 does"},
+        excludes={"features": "freezes the encoder, as --shots 0 does"},
     )
     similarity_scale: float = _value(_POSITIVE, 20.0, stated=True)
 
@@ -511,7 +511,7 @@ class TimedOptions:
         _one_of(*SHAPES),
         "bert-base",
         stated=True,
-        excludes=dict.fromkeys(("features", "lora_rank"), "is timed for no encoder"),
+        excludes=dict.fromkeys(("features", "lora_rank"), "is not supported when models are timed"),
     )
     passes: int = _value(_COUNT, 5, stated=True)
 
@@ -749,7 +749,7 @@ def clashes(settings: Mapping[str, Setting]) -> Iterator[str]:
     pairs = ((name, *each) for name in on for each in SETTINGS[name].excludes.items())
     for name, other, effect in pairs:
         if other in on:
-            yield f"{said(name)}, but {said(other)}, which {effect}: give one of them."
+            yield f"{said(name)}, but {said(other)}, which {effect}: use only one of them."
     for name, bound, gap, advice in _BOUNDS:
         if {name, bound} <= on.keys() and int(on[name].value) + gap > int(on[bound].value):
             yield f"{said(name)}, but {said(bound)}: {advice}."
@@ -763,10 +763,10 @@ def _chooses(on: Mapping[str, Setting]) -> bool:
     return several and bool({"best_checkpoint", "early_stopping"} & on.keys())
 
 
-_FREE_LSTM = "an LSTM reads the states of a frozen encoder, so add features=last or leave it out"
+_FREE_LSTM = "an LSTM needs a frozen encoder, so add features=last or remove lstm_size"
 _NO_CHOICE = (
-    "the run chooses among no evaluations: give best_checkpoint=true or early_stopping, and "
-    "several evaluations"
+    "the run does not select among evaluations: add best_checkpoint=true or early_stopping, and "
+    "use several evaluations"
 )
 _CONDITIONS: Mapping[str, tuple[Callable[[Mapping[str, Setting]], bool], str]] = {
     "lstm_size": (lambda on: "features" in on, _FREE_LSTM),
@@ -775,9 +775,9 @@ _CONDITIONS: Mapping[str, tuple[Callable[[Mapping[str, Setting]], bool], str]] =
 """Conditions under which a setting may be on, each with the advice of its error message."""
 
 _BOUNDS = (
-    ("accumulation", "batch_size", 0, "a batch has no more parts than examples"),
-    ("early_stopping", "evaluations", 1, "a patience needs more evaluations than it waits for"),
-    ("average_last", "evaluations", 0, "weights are taken after evaluations, so raise those"),
+    ("accumulation", "batch_size", 0, "a batch cannot have more micro-batches than examples"),
+    ("early_stopping", "evaluations", 1, "early stopping needs more evaluations than it waits for"),
+    ("average_last", "evaluations", 0, "weights are averaged over evaluations, so use more"),
 )
 """Settings that another setting limits: the setting, its limit, the least difference of the two,
 and the advice of the error message."""

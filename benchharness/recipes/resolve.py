@@ -208,14 +208,14 @@ def resolve_together(
     ).resolve()
     first = _only_one(found, "for the tasks that are trained together")
     for name, reason in (
-        ("features", "leaves the encoder as it is, so that the tasks would share nothing"),
-        ("orders", "is for pairs, and not all of them have a second text"),
+        ("features", "freezes the encoder, so the tasks would not train anything together"),
+        ("orders", "needs pairs of texts, but not all of these tasks have a second text"),
     ):
         if name in first.settings:
             setting = first.settings[name]
             raise BenchError(
-                f"{name} is {setting.value!r} ({setting.source}), which {reason}: leave {name} or "
-                "--multi-task out."
+                f"{name} is {setting.value!r} ({setting.source}), which {reason}: remove {name} or "
+                "--multi-task."
             )
     return first
 
@@ -224,8 +224,8 @@ def _only_one(found: Sequence[ResolvedRecipe], where: str) -> ResolvedRecipe:
     first, *others = found
     if others:
         raise BenchError(
-            f"the recipe has {len(found)} points {where}, but one value of each hyperparameter is "
-            "needed here: choose one of those with commas between."
+            f"the recipe has {len(found)} combinations of values {where}, but only one can be used "
+            "here: set each hyperparameter to a single value."
         )
     return first
 
@@ -303,8 +303,8 @@ class _Asked:
         if is_text if self.wants_text is None else self.wants_text:
             if TOGETHER in self.techniques:
                 raise BenchError(
-                    "--multi-task and --text-to-text exclude each other: its tasks have a head "
-                    "each."
+                    "--multi-task and --text-to-text cannot be combined, because multi-task "
+                    "training needs a head per task."
                 )
             for table in tables:
                 if table in TASKS:
@@ -405,10 +405,10 @@ def _multiplied(name: str, text: str, layers: Sequence[Mapping[str, Setting]]) -
     own = next((layer[name].value for layer in reversed(layers) if name in layer), None)
     # True and False are ints in Python, but cannot be multiplied.
     if isinstance(own, bool) or not isinstance(own, int | float):
-        found = "leaves it out" if own is None else f"has {own!r}"
+        found = "does not set it" if own is None else f"has {own!r}"
         raise BenchError(
-            f"--set {name}={text} is a multiple of the recipe's value, and the recipe {found}: "
-            "give the value itself."
+            f"--set {name}={text} is a multiple of the recipe's value, but the recipe {found}: "
+            "use the value itself."
         )
     return ",".join(
         f"{own * float(found[1]):.10g}" if found else part  # 0.1 * 3 is shown as 0.3
@@ -435,7 +435,7 @@ def _unfit(spec: ModelSpec, points: Iterable[ResolvedRecipe]) -> Iterator[str]:
     """Yield a message for each recipe that needs a decoder or layers that the checkpoint lacks."""
     for point in points:
         if AS_TEXT in point.settings and not has_decoder(config := config_of(spec)):
-            yield no_decoder(f"{spec.name} is of the family {config['model_type']}, which")
+            yield no_decoder(f"{spec.name} belongs to the family {config['model_type']}, which")
         layers = point.settings.get("layers")
         if layers and (count := count_layers(spec)):
             try:
@@ -461,7 +461,7 @@ def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> li
     if EACH in words:
         if layers is None:
             raise ModelError(
-                f"the config.json of {spec.name} does not say how many layers it has: name them "
+                f"the config.json of {spec.name} does not contain the number of layers: name them "
                 "one by one, as in features=layer-1,layer-2."
             )
         every = ["embeddings", *(f"{LAYER}{number}" for number in range(1, layers + 1))]
@@ -469,8 +469,8 @@ def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> li
     too_deep = [word for word in words if layers is not None and least_layers(word) > layers]
     if too_deep and (is_typed or len(too_deep) == len(words)):
         raise ModelError(
-            f"features={too_deep[0]} ({setting.source}) reads {least_layers(too_deep[0])} layers, "
-            f"and {spec.name} has {layers}: choose embeddings, last, sum-all or mix."
+            f"features={too_deep[0]} ({setting.source}) needs {least_layers(too_deep[0])} layers, "
+            f"but {spec.name} has {layers}: choose embeddings, last, sum-all or mix."
         )
     if too_deep:
         _tell_left_out(spec.name, layers, ", ".join(too_deep))
@@ -481,7 +481,7 @@ def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> li
 @cache
 def _tell_left_out(model: str, layers: int | None, features: str) -> None:
     """Print the features that are left out, only once if several tasks leave them out."""
-    sys.stderr.write(f"bench: {model} has {layers} layers, too few for features={features}.\n")
+    sys.stderr.write(f"bench: {model} has only {layers} layers, too few for features={features}.\n")
 
 
 def _cuts_own_rows(tables: Sequence[str], layers: Iterable[Mapping[str, Setting]]) -> bool:
@@ -501,8 +501,8 @@ def _layers_over(name: str, tables: Sequence[str]) -> list[Mapping[str, Setting]
     path = _recipe_path(name)
     if like := read_like(path):
         raise BenchError(
-            f"{path.name} is like {like!r}, but your own recipe is applied over the model's: "
-            "leave the table [like] out."
+            f"{path.name} is based on {like!r}, but a recipe of yours always overrides the model's "
+            "recipe: remove the table [like]."
         )
     return _file_layers(path, tables)
 
@@ -582,7 +582,7 @@ def _recipe_path(name: str) -> Path:
     if path.suffix == ".toml" or path.is_file():
         return path
     known = (_PAPER, *_OVER)
-    hint = f"Known: {', '.join(known)}, or the path of a TOML file."
+    hint = f"Use {', '.join(known)}, or the path of a TOML file."
     raise unknown_name("recipe", name, known, hint)
 
 
@@ -620,13 +620,13 @@ def unused_settings(
             for word in words
         )
         if name not in used and is_on:
-            yield f"{name} (--set) means nothing to any of these jobs, and is left out."
+            yield f"{name} (--set) has no effect on any of these jobs and is ignored."
     tables = read_recipe(_recipe_path(recipe)).values() if recipe not in (None, _PAPER) else ()
     taught = [name for name in DISTILLATION if any(name in table for table in tables)]
     if taught and not used & {*taught}:
         yield (
-            f"the recipe {recipe} is a student's, and there is no --teacher: {', '.join(taught)} "
-            "are left out."
+            f"the recipe {recipe} is for distillation, but there is no --teacher: "
+            f"{', '.join(taught)} are ignored."
         )
 
 
@@ -730,7 +730,7 @@ def _check(line: Setting, task: Task) -> None:
     if not start.has_train or start.name == task.name:
         raise BenchError(
             f"{task.name} cannot start from {start.name} ({line.source}): expected another task "
-            "that has rows to train on."
+            "that has training rows."
         )
 
 
@@ -794,8 +794,8 @@ def within_reach(
         return settings
     if MAX_TOKENS in typed:
         raise BenchError(
-            f"{spec.name} reads at most {longest} tokens: give --set {MAX_TOKENS}={setting.value} "
-            "a smaller value, or leave it out."
+            f"{spec.name} reads at most {longest} tokens: use a smaller value than --set "
+            f"{MAX_TOKENS}={setting.value}, or remove it."
         )
     source = f"all that {spec.name} reads; {setting.value} by {setting.source}"
     return {**settings, MAX_TOKENS: replace(setting, value=longest, source=source)}

@@ -63,8 +63,8 @@ def _pooling(spec: ModelSpec) -> Setting:
         return Setting(value=MEAN, source="ours: its folder says nothing else")
     if (known := POOLINGS.get(stated, stated)) not in POOLINGS.values():
         raise ModelError(
-            f"{spec.name} makes a text's vector by {stated} (1_Pooling/config.json), and here are "
-            f"{', '.join(POOLINGS.values())}: take another checkpoint."
+            f"{spec.name} uses the pooling {stated} (1_Pooling/config.json), but only "
+            f"{', '.join(POOLINGS.values())} are supported: use another checkpoint."
         )
     return Setting(value=known, source=OF_FOLDER)
 
@@ -121,8 +121,8 @@ def zero_shot_recipe(task: str, spec: ModelSpec) -> ResolvedRecipe:
     known = _patterns().get(found.name, _OPTION if isinstance(found, ChoiceTask) else None)
     if known is None:
         raise BenchError(
-            f"{found.name} has no pattern by which a language model could be asked for its "
-            "answers: leave the task out, or train on it, with --shots above 0."
+            f"{found.name} has no prompt for a language model, so it cannot be scored without "
+            "training: remove the task, or train on it with --shots above 0."
         )
     words = {WORD + label: word for label, word in known.words.items()}
     asked = {PATTERN: known.text, **words}

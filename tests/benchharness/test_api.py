@@ -412,8 +412,8 @@ def test_arguments_may_be_pandas_or_numpy_values(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        ({"set": {"temperature": 3}}, r"^temperature \(set=\) means nothing to any"),
-        ({"recipe": "tinybert-student"}, "a student's, and there is no teacher=: teacher_weight"),
+        ({"set": {"temperature": 3}}, r"^temperature \(set=\) has no effect on any"),
+        ({"recipe": "tinybert-student"}, "but there is no teacher=: teacher_weight"),
     ],
 )
 def test_a_setting_that_no_job_uses_is_a_warning(monkeypatch, tmp_path, asked, said):

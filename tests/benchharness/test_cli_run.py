@@ -393,7 +393,7 @@ def test_a_setting_that_no_job_uses_is_a_warning(bench, value, is_said):
     ended = bench(*RUN, "--dry-run", "--set", *value.split())
     assert ended.code == 0
     name, _, _ = value.partition("=")
-    note = f"bench: {name} (--set) means nothing to any of these jobs, and is left out.\n"
+    note = f"bench: {name} (--set) has no effect on any of these jobs and is ignored.\n"
     assert (note in ended.err) is is_said
 
 
@@ -401,7 +401,7 @@ def test_a_setting_that_no_job_uses_is_a_warning(bench, value, is_said):
 def test_a_student_recipe_without_a_teacher_is_a_warning(bench, teacher):
     ended = bench(*RUN, "--dry-run", "--recipe", "tinybert-student", *teacher)
     assert ended.code == 0, ended.err
-    said = "is a student's, and there is no --teacher: teacher_weight" in ended.err
+    said = "is for distillation, but there is no --teacher: teacher_weight" in ended.err
     assert said is (not teacher)
 
 

@@ -258,7 +258,7 @@ def test_every_task_with_labels_or_options_has_a_text_for_each() -> None:
 
 @pytest.mark.parametrize("task", ["squad/v2.0", "conll2003/ner"])
 def test_a_task_without_a_pattern_is_an_error(task: str) -> None:
-    with pytest.raises(BenchError, match=f"{task} has no pattern"):
+    with pytest.raises(BenchError, match=f"{task} has no prompt"):
         plan_jobs([TINY], task, shots=[0])
 
 

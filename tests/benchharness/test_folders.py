@@ -57,11 +57,11 @@ def bare(folder: Path) -> None:
 
 
 FOLDERS: list[tuple[Callable[[Path], None], list[str]]] = [
-    (adapter, ["LoRA adapter of some/base", "AutoPeftModelForSequenceClassification", "=3"]),
+    (adapter, ["LoRA adapter for some/base", "AutoPeftModelForSequenceClassification", "=3"]),
     (trained, ["are {}/checkpoint-2, {}/checkpoint-9, {}/checkpoint-10;"]),
     (trained_adapter, ["its checkpoints are {}/checkpoint-10;"]),
     (old_sentences, ["its checkpoints are {}/0_Transformer;"]),
-    (bare, ["model.pt is weights alone", "save_pretrained"]),
+    (bare, ["model.pt contains only weights", "save_pretrained"]),
     (lambda _: None, ["it has no config.json"]),
 ]
 
@@ -82,7 +82,7 @@ def test_a_folder_without_a_checkpoint_is_an_error_with_a_solution(
 
 def test_a_weights_file_instead_of_a_folder_is_an_error_with_a_solution(tmp_path: Path):
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
-    with pytest.raises(ModelError, match=r"is a file .*pytorch_model.bin is weights alone"):
+    with pytest.raises(ModelError, match=r"is a file .*pytorch_model.bin contains only weights"):
         find_model(str(tmp_path / "pytorch_model.bin"))
 
 
@@ -179,8 +179,8 @@ def renamed(folder: Path, change: Callable[[str], str], *, pickled: bool) -> Pat
         (lambda name: f"module.bert.{name}", "'module.', which DataParallel"),
         (lambda name: f"_orig_mod.{name}", "'_orig_mod.', which torch.compile"),
         (lambda name: name.replace("encoder.", "encoder._orig_mod."), "'_orig_mod.'"),
-        (lambda name: f"_fsdp_wrapped_module.{name}", "which FSDP puts there"),
-        (lambda name: f"_forward_module.{name}", "which Lightning Fabric puts there"),
+        (lambda name: f"_fsdp_wrapped_module.{name}", "which FSDP has added"),
+        (lambda name: f"_forward_module.{name}", "which Lightning Fabric has added"),
     ],
     ids=["module", "module and base", "compiled", "compiled inside", "FSDP", "Fabric"],
 )
