@@ -89,7 +89,7 @@ def test_killed_chain_is_resumed_without_repeating_finished_jobs(finished, tmp_p
     code, out, err = bench_process.bench(folder, *COMMAND)
     assert code == 0, err
     assert "2 stored already, 2 to run" in out
-    assert "The encoder of MNLI is there: " in out
+    assert "The trained encoder of MNLI exists already" in out
     assert "mnli" not in err, "it was not trained again"
     assert [number for _, number in stored(folder).values()] == [1, 1, 1, 1]
     assert table(folder) == table(finished[0])

@@ -27,9 +27,9 @@ PLAIN_SECONDS = 10.0
 
 
 class Display(Watcher):
-    """Watcher that displays the jobs of one run; it is used as a context manager.
+    """Context manager that displays the progress of a run's jobs while they report it.
 
-    `state` is the state of the run, which is updated as jobs progress.
+    `state` has the progress and outcome of each job, and is updated while the jobs run.
     """
 
     def __init__(self, state: RunState, console: Console) -> None:
@@ -75,7 +75,7 @@ class Display(Watcher):
         self.say(ending_line(self.state, outcome.job.key))
 
     def leave_out(self, job: Job) -> None:
-        """Record that a job is left out, because it does not need to run."""
+        """Record that a job is skipped, because it does not need to run."""
         self._end(job, "is left out", is_left_out=True)
 
     def _end(self, job: Job, text: str, **flags: bool) -> None:
@@ -89,11 +89,11 @@ class Display(Watcher):
         return bars(self.state, time.monotonic(), self._console)
 
 
-# Formatting the progress of a run as text.
+# Format the progress of a run as text.
 
 
 def headline(state: RunState, now: float) -> str:
-    """Describe a whole run in one line, with the jobs done, failures and the time left."""
+    """Describe a run in one line, with the number of finished and failed jobs and the time left."""
     failed = f", {state.failed} failed" if state.failed else ""
     left, ended = state.seconds_left(now), len(state.ended)
     # If the run takes longer than estimated, the time left is unknown.
@@ -181,7 +181,7 @@ def displayed(schedule: Schedule, store: Store, kept: str = "stored") -> Iterato
     Args:
         schedule: The jobs that run.
         store: The store for their results.
-        kept: The word that the message uses for results that are saved, such as "stored".
+        kept: The word for saved results in that message, such as "stored".
     """
     for note in schedule.notes:
         _print(note)
