@@ -44,8 +44,8 @@ from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.task import Task, TimedTask
 
 Recipes = Mapping[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]]
-"""Resolved recipes, keyed by model and task name. A tuple has one recipe, or one per point of a
-hyperparameter sweep."""
+"""Resolved recipes, keyed by model and task name. A tuple has one recipe, or one per combination of
+values in a hyperparameter sweep."""
 
 
 class RowCounts(NamedTuple):
@@ -53,9 +53,10 @@ class RowCounts(NamedTuple):
 
     Attributes:
         used: The number of examples that are used.
-        left_out: The number that is left out because of the benchmark's convention.
-        cut: The number that is left out because of `--limit`.
-        odd: Counts of oddities in the released data, keyed by a description of the oddity.
+        left_out: The number that is left out by a rule of the benchmark.
+        cut: The number that is left out by `--limit`.
+        odd: Numbers of examples with a known irregularity in the released data, keyed by its
+            description.
     """
 
     used: int
@@ -72,8 +73,8 @@ class Plan:
         jobs: The jobs. A job comes after the jobs whose models it needs, and baselines come last.
         rows: The numbers of examples per split, keyed by the split's fingerprint, so that a split
             shared by several jobs is counted once.
-        left_out: Why tasks are left out, such as "no dev.tsv", keyed by task.
-        notes: Messages for the user, such as about hyperparameters that no job uses.
+        left_out: Reasons why tasks are skipped, such as "no dev.tsv", keyed by task.
+        notes: Messages for the user, for example about hyperparameters that no job uses.
         grid: All planned jobs if `jobs` contains only some of them, as in successive halving; else
             empty.
     """
@@ -96,17 +97,17 @@ class Plan:
         return replace(self, jobs=jobs, grid=self.grid or self.jobs)
 
     def left_out_rows(self) -> dict[str, int]:
-        """Return how many examples the benchmark's convention leaves out, keyed by "task:split".
+        """Return how many examples a rule of the benchmark leaves out, keyed by "task:split".
 
         Only splits with such examples are included. Tasks on the user's own data are not included,
-        because this is reported when the data are first read.
+        because their excluded rows are reported when the data are first read.
         """
         jobs = (job for job in self.jobs if job.definition is None)
         counts = self._counts(jobs)
         return {name: found.left_out for name, found in counts.items() if found.left_out}
 
     def odd_rows(self) -> dict[str, Mapping[str, int]]:
-        """Return the counts of oddities in the released data, keyed by "task:split"."""
+        """Return the counts of known irregularities in the released data, keyed by "task:split"."""
         return {name: found.odd for name, found in self._counts(self.jobs).items()}
 
     def _counts(self, jobs: Iterable[Job]) -> dict[str, RowCounts]:
@@ -150,8 +151,8 @@ def plan(request: Request) -> Plan:
 
     # ---- Resolve the recipes of these tasks, and of the jobs that techniques add.
     resolver = Resolver.of(request, encoders)
-    # Resolve the recipes again, because tasks may have been left out, and with them the tasks that
-    # only they start from.
+    # Resolve the recipes again without the skipped tasks, so that tasks from which only skipped
+    # tasks start are dropped too.
     recipes = resolver.single(leading_tasks(request.single_tasks))
     added = [pair for each in resolver.techniques for pair in each.resolve(resolver, recipes)]
     learned |= {task for _, task in added}
@@ -164,8 +165,8 @@ def plan(request: Request) -> Plan:
     trained = parts.trainings(encoders, leading_tasks(request.single_tasks))
     jobs: dict[str, Job] = {}
     for job in (*trained, *parts.baselines(baselines, leading_tasks(request.every_task))):
-        # If three tasks start from the MNLI job, it is yielded three times. Keep the first of these
-        # positions, which is before all three tasks.
+        # If three tasks start from the MNLI job, that job is yielded three times. Keep only its
+        # first position, which is before all three tasks.
         jobs.setdefault(job.key, job)
     return Plan(
         jobs=tuple(jobs.values()),
@@ -248,7 +249,7 @@ def _unchecked_families(models: Iterable[ModelSpec]) -> Iterator[str]:
     """Yield a message for each model of a family whose original classification head is unknown."""
     for model in models:
         config = family_config(model)
-        # A model that cannot be loaded needs no message, because an error about it follows.
+        # No message is needed for a model that cannot be loaded, because it raises an error later.
         if config and is_unchecked(config) and _is_loadable(model):
             yield (
                 f"{model.name} belongs to the family {config['model_type']}, and it is unknown how "
@@ -274,8 +275,8 @@ def _unused_settings(request: Request, jobs: Collection[Job]) -> Iterable[str]:
 def _long_rows(jobs: Iterable[Job], words: Mapping[str, Sequence[int]]) -> Iterator[str]:
     """Yield messages about examples in the user's own data that are too long for a model.
 
-    Examples with more words than the model's maximum number of tokens are counted. Each word has at
-    least one token, so these examples are certainly truncated.
+    Only examples with more words than the model's maximum number of tokens are counted. They are
+    certainly truncated, because each word has at least one token.
     """
     found: dict[str, dict[str, None]] = {}
     for job in jobs:
@@ -297,7 +298,7 @@ MOST_LINES = 20
 def _left_out(
     request: Request, recipes: Recipes, source: Data, learned: Collection[str]
 ) -> dict[str, str]:
-    """Return why tasks must be left out because of missing files, keyed by task.
+    """Return the reasons why tasks with missing files must be skipped, keyed by task.
 
     Raises:
         DataError: Files are missing, and either `skip_missing` is not set or no task would remain.
@@ -372,7 +373,7 @@ def _read_parts(
     recipes: Recipes,
     added: Sequence[tuple[ModelSpec, str]],
 ) -> "Parts":
-    """Read the splits of all tasks, and return everything that jobs are built from."""
+    """Read the splits of all tasks, and return the builder of jobs."""
     leading = leading_tasks(request.every_task)
     wanted = {task.name for task in request.every_task}
     every = (*added, *recipes)
@@ -394,7 +395,7 @@ def _read_parts(
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Builder of jobs, with everything that they consist of.
+    """Builder of jobs from resolved recipes, weights, splits and seeds.
 
     Attributes:
         reader: The reader of the splits, with their sizes.
@@ -438,11 +439,11 @@ class Parts:
             seed: The seed.
         """
         points = self.recipes[model, task]
-        # The job that this one starts from has the setting with the same index, or its last setting
-        # if it has fewer.
+        # If this job's start has fewer hyperparameter settings than the job itself, use its last
+        # one.
         recipe = points[min(point, len(points) - 1)]
         if recipe.is_zero_shot:
-            return [self.job(model, [task], recipe, 0)]  # the result does not depend on a seed
+            return [self.job(model, [task], recipe, 0)]  # without training, the seed has no effect
         start = start_task(recipe)
         before = self.chain(model, start, point, seed) if start else []
         job = self.job(model, [task], recipe, seed)
@@ -475,8 +476,8 @@ class Parts:
         return Job(
             model=model.name,
             checkpoint=model.checkpoint,
-            # The weights of encoders were identified before. A baseline is identified by its name
-            # and version.
+            # `self.weights` has the identities of encoders only. A baseline has no weights and is
+            # identified by its name and version.
             weights=self.weights.get(model) or weights_identity(model),
             task=task,
             task_version=_version(known, fingerprints),
@@ -502,16 +503,16 @@ class Parts:
         )
 
     def _timed(self, task: Task) -> Mapping[str, Setting]:
-        """Return the machine as a setting if the task measures time, so that it is part of the key.
+        """Return the machine as a setting of the job if the task measures time.
 
-        Such a measurement on another machine is another job.
+        The setting is part of the job's key, so a measurement on another machine is another job.
         """
         if not isinstance(task, TimedTask):
             return {}
         return {MACHINE: Setting(value=self.machine, source="the machine of the run")}
 
     def _documents(self, splits: Iterable[str]) -> dict[str, str]:
-        """Return digests of how sentences are grouped into documents, keyed by "task:split".
+        """Return digests of the grouping of sentences into documents, keyed by "task:split".
 
         Raises:
             DataError: The data of a split do not show where documents begin.
@@ -548,7 +549,7 @@ def resolve_precision(precision: str, *, gpu: bool) -> str:
 
 
 def _kind(model: ModelSpec, recipe: ResolvedRecipe, task: Task) -> Kind:
-    """Return the kind of a job.
+    """Return the kind of a job: "model", "baseline" or "zero-shot".
 
     A model that is not trained has the kind "zero-shot" only if the task has training examples.
     """
@@ -567,9 +568,9 @@ def _precision(request: Request) -> str:
 
 
 def _find_encoders(request: Request) -> list[ModelSpec]:
-    """Return the requested encoders.
+    """Return the requested models that are not baselines.
 
-    If --start-from names a checkpoint, they have its weights.
+    If --start-from names a checkpoint, these models have its weights.
 
     Raises:
         ModelError: The list of a model's files on the hub shows that it cannot be loaded.
@@ -595,21 +596,22 @@ def _check_baselines(asked: Sequence[ModelSpec], tasks: Sequence[Task]) -> None:
 def _learned_tasks(
     tasks: Sequence[Task], recipes: Recipes, baselines: Collection[ModelSpec]
 ) -> set[str]:
-    """Return the names of the tasks whose training examples are needed."""
+    """Return the names of the tasks on which some model or baseline is trained."""
     found = {task for (_, task), points in recipes.items() if not points[0].is_zero_shot}
     return found | {task.name for task in tasks if task.is_trained and baselines}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resolver:
-    """Resolver, which determines the hyperparameters of models on tasks.
+    """Resolver of the hyperparameters with which models are trained on tasks.
 
     Attributes:
         models: The models.
         recipe: The name or file of the recipe that the user gave, if any.
         overrides: Hyperparameters that the user gave, which replace those of the recipe.
-        techniques: Training techniques, which may add values.
-        start_from: What the models start from, if it is not the choice of the recipe.
+        techniques: Training techniques, which may add hyperparameters.
+        start_from: The initial weights of the models ("pretrained", a task or a Start); None for
+            the choice of the recipe.
     """
 
     models: Sequence[ModelSpec]
@@ -636,7 +638,8 @@ class Resolver:
     def single(self, tasks: Sequence[Task]) -> Recipes:
         """Resolve the recipes of all models on these tasks, and on the tasks that they start from.
 
-        If a model is also scored without training, this is the last recipe of its tuple.
+        If a model is also scored without training, the recipe for this is the last one of its
+        tuple.
 
         Raises:
             BenchError: Recipes are wrong; the error has a line for each problem.
@@ -665,9 +668,9 @@ class Resolver:
 
     def _points(self, model: ModelSpec, task: Task) -> Iterator[ResolvedRecipe]:
         needed = [technique.needed for technique in self.techniques if technique.needed]
-        # Each technique yields sets of values, and there is a recipe for each combination of sets:
-        # --shots 8,32 yields two. Most techniques yield one empty set. If one yields no set at all,
-        # nothing is trained.
+        # Each technique yields one or more sets of extra values, and there is one recipe per
+        # combination of sets. For example, --shots 8,32 yields two sets, and most techniques yield
+        # one empty set. If a technique yields no set, nothing is trained.
         for several in product(*(technique.values(task) for technique in self.techniques)):
             values = {**self.overrides, **ChainMap(*map(dict, several))}
             for point in resolve_sweep(model, task.name, self.recipe, values, techniques=needed):
@@ -695,8 +698,8 @@ def _circles(recipes: Recipes) -> Iterator[str]:
     starts = {pair: start_task(points[0]) for pair, points in recipes.items()}
     for model, task in recipes:
         names = [task]
-        # Follow the starts until the end, or until a task occurs twice. A circle that does not
-        # include this task is reported when its own tasks are checked.
+        # Follow the chain of starts until it ends or a task occurs twice. A circle that does not
+        # include this task is reported when one of its own tasks is checked.
         while (start := starts.get((model, names[-1]))) and start not in names:
             names.append(start)
         if start == task:
@@ -727,12 +730,12 @@ def _with_weights(model: ModelSpec, start: ModelSpec) -> ModelSpec:
 
 
 class _Reader:
-    """Reader of the splits of one data source, which records facts about them.
+    """Reader of the splits of one data source, which also records the sizes of the splits.
 
     Attributes:
         rows: The numbers of examples, keyed by the split's fingerprint.
-        documents: Digests of how the sentences of tagging tasks are grouped into documents, keyed
-            by "task:split".
+        documents: Digests of the grouping of sentences into documents in tagging tasks, keyed by
+            "task:split".
         words: The number of words of each example in the user's own data, keyed by fingerprint.
     """
 
@@ -770,9 +773,9 @@ class _Reader:
         return {f"{t.name}:{split}": self._fingerprint(t, split) for t, split in used}
 
     def start_fingerprints(self, name: str) -> dict[str, str]:
-        """Return the digests of a task that was not requested but that another task starts from.
+        """Return the digests of a task that is trained only because another task starts from it.
 
-        They are those of `fingerprints`; if data are missing, the error explains why they are
+        This is like `fingerprints`, but if data are missing, the error explains why they are
         needed.
         """
         try:
@@ -811,7 +814,7 @@ def _own_splits(task: Task, kinds: Collection[str], learned: Collection[str]) ->
 
 
 def _version(task: Task, splits: Iterable[str]) -> int:
-    """Return the version of a task's job, which also depends on other tasks that it predicts.
+    """Return the version of a task's job, which also covers the other tasks that the job predicts.
 
     A change in any of these tasks increases the version. Versions of tasks never decrease, so no
     value occurs twice.

@@ -1,6 +1,6 @@
-"""Trained models in a folder next to the store, which are kept or are needed by other jobs.
+"""Trained models in a folder next to the store that other jobs need or that the user keeps.
 
-A job needs the model of another job if it starts from it or is distilled from it.
+A job needs the model of another job if it starts from that model or is distilled from it.
 """
 
 import re
@@ -51,7 +51,7 @@ def folder_beside(db: str) -> Path:
 def kept_model(db: str, key: str) -> Path | None:
     """Return the folder of a run's trained model, or None if there is none.
 
-    The files are not verified.
+    The model's files are not verified.
     """
     folder = checkpoint_folder(folder_beside(db) / KEPT_MODELS.name, key)
     return folder if (folder / MANIFEST).is_file() else None
@@ -73,8 +73,8 @@ _OF_ENCODERS = re.compile(
     r"(?!(cls|lm_head|lm_loss|generator_\w+|discriminator_\w+|\w*predictions|qa_\w+)\.)"
 )
 _NUMBER = re.compile(r"\.(\d+)\.")
-"""Patterns for names of weights in a checkpoint. The first matches weights that are not part of a
-pretraining head, and the second finds the number of the layer."""
+"""Patterns for names of weights in a checkpoint. The first pattern matches all weights except those
+of pretraining heads, and the second finds the number of a layer."""
 
 
 def model_bytes(job: Job) -> int:
@@ -109,7 +109,7 @@ def _delete(root: Path, key: str, holds: Holds) -> bool:
             delete_checkpoint(checkpoint_folder(root, key))
             holds.release(_lock(key))
             return True
-        time.sleep(0.01)  # another process may hold the lock only to check whether it is stale
+        time.sleep(0.01)  # another process may hold the lock briefly, to check for a dead owner
     return False
 
 
@@ -124,7 +124,7 @@ class StartCheckpoints:
         folder: The folder of the models, which has a subfolder per job key.
         jobs: The planned jobs.
         holds: The locks of this process on jobs and on models.
-        keep: Whether the user wants to keep all models.
+        keep: Whether the user keeps all models.
         kept: The keys of jobs whose model is never deleted: those of all trained jobs if `keep` is
             set, and those of models that were kept before.
     """
@@ -210,8 +210,8 @@ class StartCheckpoints:
         for key in filter(self._is_there, self.starts - self.kept):
             after = self._after(key)
             if after.isdisjoint(going) and store.finished_keys(after) == after:
-                # Release this process's shared lock and take an exclusive one. This fails while
-                # another process needs the model, and then that process will delete it.
+                # Replace this process's shared lock by an exclusive one. If that fails, another
+                # process needs the model and will delete it later.
                 self.holds.release(_lock(key))
                 _delete(self.folder, key, self.holds)
 
@@ -230,11 +230,11 @@ def _lock(key: str) -> str:
     return f"{key}.encoder"
 
 
-# Comparing the results of jobs that were trained again because their model was missing.
+# Compare the results of jobs that were trained again because their model was missing.
 
 
 def compared(stored: Result, found: Result) -> str:
-    """Describe how the predictions `found` by retraining a run differ from the stored ones."""
+    """Return a sentence that compares the predictions of a retrained run with the stored ones."""
     others, count, moved, is_same, what = 0, 0, 0.0, True, "a probability"
     for each in stored.evaluations:
         again, task = found.evaluation(each.name), find_task(each.task)
@@ -286,7 +286,7 @@ def with_needs(store: Store, job: Job) -> tuple[Job, ...]:
     waiting = [job]
     while waiting:
         job = waiting.pop()
-        # Move a job to the front each time that it is needed, also if it is already in `found`.
+        # Move a job to the front each time that it is needed, even if it is already in `found`.
         found = {job.key: job} | {key: j for key, j in found.items() if key != job.key}
         waiting += [store.result(key).job for key in job.needs]
     return tuple(found.values())
@@ -299,14 +299,15 @@ def taught(student: Job, start: Job | None, job: Job, *, of_all_seeds: bool) -> 
         student: The job that learns from the teacher.
         start: The job whose model the student starts from; None if it starts from the checkpoint.
         job: The job of the teacher.
-        of_all_seeds: Whether the teacher is the same for all seeds of the student.
+        of_all_seeds: Whether all seeds of the student have the same teacher.
 
     Raises:
         BenchError: The student cannot learn from this teacher.
     """
     _check(student, job)
-    # `alone` is the same job without a teacher, with which the student will be compared. If the
-    # student starts from another student, `alone` starts from that job without its teacher.
+    # `alone` is the same job without a teacher; the leaderboard compares the student with it. If
+    # the student starts from another student, `alone` starts from that other student without its
+    # teacher.
     before = None if start is None else start.teacher
     settings = {name: s for name, s in student.settings.items() if name not in DISTILLATION}
     alone = replace(
@@ -318,8 +319,9 @@ def taught(student: Job, start: Job | None, job: Job, *, of_all_seeds: bool) -> 
 def _teacher(job: Job, alone: str, *, of_all_seeds: bool) -> Teacher:
     trained_on = sorted(d for name, d in job.fingerprints.items() if name.endswith(":train"))
     facts = [job.weights, job.values, job.precision, trained_on, job.start and job.start.name]
-    # A teacher of all seeds is identified by its key. If there is a teacher per seed, they are
-    # identified by what they have in common, so that all students belong to one leaderboard entry.
+    # If all seeds have the same teacher, it is identified by its key. If each seed has its own
+    # teacher, the teachers are identified by the facts that they share, so that all students belong
+    # to one leaderboard entry.
     variant = job.key if of_all_seeds else digest(facts)
     return Teacher(run=job.key, model=job.model, variant=variant[:12], alone=alone)
 
@@ -411,7 +413,7 @@ def _check_labels(student: Job, teacher: Job) -> None:
 
 
 def _outputs(task: Task) -> tuple[Any, ...]:
-    """Return the properties of a task that determine the form of a model's outputs."""
+    """Return the properties of a task, such as its labels, that determine a model's outputs."""
     names = ("labels", "multi_label", "is_regression", "scale", "marks", "tags", "classes", "facts")
     return type(task), *(getattr(task, name, None) for name in names)
 

@@ -1,4 +1,4 @@
-"""Training techniques, such as distillation, as hooks that planning calls.
+"""Training techniques, such as distillation: each is a class of hooks that planning calls.
 
 The hooks check the request, change recipes and add jobs. The part of each technique that runs in
 the worker is in worker/technique.py.
@@ -31,15 +31,15 @@ class Technique:
     """
 
     needed: str = ""
-    """Name by which hyperparameters state that they can be used only with this technique."""
+    """Name in `Facts.needs` of hyperparameters that can be used only with this technique."""
 
     def check(self, request: Request) -> None:
         """Raise BenchError if the technique conflicts with other options of the request."""
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
-        """Return what tasks that are trained separately start from.
+        """Return the initial weights for tasks that are trained separately.
 
-        `start_from` is the start that was requested.
+        `start_from` is the choice of the user or of the techniques before this one.
         """
         return start_from
 
@@ -59,26 +59,26 @@ class Technique:
         """Raise DataError if there are too few training examples for the technique."""
 
     def jobs(self, parts: "Parts") -> Iterable[Job]:
-        """Return the jobs that the technique adds before all jobs of separate tasks."""
+        """Return the jobs that the technique adds before the jobs of tasks trained separately."""
         return ()
 
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """Change the last job in `jobs`, and add the jobs that it then needs before it.
+        """Change the last job in `jobs`, and insert the jobs that it then needs before it.
 
         Args:
             parts: The builder of jobs.
             model: The model of the last job.
-            jobs: A job of a separate task, after the jobs that it needs.
+            jobs: The jobs that the job of a task needs, followed by this job.
 
         Returns:
-            The new list, which also ends with the job of the task.
+            The new list, whose last job is still the job of the task.
         """
         return jobs
 
 
 @dataclass(frozen=True, kw_only=True)
 class FewShot(Technique):
-    """Few-shot training on a small number of examples, which each seed draws at random.
+    """Few-shot training: each seed draws a small number of training examples at random.
 
     With 0 shots, and on tasks without training examples, a language model is scored without
     training, by filling in a cloze.
@@ -98,10 +98,11 @@ class FewShot(Technique):
             raise BenchError("--shots and --multi-task cannot be combined: remove one of them.")
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
-        """Return "pretrained" if there are shots, else the requested start.
+        """Return "pretrained" if --shots is set, else the requested start.
 
         Raises:
-            BenchError: Another start was requested, whose training examples would count as shots.
+            BenchError: Another start was requested, although its training examples would count as
+                shots too.
         """
         if not self.shots:
             return start_from
@@ -153,9 +154,9 @@ class FewShot(Technique):
 
 @dataclass(kw_only=True)
 class MultiTask(Technique):
-    """Multi-task training of several tasks with one shared encoder, in one job per model and seed.
+    """Multi-task training: one job per model and seed trains a shared encoder on several tasks.
 
-    With fewer than two tasks, the technique does nothing, and the task is trained separately.
+    With fewer than two tasks, the technique does nothing, and a single task is trained as usual.
 
     Attributes:
         tasks: The tasks that share the encoder, sorted by name.
@@ -172,7 +173,7 @@ class MultiTask(Technique):
                 raise BenchError(f"{task.name} has no training rows: remove it from --multi-task.")
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
-        """Return the start from the shared encoder if it was requested, else the requested start.
+        """Return the shared encoder as the start if it was requested, else the requested start.
 
         If the shared encoder was requested but there are fewer than two tasks, return None.
         """
@@ -224,7 +225,7 @@ class MultiTask(Technique):
 
 @dataclass(kw_only=True)
 class Distillation(Technique):
-    """Knowledge distillation, in which the jobs of all encoders learn from a teacher.
+    """Knowledge distillation: the jobs of all encoders learn from a teacher.
 
     Attributes:
         teacher: The teacher, which is a model, or a list of jobs that ends with the teacher's job.
@@ -264,8 +265,9 @@ class Distillation(Technique):
     def resolve(self, resolver: "Resolver", recipes: "Recipes") -> list[tuple[ModelSpec, str]]:
         """Resolve the recipes of a teacher that is a model, on the tasks of its students.
 
-        The options of the students do not apply to the teacher, except for the start "pretrained":
-        with any other start, data that the teacher needs may be missing.
+        The options of the students do not apply to the teacher, except that it also starts from the
+        pretrained weights if they do. With another start, data that the teacher needs may be
+        missing.
         """
         if isinstance(self.teacher, ModelSpec):
             tasks = [find_task(name) for name in dict.fromkeys(name for _, name in recipes)]
@@ -275,7 +277,7 @@ class Distillation(Technique):
         return [*self.recipes]
 
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """Set the teacher of the last job, and add the teacher and all that it needs before it.
+        """Set the teacher of the last job, and insert the teacher and the jobs it needs before it.
 
         If the last job starts from another job, that job is also a student.
         """
