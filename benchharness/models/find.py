@@ -1,4 +1,4 @@
-"""Convert the argument of `--model` to ModelSpecs."""
+"""Find the models that the argument of `--model` names."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -21,9 +21,8 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
 
     Known names, aliases and hub ids take precedence, so a folder called `roberta-base` in the
     current directory is never used by accident; `./roberta-base` is that folder. NAME=FOLDER gives
-    a folder another name on the leaderboard. If it is the name of a known model, the folder also
-    gets that model's recipe. The name of a hub model may end in `@REVISION`, a branch, tag or
-    commit.
+    a folder another name on the leaderboard. If NAME is a known model, the folder also gets the
+    recipe of that model. The name of a hub model may end in `@REVISION`, a branch, tag or commit.
 
     Args:
         name: Name as the user typed it.
@@ -31,7 +30,8 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
             ignore it.
 
     Raises:
-        ModelError: The folder is not a checkpoint, or not of the known model's family.
+        ModelError: The folder is not a checkpoint, or belongs to another family than the known
+            model.
         BenchError: The name is unknown; the message suggests a similar name.
     """
     folder = Path(name).expanduser()
@@ -59,7 +59,7 @@ def _refuse_file(path: Path) -> None:
 
 
 def _on_hub(name: str, trust: Trust) -> ModelSpec | None:
-    """Return the hub model with this name, whether or not the table has it; else None."""
+    """Return the hub model with this name, which may be a known model; None if there is none."""
     known = _known(name)
     if known is not None:
         return replace(known, trust=trust) if known.is_hub else None
@@ -93,7 +93,7 @@ def _is_folder(path: Path) -> bool:
 
 
 def _called(name: str, found: ModelSpec) -> ModelSpec:
-    """Return the model in a folder under the name that the user gives it."""
+    """Return the model in a folder under the name that the user has chosen for it."""
     known = _known(name)
     if known is None:
         return replace(found, name=name)
@@ -105,7 +105,7 @@ def _called(name: str, found: ModelSpec) -> ModelSpec:
     return replace(
         known,
         checkpoint=found.checkpoint,
-        revision="",  # a folder has none
+        revision="",  # a folder has no revision
         parameters=found.parameters,
         max_tokens=found.max_tokens,
         trust=found.trust,
@@ -131,13 +131,14 @@ def find_models(name: str, trust: Trust = NOTHING) -> tuple[ModelSpec, ...]:
     """Find all models that match a folder pattern, or the single model with this name.
 
     Folders that match a pattern (`'DIR/step-*'`) are checkpoints of one pretraining run, in the
-    order of their steps. The run is named after the folder that contains them, or NAME if the
-    argument is NAME='DIR/step-*'. Raises BenchError if no folder matches, if a step is unknown or
-    occurs twice, if the families differ, or if `find_model` raises.
+    order of their steps. If the argument is NAME='DIR/step-*', the pretraining run is called NAME,
+    else it has the name of the folder that contains the checkpoints. Raises BenchError if no folder
+    matches, if a step is unknown or occurs twice, if the families differ, or if `find_model`
+    raises.
     """
     if not has_magic(name) or _known(name) is not None or _is_folder(Path(name).expanduser()):
         return (find_model(name, trust),)
-    ways = [*_named(name), ("", name)]  # "=" may also be a part of the pattern
+    ways = [*_named(name), ("", name)]  # the pattern itself may contain "="
     given, pattern = next((way for way in ways if _is_there(way[1])), ways[0])
     if given and _is_folder(Path(pattern).expanduser()):
         return (find_model(name, trust),)
@@ -147,9 +148,9 @@ def find_models(name: str, trust: Trust = NOTHING) -> tuple[ModelSpec, ...]:
 
 
 def _named(name: str) -> list[tuple[str, str]]:
-    """Return all ways to split NAME=FOLDER; each part may contain "=" itself (`runs/lr=1e-4`)."""
+    """Return all ways to split NAME=FOLDER, because both parts may contain "=" (`runs/lr=1e-4`)."""
     parts = name.split("=")
-    # "bert=runs/lr=1e-4": "bert" and "runs/lr=1e-4", then "bert=runs/lr" and "1e-4".
+    # "bert=runs/lr=1e-4" gives "bert" and "runs/lr=1e-4", then "bert=runs/lr" and "1e-4".
     ways = (("=".join(parts[:n]), "=".join(parts[n:])) for n in range(1, len(parts)))
     return [(given.strip(), folder.strip()) for given, folder in ways]
 
@@ -207,12 +208,12 @@ def _in_order(run: str, found: Sequence[ModelSpec], named: str) -> Iterator[Mode
 
 
 _STATE, _OWN = "trainer_state.json", "pretraining.json"
-"""Files next to a checkpoint that state its step: transformers' Trainer writes the first, and
-users may write the second."""
+"""Files next to a checkpoint that contain its training step. transformers' Trainer writes the
+first, and users may write the second."""
 
 
 def _stage_of(run: str, spec: ModelSpec) -> Stage:
-    """Return a folder's pretraining stage, from files in it, else from numbers in its name."""
+    """Return the pretraining stage of a checkpoint, from files in its folder or from its name."""
     folder = Path(spec.checkpoint)
     step, tokens = _numbers_in(folder.name, bare=True)
     state, own, config = (read_object(folder / n) for n in (_STATE, _OWN, "config.json"))
@@ -247,7 +248,7 @@ def _numbers_in(name: str, *, bare: bool = False) -> tuple[int | None, int | Non
     low = name.lower()
     tokens = re.search(rf"tokens?{_NUMBER}", low)
     if tokens:
-        low = low.replace(tokens[0], "")  # "tokens4B" holds no step
+        low = low.replace(tokens[0], "")  # "tokens4B" is not a step
     steps = re.findall(rf"steps?{_NUMBER}", low)
     if bare and not steps:
         steps = re.findall(rf"(?<![\d.]){_NUMBER}", low)
@@ -255,4 +256,4 @@ def _numbers_in(name: str, *, bare: bool = False) -> tuple[int | None, int | Non
 
 
 def _count(digits: str, unit: str) -> int:
-    return round(float(digits) * _UNITS[unit])  # the float product may be slightly too small
+    return round(float(digits) * _UNITS[unit])  # a float product may be slightly below the integer
