@@ -1,4 +1,4 @@
-"""Resolve every hyperparameter and its source from a model, a task and the command line."""
+"""Determine every hyperparameter and its source from a model, a task and the command line."""
 
 import re
 import sys
@@ -58,7 +58,7 @@ from benchharness.tasks.task import Task
 from benchharness.tasks.text_to_text import cast_of
 
 BASELINE = "baseline"
-"""Name of the baselines' recipe in the store. Stored digests cover it, so it must not change."""
+"""Name of the baselines' recipe in the store. Stored digests contain it, so it must not change."""
 
 _BAG_OF_WORDS = Path(__file__).parent / "fixed" / "bag_of_words.toml"
 
@@ -66,9 +66,9 @@ _BAG_OF_WORDS = Path(__file__).parent / "fixed" / "bag_of_words.toml"
 def baseline_settings(name: str, head: str) -> Mapping[str, Setting]:
     """Return the settings of a baseline on tasks of a head type; a user cannot change them.
 
-    The majority baseline has no settings. Neither has the bag of words on tags (where it counts the
-    tags of each word), coreference (where it finds the mentions of train again) and ranking (where
-    it compares words).
+    The majority baseline has no settings. The bag of words has none for tags (where it counts the
+    tags of each word), coreference (where it recognizes mentions from train) and ranking (where it
+    compares words).
     """
     if name != "bag-of-words" or head in ("tag", "coref", "ranking"):
         return {}
@@ -81,17 +81,16 @@ _OVER = ("fast", "checkpoints", "few-shot", "features", "tinybert-student")
 """Recipes of benchharness that override values of a model's own recipe."""
 
 AS_TEXT = "as_text"
-"""Setting that makes a model answer a task in text; `--text-to-text` sets it."""
+"""Setting with which a model generates its answers as text; `--text-to-text` sets it."""
 
 _TEXT = "text"
-"""Name of T5's recipe for answers in text, which overrides a model's own recipe."""
+"""Name of T5's recipe for text-to-text, which overrides a model's own recipe."""
 
 _STUDENT = "student"
-"""DistilBERT's recipe for learning from a teacher, which overrides a model's own."""
+"""Name of DistilBERT's recipe for students, which overrides a model's own recipe."""
 
 _FALLBACK = "bert"
-"""Recipe of a family without its own recipe file, because most later papers start from BERT's grid.
-"""
+"""Recipe for families without a recipe file: most later papers start from BERT's grid."""
 
 _OURS = "ours:"
 """Prefix of the source of a value that benchharness chose because no paper states it."""
@@ -99,17 +98,18 @@ _OURS = "ours:"
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedRecipe:
-    """The settings of a job, with the name of the recipe that they come from.
+    """Settings of a job, with the name of the recipe from which they come.
 
     Attributes:
         name: Name of the recipe, such as "paper" or "fast", or the stem of a user's file.
         settings: Settings, keyed by name.
         is_own: Whether the recipe is a user's file.
-        overridden: Whether the user set values in addition to the recipe.
-        is_sweep: Whether this is one of several combinations of a grid.
+        overridden: Whether the user has overridden values of the recipe with `--set` or similar
+            options.
+        is_sweep: Whether it is one of several combinations of a grid.
         start: Task or checkpoint to start from, if the recipe or the user names one.
-        off: Values of settings that the named recipe has on and that are switched off here. They
-            are not in `settings`.
+        off: Values of settings that the named recipe switches on but that are switched off in this
+            job. They are not in `settings`.
     """
 
     name: str
@@ -122,7 +122,7 @@ class ResolvedRecipe:
 
     @property
     def is_zero_shot(self) -> bool:
-        """True if the recipe trains nothing."""
+        """True if the recipe does not train the model."""
         return self.name in (ZERO_SHOT, TIMED) and not self.is_own
 
     @property
@@ -152,14 +152,16 @@ def resolve_sweep(
 ) -> tuple[ResolvedRecipe, ...]:
     """Resolve the hyperparameters of a model on a task to one recipe per combination of the grid.
 
-    Values come from several layers, and later layers win. In order, they are the recipe that the
-    model's own recipe is based on, the model's own recipe, `recipe`, and `overrides`. Each recipe
-    has four layers: its defaults and its values for the head type, the task and a frozen encoder.
+    Values come from several layers, and later layers override earlier ones. In order, they are the
+    recipe on which the model's own recipe is based, the model's own recipe, `recipe`, and
+    `overrides`. Each recipe has four layers: its defaults, and its values for the head type, the
+    task and a frozen encoder.
 
     A value with commas, or a list in a file, makes a grid. Each combination of the grid's values is
-    a recipe, and together they are a sweep. Several `features` do not make a sweep: each choice has
-    a recipe, or a sweep, of its own. A value that is off, or that has no effect for this head type
-    or with the other values, is checked and left out, because the job does not depend on it.
+    a recipe, and together they are a sweep. Several values of `features` are not a sweep: each
+    value has a recipe, or a sweep, of its own. Values that are switched off, or that have no effect
+    for this head type or with the other values, are checked and then left out, because the job does
+    not depend on them.
 
     Args:
         spec: The model.
@@ -191,11 +193,12 @@ def resolve_together(
 ) -> ResolvedRecipe:
     """Resolve one set of hyperparameters for a model on tasks that are trained together.
 
-    From each recipe file the defaults are used, the values for each of the tasks' head types, and
-    the table [together], in this order. Values for single tasks are ignored.
+    From each recipe file, this uses the defaults, the values for the head types of the tasks, and
+    the table [together], in ascending priority. Values for single tasks are ignored.
 
     Raises:
-        BenchError: The values make a grid or do not fit joint training, or `resolve_sweep` raises.
+        BenchError: The values make a grid or cannot be used in multi-task training, or
+            `resolve_sweep` raises.
     """
     heads = sorted({task.head for task in tasks})
     found = _Asked(
@@ -241,10 +244,11 @@ class _Layers:
 
 @dataclass(frozen=True, kw_only=True)
 class _Asked:
-    """A request for the hyperparameters of a model.
+    """Request for the hyperparameters of a model.
 
-    `tables` are the tables to read from recipe files, and `heads` and `techniques` are those of the
-    job. `name` is the recipe: "paper", a recipe of benchharness, or the path of a file.
+    `tables` are the tables to read from recipe files. `heads` are the head types of the job's
+    tasks, and `techniques` its training techniques. `name` is the recipe: "paper", a recipe of
+    benchharness, or the path of a file.
     """
 
     spec: ModelSpec
@@ -261,14 +265,14 @@ class _Asked:
 
     @property
     def wants_text(self) -> bool | None:
-        """True if the user asks for answers in text; None if the command line leaves it open."""
+        """Whether the command line switches text-to-text on or off; None if it does neither."""
         word = self.overrides.get(AS_TEXT)
         return None if word is None else check_setting(AS_TEXT, _typed(word)).value is True
 
     def resolve(self) -> tuple[ResolvedRecipe, ...]:
-        """Return the recipes of the whole grid, for one choice of features after the other."""
-        # Files are read with and without their table [frozen], which does not apply to
-        # "fine-tuned": a list of features may have both kinds.
+        """Return the recipes of the whole grid, grouped by the value of `features`."""
+        # Read files with and without their table [frozen], which does not apply to "fine-tuned",
+        # because a list of features may contain "fine-tuned" and other values.
         trained, frozen = self._layers(self.tables), self._layers((*self.tables, FROZEN))
         every = (*trained.packaged, *trained.over, trained.typed)  # later layers win
         read = next((layer[FEATURES] for layer in reversed(every) if FEATURES in layer), None)
@@ -284,22 +288,22 @@ class _Asked:
             try:
                 found += self._recipes(layers, choice, alone=len(choices) == 1)
             except BenchError as error:
-                # Most choices share their values and thus their errors, so equal lines are merged.
+                # Most values of `features` cause the same errors, so equal lines are merged.
                 problems |= dict.fromkeys(str(error).splitlines())
-        if not self.spec.is_hub:  # the config of a model on the hub is checked when jobs start
+        if not self.spec.is_hub:  # models on the hub are checked when jobs start
             problems |= dict.fromkeys(_unfit(self.spec, found))
         if problems:
             raise BenchError(*problems)
         return tuple(found)
 
     def _layers(self, tables: Sequence[str]) -> _Layers:
-        # Later layers win, so a layer that overrides a model's own values comes after them.
+        # Later layers override earlier ones, so the model's own values come first.
         packaged = list(_packaged_layers(self.spec, tables))
         if TEACHER in self.techniques:
             packaged += _file_layers(packaged_names()[_STUDENT], tables)
         over = _layers_over(self.name, tables)
         is_text = any(layer[AS_TEXT].value is True for layer in over if AS_TEXT in layer)
-        # The command line has priority: `--set as_text=false` overrides a file's value.
+        # The command line has priority: `--set as_text=false` overrides the value of a file.
         if is_text if self.wants_text is None else self.wants_text:
             if TOGETHER in self.techniques:
                 raise BenchError(
@@ -312,12 +316,12 @@ class _Asked:
             packaged += _file_layers(packaged_names()[_TEXT], tables)
         if self.wants_text is False:
             over = [{key: s for key, s in layer.items() if key != AS_TEXT} for layer in over]
-        # For the user's own rows the model's maximum length overrides a packaged `max_tokens`, and
-        # a user's recipe file overrides the model's maximum.
+        # For the user's own data, the model's maximum length overrides the `max_tokens` of a
+        # packaged recipe, but a user's recipe file overrides the model's maximum length.
         if _cuts_own_rows(tables, packaged):
             (packaged if self.is_own else over).append({MAX_TOKENS: for_own_rows(self.spec)})
         typed = {
-            # "x0.5" is half of the value that all other layers give, so it is computed after them.
+            # "x0.5" is half of the value from all other layers, so it is computed after them.
             name: _typed(_multiplied(name, text, packaged + over))
             for name, text in self.overrides.items()
             if name != AS_TEXT
@@ -327,16 +331,16 @@ class _Asked:
     def _recipes(
         self, layers: _Layers, choice: Setting | None, *, alone: bool
     ) -> Iterator[ResolvedRecipe]:
-        """Yield the recipes of the grid for a choice of features, the only choice if `alone`."""
+        """Yield the recipes of the grid for one value of `features`, the only value if `alone`."""
         named, typed = [*layers.packaged, *layers.over], dict(layers.typed)
         last = {} if choice is None else {FEATURES: choice}
         if choice is not None and choice.value == FINE_TUNED and not alone:
-            typed.pop("lstm_size", None)  # meant for the other choices, with a frozen encoder
+            typed.pop("lstm_size", None)  # it applies to frozen encoders only
         points = self._points([*named, typed, last], typed)
-        # The command that repeats a run either names the recipe or spells out all its values. In
-        # the latter case they are compared with the model's own recipe.
+        # The command that repeats a run either names the recipe, or sets all values with --set. In
+        # the second case, the values are compared with the model's own recipe.
         said = layers.packaged if self.is_own or len(points) > 1 else named
-        # Settings that the recipe switches on by itself: only these are listed in `off`.
+        # Names of settings that the recipe itself switches on; only these are listed in `off`.
         usual = set[str]()
         if typed or self.is_own or not alone:
             usual.update(self._points([*said, last])[0][0])
@@ -357,7 +361,7 @@ class _Asked:
     def _points(
         self, layers: Iterable[Mapping[str, Setting]], typed: Collection[str] = ()
     ) -> list[tuple[dict[str, Setting], dict[str, Value]]]:
-        """Merge layers, and return the settings and the switched-off values per grid combination.
+        """Merge layers, and return the settings and switched-off values of each grid combination.
 
         Combinations that give the same job are returned once. `typed` are the names that the user
         set on the command line. All problems are raised as one error.
@@ -365,9 +369,9 @@ class _Asked:
         merged: dict[str, Setting] = {}
         for layer in layers:
             for name, facts in SETTINGS.items():
-                # The `steps` of an earlier layer must not override the `epochs` of a later one.
+                # `steps` in an earlier layer must not override `epochs` in a later layer.
                 if facts.instead_of in layer and name not in layer:
-                    merged.pop(name, None)  # the later layer uses the other unit
+                    merged.pop(name, None)  # the later layer has the other unit
             merged.update(layer)
         found: dict[tuple[object, ...], tuple[dict[str, Setting], dict[str, Value]]] = {}
         problems: dict[str, None] = {}
@@ -378,8 +382,8 @@ class _Asked:
                 problems |= dict.fromkeys(str(error).splitlines())
                 continue
             settings = applying(checked, self.heads, self.techniques)
-            # Combinations that differ only in settings without effect (such as a stride, if no text
-            # is read in windows) are the same job, so they are merged.
+            # Combinations that differ only in settings without an effect are the same job, so they
+            # are merged. An example is the stride of a task whose texts are not split into windows.
             values = tuple((name, setting.value) for name, setting in settings.items())
             off = {name: s.value for name, s in checked.items() if is_default(name, s)}
             found.setdefault(values, (settings, off))
@@ -445,18 +449,18 @@ def _unfit(spec: ModelSpec, points: Iterable[ResolvedRecipe]) -> Iterator[str]:
 
 
 def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> list[Setting]:
-    """Return one setting per distinct choice of features.
+    """Return one setting per distinct value of `features`.
 
-    "each" becomes the embeddings and every layer. If a recipe's list has choices that need more
-    layers than the encoder has, they are left out and a message is printed, provided that the
-    number of layers is known without asking the hub.
+    "each" becomes the embeddings and every layer. Values in a recipe that need more layers than the
+    encoder has are left out with a message, if the number of layers is known without a request to
+    the hub.
 
     Raises:
-        ModelError: A choice from the command line, or every choice, needs too many layers; or
-            "each" is used for a model whose number of layers is unknown.
+        ModelError: A value from the command line, or every value, needs too many layers; or "each"
+            is used for a model whose number of layers is unknown.
     """
     words = [str(choice.value) for choice in choices_of(setting)]
-    # Counting would fetch the config of a model on the hub, which only "each" needs.
+    # Only "each" needs the number of layers of a hub model, whose config must be downloaded.
     layers = None if spec.is_hub and EACH not in words else count_layers(spec)
     if EACH in words:
         if layers is None:
@@ -480,14 +484,15 @@ def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> li
 
 @cache
 def _tell_left_out(model: str, layers: int | None, features: str) -> None:
-    """Print the features that are left out, only once if several tasks leave them out."""
+    """Print which features are left out, only once for all tasks."""
     sys.stderr.write(f"bench: {model} has only {layers} layers, too few for features={features}.\n")
 
 
 def _cuts_own_rows(tables: Sequence[str], layers: Iterable[Mapping[str, Setting]]) -> bool:
     """Return whether a recipe's `max_tokens` would truncate rows of the user's own data.
 
-    It would for pairs, multiple choice and answers in text. Other tasks read long texts in windows.
+    This is true for pairs, multiple choice and text-to-text. Other tasks split long texts into
+    windows.
     """
     tasks = [TASKS[table] for table in tables if table in TASKS]
     as_text = any(AS_TEXT in layer for layer in layers)
@@ -495,7 +500,7 @@ def _cuts_own_rows(tables: Sequence[str], layers: Iterable[Mapping[str, Setting]
 
 
 def _layers_over(name: str, tables: Sequence[str]) -> list[Mapping[str, Setting]]:
-    """Return the layers of a recipe that overrides a model's own; none for "paper"."""
+    """Return the layers of a recipe that overrides a model's own recipe; none for "paper"."""
     if name == _PAPER:
         return []
     path = _recipe_path(name)
@@ -524,8 +529,8 @@ def packaged_recipe(spec: ModelSpec) -> Path:
 def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping[str, Setting]]:
     """Yield all packaged layers of values for a model, in ascending priority.
 
-    They are those of the recipes that its own recipe is based on, of its own recipe, of the suite,
-    of plugins for their tasks, and of the task itself.
+    The layers come from the recipes on which the model's own recipe is based, its own recipe, the
+    suite, plugins (for their tasks), and the task itself.
     """
     own = packaged_recipe(spec)
     for path in _ancestors(own):
@@ -547,7 +552,7 @@ def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping
 
 
 def _of_decoders(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping[str, Setting]]:
-    """Yield a layer with the values that hold for every decoder, if the model is a decoder."""
+    """Yield a layer with values for decoders, if the model is a decoder."""
     if "head/ranking" in tables and is_decoder(spec):
         yield {"pooling": LAST_OF_DECODER}
 
@@ -557,12 +562,12 @@ LAST_OF_DECODER = Setting(value=LAST, source="ours: a decoder's last state alone
 
 
 def is_decoder(spec: ModelSpec) -> bool:
-    """Return whether a model is causal: no state depends on later tokens; False if unknown."""
+    """Return whether a model's tokens attend only to earlier tokens; False if this is unknown."""
     return is_causal(family_config(spec))
 
 
 def _ancestors(path: Path) -> list[Path]:
-    """Return the packaged recipes that a recipe is based on, the most distant first."""
+    """Return the packaged recipes on which a recipe is based, the most distant one first."""
     if path.stem == _FALLBACK:
         return []
     parent = packaged_names()[read_like(path) or _FALLBACK]
@@ -587,7 +592,7 @@ def _recipe_path(name: str) -> Path:
 
 
 def protocol_of(recipe: str | None) -> Protocol:
-    """Return a recipe's defaults for options that the user leaves out.
+    """Return a recipe's defaults for options that the user does not set.
 
     Raises:
         BenchError: The recipe's file cannot be read, or has a table for an unknown task or head.
@@ -609,12 +614,12 @@ def unused_settings(
 ) -> Iterator[str]:
     """Yield a message for each value that the user set although no job uses it.
 
-    An example is `temperature` without a teacher, which leaves the job's key unchanged. `used` are
-    the names of the settings that jobs use.
+    An example is `temperature` without a teacher. `used` contains the names of the settings that
+    jobs use.
     """
     for name, text in overrides.items():
         words = choices_of(_typed(text))
-        # A value that switches a setting off (lora_rank=0) is not reported: no job should use it.
+        # A value that switches a setting off (lora_rank=0) is not reported, because no job uses it.
         is_on = any(
             _is_of_the_model(word) or not is_default(name, check_setting(name, word))
             for word in words
@@ -631,7 +636,7 @@ def unused_settings(
 
 
 def check_override(name: str, text: str) -> None:
-    """Raise BenchError if `--set NAME=TEXT` is invalid, whatever the model."""
+    """Raise BenchError if `--set NAME=TEXT` is invalid for all models."""
     for word in choices_of(_typed(text)):
         if not _is_of_the_model(word):
             check_setting(name, word)
@@ -642,9 +647,9 @@ def _is_of_the_model(word: Setting) -> bool:
     return word.value == EACH or _TIMES.fullmatch(str(word.value)) is not None
 
 
-# Intermediate training: a job's encoder is trained on another task first. That task is named on the
-# command line or in a recipe: `start_from = { value = "glue/mnli", source = "..." }` in [glue.rte].
-# "pretrained", the default, is the checkpoint itself.
+# Intermediate training: a job's encoder is first trained on another task. The command line or a
+# recipe names this task, such as `start_from = { value = "glue/mnli", source = "..." }` in
+# [glue.rte]. The default, "pretrained", means the checkpoint itself.
 
 _OPTION = "--start-from"
 
@@ -657,7 +662,7 @@ def with_start(
     recipe: str | None = None,
     start_from: str | Start | None = None,
 ) -> ResolvedRecipe:
-    """Return the resolved recipe with its start: the task that the encoder is trained on first.
+    """Return the resolved recipe with its start: the task on which the encoder is trained first.
 
     Nothing is added if neither a recipe nor an option names a start. "pretrained" is recorded only
     if it overrides a recipe's `start_from`. A recipe that is based on another one does not inherit
@@ -665,7 +670,7 @@ def with_start(
 
     Args:
         resolved: The recipe.
-        spec: The model. If it states a start itself (weights of another checkpoint), that one is
+        spec: The model. If it has a start itself (the weights of another checkpoint), that start is
             used.
         task: The task of the job.
         recipe: The recipe that the user named.
@@ -681,12 +686,12 @@ def with_start(
         return _started(resolved, start_from, Setting(value=start_from.kind, source=_OPTION))
     files = [packaged_recipe(spec), *([] if recipe in (None, _PAPER) else [_recipe_path(recipe)])]
     tables = ("default", f"head/{task.head}", task.name)
-    # The last value wins: the named recipe overrides the model's own recipe, and in each file the
-    # task's table overrides the tables of the head type and the defaults.
+    # The last value is used: the named recipe overrides the model's own recipe, and in each file
+    # the table of the task overrides those of the head type and the defaults.
     lines = [starts[t] for starts in map(read_starts, files) for t in tables if t in starts]
     line = lines[-1] if lines else None
     if start_from is not None:
-        # With `--start-from mnli` for all of GLUE, MNLI itself starts from the checkpoint.
+        # With `--start-from mnli` for all of GLUE, MNLI itself starts from the pretrained weights.
         value = PRETRAINED if start_from == task.name else start_from
         line = Setting(value=value, source=_OPTION)
     named = any(line.value != PRETRAINED for line in lines)
@@ -704,13 +709,13 @@ def _started(resolved: ResolvedRecipe, start: Start, line: Setting) -> ResolvedR
 
 
 def start_task(recipe: ResolvedRecipe) -> str | None:
-    """Return the task that a recipe starts from; None if it does not start from a task."""
+    """Return the task from which a recipe starts; None if it does not start from a task."""
     start = recipe.start
     return start.name if start is not None and start.kind == "task" else None
 
 
 def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[Task]:
-    """Return the tasks, followed by the tasks that the models' own recipes start from."""
+    """Return the tasks, followed by the tasks from which the models' own recipes start."""
     found = {task.name: task for task in tasks}
     nothing = ResolvedRecipe(name="", settings={})
     for spec in specs:
@@ -736,7 +741,7 @@ def _check(line: Setting, task: Task) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A setting that has different values in two recipes, and the tasks on which it does.
+    """A setting with different values in two recipes, and the tasks for which they differ.
 
     `first` or `second` is None if that recipe does not have the setting.
     """
@@ -752,8 +757,8 @@ def compare_recipes(
 ) -> tuple[Difference, ...]:
     """Compare the recipes of two models, and return the settings whose values differ.
 
-    Tasks with the same pair of values share a Difference, which has the sources of the first of
-    these tasks. `recipe` is a user's file that overrides the second model's values.
+    Tasks with the same two values share one Difference, which has the sources of the first of these
+    tasks. `recipe` is a user's file that overrides the second model's values.
     """
     groups: dict[tuple[str, object, object], Difference] = {}
     for task in tasks:
@@ -767,11 +772,11 @@ def compare_recipes(
             known = groups.get(values, Difference(setting=name, first=one, second=other))
             if one is None or other is None or one.value != other.value:
                 groups[values] = replace(known, tasks=(*known.tasks, task.name))
-    order = [*SETTINGS, START_FROM]  # display order
+    order = [*SETTINGS, START_FROM]  # sort in display order
     return tuple(sorted(groups.values(), key=lambda found: order.index(found.setting)))
 
 
-# Maximum length of rows: the recipe's value, limited by the encoder's maximum.
+# Maximum length of inputs: the recipe's value, limited by the maximum of the encoder.
 
 MAX_TOKENS = "max_tokens"
 
@@ -786,8 +791,8 @@ def within_reach(
     """Return the settings with `max_tokens` reduced to the model's maximum length.
 
     Raises:
-        BenchError: `typed`, the names set on the command line, has `max_tokens`, and its value is
-            too large.
+        BenchError: The user has set `max_tokens` on the command line (its name is in `typed`), and
+            the value is too large.
     """
     setting, longest = settings.get(MAX_TOKENS), reach(spec)
     if setting is None or longest is None or int(setting.value) <= longest:
@@ -802,10 +807,10 @@ def within_reach(
 
 
 def for_own_rows(spec: ModelSpec) -> Setting:
-    """Return the maximum length of rows of the user's own data, which no paper's recipe covers.
+    """Return the maximum length for rows of the user's own data, for which no paper has a value.
 
-    It is the model's own maximum length: batches are only as long as their rows, so a smaller value
-    would save nothing.
+    It is the maximum length of the model. Batches are only as long as their longest row, so a
+    smaller value would not save time.
     """
     longest = reach(spec)
     if longest is None:
