@@ -51,7 +51,7 @@ def finished(bench, tmp_path):
 def test_start_task_is_trained_once_for_all_jobs_that_start_from_it(finished, bench):
     folder, (code, out, err) = finished
     assert code == 0, err
-    sentence = "MNLI is trained first, as the start of RTE, MRPC, SuperGLUE RTE"
+    sentence = "MNLI is trained first, as the starting point for RTE, MRPC, SuperGLUE RTE"
     assert sentence in out
     ended = [line for line in err.splitlines() if line.startswith("[")]
     assert ended[0].startswith("[1/4] tiny MNLI")

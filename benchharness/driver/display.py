@@ -75,8 +75,8 @@ class Display(Watcher):
         self.say(ending_line(self.state, outcome.job.key))
 
     def leave_out(self, job: Job) -> None:
-        """Record that a job is skipped, because it does not need to run."""
-        self._end(job, "is left out", is_left_out=True)
+        """Record that a job is skipped: it is not needed, or the time is over."""
+        self._end(job, "is skipped", is_left_out=True)
 
     def _end(self, job: Job, text: str, **flags: bool) -> None:
         self.state.end(job.key, text, time.monotonic(), **flags)

@@ -266,7 +266,7 @@ class _Run:
                     Failure.of(
                         job,
                         "failed",
-                        f"it {before}, which failed: run the same command again to retry both.",
+                        f"the job {before}, which failed: run the same command to retry both.",
                         self._failed[failed[0]].error,
                     )
                 )

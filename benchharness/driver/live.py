@@ -152,7 +152,7 @@ class Ended:
         text: A short description of its outcome.
         losses: The losses that it reported.
         is_failed: Whether it failed.
-        is_left_out: Whether it was skipped, because it was not needed any more.
+        is_left_out: Whether it was skipped instead of run.
     """
 
     job: LiveJob
@@ -456,8 +456,8 @@ class LiveFile(Watcher):
         self._watcher.finish(outcome)
 
     def leave_out(self, job: Job) -> None:
-        """Write that a job is skipped, because it does not need to run."""
-        self._tell("end", key=job.key, text="is left out", is_left_out=True)
+        """Write that a job is skipped: it is not needed, or the time is over."""
+        self._tell("end", key=job.key, text="is skipped", is_left_out=True)
         self._watcher.leave_out(job)
 
     def say(self, line: str) -> None:

@@ -100,8 +100,8 @@ class RunOptions:
     data: str | None = _option(
         WHAT,
         None,
-        "Source of the data: the hub (default; in `bench check`, the source of the baseline's "
-        "data), a folder or archive with the official files, or mini for synthetic data.",
+        "Source of the data: the Hugging Face hub (default; in `bench check`, the source of the "
+        "baseline's data), a folder or archive with the official files, or mini (synthetic data).",
         metavar="hub|DIR|mini",
         proposes=("hub", "mini"),
     )
@@ -124,15 +124,14 @@ class RunOptions:
     data_file: str | None = _option(
         OWN,
         None,
-        "Your own data; the task type is inferred. The file may be CSV, TSV, JSON lines, Parquet, "
-        "Excel, CoNLL, SQuAD, the export of an annotation tool, or a folder or archive of such "
-        "files.",
+        "A file, folder or archive with your own data, whose task type is inferred: CSV, TSV, JSON "
+        "lines, Parquet, Excel, CoNLL, SQuAD, or the export of an annotation tool.",
         metavar="FILE|DIR",
     )
     hf: str | None = _option(
         OWN,
         None,
-        "Your own data set on the hub; the task type is inferred.",
+        "Your own data set on the Hugging Face hub; the task type is inferred.",
         metavar="ORG/NAME[:CONFIG][@REVISION]",
     )
     columns: str | None = _option(
@@ -142,13 +141,13 @@ class RunOptions:
         metavar="ROLE=COLUMN,...",
     )
     metric: Names = _option(
-        OWN, (), "Metric to score on your data; repeatable.", metavar="NAME|evaluate:NAME"
+        OWN, (), "Metric for scores on your data; repeatable.", metavar="NAME|evaluate:NAME"
     )
     encoding: str | None = _option(
         OWN, None, "Character encoding of your file, if not UTF-8.", metavar="NAME"
     )
     no_header: bool = _option(
-        OWN, False, "Read line 1 of your table as data, not as column names; number the columns."
+        OWN, False, "Read line 1 of your table as data, not as names; the columns get numbers."
     )
     recipe: str | None = _option(
         HOW,

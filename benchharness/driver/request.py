@@ -386,7 +386,7 @@ def _find_start(name: str, trust: Trust, is_multi_task: bool) -> str | ModelSpec
     if name == MULTI_TASK:
         if not is_multi_task:
             raise BenchError(
-                "--start-from multi-task needs --multi-task with the tasks that train the encoder."
+                "--start-from multi-task needs --multi-task with the tasks to train the encoder on."
             )
         return TOGETHER
     if name == "paper":

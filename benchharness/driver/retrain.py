@@ -100,7 +100,7 @@ def _what_differs(stored: Result) -> str:
         "method": METHOD,
         **{name: version for name, version in versions().items() if name not in idle},
         "the processor": capability(),
-        "the device": "cpu" if kept["the device"] == "cpu" else "a GPU adds up in any order",
+        "the device": "cpu" if kept["the device"] == "cpu" else "a GPU without bit-identical sums",
     }
     return what_differs(*({n: str(v) for n, v in each.items()} for each in (kept, now)))
 

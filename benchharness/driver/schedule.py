@@ -178,9 +178,14 @@ class Schedule:
 
 
 _START_SENTENCES = {
-    "first": "{} {verb} trained first, as the start of {} (--start-from pretrained skips this).",
-    "again": "{} {verb} trained again, as the start of {}, because the encoder was not kept.",
-    "kept": "The trained encoder of {} exists already and is the start of {}.",
+    "first": (
+        "{} {verb} trained first, as the starting point for {} (--start-from pretrained "
+        "skips this)."
+    ),
+    "again": (
+        "{} {verb} trained again, as the starting point for {}, because the encoder was not kept."
+    ),
+    "kept": "The trained encoder of {} exists already and is the starting point for {}.",
 }
 
 _TEACHER_SENTENCES = {

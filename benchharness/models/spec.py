@@ -190,13 +190,13 @@ def sort_files(
         raise ModelError(f"{place} is not a checkpoint: {_instead(names, 'weights', folder)}")
     if ADAPTER in names and folder is not None:  # adapters in repositories are not downloaded
         raise ModelError(
-            f"{place} has whole weights and a LoRA adapter ({ADAPTER}), which transformers would "
-            "apply to them: remove the adapter's files to use only the weights, or merge the "
+            f"{place} has complete weights and a LoRA adapter ({ADAPTER}), which transformers "
+            "would apply to them: remove the adapter's files to use only the weights, or merge the "
             "adapter with peft's merge_and_unload() and use the result."
         )
     if missing := sorted(set(_parts_of(weights[0])).difference(names)):
         raise ModelError(
-            f"{place} is not whole: it lacks {', '.join(missing[:3])}; copy the checkpoint again."
+            f"{place} is incomplete: it lacks {', '.join(missing[:3])}; copy the checkpoint again."
         )
     tokenizer = [name for name in TOKENIZER_FILES if name in names]
     if not set(tokenizer).intersection(VOCABULARY_FILES):
@@ -271,9 +271,9 @@ def _instead(names: Collection[str], lacks: str, folder: Path | None) -> str:
     if inner := _inner(names):
         more = f" and {len(inner) - _FEW} more" if len(inner) > _FEW else ""
         if folder is None:
-            return f"its checkpoints are in {', '.join(inner[:_FEW])}{more}: download one of them."
+            return f"it contains checkpoints in {', '.join(inner[:_FEW])}{more}; download one."
         shown = ", ".join(str(folder / name) for name in inner[:_FEW])
-        return f"its checkpoints are {shown}{more}; use one of them."
+        return f"it contains the checkpoints {shown}{more}; use one of them."
     for whose, (patterns, way) in _OTHERS.items():
         if found := _matching(names, patterns):
             return (

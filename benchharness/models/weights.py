@@ -298,11 +298,13 @@ def _ask(hub_id: str, revision: str | None) -> _Listed:
     except (hub.errors.HTTPError, OSError) as error:
         reason = str(error).partition("\n")[0]
         raise ModelError(
-            f"the hub did not answer for model {name!r} ({reason}); try again, or use a folder."
+            f"the hub did not answer for model {name!r} ({reason}); try again, or use a checkpoint "
+            "folder."
         ) from error
     if info.sha is None:
         raise ModelError(
-            f"the hub returned no commit for the revision {revision!r} of {name!r}; use a folder."
+            f"the hub returned no commit for the revision {revision!r} of {name!r}; use a "
+            "checkpoint folder."
         )
     return _Listed(info.sha, tuple(each.rfilename for each in info.siblings or ()))
 

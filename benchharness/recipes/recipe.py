@@ -91,7 +91,7 @@ def kept_layers(wanted: int | str, count: int) -> list[int]:
     if len(kept) > count or kept[-1] >= count:
         raise ModelError(
             f"layers is {wanted}, but this encoder has only {count} layers, from 0 to {count - 1}: "
-            "keep fewer, or remove layers."
+            "keep fewer, or remove this setting."
         )
     return kept
 

@@ -57,7 +57,7 @@ def test_a_job_waits_for_its_start_and_other_jobs_run_first(bench, fake_jobs):
     assert ended.code == 0, ended.err
     assert ended_jobs(ended)[:2] == ["CoLA", "MNLI"]
     assert set(stored().values()) == {"finished"}
-    assert "MNLI is trained first, as the start of RTE, MRPC" in ended.out
+    assert "MNLI is trained first, as the starting point for RTE, MRPC" in ended.out
 
 
 def test_chains_of_starts_are_run_in_order(bench, fake_jobs):
@@ -76,7 +76,7 @@ def test_an_encoder_is_kept_until_all_jobs_that_start_from_it_are_finished(bench
     assert is_whole(KEPT / start.key, start.key), "MRPC has still to start from it"
     ended = bench(*ONE)
     assert ended.code == 0
-    assert "The trained encoder of MNLI exists already and is the start of MRPC." in ended.out
+    assert "encoder of MNLI exists already and is the starting point for MRPC." in ended.out
     assert ended_jobs(ended) == ["MRPC"]
     assert not any(KEPT.iterdir())
     assert attempts(start, rte, mrpc) == [1, 1, 2]
@@ -265,7 +265,7 @@ def test_a_failed_start_fails_only_the_jobs_that_start_from_it(bench, fake_jobs)
         "superglue/copa": "failed",
         "glue/cola": "finished",
     }
-    reason = f"it starts from glue/mnli (run {start.key[:12]}), which failed: run the same command"
+    reason = f"the job starts from glue/mnli (run {start.key[:12]}), which failed"
     assert f"bench: tiny SWAG seed 1: {reason}" in ended.err
     again = bench(*ONE)
     assert again.code == 0

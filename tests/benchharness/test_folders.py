@@ -58,9 +58,9 @@ def bare(folder: Path) -> None:
 
 FOLDERS: list[tuple[Callable[[Path], None], list[str]]] = [
     (adapter, ["LoRA adapter for some/base", "AutoPeftModelForSequenceClassification", "=3"]),
-    (trained, ["are {}/checkpoint-2, {}/checkpoint-9, {}/checkpoint-10;"]),
-    (trained_adapter, ["its checkpoints are {}/checkpoint-10;"]),
-    (old_sentences, ["its checkpoints are {}/0_Transformer;"]),
+    (trained, ["the checkpoints {}/checkpoint-2, {}/checkpoint-9, {}/checkpoint-10;"]),
+    (trained_adapter, ["it contains the checkpoints {}/checkpoint-10;"]),
+    (old_sentences, ["it contains the checkpoints {}/0_Transformer;"]),
     (bare, ["model.pt contains only weights", "save_pretrained"]),
     (lambda _: None, ["it has no config.json"]),
 ]

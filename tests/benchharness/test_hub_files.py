@@ -163,6 +163,6 @@ def test_a_hub_model_is_shown_by_its_name_instead_of_its_cache_folder() -> None:
 
 def test_an_adapter_next_to_weights_is_an_error_in_a_folder_only():
     names = (*BASE, "model.safetensors", "adapter_config.json", "adapter_model.safetensors")
-    with pytest.raises(ModelError, match="has whole weights and a LoRA adapter"):
+    with pytest.raises(ModelError, match="has complete weights and a LoRA adapter"):
         sort_files(names, "mine", folder=Path("/mine"))
     assert sort_files(names, "org/mine")["weights"] == ["model.safetensors"]
