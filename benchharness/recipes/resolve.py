@@ -265,7 +265,7 @@ class _Asked:
 
     @property
     def wants_text(self) -> bool | None:
-        """Whether the command line switches text-to-text on or off; None if it does neither."""
+        """Choice of text-to-text on the command line: True, False, or None if it is not set."""
         word = self.overrides.get(AS_TEXT)
         return None if word is None else check_setting(AS_TEXT, _typed(word)).value is True
 
