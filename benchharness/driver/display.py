@@ -27,7 +27,7 @@ PLAIN_SECONDS = 10.0
 
 
 class Display(Watcher):
-    """Context manager that displays the progress of a run's jobs while they report it.
+    """Watcher and context manager that displays the progress of a run's jobs.
 
     `state` has the progress and outcome of each job, and is updated while the jobs run.
     """

@@ -392,10 +392,10 @@ def _work(job: LiveJob) -> float:
 
 
 class LiveFile(Watcher):
-    """Context manager that writes all events of a run to the live file and to another watcher.
+    """Watcher that writes a run's events to the live file and forwards them to another watcher.
 
-    Errors in writing the file are ignored, because a run must not fail only because of its live
-    file.
+    It is a context manager. Errors in writing the file are ignored, because a run must not fail
+    only because of its live file.
     """
 
     def __init__(self, watcher: Watcher, schedule: Schedule, folder: Path) -> None:
