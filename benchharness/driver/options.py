@@ -77,8 +77,8 @@ class RunOptions:
     model: Names = _option(
         WHAT,
         (),
-        "Model to run: a known name, a checkpoint folder, a hub id (optionally with @REVISION), or "
-        "'DIR/step-*' for all checkpoints of one pretraining run; repeatable.",
+        "Model: a known name, a checkpoint folder, a hub id (or ID@REVISION), or 'DIR/step-*' for "
+        "all checkpoints of a pretraining run; repeatable.",
         metavar="NAME|DIR|NAME=DIR",
         proposes="models",
     )
@@ -92,16 +92,15 @@ class RunOptions:
     task: Names = _option(
         WHAT,
         (),
-        "Task to run, such as glue/cola; with --suite, a short name (cola) selects one task of the "
-        "suite; repeatable.",
+        "Task to run, such as glue/cola, or cola if --suite is set; repeatable.",
         metavar="NAME",
         proposes="tasks",
     )
     data: str | None = _option(
         WHAT,
         None,
-        "Source of the data: the Hugging Face hub (default; in `bench check`, the source of the "
-        "baseline's data), a folder or archive with the official files, or mini (synthetic data).",
+        "Source of the data: the hub (default; in `bench check`, the baseline's source), a folder "
+        "or archive with the official files, or mini (synthetic data).",
         metavar="hub|DIR|mini",
         proposes=("hub", "mini"),
     )
@@ -113,8 +112,8 @@ class RunOptions:
     seeds: int | None = _option(
         WHAT,
         None,
-        "Run every task with the seeds 1 to N; `bench which` runs at most these seeds. The "
-        "default is 5 (3 in `bench check`).",
+        "Run every task with the seeds 1 to N; `bench which` uses at most these. Default: 5, in "
+        "`bench check` 3.",
         metavar="N",
         least=1,
     )
@@ -131,7 +130,7 @@ class RunOptions:
     hf: str | None = _option(
         OWN,
         None,
-        "Your own data set on the Hugging Face hub; the task type is inferred.",
+        "Your own data set on the Hugging Face hub.",
         metavar="ORG/NAME[:CONFIG][@REVISION]",
     )
     columns: str | None = _option(
@@ -152,25 +151,25 @@ class RunOptions:
     recipe: str | None = _option(
         HOW,
         None,
-        "Hyperparameters to train with: paper (the default), fast, checkpoints (to compare those "
-        "of one pretraining run), few-shot (for --shots), features (for frozen layers), "
-        "tinybert-student (for --teacher), or a TOML file.",
+        "Hyperparameters: paper (the default), fast, checkpoints (of a pretraining run), few-shot "
+        "(for --shots), features (frozen layers), tinybert-student (for --teacher), or a TOML "
+        "file.",
         metavar="NAME|FILE",
         proposes="recipes",
     )
     set: Names = _option(
         HOW,
         (),
-        "Override a hyperparameter of the recipe; several values, separated by commas, are tried "
-        "in a sweep; repeatable.",
+        "Override a value of the recipe; several values, separated by commas, are a sweep; "
+        "repeatable.",
         metavar="NAME=VALUE",
         proposes="settings",
     )
     shots: str = _option(
         HOW,
         "",
-        "Train on only N rows, which each seed draws at random; several numbers, such as 8,32,128, "
-        "are separate runs; 0 scores the model without training, and all trains on all rows.",
+        "Train on N rows that each seed draws at random, such as 8,32,128; 0 scores without "
+        "training, and all trains on all rows.",
         metavar="N,...",
     )
     text_to_text: bool = _option(
@@ -206,7 +205,7 @@ class RunOptions:
     precision: Precision = _option(
         HOW,
         "auto",
-        "Number format of matrix products; auto is bf16 where the device supports it, else fp32.",
+        "Number format of matrix products; auto is bf16 if the device supports it.",
         metavar="auto|fp32|tf32|bf16",
     )
     halving: bool = _option(
@@ -231,8 +230,8 @@ class RunOptions:
     jobs: str = _option(
         WHERE,
         "auto",
-        "Number of jobs that run at the same time; auto runs as many as fit into each GPU's "
-        "memory, or one per CPU core if memory allows, at most 8.",
+        "Number of jobs that run at once; auto runs as many as fit into each GPU's memory, or one "
+        "per core if memory allows, at most 8.",
         metavar="auto|N",
     )
     processes_per_job: int = _option(
@@ -306,10 +305,8 @@ class RunOptions:
         metavar="tensorboard|wandb|mlflow|trackio|NAME",
         proposes="trackers",
     )
-    force: bool = _option(
-        OUTPUT, False, "Run finished jobs again; the leaderboard then uses the newest results."
-    )
-    dry_run: bool = _option(OUTPUT, False, "List the jobs that would run, but start none of them.")
+    force: bool = _option(OUTPUT, False, "Run finished jobs again; the newest results count.")
+    dry_run: bool = _option(OUTPUT, False, "List the jobs that would run, but start none.")
 
     @property
     def trust(self) -> Trust:

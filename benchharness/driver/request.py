@@ -415,7 +415,7 @@ def _parse_settings(settings: Sequence[str]) -> dict[str, str]:
             raise BenchError(f"--set {setting!r} is not a name=value, such as --set epochs=3.")
         # It is not an error to set the same value twice.
         if parsed.get(name, value) != value:
-            raise BenchError(f"--set sets {name} twice, to {parsed[name]} and to {value}.")
+            raise BenchError(f"--set has two values for {name}: {parsed[name]} and {value}.")
         parsed[name] = value
     return parsed
 

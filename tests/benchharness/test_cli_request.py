@@ -103,7 +103,7 @@ def test_gpu_jobs_need_less_main_memory(monkeypatch):
         ({"set": ["epochs"]}, "--set 'epochs' is not a name=value"),
         ({"set": ["=3"]}, "is not a name=value"),
         ({"set": ["epochs= "]}, "is not a name=value"),
-        ({"set": ["epochs=3", "epochs=4"]}, "--set sets epochs twice, to 3 and to 4."),
+        ({"set": ["epochs=3", "epochs=4"]}, "--set has two values for epochs: 3 and 4."),
         ({"jobs": "many"}, "--jobs must be auto or a whole number from 1 up, got many"),
         ({"jobs": "0"}, "--jobs must be auto or a whole number from 1 up, got 0"),
         ({"device": "gpu"}, "no device is called 'gpu'"),
