@@ -259,7 +259,7 @@ def test_rows_can_be_loaded_as_a_hugging_face_dataset():
         (lambda: bh.score("conll2003/ner", [None] * 150, "mini"), "expected a list of tags"),
         (
             lambda: bh.run("tiny", data=pd.DataFrame(ROWS)),
-            "data is a DataFrame: .* data_file takes",
+            "data is a DataFrame, .* as data_file",
         ),
         (lambda: bh.run("tiny", data_file={"text": ["a"], "label": ["b"]}), "has text, label: exp"),
         (lambda: bh.run("tiny", data_file={"dev": [], "valid": []}), "each once"),

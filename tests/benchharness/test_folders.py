@@ -148,7 +148,7 @@ def test_the_command_in_the_error_merges_an_adapter_with_peft(tmp_path: Path):
     with pytest.raises(ModelError) as raised:
         find_model(str(tmp_path / "lora"))
     said = str(raised.value)
-    command = shlex.split(said[said.index("python -c") : said.index(", and give")])
+    command = shlex.split(said[said.index("python -c") : said.index(", and use ")])
     subprocess.run([sys.executable, *command[1:]], check=True)
     spec = find_model(str(tmp_path / "lora-merged"))
     merged = transformers.AutoModel.from_pretrained(spec.checkpoint).eval()

@@ -139,7 +139,7 @@ def test_a_checkpoint_is_checked_before_a_run(checkpoint: Path, tmp_path: Path):
         require_checkpoint(str(folder), None, whole=True)
     with pytest.raises(ModelError, match=r"contains bert, which has no decoder to generate"):
         require_checkpoint(str(bert), None, whole=True)
-    with pytest.raises(ModelError, match=r"give --text-to-text"):
+    with pytest.raises(ModelError, match=r"pass --text-to-text"):
         require_checkpoint(str(bart), None)
 
 

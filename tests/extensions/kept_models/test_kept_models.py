@@ -127,7 +127,7 @@ def test_retrained_model_reproduces_the_stored_predictions_exactly(
         before = list(store.stored_runs())
     with monkeypatch.context() as patch:
         patch.setattr(retraining, "versions", lambda: {"torch": "9.0"})
-        with pytest.raises(BenchError, match=r"be the same model .* torch \(.* then, 9.0 now\)"):
+        with pytest.raises(BenchError, match=r"reproduce the model .* torch \(.* then, 9.0 now\)"):
             retrain(key, options)
         patch.setattr("benchharness.kept_folders.shutil.disk_usage", lambda _: FULL)
         with pytest.raises(JobError, match=r"1 MB free, and 2.68 MB are needed for 1 model"):
