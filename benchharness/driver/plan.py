@@ -439,8 +439,8 @@ class Parts:
             seed: The seed.
         """
         points = self.recipes[model, task]
-        # If this job's start has fewer hyperparameter settings than the job itself, use its last
-        # one.
+        # If another job starts from this one and has more hyperparameter settings, this job's last
+        # setting is used for all settings beyond it.
         recipe = points[min(point, len(points) - 1)]
         if recipe.is_zero_shot:
             return [self.job(model, [task], recipe, 0)]  # without training, the seed has no effect
