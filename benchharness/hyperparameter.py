@@ -79,18 +79,18 @@ class Facts:
     Attributes:
         rule: Validation of its values.
         default: Default value; MISSING if there is none.
-        stated: Whether a job's settings include the value even if it is the default.
+        stated: Whether a job's settings contain the value even if it is the default.
         aliases: Other names of the hyperparameter in transformers' TrainingArguments and example
             scripts, in peft, and in common usage.
         heads: Head types that the hyperparameter applies to; empty for all.
-        unless: Settings that make the hyperparameter meaningless. If one of them is on, the value
-            is left out.
-        needs: Setting (a name, or name=value) or technique without which the hyperparameter is
-            meaningless and left out.
-        excludes: Settings that the hyperparameter cannot be combined with, mapped to their effects
-            in words for the error message.
-        instead_of: Hyperparameter that gives the same quantity in another unit. If one recipe sets
-            one of the two and a recipe that overrides it sets the other, the latter is used.
+        unless: Settings that make the hyperparameter irrelevant: if one of them is on, the value is
+            left out of the job.
+        needs: Setting (a name, or name=value) or technique without which the hyperparameter has no
+            effect and is left out of the job.
+        excludes: Settings that cannot be combined with the hyperparameter; each value describes the
+            setting's effect in the error message.
+        instead_of: Hyperparameter for the same quantity in another unit, such as epochs for steps.
+            If two recipes set one each, the recipe that overrides the other is used.
     """
 
     rule: Rule

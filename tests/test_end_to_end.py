@@ -77,7 +77,7 @@ def test_repeated_command_skips_finished_jobs(finished, bench, monkeypatch):
     started = time.monotonic()
     code, out, err = bench("run", "--data", "mini", *ALONE, *TWO_TASKS)
     assert (code, err) == (0, "")
-    assert "2 stored already: nothing is missing." in out
+    assert "2 stored already: there is nothing to run." in out
     assert table(bench) == before
     assert time.monotonic() - started < 60
 

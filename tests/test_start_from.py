@@ -51,7 +51,7 @@ def finished(bench, tmp_path):
 def test_start_task_is_trained_once_for_all_jobs_that_start_from_it(finished, bench):
     folder, (code, out, err) = finished
     assert code == 0, err
-    sentence = "MNLI is trained first: RTE, MRPC, SuperGLUE RTE start from it"
+    sentence = "MNLI is trained first, as the starting point for RTE, MRPC, SuperGLUE RTE"
     assert sentence in out
     ended = [line for line in err.splitlines() if line.startswith("[")]
     assert ended[0].startswith("[1/4] tiny MNLI")
@@ -89,7 +89,7 @@ def test_killed_chain_is_resumed_without_repeating_finished_jobs(finished, tmp_p
     code, out, err = bench_process.bench(folder, *COMMAND)
     assert code == 0, err
     assert "2 stored already, 2 to run" in out
-    assert "The encoder of MNLI is there: " in out
+    assert "The trained encoder of MNLI exists already" in out
     assert "mnli" not in err, "it was not trained again"
     assert [number for _, number in stored(folder).values()] == [1, 1, 1, 1]
     assert table(folder) == table(finished[0])

@@ -27,9 +27,9 @@ PLAIN_SECONDS = 10.0
 
 
 class Display(Watcher):
-    """Watcher that displays the jobs of one run; it is used as a context manager.
+    """Watcher and context manager that displays the progress of a run's jobs.
 
-    `state` is the state of the run, which is updated as jobs progress.
+    `state` has the progress and outcome of each job, and is updated while the jobs run.
     """
 
     def __init__(self, state: RunState, console: Console) -> None:
@@ -75,8 +75,8 @@ class Display(Watcher):
         self.say(ending_line(self.state, outcome.job.key))
 
     def leave_out(self, job: Job) -> None:
-        """Record that a job is left out, because it does not need to run."""
-        self._end(job, "is left out", is_left_out=True)
+        """Record that a job is skipped: it is not needed, or the time is over."""
+        self._end(job, "is skipped", is_left_out=True)
 
     def _end(self, job: Job, text: str, **flags: bool) -> None:
         self.state.end(job.key, text, time.monotonic(), **flags)
@@ -89,15 +89,15 @@ class Display(Watcher):
         return bars(self.state, time.monotonic(), self._console)
 
 
-# Formatting the progress of a run as text.
+# Format the progress of a run as text.
 
 
 def headline(state: RunState, now: float) -> str:
-    """Describe a whole run in one line, with the jobs done, failures and the time left."""
+    """Describe a run in one line, with the number of finished and failed jobs and the time left."""
     failed = f", {state.failed} failed" if state.failed else ""
     left, ended = state.seconds_left(now), len(state.ended)
     # If the run takes longer than estimated, the time left is unknown.
-    late = ", longer than estimated" if ended < len(state.jobs) else ""
+    late = ", taking longer than estimated" if ended < len(state.jobs) else ""
     time_left = f", about {duration(left)} left" if left >= 1 else late
     return f"{ended} of {len(state.jobs)} jobs done{failed}{time_left}"
 
@@ -141,7 +141,7 @@ def bars(state: RunState, now: float, console: Console) -> Group:
         Text(headline(state, now), no_wrap=True, overflow="ellipsis"),
     )
     more = len(running) - len(shown)
-    return Group(whole, rows, *([Text(f"and {more} more run")] if more else []))
+    return Group(whole, rows, *([Text(f"and {more} more running")] if more else []))
 
 
 MOST_BARS = 24
@@ -181,7 +181,7 @@ def displayed(schedule: Schedule, store: Store, kept: str = "stored") -> Iterato
     Args:
         schedule: The jobs that run.
         store: The store for their results.
-        kept: The word that the message uses for results that are saved, such as "stored".
+        kept: The word for saved results in that message, such as "stored".
     """
     for note in schedule.notes:
         _print(note)
@@ -197,8 +197,8 @@ def displayed(schedule: Schedule, store: Store, kept: str = "stored") -> Iterato
             _print(str(error))
             there = "some"
         _print(
-            f"interrupted; {there} of {len(schedule.jobs)} jobs are {kept}, and the same command "
-            "resumes from there."
+            f"interrupted; {there} of {len(schedule.jobs)} jobs are {kept}. Run the same command "
+            "again to resume."
         )
         raise
 

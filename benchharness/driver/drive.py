@@ -37,32 +37,32 @@ from benchharness.tasks.foreign_code import name_code, require_named
 from benchharness.worker.fork_server import modules_of
 
 SECONDS_BETWEEN_LOOKS = 0.5
-"""Seconds between two checks whether another process still runs a job. A check is one system
-call."""
+"""Seconds between two checks of whether another process still runs a job. Each check is a single
+system call."""
 
 
 Watch = Callable[[Schedule, Store], AbstractContextManager[Watcher]]
-"""Function that returns a context manager, which yields the watcher of a run. The jobs run inside
-the context."""
+"""Type of functions that return a context manager. It yields the watcher that observes a run, and
+the jobs run inside it."""
 
 
 def unwatched(_schedule: Schedule, _store: Store) -> AbstractContextManager[Watcher]:
-    """Return a context manager that yields a watcher which shows nothing."""
+    """Return a context manager that yields a watcher which ignores all progress."""
     return nullcontext(Watcher())
 
 
 class Driven(NamedTuple):
-    """A run that has ended, with the new outcomes of its jobs.
+    """Outcomes of a run that has ended, with its schedule and its open store.
 
-    A job whose result was already stored may have run again only because its trained model was
-    missing. In this case, the stored result is kept.
+    A job with a stored result runs again if its trained model is needed but missing. The stored
+    result is then kept.
 
     Attributes:
         schedule: The schedule of the run.
         store: The store of the results, which is still open.
-        outcomes: The results and failures that were stored, and failures of jobs that had a stored
-            result already, which are not stored.
-        again: The results of jobs that had a stored result already; they are not stored.
+        outcomes: The results and failures that this run stored. It also has the failures of jobs
+            with an earlier stored result, although they are not stored.
+        again: The new results of jobs that had a stored result already. They are not stored.
     """
 
     schedule: Schedule
@@ -92,12 +92,12 @@ def _seem_stored(request: Request, options: RunOptions) -> bool:
     if options.force or not is_there(options.db):
         return False
     tasks = {task.name for task in request.tasks}
-    # A baseline has one run per task, independently of the seeds.
+    # A baseline runs once per task, whatever the number of seeds.
     runs = {m.name: 1 if m.is_baseline else len(request.seeds) for m in request.models}
     try:
         with open_store(options.db, create=False) as store:
             stored = store.count(model=set(runs), task=tasks)
-    except StoreError:  # e.g. a new database server; other errors are reported when scheduling
+    except StoreError:  # such as a new server; other errors are reported when scheduling
         return False
     return stored >= len(tasks) * sum(runs.values())
 
@@ -175,8 +175,8 @@ def drive(
 def _require_trust(schedule: Schedule, options: RunOptions) -> None:
     """Raise ForeignCodeError if a job needs third-party code that this user has not permitted.
 
-    A stored job may name code that was permitted by another user. This concerns jobs that are run
-    again, and jobs whose model another job needs. Newly planned jobs have this user's permissions.
+    Newly planned jobs have the permissions of this user. But a stored job that runs again, or whose
+    model another job needs, may name code that only another user has permitted.
     """
     keys = {key for job in schedule.todo for key in (job.key, *job.needs)}
     for job in schedule.jobs:
@@ -188,22 +188,22 @@ def _require_trust(schedule: Schedule, options: RunOptions) -> None:
         require_named(code)
         if job.trust.remote_code and not options.trust_remote_code:
             raise ForeignCodeError(
-                f"run {job.key[:12]} ({job_name(job)}) needs the Python code that "
-                f"{job.checkpoint} comes with: read it, then give --trust-remote-code."
+                f"run {job.key[:12]} ({job_name(job)}) needs the Python code that comes with "
+                f"{job.checkpoint}: read the code, then pass --trust-remote-code."
             )
 
 
 class _Run:
-    """State of a run, which decides which job starts next and handles the outcomes.
+    """Queue of a run's jobs, which chooses the next job to start and handles the outcomes.
 
-    Several processes may have the same jobs. A process locks a job before it looks up whether there
-    is a result, and releases the lock after the result is stored. Thus only one process runs the
-    job; the others wait and then use its result, or run the job if that process was killed.
+    Several processes may have to run the same job. Each of them locks the job before it looks for a
+    stored result, and unlocks it after the result is stored. So only one process runs the job. The
+    others wait and then use its result, or run the job if that process was killed.
 
     Attributes:
-        going: The keys of jobs that wait or run.
-        stored: The outcomes of this run, as `Driven.outcomes`.
-        again: The results that are not stored, as in `Driven`.
+        going: The keys of jobs that have not ended.
+        stored: The outcomes so far, as in `Driven.outcomes`.
+        again: The results that are not stored, as in `Driven.again`.
     """
 
     def __init__(
@@ -218,7 +218,7 @@ class _Run:
         self._snapshots = snapshots
         self._checkpoints: StartCheckpoints = schedule.checkpoints
         self._holds = schedule.checkpoints.holds
-        self._looks: dict[str, float] = {}  # when to check again whether another process runs it
+        self._looks: dict[str, float] = {}  # time of the next check of a locked job
         self._watcher = keeping.watcher
         self._states = _States()
         self._keeping = keeping
@@ -238,12 +238,13 @@ class _Run:
             if time.monotonic() >= self._until:
                 self._leave_out_the_rest()
                 return
-            # A job that needs a waiting or running job, whose keys are in `going`, is not ready.
-            # `_hold` locks a job, so both iterators must be lazy; a list would lock all jobs.
+            # A job is ready if all jobs that it needs have ended, so that none of them is in
+            # `going`. `_hold` locks a job, so both iterators must be lazy: a list would lock all
+            # jobs.
             ready = (job for job in self._waiting if self.going.isdisjoint(job.needs))
             job = next(filter(self._hold, ready), None)
             if job is None:
-                if len(self.going) > len(self._waiting):  # this process runs some jobs
+                if len(self.going) > len(self._waiting):  # some jobs run in this process
                     yield None
                 else:
                     time.sleep(SECONDS_BETWEEN_LOOKS)
@@ -265,7 +266,7 @@ class _Run:
                     Failure.of(
                         job,
                         "failed",
-                        f"it {before}, which failed: the same command retries both.",
+                        f"the job {before}, which failed: run the same command to retry both.",
                         self._failed[failed[0]].error,
                     )
                 )
@@ -273,7 +274,7 @@ class _Run:
                 yield job
 
     def _leave_out_the_rest(self) -> None:
-        """Leave out all waiting jobs."""
+        """Skip all waiting jobs, because the time limit has passed."""
         while self._waiting:
             job = self._waiting.pop()
             self.going.remove(job.key)
@@ -295,11 +296,10 @@ class _Run:
         self._states.lacking.discard(job.key)
         if isinstance(outcome, Failure):
             self._failed[job.key] = outcome
-        # The data were read during planning, so an error about unreadable input is about the
-        # checkpoint.
+        # The data were already read during planning, so unreadable input must be the checkpoint.
         if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
             self._broken.add(job.weights)
-        self._checkpoints.stay([job.key])  # must be done before the result is stored
+        self._checkpoints.stay([job.key])  # must happen before the result is stored
         is_news = self._keeping.put(outcome, is_last=not self.going)
         was_stored = job.key in self._stored_before
         if is_news or (was_stored and isinstance(outcome, Failure)):
@@ -331,7 +331,9 @@ class _Run:
             return True
         is_known = job.key in self._looks
         note = (
-            "" if is_known else f"is already run by {self._holds.holder(job.key)}; waiting for it"
+            ""
+            if is_known
+            else f"is already being run by {self._holds.holder(job.key)}; waiting for its result"
         )
         self._watcher.report(job, Progress(phase="waiting", note=note))
         self._looks[job.key] = time.monotonic() + SECONDS_BETWEEN_LOOKS
@@ -348,9 +350,10 @@ class _Run:
 
 
 class _States:
-    """Source of notes about snapshots that cannot be written.
+    """Record of the jobs that cannot write snapshots, which limits the notes about them.
 
-    There is one note when snapshots cannot be written, and one when all jobs can write them again.
+    There is one note when the first snapshot cannot be written, and one when all jobs can write
+    snapshots again.
 
     Attributes:
         lacking: The keys of running jobs whose last snapshot could not be written.
@@ -371,13 +374,14 @@ class _States:
             return "" if was_told else progress.note
         self.lacking.discard(key)
         self._is_told = was_told and bool(self.lacking)
-        return "saves its state again, as all jobs do" if was_told and not self._is_told else ""
+        is_over = was_told and not self._is_told
+        return "saves its state again, and so do all other jobs" if is_over else ""
 
 
 def _delete_finished(
     snapshots: SnapshotFolder | None, holds: Holds, store: Store, going: set[str]
 ) -> None:
-    """Delete snapshots of jobs that have a stored result and that no process runs.
+    """Delete snapshots of jobs that have a stored result and are not running.
 
     A driver that was killed may have left them.
     """
@@ -390,15 +394,15 @@ def _delete_finished(
 
 
 def _is_final(outcome: Outcome) -> bool:
-    """Return whether the outcome would be the same if the job resumed from its snapshot."""
+    """Return whether a job would have the same outcome if it resumed from its snapshot."""
     return isinstance(outcome, Result) or outcome.kind == "diverged"
 
 
-# Handling of outcomes that cannot be stored, because the database is locked or the disk is full.
+# Keep outcomes that cannot be stored yet, because the database is locked or the disk is full.
 
 PATIENCE_SECONDS = 10.0
-"""Seconds to wait for a locked store when a job ends. The output of running jobs is not read in
-this time."""
+"""Seconds to wait for a locked store when a job ends. While waiting, the driver does not read the
+output of running jobs."""
 
 HURRIED_SECONDS = 0.5
 """Seconds to wait for a locked store if an earlier outcome could not be stored. The time is short,
@@ -406,12 +410,12 @@ so that a locked store does not slow down the jobs."""
 
 
 class _Keeping:
-    """Writer of outcomes, which tries again later if an outcome cannot be stored.
+    """Context manager that stores outcomes, and tries again later if one cannot be stored.
 
     Meanwhile, the outcome is kept in a file next to the store, or in memory if the file cannot be
-    written. Each time that a job ends, storing is tried again; when the last job ends, it is tried
-    for up to BUSY_SECONDS. Use this object as a context manager; its `__exit__` raises StoreError
-    if an outcome could not be stored until the end.
+    written. Whenever a job ends, the object tries once more to store it; after the last job, it
+    tries for up to BUSY_SECONDS. At the exit of the context, it raises StoreError if an outcome is
+    still not stored.
     """
 
     def __init__(self, store: Store, watcher: Watcher, *, force: bool) -> None:
@@ -440,7 +444,7 @@ class _Keeping:
 
     @property
     def store(self) -> Store:
-        """The store, with a time limit for locks that does not delay the running jobs for long."""
+        """Store that waits only a short time for locks, so that running jobs are not delayed."""
         return self._hurried if self._waiting else self._patient
 
     def is_safe(self, outcome: Outcome) -> bool:
@@ -454,13 +458,13 @@ class _Keeping:
         except StoreError as error:
             self._keep(outcome, error)
             is_news = True
-        # During the run, earlier outcomes are tried once; after the last job, for a longer time.
+        # During the run, try once to store earlier outcomes; after the last job, try for longer.
         if self._waiting and self._take_within(self._patience if is_last else 0.0):
             self._tell(
-                outcome, "can write to its leaderboard again; the waiting results are stored"
+                outcome, "can write to the leaderboard again; all waiting results are stored"
             )
             self._waiting = 0
-        if is_last:  # wait only once
+        if is_last:  # wait this long only once
             self._patience = 0.0
         return is_news
 
@@ -472,12 +476,13 @@ class _Keeping:
         except (OSError, DataError):
             self._in_memory.append(outcome)
         if not self._waiting:
-            # The store was already locked when the failed attempt began, PATIENCE_SECONDS ago.
+            # The failed attempt began PATIENCE_SECONDS ago, and the store was locked from then on.
             self._hurried = self._store.hurried(
                 HURRIED_SECONDS, since=time.monotonic() - PATIENCE_SECONDS
             )
             self._tell(
-                outcome, f"has ended, and its result waits in {where}, because {self._error}"
+                outcome,
+                f"has ended; its result is kept in {where} for now, because {self._error}",
             )
         self._waiting += 1
 
@@ -488,9 +493,9 @@ class _Keeping:
         return folder
 
     def _take_within(self, seconds: float) -> bool:
-        """Try to store all waiting outcomes; return whether this succeeded.
+        """Try to store all outcomes that are not stored yet; return whether all are stored now.
 
-        If the database is locked, this is tried again for `seconds` seconds.
+        If the database is locked, try again for up to `seconds` seconds.
         """
         end = time.monotonic() + seconds
         while not self._take():
@@ -503,7 +508,8 @@ class _Keeping:
         try:
             while self._in_memory:
                 _add(self._hurried, self._in_memory[0], force=self.force)
-                # Delete each outcome at once, so that it is not stored again if the next one fails.
+                # Delete each outcome as soon as it is stored, so that it is not stored twice if the
+                # next one fails.
                 del self._in_memory[0]
             self._hurried.take_kept()
         except StoreError as error:
@@ -525,13 +531,13 @@ class _Keeping:
         if kept:
             jobs = "a job" if kept == 1 else f"{kept} jobs"
             parts.append(
-                f"The results of {jobs} wait in {' and '.join(self._folders)} and enter the "
-                "leaderboard with the next command that writes to it."
+                f"The results of {jobs} are kept in {' and '.join(self._folders)}; the next "
+                "command that writes to the leaderboard adds them to it."
             )
         if lost:
             parts.append(
-                f"There was no room for the results of {', '.join(lost)}: the same command "
-                "runs them again, from their newest state."
+                f"The results of {', '.join(lost)} could not be saved: run the same command to "
+                "train these jobs again from their last saved states."
             )
         return parts
 

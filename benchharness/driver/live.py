@@ -1,10 +1,10 @@
-"""Live state of a run, from which the time left is estimated and which other processes can watch.
+"""Live state of a run, used to estimate the time left and to show progress in other processes.
 
     results/live/PID-NUMBER.jsonl       the jobs to run, then one line per change
 
-While a run lasts, its process writes the state to this file, which is next to the database. The
-process holds a lock on the file, so that other processes can recognize that it was killed, and
-deletes the file at the end. Times in the file are seconds of the machine's monotonic clock.
+While a run lasts, its process writes the state to this file next to the database, and deletes the
+file at the end. The process holds a lock on the file: if the file is not locked, the process was
+killed. Times in the file are seconds of the machine's monotonic clock.
 """
 
 import fcntl
@@ -33,8 +33,8 @@ SECONDS_BETWEEN_LINES = 1.0
 """Minimum seconds between two lines about a running job, unless its phase changes."""
 
 SHARE_BETWEEN_LINES = 0.005
-"""Minimum time between two lines about a running job, as a fraction of the job's time so far. It
-limits the file of a job that takes a day to hundreds of lines."""
+"""Minimum time between two lines about a running job, as a fraction of the job's time so far. With
+this fraction, even a job that takes a day writes only hundreds of lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class LiveJob:
     Attributes:
         key: The key of the job.
         name: The name of the job for the user.
-        group: An identifier that is the same for jobs that differ only in their seed.
+        group: An identifier shared by all jobs that differ only in their seed.
         task: The task that the job is trained on.
         kind: The kind of the job, such as "model" or "baseline".
         seconds: The estimated duration of the job in seconds.
@@ -83,7 +83,7 @@ class Running:
         job: The description of the job.
         since: The time at which it started.
         progress: Its latest progress.
-        first: The time and number of the first reported step; a resumed job does not begin at 1.
+        first: The time and number of the first reported step, which is above 1 in a resumed job.
         last: The time and number of the last reported step, and the total number of steps.
         losses: All reported losses that are finite, in order.
     """
@@ -149,10 +149,10 @@ class Ended:
 
     Attributes:
         job: The description of the job.
-        text: A text about its outcome.
+        text: A short description of its outcome.
         losses: The losses that it reported.
         is_failed: Whether it failed.
-        is_left_out: Whether it did not run, because it was not needed any more.
+        is_left_out: Whether it was skipped instead of run.
     """
 
     job: LiveJob
@@ -192,7 +192,7 @@ class RunState:
 
     def report(self, key: str, progress: Progress, at: float) -> None:
         """Record the progress of a running job."""
-        # A report about a snapshot contains no progress of the job.
+        # Ignore reports about snapshots, which contain no progress of the job.
         if key not in self.jobs or key in self.ended or progress.is_kept is not None:
             return
         # A job that is resubmitted to a cluster waits again. Its time starts anew, and it is moved
@@ -209,7 +209,7 @@ class RunState:
     def end(
         self, key: str, text: str, at: float, *, is_failed: bool = False, is_left_out: bool = False
     ) -> None:
-        """Record that a job has ended or is left out."""
+        """Record that a job has ended or was skipped."""
         if key not in self.jobs:
             return
         run = self.running.pop(key, None)
@@ -259,12 +259,13 @@ class _Pace:
 
     The time until a job's first training step and its work after that are estimated separately. The
     ratio of the actual work to the work that was estimated before the run is learned on three
-    levels: from jobs of the same kind, of the same task, and of the same group, which differ only
-    in their seed.
+    levels: from jobs of the same kind, from jobs on the same task, and from jobs that differ only
+    in their seed (a group).
     """
 
     def __init__(self) -> None:
-        # Seconds until the first step, of jobs that started after another job's first step.
+        # Seconds until the first step, for jobs that started after another job had reached its
+        # first step.
         self._starts: list[float] = []
         self._first_step: float | None = None
         self._factors = _Factors()
@@ -336,7 +337,7 @@ class _Factors:
         self._sums: dict[tuple[str, str], tuple[float, float]] = {}
 
     def copy(self) -> "_Factors":
-        """Return a copy, to which observations of jobs that still run can be added."""
+        """Return a copy, so that jobs that still run can be added without changing the original."""
         other = _Factors()
         other._sums = dict(self._sums)
         return other
@@ -351,8 +352,8 @@ class _Factors:
     def of(self, job: LiveJob) -> float:
         """Return the expected ratio of a job's work to its estimate."""
         value = 0.0
-        # Go from kind to task to group. The value of each level is a weighted mean of its own
-        # observations and of the previous level's value, which has a weight of `trust` jobs.
+        # Go from kind to task to group. Each level's value is a weighted mean of its own
+        # observations and the previous level's value, which counts as much as `trust` jobs.
         for level, trust in zip(_levels(job), _WEIGHTS, strict=True):
             total, weights = self._sums.get(level, (0.0, 0.0))
             value = (trust * value + total) / (trust + weights)
@@ -368,13 +369,13 @@ def _levels(job: LiveJob) -> Iterator[tuple[str, str]]:
 _WEIGHTS = (0.15, 0.5, 0.3)
 """Weights, in numbers of jobs, of the prior value of the ratio on the levels kind, task and group.
 
-The prior value of a kind is 1, as if the estimate were right. The prior value of a task is the
-value of its kind, and that of a group is the value of its task. The weights are low, because two
-jobs that have run on a machine predict more than any estimate.
+The prior value of a kind is 1, which assumes that the estimate is right. The prior value of a task
+is the value of its kind, and that of a group is the value of its task. The weights are low, because
+two jobs that have run on a machine predict more than any estimate.
 """
 
 _START_SECONDS = 5.0
-"""Seconds until the first training step that are included in the estimate of a job's duration."""
+"""Seconds from a job's start to its first training step, as included in its estimated duration."""
 
 _WARM_SECONDS = 2.0
 """Seconds until the first training step of a job if its libraries are already imported."""
@@ -387,14 +388,14 @@ def _work(job: LiveJob) -> float:
     return max(job.seconds - _START_SECONDS, 0.1 * job.seconds, 0.1)
 
 
-# Writing the live file in the process of the run, and reading it in other processes.
+# Write the live file in the process of the run, and read it in other processes.
 
 
 class LiveFile(Watcher):
-    """Watcher that writes all events to the live file and forwards them to another watcher.
+    """Watcher that writes a run's events to the live file and forwards them to another watcher.
 
-    It is used as a context manager. Errors in writing the file are ignored, because a run should
-    not fail if only its live file cannot be written.
+    It is a context manager. Errors in writing the file are ignored, because a run must not fail
+    only because of its live file.
     """
 
     def __init__(self, watcher: Watcher, schedule: Schedule, folder: Path) -> None:
@@ -455,8 +456,8 @@ class LiveFile(Watcher):
         self._watcher.finish(outcome)
 
     def leave_out(self, job: Job) -> None:
-        """Write that a job is left out, because it does not need to run."""
-        self._tell("end", key=job.key, text="is left out", is_left_out=True)
+        """Write that a job is skipped: it is not needed, or the time is over."""
+        self._tell("end", key=job.key, text="is skipped", is_left_out=True)
         self._watcher.leave_out(job)
 
     def say(self, line: str) -> None:
@@ -502,8 +503,8 @@ def _is_ours(path: Path) -> bool:
 class Followed:
     """Reader of the live file of a run in another process.
 
-    Call `close` at the end. `is_over` is True if the run has ended, and `is_lost` is also True if
-    its process was killed, so that it could not write that the run ended.
+    Call `close` at the end. `is_over` is True if the run has ended. `is_lost` is also True if the
+    process of the run was killed before it could write that the run had ended.
     """
 
     def __init__(self, path: Path) -> None:
@@ -561,7 +562,8 @@ class Followed:
                 self.process, self.stored = said["process"], said["stored"]
                 self._is_here = said["host"] == platform.node()
             case "progress":
-                # Ignore "event", "at" and "key", and fields that a later version may have added.
+                # Ignore "event", "at" and "key", and fields written by later versions of
+                # benchharness.
                 fields = {name: said[name] for name in said if name in _PROGRESS}
                 self.state.report(said["key"], Progress(**fields), at)
             case "end":

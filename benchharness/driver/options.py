@@ -1,8 +1,9 @@
-"""Options of a run, each of which is declared once as a field of `RunOptions`.
+"""Options of a run. Each option is declared once, as a field of `RunOptions`.
 
-Three interfaces are made from these fields: the options of `bench run`, `which` and `check` with
-their help (cli/options.py), the arguments of `run` and `which` in Python (`takes_options`), and the
-arguments of the pytest marker. To add an option, add a field, the code that uses it and a test.
+Three interfaces are generated from these fields: the options of `bench run`, `which` and `check`
+with their help (cli/options.py), the arguments of `run` and `which` in Python (`takes_options`),
+and the arguments of the pytest marker. To add an option, add a field, the code that uses it and a
+test.
 """
 
 import json
@@ -71,7 +72,7 @@ Precision = Literal["auto", "fp32", "tf32", "bf16"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """Options of a run as the user gave them, before they are checked."""
+    """Options of a run as the user set them, before they are checked."""
 
     model: Names = _option(
         WHAT,
@@ -120,8 +121,8 @@ class RunOptions:
     data_file: str | None = _option(
         OWN,
         None,
-        "Your own data, whose task type is inferred: CSV, TSV, JSON lines, Parquet, Excel, CoNLL, "
-        "SQuAD, the export of an annotation tool, or a folder or archive of such files.",
+        "A file, folder or archive with your own data, whose task type is inferred: CSV, TSV, JSON "
+        "lines, Parquet, Excel, CoNLL, SQuAD, or the export of an annotation tool.",
         metavar="FILE|DIR",
     )
     hf: str | None = _option(
@@ -307,7 +308,7 @@ class RunOptions:
 
     @property
     def trust(self) -> Trust:
-        """Permissions of a checkpoint when it is loaded, according to the user's options."""
+        """Permissions of checkpoints, such as to run code, according to the user's options."""
         return Trust(remote_code=self.trust_remote_code, pickle=self.allow_pickle)
 
     @classmethod
@@ -338,7 +339,7 @@ OF_CHECK = frozenset(OPTIONS) - {
     *("skip_missing", "test", "shots", "multi_task", "start_from", "teacher", "precision"),
     *("halving", "baselines", "keep_models", "db", "log", "force", "dry_run"),
 }
-"""Names of the options of `bench check`. OF_WHICH has the names of those of `bench which`, and
+"""Names of the options of `bench check`. OF_WHICH has the names of the options of `bench which`;
 `bench run` has all options."""
 
 RARE = frozenset(
@@ -366,7 +367,7 @@ def names_in(words: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(filter(None, names)))
 
 
-# Using the options as arguments of Python functions.
+# Use the options as arguments of Python functions.
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
@@ -382,9 +383,9 @@ _SHELL = {
     "show runs": "bh.runs",
     "show published": "bh.published",
 }
-"""Python functions of commands, which replace the commands in messages to Python users.
+"""Python functions, keyed by the command that they replace in messages to Python users.
 
-Functions of extensions have the name of their command and are not listed here."""
+Functions of extensions have the same name as their command and are not listed here."""
 
 _WORDS = r"(?:'[^']*'|[^\s`;)]+)"
 _FOUND = re.compile(
@@ -395,7 +396,7 @@ word after it."""
 
 
 def _is_value(word: str, known: Option) -> bool:
-    """Return whether the word after an option in a sentence is the option's value."""
+    """Return whether the word after an option in a sentence is a value of that option."""
     literal = re.split(r"[|,\[]", known.metavar or "")
     return not re.fullmatch(r"[a-z]+(-[a-z]+)*", word) or word in literal
 
@@ -441,10 +442,10 @@ def in_python(text: str, own: Mapping[str, Any] = MappingProxyType({})) -> str:
 
 
 def speaks_python(function: Callable[Given, Made]) -> Callable[Given, Made]:
-    """Decorate a public function so that its errors name Python arguments instead of options.
+    """Decorate a public function so that its errors name Python arguments, not shell options.
 
-    The traceback of a BenchError ends at the line that called the function. Each call starts
-    without trusted third-party code, even if an earlier call has trusted some.
+    The traceback of a BenchError ends at the line that called the function. Third-party code that
+    an earlier call has trusted is not trusted in the next call.
     """
     own = {each.name: each.default for each in signature(function).parameters.values()}
 
@@ -517,8 +518,8 @@ def _plain(name: str, kind: Any, value: Any) -> Any:
         return ",".join(f"{role}={'+'.join(listed(columns))}" for role, columns in value.items())
     if name == "data" and not isinstance(value, str | PathLike | None):
         raise BenchError(
-            f"data is a {type(value).__name__}: it says where the rows of benchmarks are (hub, "
-            "mini or a folder), and data_file takes rows of your own."
+            f"data is a {type(value).__name__}, but must be the source of a benchmark's data: hub, "
+            "mini or a folder. Pass your own data as data_file."
         )
     if name == "timeout":
         # In Python, None means that there is no timeout; on the command line, 0 does.

@@ -44,8 +44,8 @@ from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.task import Task, TimedTask
 
 Recipes = Mapping[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]]
-"""Resolved recipes, keyed by model and task name. A tuple has one recipe, or one per point of a
-hyperparameter sweep."""
+"""Resolved recipes, keyed by model and task name. A tuple has one recipe, or one per combination of
+values in a hyperparameter sweep."""
 
 
 class RowCounts(NamedTuple):
@@ -53,9 +53,10 @@ class RowCounts(NamedTuple):
 
     Attributes:
         used: The number of examples that are used.
-        left_out: The number that is left out because of the benchmark's convention.
-        cut: The number that is left out because of `--limit`.
-        odd: Counts of oddities in the released data, keyed by a description of the oddity.
+        left_out: The number that is left out by a rule of the benchmark.
+        cut: The number that is left out by `--limit`.
+        odd: Numbers of examples with a known irregularity in the released data, keyed by its
+            description.
     """
 
     used: int
@@ -72,8 +73,8 @@ class Plan:
         jobs: The jobs. A job comes after the jobs whose models it needs, and baselines come last.
         rows: The numbers of examples per split, keyed by the split's fingerprint, so that a split
             shared by several jobs is counted once.
-        left_out: Why tasks are left out, such as "no dev.tsv", keyed by task.
-        notes: Messages for the user, such as about hyperparameters that no job uses.
+        left_out: Reasons why tasks are skipped, such as "no dev.tsv", keyed by task.
+        notes: Messages for the user, for example about hyperparameters that no job uses.
         grid: All planned jobs if `jobs` contains only some of them, as in successive halving; else
             empty.
     """
@@ -96,17 +97,17 @@ class Plan:
         return replace(self, jobs=jobs, grid=self.grid or self.jobs)
 
     def left_out_rows(self) -> dict[str, int]:
-        """Return how many examples the benchmark's convention leaves out, keyed by "task:split".
+        """Return how many examples a rule of the benchmark leaves out, keyed by "task:split".
 
         Only splits with such examples are included. Tasks on the user's own data are not included,
-        because this is reported when the data are first read.
+        because their excluded rows are reported when the data are first read.
         """
         jobs = (job for job in self.jobs if job.definition is None)
         counts = self._counts(jobs)
         return {name: found.left_out for name, found in counts.items() if found.left_out}
 
     def odd_rows(self) -> dict[str, Mapping[str, int]]:
-        """Return the counts of oddities in the released data, keyed by "task:split"."""
+        """Return the counts of known irregularities in the released data, keyed by "task:split"."""
         return {name: found.odd for name, found in self._counts(self.jobs).items()}
 
     def _counts(self, jobs: Iterable[Job]) -> dict[str, RowCounts]:
@@ -150,8 +151,8 @@ def plan(request: Request) -> Plan:
 
     # ---- Resolve the recipes of these tasks, and of the jobs that techniques add.
     resolver = Resolver.of(request, encoders)
-    # Resolve the recipes again, because tasks may have been left out, and with them the tasks that
-    # only they start from.
+    # Resolve the recipes again without the skipped tasks, so that tasks from which only skipped
+    # tasks start are dropped too.
     recipes = resolver.single(leading_tasks(request.single_tasks))
     added = [pair for each in resolver.techniques for pair in each.resolve(resolver, recipes)]
     learned |= {task for _, task in added}
@@ -164,8 +165,8 @@ def plan(request: Request) -> Plan:
     trained = parts.trainings(encoders, leading_tasks(request.single_tasks))
     jobs: dict[str, Job] = {}
     for job in (*trained, *parts.baselines(baselines, leading_tasks(request.every_task))):
-        # If three tasks start from the MNLI job, it is yielded three times. Keep the first of these
-        # positions, which is before all three tasks.
+        # If three tasks start from the MNLI job, that job is yielded three times. Keep only its
+        # first position, which is before all three tasks.
         jobs.setdefault(job.key, job)
     return Plan(
         jobs=tuple(jobs.values()),
@@ -206,8 +207,8 @@ def _few_steps(
         if 0 < steps < FEW_STEPS:
             epochs = math.ceil(ENOUGH_STEPS / of_epoch)
             yield (
-                f"{title}: {used} training rows are {steps} steps, which are few to learn from; "
-                f"--set epochs={epochs} takes {epochs * of_epoch}."
+                f"{title}: training on {used} rows takes only {steps} steps, which may be too few "
+                f"to learn from; --set epochs={epochs} raises this to {epochs * of_epoch} steps."
             )
 
 
@@ -239,8 +240,8 @@ def _unused_poolings(models: Iterable[ModelSpec], jobs: Collection[Job]) -> Iter
             continue
         if pooling := stated_pooling(Path(model.checkpoint)):
             yield (
-                f"{model.name} says how its tokens make one vector ({pooling}), which is not used: "
-                "heads read the encoder as its family's do."
+                f"{model.name} specifies how token states are pooled into one vector ({pooling}), "
+                "but no job uses this: heads read the encoder in the standard way of its family."
             )
 
 
@@ -248,13 +249,12 @@ def _unchecked_families(models: Iterable[ModelSpec]) -> Iterator[str]:
     """Yield a message for each model of a family whose original classification head is unknown."""
     for model in models:
         config = family_config(model)
-        # A model that cannot be loaded needs no message, because an error about it follows.
+        # No message is needed for a model that cannot be loaded, because it raises an error later.
         if config and is_unchecked(config) and _is_loadable(model):
             yield (
-                f"{model.name} is of the family {config['model_type']}, and it is not known how "
-                "its "
-                "authors classify a text: a new layer reads the state of the first token, or of "
-                "the last token if a trial shows that each token sees only the tokens before it."
+                f"{model.name} belongs to the family {config['model_type']}, and it is unknown how "
+                "its authors classify a text. A new layer reads the state of the first token, or "
+                "of the last token if a test shows that tokens attend only to earlier tokens."
             )
 
 
@@ -275,8 +275,8 @@ def _unused_settings(request: Request, jobs: Collection[Job]) -> Iterable[str]:
 def _long_rows(jobs: Iterable[Job], words: Mapping[str, Sequence[int]]) -> Iterator[str]:
     """Yield messages about examples in the user's own data that are too long for a model.
 
-    Examples with more words than the model's maximum number of tokens are counted. Each word has at
-    least one token, so these examples are certainly truncated.
+    Only examples with more words than the model's maximum number of tokens are counted. They are
+    certainly truncated, because each word has at least one token.
     """
     found: dict[str, dict[str, None]] = {}
     for job in jobs:
@@ -284,7 +284,7 @@ def _long_rows(jobs: Iterable[Job], words: Mapping[str, Sequence[int]]) -> Itera
         counts = [words[digest] for digest in job.fingerprints.values() if digest in words]
         if most is not None and (lost := sum(n > most for split in counts for n in split)):
             rows = f"at least {lost:,} of {sum(map(len, counts)):,} rows"
-            said = f"{rows} are longer than the model's {most:,} tokens and are cut"
+            said = f"{rows} are longer than the maximum of {most:,} tokens and are truncated"
             # Jobs that differ in the seed or the model may give the same message. It is yielded
             # once, with the names of all these models.
             found.setdefault(said, {})[job.model] = None
@@ -298,7 +298,7 @@ MOST_LINES = 20
 def _left_out(
     request: Request, recipes: Recipes, source: Data, learned: Collection[str]
 ) -> dict[str, str]:
-    """Return why tasks must be left out because of missing files, keyed by task.
+    """Return the reasons why tasks with missing files must be skipped, keyed by task.
 
     Raises:
         DataError: Files are missing, and either `skip_missing` is not set or no task would remain.
@@ -352,18 +352,18 @@ def _refusal(
     """Yield the lines of an error about missing files: a summary, and then a line per task."""
     asked = {task.name for task in tasks}
     count = f"{len(left_out)} of the {len(asked)} tasks" if len(asked) > 1 else next(iter(asked))
-    skip = "; --skip-missing runs the other tasks" if len(left_out) < len(asked) else ""
+    skip = "; pass --skip-missing to run the other tasks" if len(left_out) < len(asked) else ""
     assert source.files is not None, "the hub is taken at its word"
     yield f"{source.files} lacks files for {count}; {source.files.advice}{skip}."
     predicting = {task.trained_on for task in tasks}
-    start = "; a task starts from it, and --start-from pretrained does without"
+    start = "; a task starts from this one, unless you pass --start-from pretrained"
     lines = [
         f"{name}: {files}{'' if name in asked | predicting else start}."
         for name, files in lacking.items()
     ]
     yield from lines[:MOST_LINES]
     if len(lines) > MOST_LINES:
-        yield f"and {len(lines) - MOST_LINES} more."
+        yield f"and {len(lines) - MOST_LINES} more tasks."
 
 
 def _read_parts(
@@ -373,7 +373,7 @@ def _read_parts(
     recipes: Recipes,
     added: Sequence[tuple[ModelSpec, str]],
 ) -> "Parts":
-    """Read the splits of all tasks, and return everything that jobs are built from."""
+    """Read the splits of all tasks, and return the builder of jobs."""
     leading = leading_tasks(request.every_task)
     wanted = {task.name for task in request.every_task}
     every = (*added, *recipes)
@@ -395,7 +395,7 @@ def _read_parts(
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Builder of jobs, with everything that they consist of.
+    """Builder of jobs from resolved recipes, weights, splits and seeds.
 
     Attributes:
         reader: The reader of the splits, with their sizes.
@@ -439,11 +439,11 @@ class Parts:
             seed: The seed.
         """
         points = self.recipes[model, task]
-        # The job that this one starts from has the setting with the same index, or its last setting
-        # if it has fewer.
+        # If another job starts from this one and has more hyperparameter settings, this job's last
+        # setting is used for all settings beyond it.
         recipe = points[min(point, len(points) - 1)]
         if recipe.is_zero_shot:
-            return [self.job(model, [task], recipe, 0)]  # the result does not depend on a seed
+            return [self.job(model, [task], recipe, 0)]  # without training, the seed has no effect
         start = start_task(recipe)
         before = self.chain(model, start, point, seed) if start else []
         job = self.job(model, [task], recipe, seed)
@@ -476,8 +476,8 @@ class Parts:
         return Job(
             model=model.name,
             checkpoint=model.checkpoint,
-            # The weights of encoders were identified before. A baseline is identified by its name
-            # and version.
+            # `self.weights` has the identities of encoders only. A baseline has no weights and is
+            # identified by its name and version.
             weights=self.weights.get(model) or weights_identity(model),
             task=task,
             task_version=_version(known, fingerprints),
@@ -503,16 +503,16 @@ class Parts:
         )
 
     def _timed(self, task: Task) -> Mapping[str, Setting]:
-        """Return the machine as a setting if the task measures time, so that it is part of the key.
+        """Return the machine as a setting of the job if the task measures time.
 
-        Such a measurement on another machine is another job.
+        The setting is part of the job's key, so a measurement on another machine is another job.
         """
         if not isinstance(task, TimedTask):
             return {}
         return {MACHINE: Setting(value=self.machine, source="the machine of the run")}
 
     def _documents(self, splits: Iterable[str]) -> dict[str, str]:
-        """Return digests of how sentences are grouped into documents, keyed by "task:split".
+        """Return digests of the grouping of sentences into documents, keyed by "task:split".
 
         Raises:
             DataError: The data of a split do not show where documents begin.
@@ -522,9 +522,9 @@ class Parts:
         if lacking := [name for name, digest in found.items() if not digest]:
             task, _, split = lacking[0].rpartition(":")
             raise DataError(
-                f"{task} {split} ({source}) does not say where its documents begin, as the "
-                "official files of CoNLL-2003 do by -DOCSTART-: context=document needs that, so "
-                "give such files with --data, or --set context=sentence."
+                f"{task} {split} ({source}) does not show where documents begin, which "
+                "context=document needs: use files with -DOCSTART- lines, such as the official "
+                "files of CoNLL-2003, with --data, or pass --set context=sentence."
             )
         return found
 
@@ -541,7 +541,7 @@ def resolve_precision(precision: str, *, gpu: bool) -> str:
         raise BenchError(f"--precision must be auto, fp32, tf32 or bf16, got {precision!r}.")
     if precision == "tf32" and not gpu:
         raise BenchError(
-            "tf32 is a number format of GPUs, and there is none here: use --precision fp32."
+            "--precision tf32 needs a GPU, but these jobs do not run on one: use --precision fp32."
         )
     if precision != "auto":
         return precision
@@ -549,7 +549,7 @@ def resolve_precision(precision: str, *, gpu: bool) -> str:
 
 
 def _kind(model: ModelSpec, recipe: ResolvedRecipe, task: Task) -> Kind:
-    """Return the kind of a job.
+    """Return the kind of a job: "model", "baseline" or "zero-shot".
 
     A model that is not trained has the kind "zero-shot" only if the task has training examples.
     """
@@ -568,9 +568,9 @@ def _precision(request: Request) -> str:
 
 
 def _find_encoders(request: Request) -> list[ModelSpec]:
-    """Return the requested encoders.
+    """Return the requested models that are not baselines.
 
-    If --start-from names a checkpoint, they have its weights.
+    If --start-from names a checkpoint, these models have its weights.
 
     Raises:
         ModelError: The list of a model's files on the hub shows that it cannot be loaded.
@@ -588,29 +588,30 @@ def _check_baselines(asked: Sequence[ModelSpec], tasks: Sequence[Task]) -> None:
     untrained = [task.name for task in tasks if not task.is_trained]
     if asked and untrained:
         raise BenchError(
-            f"{untrained[0]} has no training rows, from which {asked[0].name} could learn: name a "
-            "language model."
+            f"{untrained[0]} has no training rows, so {asked[0].name} cannot learn it: use a "
+            "language model instead."
         )
 
 
 def _learned_tasks(
     tasks: Sequence[Task], recipes: Recipes, baselines: Collection[ModelSpec]
 ) -> set[str]:
-    """Return the names of the tasks whose training examples are needed."""
+    """Return the names of the tasks on which some model or baseline is trained."""
     found = {task for (_, task), points in recipes.items() if not points[0].is_zero_shot}
     return found | {task.name for task in tasks if task.is_trained and baselines}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Resolver:
-    """Resolver, which determines the hyperparameters of models on tasks.
+    """Resolver of the hyperparameters with which models are trained on tasks.
 
     Attributes:
         models: The models.
         recipe: The name or file of the recipe that the user gave, if any.
         overrides: Hyperparameters that the user gave, which replace those of the recipe.
-        techniques: Training techniques, which may add values.
-        start_from: What the models start from, if it is not the choice of the recipe.
+        techniques: Training techniques, which may add hyperparameters.
+        start_from: The initial weights of the models ("pretrained", a task or a Start); None for
+            the choice of the recipe.
     """
 
     models: Sequence[ModelSpec]
@@ -637,7 +638,8 @@ class Resolver:
     def single(self, tasks: Sequence[Task]) -> Recipes:
         """Resolve the recipes of all models on these tasks, and on the tasks that they start from.
 
-        If a model is also scored without training, this is the last recipe of its tuple.
+        If a model is also scored without training, the recipe for this is the last one of its
+        tuple.
 
         Raises:
             BenchError: Recipes are wrong; the error has a line for each problem.
@@ -666,9 +668,9 @@ class Resolver:
 
     def _points(self, model: ModelSpec, task: Task) -> Iterator[ResolvedRecipe]:
         needed = [technique.needed for technique in self.techniques if technique.needed]
-        # Each technique yields sets of values, and there is a recipe for each combination of sets:
-        # --shots 8,32 yields two. Most techniques yield one empty set. If one yields no set at all,
-        # nothing is trained.
+        # Each technique yields one or more sets of extra values, and there is one recipe per
+        # combination of sets. For example, --shots 8,32 yields two sets, and most techniques yield
+        # one empty set. If a technique yields no set, nothing is trained.
         for several in product(*(technique.values(task) for technique in self.techniques)):
             values = {**self.overrides, **ChainMap(*map(dict, several))}
             for point in resolve_sweep(model, task.name, self.recipe, values, techniques=needed):
@@ -686,8 +688,8 @@ def unreadable(models: Iterable[ModelSpec], tasks: Collection[Task]) -> Iterator
         if not is_readable(task, model):
             use = "timed" if isinstance(task, TimedTask) else "trained"
             yield (
-                f"{model.name} reads at most {reach(model):,} tokens, and the documents of "
-                f"{task.name} have {task.longest:,}: it is not {use} on them."
+                f"{model.name} reads at most {reach(model):,} tokens, but the documents of "
+                f"{task.name} have {task.longest:,}: the model is not {use} on this task."
             )
 
 
@@ -696,14 +698,14 @@ def _circles(recipes: Recipes) -> Iterator[str]:
     starts = {pair: start_task(points[0]) for pair, points in recipes.items()}
     for model, task in recipes:
         names = [task]
-        # Follow the starts until the end, or until a task occurs twice. A circle that does not
-        # include this task is reported when its own tasks are checked.
+        # Follow the chain of starts until it ends or a task occurs twice. A circle that does not
+        # include this task is reported when one of its own tasks is checked.
         while (start := starts.get((model, names[-1]))) and start not in names:
             names.append(start)
         if start == task:
             yield (
-                f"{' starts from '.join([*names, task])}: a task cannot start from itself; take a "
-                "start_from out of the recipe."
+                f"{' starts from '.join([*names, task])}: a task cannot start from itself, so "
+                "remove a start_from from the recipe."
             )
 
 
@@ -715,8 +717,8 @@ def _with_weights(model: ModelSpec, start: ModelSpec) -> ModelSpec:
     """
     if model.family and start.family and model.family != start.family:
         raise ModelError(
-            f"{model.name} cannot start from {start.name}, which is of the family {start.family}: "
-            f"expected a checkpoint of {model.family}."
+            f"{model.name} cannot start from {start.name}, which belongs to the family "
+            f"{start.family}: expected a checkpoint of the family {model.family}."
         )
     return replace(
         start,
@@ -728,12 +730,12 @@ def _with_weights(model: ModelSpec, start: ModelSpec) -> ModelSpec:
 
 
 class _Reader:
-    """Reader of the splits of one data source, which records facts about them.
+    """Reader of the splits of one data source, which also records the sizes of the splits.
 
     Attributes:
         rows: The numbers of examples, keyed by the split's fingerprint.
-        documents: Digests of how the sentences of tagging tasks are grouped into documents, keyed
-            by "task:split".
+        documents: Digests of the grouping of sentences into documents in tagging tasks, keyed by
+            "task:split".
         words: The number of words of each example in the user's own data, keyed by fingerprint.
     """
 
@@ -771,17 +773,17 @@ class _Reader:
         return {f"{t.name}:{split}": self._fingerprint(t, split) for t, split in used}
 
     def start_fingerprints(self, name: str) -> dict[str, str]:
-        """Return the digests of a task that was not requested but that another task starts from.
+        """Return the digests of a task that is trained only because another task starts from it.
 
-        They are those of `fingerprints`; if data are missing, the error explains why they are
+        This is like `fingerprints`, but if data are missing, the error explains why they are
         needed.
         """
         try:
             return self.fingerprints(find_task(name))
         except DataError as error:
             raise DataError(
-                f"{error} It is needed because a task starts from {name}; --start-from pretrained "
-                "does without."
+                f"{error} These data are needed because a task starts from {name}, unless you pass "
+                "--start-from pretrained."
             ) from error
 
     def train(self, task: str, languages: str) -> str:
@@ -812,7 +814,7 @@ def _own_splits(task: Task, kinds: Collection[str], learned: Collection[str]) ->
 
 
 def _version(task: Task, splits: Iterable[str]) -> int:
-    """Return the version of a task's job, which also depends on other tasks that it predicts.
+    """Return the version of a task's job, which also covers the other tasks that the job predicts.
 
     A change in any of these tasks increases the version. Versions of tasks never decrease, so no
     value occurs twice.

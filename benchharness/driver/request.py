@@ -1,4 +1,4 @@
-"""The request of a run, which is made by resolving and checking all options before a run starts."""
+"""The request of a run: all options of the user, resolved and checked before any job starts."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,11 +32,11 @@ T = TypeVar("T")
 
 DEFAULT_SEEDS = 5
 """Default number of seeds. The papers of RoBERTa and XLNet report the median of five runs, and
-fewer runs would not show the spread well."""
+fewer runs would not show well how much scores vary."""
 
 
 MULTI_TASK = "multi-task"
-"""Value of --start-from that selects the model trained on the tasks of --multi-task."""
+"""Value of --start-from that selects the encoder trained on the tasks of --multi-task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,22 +44,22 @@ class Request:
     """A checked request: what to run, how to train, and where to compute.
 
     Attributes:
-        options: The user's options. `task` and `data` are set if there are own data, and `limit` is
-            set by the recipe if the user did not set it.
+        options: The user's options. If the user has own data, `task` and `data` describe these. If
+            the user has not set `limit`, it is that of the recipe.
         models: The models to run.
         tasks: The tasks that are trained and scored separately.
         seeds: The seeds, which are the same for every task.
         placement: The engine and the slots that run the jobs.
         overrides: The hyperparameters that replace values of the recipe.
-        shots: The numbers of training examples, each of which gives separate jobs. With 0, a
-            language model is scored without training. ALL_ROWS stands for the whole train split.
+        shots: The numbers of training examples; each number has its own jobs. With 0, a language
+            model is scored without training. ALL_ROWS stands for the whole train split.
         start_from: The initial weights of the encoders: None for the choice of the recipe,
             "pretrained", the name of a task, TOGETHER for the model that is trained on
             `multi_task`, or a checkpoint that replaces the model's own.
         multi_task: The tasks that are trained together, in one job per model and seed.
-        teacher: The teacher of all encoders; None without distillation. A model is first
-            fine-tuned on the same task and seed, with the recipe of its paper. A tuple of jobs ends
-            with the job that is the teacher, after the jobs that it needs.
+        teacher: The teacher of all encoders; None without distillation. If it is a model, it is
+            first fine-tuned on the same task and seed, with the recipe of its paper. If it is a
+            tuple of jobs, the last job is the teacher and the others are the jobs that it needs.
         notes: Messages about the user's own data.
     """
 
@@ -113,17 +113,19 @@ class Request:
 
     @property
     def kind(self) -> str:
-        """Kind of jobs whose modules workers must import.
+        """Kind of jobs, which determines the modules that workers import.
 
-        It is "baseline" if all jobs are baselines, else "model", because models need more modules.
+        It is "baseline" if all models are baselines, else "model". Encoders need more modules than
+        baselines.
         """
         return "baseline" if all(model.is_baseline for model in self.models) else "model"
 
 
 def leading_tasks(tasks: Iterable[Task]) -> list[Task]:
-    """Return the distinct tasks that must be trained to score the given tasks.
+    """Return the distinct tasks on which a model must be trained to score the given tasks.
 
-    A task that the model of another task predicts is replaced by that other task.
+    A task without training data, which the model of another task predicts, is replaced by that
+    other task.
     """
     leaders = (find_task(task.trained_on) if task.trained_on else task for task in tasks)
     return list({leader.name: leader for leader in leaders}.values())
@@ -143,20 +145,20 @@ def find_own_data(options: RunOptions) -> FoundTask | None:
         if any(getattr(options, name) for name in OF_OWN_DATA):
             *others, last = (f"--{name.replace('_', '-')}" for name in OF_OWN_DATA)
             raise BenchError(
-                f"{', '.join(others)} and {last} are of rows of your own: name them with "
+                f"{', '.join(others)} and {last} describe your own data: pass the data with "
                 "--data-file or --hf."
             )
         return None
     if options.data_file is not None and options.hf is not None:
-        raise BenchError("--data-file and --hf exclude each other: give one.")
+        raise BenchError("--data-file and --hf cannot be combined: pass only one of them.")
     names = ("suite", "task", "multi_task", "data")
     # Ignore options that are not set or have their default value, which is "hub" for --data.
     given = [name for name in names if getattr(options, name) not in ((), None, "hub")]
     if given:
         flags = " and ".join(f"--{name.replace('_', '-')}" for name in given)
         raise BenchError(
-            f"{'--hf' if options.data_file is None else '--data-file'} makes a task of its own, "
-            f"which does not go with {flags}: leave one of them out."
+            f"{'--hf' if options.data_file is None else '--data-file'} defines its own task, so it "
+            f"cannot be combined with {flags}: remove one of them."
         )
     with alive(lambda: f"{place} is being read"):
         return custom_tasks().find_own(
@@ -174,8 +176,8 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
 
     Args:
         options: The user's options.
-        fits: Predicate that selects a task if several suites have a task with the same short name.
-            By default, the task that the data contain is selected.
+        fits: Function that returns whether to use a task if several suites have a task with the
+            same short name. By default, the task is used whose files are in the data.
 
     Raises:
         BenchError: One or several options are wrong; the error has a line for each.
@@ -237,7 +239,7 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
 
 def _check_engine(name: str) -> None:
     if name != "local":
-        raise BenchError(f"models are timed on this machine: leave --engine {name} out.")
+        raise BenchError(f"models can be timed only on this machine: remove --engine {name}.")
 
 
 def _find_tasks(
@@ -249,7 +251,7 @@ def _find_tasks(
 ) -> tuple[Task, ...]:
     """Return the tasks that are trained separately."""
     names = options.task if options.suite or options.task else protocol.tasks
-    if multi_task and not (names or options.suite):  # the same tasks, if they start from its model
+    if multi_task and not (names or options.suite):  # no other tasks: use the same ones, or none
         return multi_task if options.start_from == MULTI_TASK else ()
     named = [found for name in options.suite if (found := complaints.collect(find_suites, name))]
     suites = [suite for found in named for suite in found]
@@ -260,7 +262,7 @@ def _find_tasks(
 def _find_multi_task(names: Sequence[str], fits: Callable[[Task], bool]) -> tuple[Task, ...]:
     """Return the tasks that --multi-task names, without duplicates.
 
-    A name is that of a task or a suite; a string may contain several, separated by commas.
+    A string may contain several names of tasks and suites, separated by commas.
     """
     found: dict[str, Task] = {}
     for name in (word.strip() for words in names for word in words.split(",")):
@@ -308,8 +310,9 @@ def _find_placement(
 def _count_fitting(models: Sequence[ModelSpec], jobs: int, device: str) -> int:
     """Return how many jobs fit into main memory at the same time, at least one.
 
-    GPU memory is not considered. The number depends on all requested jobs, including finished ones,
-    because it determines the number of threads, which changes the last digits of results.
+    GPU memory is not considered. The number depends on all requested jobs, including finished ones.
+    It determines the number of threads, and another number of threads would change the last digits
+    of results.
     """
 
     def fitting(*, gpu: bool) -> int:
@@ -317,7 +320,7 @@ def _count_fitting(models: Sequence[ModelSpec], jobs: int, device: str) -> int:
         return main_memory() // needed
 
     fit = fitting(gpu=False)
-    if fit < jobs and device != "cpu" and find_gpus():  # look for GPUs only if it matters
+    if fit < jobs and device != "cpu" and find_gpus():  # look for GPUs only if needed
         fit = fitting(gpu=True)
     return max(1, min(jobs, fit))
 
@@ -338,7 +341,7 @@ class _Complaints:
     def check(self) -> None:
         """Raise one error with the messages of all collected errors, if there are any.
 
-        If all of them have the same class, the error has this class too.
+        The error has the class of the collected errors, or BenchError if their classes differ.
         """
         kinds = {type(error) for error in self._errors}
         if kinds:
@@ -348,7 +351,7 @@ class _Complaints:
 
 def _choose_seeds(count: int | None, seeds: Sequence[int]) -> tuple[int, ...]:
     if count is not None and seeds:
-        raise BenchError("--seeds and --seed exclude each other: --seeds 3 means seeds 1, 2 and 3.")
+        raise BenchError("--seeds and --seed cannot be combined: --seeds 3 means seeds 1, 2 and 3.")
     if seeds:
         return tuple(dict.fromkeys(_whole("--seed", seed, 0, MOST_SEED) for seed in seeds))
     return tuple(range(1, _whole("--seeds", DEFAULT_SEEDS if count is None else count, 1) + 1))
@@ -367,7 +370,7 @@ def _whole(option: str, value: object, least: int, most: int | None = None) -> i
     try:
         found = index(value)  # type: ignore[arg-type]
     except TypeError:
-        # Use a number out of range, so that the error below is raised.
+        # Use a number outside of the range, so that the error below is raised.
         found = least - 1
     if found < least or (most is not None and found > most):
         end = "up" if most is None else f"to {most}"
@@ -378,12 +381,12 @@ def _whole(option: str, value: object, least: int, most: int | None = None) -> i
 def _find_start(name: str, trust: Trust, is_multi_task: bool) -> str | ModelSpec | None:
     """Convert the value of --start-from to the `start_from` of a Request.
 
-    A name that is both a task and a folder means the task.
+    If a name is both a task and a folder, the task is used.
     """
     if name == MULTI_TASK:
         if not is_multi_task:
             raise BenchError(
-                "--start-from multi-task needs --multi-task, with the tasks whose encoder is meant."
+                "--start-from multi-task needs --multi-task with the tasks to train the encoder on."
             )
         return TOGETHER
     if name == "paper":
@@ -395,11 +398,11 @@ def _find_start(name: str, trust: Trust, is_multi_task: bool) -> str | ModelSpec
         return find_model(name, trust)
     task = find_task(name)
     if not task.is_trained:
-        raise BenchError(f"--start-from {name!r}: {task.name} has no rows to train on.")
+        raise BenchError(f"--start-from {name!r} is impossible: {task.name} has no training rows.")
     if task.trained_on is not None:
         raise BenchError(
-            f"--start-from {name!r}: {task.name} has no rows to train on; its model is that of "
-            f"{task.trained_on}, which can be started from."
+            f"--start-from {name!r} is impossible: {task.name} has no training rows, because the "
+            f"model of {task.trained_on} predicts it; start from {task.trained_on} instead."
         )
     return task.name
 
@@ -409,10 +412,10 @@ def _parse_settings(settings: Sequence[str]) -> dict[str, str]:
     for setting in settings:
         name, equals, value = (part.strip() for part in setting.partition("="))
         if not (name and equals and value):
-            raise BenchError(f"--set {setting!r} is not name=value, such as --set epochs=3.")
-        # The same value may be given twice.
+            raise BenchError(f"--set {setting!r} is not a name=value, such as --set epochs=3.")
+        # It is not an error to set the same value twice.
         if parsed.get(name, value) != value:
-            raise BenchError(f"--set gives {name} twice, as {parsed[name]} and as {value}.")
+            raise BenchError(f"--set has two values for {name}: {parsed[name]} and {value}.")
         parsed[name] = value
     return parsed
 
@@ -424,7 +427,7 @@ ALL_ROWS = -1
 def _parse_shots(words: str, overrides: Mapping[str, str]) -> tuple[int, ...]:
     """Return the numbers of training examples in --shots, without duplicates; () if it is unset."""
     if words and "shots" in overrides:
-        raise BenchError("--shots and --set shots=... say the same: give one of them.")
+        raise BenchError("--shots and --set shots=... set the same value: use only one of them.")
     found: dict[int, None] = {}
     for word in filter(None, words.split(",")):
         if word.strip() == "all":
@@ -433,8 +436,8 @@ def _parse_shots(words: str, overrides: Mapping[str, str]) -> tuple[int, ...]:
             found[int(word)] = None
         else:
             raise BenchError(
-                f"--shots {words}: expected numbers of training rows with commas between, such as "
-                f"0,8,32,all; {word.strip()!r} is none."
+                f"--shots {words}: expected numbers of training rows separated by commas, such as "
+                f"0,8,32,all, but {word.strip()!r} is not a number."
             )
     return tuple(found)
 

@@ -1,4 +1,4 @@
-"""Retraining of a stored run whose model was not kept, and comparison with its predictions."""
+"""Retrain a stored run whose model was not kept, and compare its predictions with the old ones."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -27,7 +27,7 @@ from benchharness.progress import job_name
 def retrain(
     key: str, options: RunOptions, watch: Watch = unwatched, *, anyway: bool = False
 ) -> tuple[Path, str]:
-    """Return the folder of a run's model, and train the model again if it was not kept.
+    """Train the model of a run again if it was not kept, and return the model's folder.
 
     The model is trained on the same examples and with the same number of threads as before. The
     stored result is not changed.
@@ -36,7 +36,7 @@ def retrain(
         key: The beginning of the run's key.
         options: The options for training; `db` is the database that contains the run.
         watch: A function that creates the watcher, which shows the progress.
-        anyway: Whether to train even if the model would not be bit-identical.
+        anyway: Whether to train even if the new model would not be bit-identical to the old one.
 
     Returns:
         The folder, and a sentence that compares the new predictions with the stored ones. The
@@ -55,15 +55,15 @@ def retrain(
         kind = "zero-shot" if stored.job.is_zero_shot else stored.job.kind
         if kind in IS_NO_NETWORK:
             what = f"run {stored.job.key[:12]} of {stored.job.model}"
-            raise BenchError(f"{what} is {IS_NO_NETWORK[kind]}, which has no model.")
+            raise BenchError(f"{what} is {IS_NO_NETWORK[kind]}: it has no trained network.")
         jobs = with_needs(store, stored.job)
     folder = kept_model(options.db, stored.job.key)
     if folder is not None and is_whole(folder, stored.job.key):
         return folder, ""
     if not anyway and (differs := _what_differs(stored)):
         raise BenchError(
-            f"trained again, it would not be the same model to the bit: {differs}. Give "
-            "--retrain-anyway; how many answers differ is said."
+            f"retraining would not reproduce the model bit by bit: {differs}. Pass "
+            "--retrain-anyway to retrain it nevertheless and see how many predictions differ."
         )
     asked = replace(options, keep_models=True, force=False, dry_run=False)
     placement = _placement(stored.provenance["machine"])
@@ -82,7 +82,7 @@ def retrain(
 
 
 def _what_differs(stored: Result) -> str:
-    """Describe changes since the run that may change the bits of the model.
+    """Describe the changes since a run because of which a retrained model may have other bits.
 
     Library versions and the hardware are compared. Returns "" if nothing relevant has changed.
     """
@@ -100,7 +100,7 @@ def _what_differs(stored: Result) -> str:
         "method": METHOD,
         **{name: version for name, version in versions().items() if name not in idle},
         "the processor": capability(),
-        "the device": "cpu" if kept["the device"] == "cpu" else "a GPU adds up in any order",
+        "the device": "cpu" if kept["the device"] == "cpu" else "a GPU without bit-identical sums",
     }
     return what_differs(*({n: str(v) for n, v in each.items()} for each in (kept, now)))
 

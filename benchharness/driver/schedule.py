@@ -28,7 +28,7 @@ from benchharness.tasks.suites import find_task
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Schedule of a plan, which contains all jobs, the jobs that will run, and time estimates.
+    """Schedule of a plan: all jobs, the jobs that will run, and estimates of their times.
 
     Attributes:
         jobs: All jobs of the plan, including those whose models other jobs need.
@@ -39,11 +39,11 @@ class Schedule:
         checkpoints: The trained models that are needed by other jobs or will be kept.
         are_shared: Whether slots share a GPU.
         place: A description of the devices.
-        again: The keys of jobs with a stored result that run again only because their trained model
-            is missing.
+        again: The keys of jobs that run again, although they have a stored result, because their
+            trained model is missing.
         notes: Messages for the user.
-        grid: All jobs of the whole plan if `jobs` contains only some of them. The names of jobs are
-            distinct from the names of all jobs of the grid.
+        grid: All jobs of the whole plan if `jobs` contains only some of them. Each job has a name
+            that is unique among all these jobs.
         model_bytes: The approximate size in bytes of each model that will be kept and does not
             exist yet, keyed by job key.
     """
@@ -74,7 +74,7 @@ class Schedule:
     def seconds(self) -> float:
         """Estimated duration of the whole schedule in seconds.
 
-        It is at least the duration of the longest chain of jobs that wait for each other.
+        It is never less than the duration of the longest chain of jobs that wait for each other.
         """
         chains = _chain_seconds(self.todo, self.weights).values()
         return max(sum(self.weights.values()) / self.at_once, max(chains, default=0.0))
@@ -84,7 +84,7 @@ class Schedule:
         """Jobs to run that need the model of another job, keyed by the other job's key."""
         found: dict[str, list[Job]] = {}
         for job in self.jobs:
-            # Only jobs to run have estimates. A job that has a result needs no other job any more.
+            # Only jobs that will run have estimates; all other jobs need no model any more.
             for key in job.needs if job.key in self.estimates else ():
                 found.setdefault(key, []).append(job)
         return found
@@ -96,11 +96,11 @@ class Schedule:
         if done:
             parts.append(f"{done} stored already")
         if not self.todo:
-            return f"{', '.join(parts)}: nothing is missing."
+            return f"{', '.join(parts)}: there is nothing to run."
         is_rough = any(estimate.rough for estimate in self.estimates.values())
         rough = " (a rough guess)" if is_rough else ""
         more = self.are_shared and len(self.todo) > self.at_once
-        room = ", or more while a GPU has room" if more else ""
+        room = ", or more while a GPU has free memory" if more else ""
         parts.append(f"{len(self.todo)} to run, {self.at_once} at once on {self.place}{room}")
         return f"{', '.join(parts)}, about {duration(self.seconds)}{rough}."
 
@@ -133,15 +133,16 @@ class Schedule:
         """Yield sentences about the trained models that will be kept."""
         if kept := self.model_bytes:
             folder, size = self.checkpoints.folder, shown_bytes(sum(kept.values()))
-            yield f"{counted(len(kept), 'model')} will be kept in {folder}: about {size}."
+            yield f"{counted(len(kept), 'model')} will be kept in {folder} (about {size})."
         if again := len(self.again & kept.keys()):
             runs = "A stored run is" if again == 1 else f"{again} stored runs are"
-            yield f"{runs} trained again for that; stored results stay."
+            yield f"{runs} trained again for this purpose; stored results do not change."
         found = grouped(
             (said, job.title) for job in self.todo for said in _without_class(job, kept)
         )
         for said, titles in found.items():
-            yield f"{said}: for `bench predict` alone ({', '.join(dict.fromkeys(titles))})."
+            names = ", ".join(dict.fromkeys(titles))
+            yield f"{said}, so these models can be used only with `bench predict` ({names})."
 
     def lines(self) -> Iterator[str]:
         """Yield a line per job to run, with its key, name, recipe and estimated time."""
@@ -177,20 +178,25 @@ class Schedule:
 
 
 _START_SENTENCES = {
-    "first": "{} {verb} trained first: {} start from it (--start-from pretrained does without).",
-    "again": "{} {verb} trained again, because its encoder was not kept: {} start from it.",
-    "kept": "The encoder of {} is there: {} start from it.",
+    "first": (
+        "{} {verb} trained first, as the starting point for {} (--start-from pretrained "
+        "skips this)."
+    ),
+    "again": (
+        "{} {verb} trained again, as the starting point for {}, because the encoder was not kept."
+    ),
+    "kept": "The trained encoder of {} exists already and is the starting point for {}.",
 }
 
 _TEACHER_SENTENCES = {
     "first": "{} is trained first, as the teacher of {}.",
     "again": "{} is trained again, as the teacher of {}, because its network was not kept.",
-    "kept": "The network of {} is there, and teaches {}.",
+    "kept": "The trained network of {} exists already and is the teacher of {}.",
 }
 
 
 class Known(NamedTuple):
-    """Knowledge from the store when jobs are scheduled.
+    """Facts from the store that are used to schedule jobs.
 
     Attributes:
         finished: The keys of jobs that have a result.
@@ -212,25 +218,26 @@ def schedule(
     """Return the schedule of the jobs in a plan that must run.
 
     These are jobs without a result. A job with a result runs again if its trained model is missing
-    but other jobs need it or it must be kept. The job that starts first is the one with the longest
-    time, including jobs that wait for it, so that the slots finish at about the same time.
+    but other jobs need it or it must be kept. Jobs with the longest time start first, including the
+    time of the jobs that wait for them, so that all slots finish at about the same time.
 
     Args:
         plan: The planned jobs.
         slots: The slots in which jobs run concurrently.
         checkpoints: The trained models that other jobs need or that will be kept.
-        known: What is known from the store.
+        known: Facts from the store, such as the keys of finished jobs.
     """
     gpu, rows = slots[0].is_gpu, plan.used_rows
     keys = _missing_keys(plan.jobs, known, checkpoints.asked)
     missing = [job for job in plan.jobs if job.key in keys]
     estimates = {job.key: estimate_seconds(job, known.history, rows, gpu=gpu) for job in missing}
     shared = {slot.device for slot in slots if slot.is_shared}
-    # Of the slots that share a GPU, only one is certain to be used; the others need free memory.
+    # Count only one of the slots that share a GPU, because the others are used only if memory is
+    # free.
     sure = len(shared) + sum(not slot.is_shared for slot in slots)
     chains = _chain_seconds(missing, {key: e.seconds for key, e in estimates.items()})
-    # A job has a longer chain than any job that needs it, and ties keep the order of the plan. So
-    # each job comes after the jobs that it needs.
+    # Each job comes after the jobs that it needs: their chains are longer, and jobs with equally
+    # long chains keep the order of the plan.
     todo = sorted(missing, key=lambda job: -chains[job.key])
     return Schedule(
         jobs=plan.jobs,
@@ -247,7 +254,7 @@ def schedule(
 
 
 def _without_class(job: Job, kept: Collection[str]) -> Iterator[str]:
-    """Yield a message per task of a job whose kept model does not fit any transformers class."""
+    """Yield a message for each task of a job if transformers has no class for the kept model."""
     if job.key not in kept:
         return
     with suppress(ModelError):  # if the config is not available, the job itself reports the error
@@ -304,8 +311,7 @@ def _schedule_by_store(
     with open_store(options.db) as store:
         keys = (job.key for job in plan.jobs)
         finished = set() if options.force else store.finished_keys(keys)
-        # The times of stored runs of the same models are used to estimate the times of the jobs to
-        # run and of the jobs that these need.
+        # The times of stored runs of the same models are used to estimate how long the jobs take.
         there = finished - checkpoints.asked
         models = {job.model for job in plan.jobs if job.key not in there}
         history = store.runs(model=models) if models else []
@@ -314,7 +320,7 @@ def _schedule_by_store(
             checkpoints.stay(known.encoders)
         found = schedule(plan, slots, checkpoints, known)
         notes = list(store.taken.sentences(store.name))
-        if not plan.grid:  # otherwise, these notes were already given for the whole plan
+        if not plan.grid:  # the notes of a whole plan are not repeated for its parts
             notes += _other_names(plan.jobs, store, finished)
         return replace(found, notes=tuple(notes))
 
@@ -325,7 +331,7 @@ def _other_names(jobs: Sequence[Job], store: Store, finished: Collection[str]) -
     stored = ((job.model, names[job.key]) for job in jobs if job.key in names)
     for asked, name in dict.fromkeys(stored):
         if asked != name:
-            yield f"{asked} has the weights of {name}, and their stored runs are shown as {name}."
+            yield f"{asked} has the same weights as {name}; stored runs are shown as {name}."
 
 
 def _missing_keys(jobs: Sequence[Job], known: Known, kept: Set[str]) -> set[str]:
@@ -336,7 +342,7 @@ def _missing_keys(jobs: Sequence[Job], known: Known, kept: Set[str]) -> set[str]
 
     Args:
         jobs: The jobs of the plan.
-        known: What is known from the store.
+        known: Facts from the store, such as the keys of finished jobs.
         kept: The keys of jobs whose trained model must be kept.
     """
     by_key = {job.key: job for job in jobs}
@@ -346,16 +352,16 @@ def _missing_keys(jobs: Sequence[Job], known: Known, kept: Set[str]) -> set[str]
     while waiting:
         key = waiting.pop()
         if key not in missing:
-            # A needed job runs again if its model is missing, even if its result is stored.
+            # A job whose model is needed but missing runs again, even if its result is stored.
             waiting += [need for need in by_key[key].needs if need not in known.encoders]
         missing.add(key)
     return missing
 
 
 def _chain_seconds(jobs: Sequence[Job], seconds: Mapping[str, float]) -> dict[str, float]:
-    """Return the seconds from the start of each job to the end of the jobs that wait for it.
+    """Return the seconds from the start of each job to the end of all jobs that wait for it.
 
-    This is the job's own duration plus that of the longest chain of jobs that wait for it.
+    This is the job's own duration plus the duration of the longest chain of jobs that wait for it.
     """
     after: dict[str, list[str]] = {}
     for job in jobs:

@@ -1,13 +1,13 @@
-"""Successive halving, a search in rounds: after each round, the better candidates get more seeds.
+"""Successive halving: after each round of a search, only the better candidates get more seeds.
 
-The method is that of Jamieson and Talwalkar, Non-stochastic best arm identification and
-hyperparameter optimization, AISTATS 2016, but rounds add seeds instead of training steps. With a
-decaying learning rate, the score after a few steps predicts the final score badly, while the score
-of the first seed predicts it well. The jobs are those of the whole grid, so a search reuses runs of
-other commands.
+This is the method of Jamieson and Talwalkar (Non-stochastic best arm identification and
+hyperparameter optimization, AISTATS 2016), except that rounds add seeds instead of training steps.
+With a decaying learning rate, the score after a few steps predicts the final score badly, while the
+score of the first seed predicts it well. The jobs are the same as in a full grid search, so a
+search reuses the runs of other commands.
 
 `--halving` searches the hyperparameter settings of each sweep (`sweep_rounds`). A round depends
-only on the results of the rounds before it, not on other stored runs, so a search that was stopped
+only on the results of earlier rounds, not on other stored runs. So a search that was stopped
 resumes with the missing runs of its round.
 """
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# Choosing the trials of the next round from the scores of earlier rounds.
+# Choose the trials of the next round from the scores of earlier rounds.
 
 
 class Trial(NamedTuple):
@@ -61,7 +61,7 @@ Ended = Mapping[Trial, float | None]
 
 
 class Round(NamedTuple):
-    """The trials of a round, with the most important ones first, and a description in words."""
+    """Trials of a round, most important first, and a description of the round in words."""
 
     trials: Sequence[Trial]
     words: str = ""
@@ -78,15 +78,15 @@ Pair = tuple[str, str]
 """Names of a task and an encoder."""
 
 Grid = Mapping[Pair, Size]
-"""Largest numbers of hyperparameter settings and seeds to try, keyed by task and encoder."""
+"""Numbers of candidates and seeds of the whole grid, keyed by task and encoder."""
 
 Rounds = Callable[[Grid, Ended], Iterator[Round]]
-"""Generator function that yields the rounds of a search. When a round is requested, the results of
-the rounds before it are in the mapping of scores."""
+"""Type of generator functions that yield the rounds of a search. When the next round is requested,
+the mapping of scores already contains the results of all earlier rounds."""
 
 
 def in_turn(rounds: Rounds, grid: Grid, ended: Ended) -> Iterator[Round]:
-    """Yield the rounds of a search, each of which is chosen by the results of earlier rounds.
+    """Yield the rounds of a search, each of which depends on the results of earlier rounds.
 
     `ended` must contain the scores of a round's trials before the next round is requested.
     """
@@ -100,8 +100,8 @@ def sizes(candidates: int, seeds: int) -> tuple[Size, ...]:
     """Return the sizes of the rounds, from all candidates with one seed to a few with all seeds.
 
     Each round doubles the number of seeds and halves the number of candidates, rounded up. At least
-    three candidates stay until the last round, because a few seeds do not show which of two similar
-    candidates is better. Eight candidates and five seeds give (8, 1), (4, 2), (3, 4), (2, 5).
+    three candidates stay until the last round, because a few seeds do not show which of several
+    similar candidates is best. Eight candidates and five seeds give (8, 1), (4, 2), (3, 4), (2, 5).
     """
     found = [Size(candidates, 1)]
     while found[-1].seeds < seeds:
@@ -144,18 +144,18 @@ def survivors(scores: Mapping[T, Score], most: int) -> list[T]:
 def scores(grid: Grid, known: Ended, *, noise: bool) -> dict[Pair, dict[int, Score]]:
     """Return the score of each hyperparameter setting, for each pair of task and encoder.
 
-    With `noise`, the scores have standard errors, which are computed from a pooled standard
-    deviation per task. Otherwise all standard errors are 0, which means unknown.
+    If `noise` is true, standard errors are computed from a pooled standard deviation per task.
+    Otherwise all standard errors are 0, which means unknown.
     """
     values: dict[Pair, dict[int, list[float]]] = {pair: {} for pair in grid}
     for trial, value in known.items():
         if value is not None:
-            # The first two fields of a trial are its pair of task and encoder.
+            # The first two fields of a trial are its task and its encoder.
             values[trial[:2]].setdefault(trial.point, []).append(value)
     groups: dict[str, list[list[float]]] = {}
     for (task, _), points in values.items():
         groups.setdefault(task, []).extend(points.values() if noise else ())
-    # Without groups the deviation is 0; `survivors` then uses only the order of the scores.
+    # If `noise` is false, the groups are empty and the deviation is 0, which means unknown.
     deviations = {task: pooled_deviation(found)[0] for task, found in groups.items()}
     return {
         pair: {n: _score(own.get(n, ()), deviations[pair[0]]) for n in range(grid[pair].candidates)}
@@ -172,8 +172,8 @@ def _score(values: Sequence[float], deviation: float) -> Score:
 def sweep_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
     """Yield the rounds of a search over hyperparameter sweeps.
 
-    A setting that was dropped in a round does not return in later rounds. Each round includes the
-    trials of the rounds before it.
+    A hyperparameter setting that is dropped in a round is never tried again. Each round includes
+    all trials of earlier rounds.
     """
     trials: list[Trial] = []
     left: dict[Pair, Sequence[int]] = {pair: range(size[0]) for pair, size in grid.items()}
@@ -188,7 +188,7 @@ def sweep_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
         yield Round(trials)
 
 
-# Running the rounds as jobs, within a time budget.
+# Run the rounds as jobs, within a time budget.
 
 
 def trials_of(jobs: Iterable[Job], name: Callable[[Job], str]) -> dict[Trial, Job]:
@@ -199,7 +199,8 @@ def trials_of(jobs: Iterable[Job], name: Callable[[Job], str]) -> dict[Trial, Jo
     found: dict[Pair, dict[str, list[Job]]] = {}
     for job in jobs:
         points = found.setdefault((job.task, name(job)), {})
-        # `values` does not contain the seed, so it is equal for all runs of a setting.
+        # `values` does not contain the seed, so it is the same for all seeds of a hyperparameter
+        # setting.
         points.setdefault(str(sorted(job.values.items())), []).append(job)
     return {
         Trial(*pair, place, number): job
@@ -217,13 +218,15 @@ class Search:
         trials: The jobs of the search, keyed by trial.
         rounds: The function that chooses the trials of each round.
         others: Further jobs of the plan, which run in the first round.
-        is_whole: Whether the schedule of a round also contains jobs with stored results, and is
-            driven even if no job is missing.
+        is_whole: Whether the schedule of a round also contains jobs with stored results, and is run
+            even if no result is missing.
 
     Attributes:
         outcomes: The outcomes of the jobs that ran.
-        schedule: The schedule of the last round, in which `todo` contains all jobs that were tried.
-        left: The description of the round that is not complete; empty if the search is complete.
+        schedule: The schedule of the last round. Its `todo` contains the jobs that were tried in
+            any round.
+        left: The description of the round that could not be completed; empty if the search is
+            complete.
     """
 
     def __init__(
@@ -237,7 +240,7 @@ class Search:
     ) -> None:
         self._plan, self._rounds, self._others, self._is_whole = plan, rounds, others, is_whole
         self.trials = trials
-        # The last trial of each pair has the largest indices and so determines the size.
+        # The last trial of each task and encoder has the largest indices, which determine the size.
         self.grid = {each[:2]: Size(each.point + 1, each.seed + 1) for each in trials}
         self.outcomes: list[Outcome] = []
         self.schedule: Schedule | None = None
@@ -250,13 +253,13 @@ class Search:
     def sentence(self) -> str:
         """Describe the rounds of the largest sweep and the number of runs.
 
-        An example is "halving: points with seeds: 8 with 1, 4 with 2; 12 of 16 runs".
+        An example is "halving (settings x seeds per round): 8 x 1, 4 x 2; 12 of 16 runs".
         """
         largest = max((sizes(*size) for size in self.grid.values()), key=len)
-        shown = ", ".join(f"{points} with {seeds}" for points, seeds in largest)
+        shown = ", ".join(f"{points} x {seeds}" for points, seeds in largest)
         rounds = in_turn(self._rounds, self.grid, dict.fromkeys(self.trials))
         runs = len({trial for found in rounds for trial in found.trials})
-        return f"halving: points with seeds: {shown}; {runs} of {len(self.trials)} runs"
+        return f"halving (settings x seeds per round): {shown}; {runs} of {len(self.trials)} runs"
 
     @property
     def jobs(self) -> list[Job]:
@@ -281,7 +284,7 @@ class Search:
             tell: A function that is called with a line about each round.
 
         Raises:
-            BenchError: The time does not suffice for the first round. This error is raised before
+            BenchError: The time budget is too small for the first round. The error is raised before
                 any job starts.
         """
         end = time.monotonic() + 60 * minutes
@@ -311,7 +314,7 @@ class Search:
     def _look(self, store: Store) -> None:
         """Read the scores of the trials from the store.
 
-        The score of a job that was tried but has no result is None.
+        The score of a job that ran without a result is None.
         """
         keys = [job.key for job in self.trials.values()]
         self._rows = {row.key: row for row in store.runs_with(keys)}
@@ -320,7 +323,7 @@ class Search:
             if row is not None and row.status == "finished":
                 cell = build_cell(job.task, [row], find_suite(job.task.partition("/")[0]).rule)
                 self._ended[trial] = None if cell is None else cell.median
-            # The job was tried and has no result, so it has failed.
+            # The job ran and has no result, so it has failed.
             elif job.key in self._tried:
                 self._ended[trial] = None
 
@@ -340,7 +343,7 @@ class Search:
         self.schedule = replace(schedule, todo=tuple(self._tried.values()))
 
     def _seconds(self, trials: Sequence[Trial], schedule: Schedule) -> dict[Trial, float]:
-        """Estimate the seconds of each trial, including missing jobs that it needs.
+        """Estimate the seconds of each trial, including the missing jobs that the trial needs.
 
         The estimate is the median time of finished runs of the same encoder on the same task. If
         there are none, it is the estimate of the schedule.
@@ -361,9 +364,9 @@ class Search:
 
 
 def _fitting(seconds: Mapping[Trial, float], at_once: int, left: float) -> list[Trial]:
-    """Return the first trials, limited to those that are expected to end within `left` seconds."""
-    # A trial ends when the slots have done it and all trials before it, but not before its own
-    # duration has passed.
+    """Return the first trials, as far as they are expected to end within `left` seconds."""
+    # Estimate when each trial ends: the slots must have finished all trials up to this one,
+    # and at least the trial's own duration must have passed.
     spent = accumulate(each / at_once for each in seconds.values())
     longest = (max(both) for both in zip(spent, seconds.values(), strict=True))
     return [t for t, _ in zip(seconds, takewhile(lambda each: each <= left, longest), strict=False)]
@@ -375,8 +378,8 @@ def _refuse(minutes: float, seconds: Collection[float], schedule: Schedule) -> N
     raise BenchError(
         f"--minutes {minutes:g} is too short for one run of each encoder on each task: "
         f"{len(seconds)} runs take about {duration(needed)} here"
-        f"{' (a rough guess)' if is_rough else ''}; give --minutes "
-        f"{max(1, math.ceil(needed / 60))}, or fewer --among, tasks or rows (--limit)."
+        f"{' (a rough guess)' if is_rough else ''}; pass --minutes "
+        f"{max(1, math.ceil(needed / 60))}, or use fewer models (--among), tasks or rows (--limit)."
     )
 
 
@@ -397,12 +400,12 @@ def halving(plan: Plan, tasks: Collection[str]) -> Search:
     found = Search(plan, trials, sweep_rounds, others, is_whole=True)
     if not any(points > 2 and seeds > 1 for points, seeds in found.grid.values()):
         raise BenchError(
-            "--halving chooses among the points of a sweep: give three or more values "
-            "(--set learning_rate=1e-5,2e-5,5e-5) and two or more seeds."
+            "--halving needs a sweep of at least three hyperparameter settings "
+            "(--set learning_rate=1e-5,2e-5,5e-5) and at least two seeds."
         )
     return found
 
 
 def _sweep(job: Job) -> str:
-    """Return a name for the sweep of a job, made of its model, weights and choice of features."""
+    """Return the name of a job's sweep, which consists of model, weights and choice of features."""
     return f"{job.model} {job.weights} {job.values.get(FEATURES_SETTING)}"

@@ -1,7 +1,7 @@
-"""The session of a run: a checked request with methods to plan, schedule and run its jobs.
+"""Session, which plans, schedules and runs the jobs of a checked request.
 
-`bench run`, `which` and `check`, the pytest marker, the callback and the Python API all create a
-Session and present its results in their own way.
+`bench run`, `which` and `check`, the pytest marker, the training callback and the Python API all
+create a Session, and each presents the results in its own way.
 """
 
 import math
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """Session, which plans and runs the jobs of a checked request.
+    """Checked request, with methods that plan, schedule and run its jobs.
 
     Attributes:
         request: The checked request.
@@ -54,20 +54,20 @@ class Session:
         Args:
             options: The user's options.
             watch: A function that creates the watcher, which shows the progress.
-            fits: Predicate that selects among tasks with the same short name, as in
-                `check_request`.
+            fits: Function that selects among tasks with the same short name, as in `check_request`.
 
         Raises:
             BenchError: One or several options are wrong.
         """
         if options.halving and options.force:
             raise BenchError(
-                "--halving and --force exclude each other: a round would run all before it."
+                "--halving and --force cannot be combined, because each round would repeat all "
+                "earlier rounds."
             )
         if options.halving and options.multi_task:
             raise BenchError(
-                "--halving and --multi-task exclude each other: tasks together have one value of "
-                "each setting."
+                "--halving and --multi-task cannot be combined, because tasks that are trained "
+                "together have one value of each setting."
             )
         loggers = open_loggers(options.log, folder_beside(options.db), plugin_loggers())
         request = check_request(options, fits)
@@ -104,7 +104,7 @@ class Session:
         return schedule_missing(planned, self.request.slots, self.options)
 
     def preview(self, planned: Plan) -> Schedule:
-        """Return the schedule of the jobs to run without locking anything, as for a dry run."""
+        """Return the schedule of the jobs to run, without locking any models."""
         return schedule_missing(planned, self.request.slots, replace(self.options, dry_run=True))
 
     def drive(self, schedule: Schedule, until: float = math.inf) -> AbstractContextManager[Driven]:

@@ -1,6 +1,6 @@
-"""Trained models in a folder next to the store, which are kept or are needed by other jobs.
+"""Trained models in a folder next to the store that other jobs need or that the user keeps.
 
-A job needs the model of another job if it starts from it or is distilled from it.
+A job needs the model of another job if it starts from that model or is distilled from it.
 """
 
 import re
@@ -51,7 +51,7 @@ def folder_beside(db: str) -> Path:
 def kept_model(db: str, key: str) -> Path | None:
     """Return the folder of a run's trained model, or None if there is none.
 
-    The files are not verified.
+    The model's files are not verified.
     """
     folder = checkpoint_folder(folder_beside(db) / KEPT_MODELS.name, key)
     return folder if (folder / MANIFEST).is_file() else None
@@ -73,8 +73,8 @@ _OF_ENCODERS = re.compile(
     r"(?!(cls|lm_head|lm_loss|generator_\w+|discriminator_\w+|\w*predictions|qa_\w+)\.)"
 )
 _NUMBER = re.compile(r"\.(\d+)\.")
-"""Patterns for names of weights in a checkpoint. The first matches weights that are not part of a
-pretraining head, and the second finds the number of the layer."""
+"""Patterns for names of weights in a checkpoint. The first pattern matches all weights except those
+of pretraining heads, and the second finds the number of a layer."""
 
 
 def model_bytes(job: Job) -> int:
@@ -109,7 +109,7 @@ def _delete(root: Path, key: str, holds: Holds) -> bool:
             delete_checkpoint(checkpoint_folder(root, key))
             holds.release(_lock(key))
             return True
-        time.sleep(0.01)  # another process may hold the lock only to check whether it is stale
+        time.sleep(0.01)  # another process may hold the lock briefly, to check for a dead owner
     return False
 
 
@@ -124,7 +124,7 @@ class StartCheckpoints:
         folder: The folder of the models, which has a subfolder per job key.
         jobs: The planned jobs.
         holds: The locks of this process on jobs and on models.
-        keep: Whether the user wants to keep all models.
+        keep: Whether the user keeps all models.
         kept: The keys of jobs whose model is never deleted: those of all trained jobs if `keep` is
             set, and those of models that were kept before.
     """
@@ -210,8 +210,8 @@ class StartCheckpoints:
         for key in filter(self._is_there, self.starts - self.kept):
             after = self._after(key)
             if after.isdisjoint(going) and store.finished_keys(after) == after:
-                # Release this process's shared lock and take an exclusive one. This fails while
-                # another process needs the model, and then that process will delete it.
+                # Replace this process's shared lock by an exclusive one. If that fails, another
+                # process needs the model and will delete it later.
                 self.holds.release(_lock(key))
                 _delete(self.folder, key, self.holds)
 
@@ -230,11 +230,11 @@ def _lock(key: str) -> str:
     return f"{key}.encoder"
 
 
-# Comparing the results of jobs that were trained again because their model was missing.
+# Compare the results of jobs that were trained again because their model was missing.
 
 
 def compared(stored: Result, found: Result) -> str:
-    """Describe how the predictions `found` by retraining a run differ from the stored ones."""
+    """Return a sentence that compares the predictions of a retrained run with the stored ones."""
     others, count, moved, is_same, what = 0, 0, 0.0, True, "a probability"
     for each in stored.evaluations:
         again, task = found.evaluation(each.name), find_task(each.task)
@@ -244,9 +244,9 @@ def compared(stored: Result, found: Result) -> str:
         others, moved = others + differ, max(moved, largest)
         what = "a number" if task.kind in ("number", "span") else what
     if is_same:
-        return "trained again: the stored predictions, to the bit."
-    by = f" ({what} moved by {moved:.2g} at most)" if moved else ""
-    return f"trained again, {others} of {count} answers are others than stored{by}."
+        return "trained again: the predictions are bit-identical to the stored ones."
+    by = f" ({what} changed by at most {moved:.2g})" if moved else ""
+    return f"trained again: {others} of {count} answers differ from the stored ones{by}."
 
 
 _KEY = re.compile("[0-9a-f]{4,64}")
@@ -254,9 +254,9 @@ _KEY = re.compile("[0-9a-f]{4,64}")
 IS_NO_NETWORK: dict[Kind, str] = {
     "scored": "a file of predictions",
     "ensemble": "an ensemble",
-    "zero-shot": "a model that was not trained",
+    "zero-shot": "a zero-shot run",
     "baseline": "a baseline",
-    "imported": "a number that was imported",
+    "imported": "an imported score",
 }
 
 
@@ -286,7 +286,7 @@ def with_needs(store: Store, job: Job) -> tuple[Job, ...]:
     waiting = [job]
     while waiting:
         job = waiting.pop()
-        # Move a job to the front each time that it is needed, also if it is already in `found`.
+        # Move a job to the front each time that it is needed, even if it is already in `found`.
         found = {job.key: job} | {key: j for key, j in found.items() if key != job.key}
         waiting += [store.result(key).job for key in job.needs]
     return tuple(found.values())
@@ -299,14 +299,15 @@ def taught(student: Job, start: Job | None, job: Job, *, of_all_seeds: bool) -> 
         student: The job that learns from the teacher.
         start: The job whose model the student starts from; None if it starts from the checkpoint.
         job: The job of the teacher.
-        of_all_seeds: Whether the teacher is the same for all seeds of the student.
+        of_all_seeds: Whether all seeds of the student have the same teacher.
 
     Raises:
         BenchError: The student cannot learn from this teacher.
     """
     _check(student, job)
-    # `alone` is the same job without a teacher, with which the student will be compared. If the
-    # student starts from another student, `alone` starts from that job without its teacher.
+    # `alone` is the same job without a teacher; the leaderboard compares the student with it. If
+    # the student starts from another student, `alone` starts from that other student without its
+    # teacher.
     before = None if start is None else start.teacher
     settings = {name: s for name, s in student.settings.items() if name not in DISTILLATION}
     alone = replace(
@@ -318,8 +319,9 @@ def taught(student: Job, start: Job | None, job: Job, *, of_all_seeds: bool) -> 
 def _teacher(job: Job, alone: str, *, of_all_seeds: bool) -> Teacher:
     trained_on = sorted(d for name, d in job.fingerprints.items() if name.endswith(":train"))
     facts = [job.weights, job.values, job.precision, trained_on, job.start and job.start.name]
-    # A teacher of all seeds is identified by its key. If there is a teacher per seed, they are
-    # identified by what they have in common, so that all students belong to one leaderboard entry.
+    # If all seeds have the same teacher, it is identified by its key. If each seed has its own
+    # teacher, the teachers are identified by the facts that they share, so that all students belong
+    # to one leaderboard entry.
     variant = job.key if of_all_seeds else digest(facts)
     return Teacher(run=job.key, model=job.model, variant=variant[:12], alone=alone)
 
@@ -328,13 +330,13 @@ def _check(student: Job, teacher: Job) -> None:
     """Raise BenchError if a student cannot learn from a teacher."""
     if teacher.kind != "model":
         raise BenchError(
-            f"{_name(teacher)} is {IS_NO_NETWORK[teacher.kind]}, which has no network to teach "
-            "with: give --teacher a model, or the key of a run that was trained here."
+            f"{_name(teacher)} is {IS_NO_NETWORK[teacher.kind]}, so it has no network to learn "
+            "from: set --teacher to a model, or to the key of a run that was trained here."
         )
     if len(teacher.trained_tasks) > 1:
         raise BenchError(
-            f"{_name(teacher)} was trained on {teacher.title}: give --teacher a run of "
-            f"{student.title} alone."
+            f"{_name(teacher)} was trained on {teacher.title}: set --teacher to a run that was "
+            f"trained on {student.title} alone."
         )
     _check_values(student, teacher)
     _check_labels(student, teacher)
@@ -344,34 +346,34 @@ def _check_values(student: Job, teacher: Job) -> None:
     _check_what_is_learned(student, teacher)
     for job, who in ((teacher, "the teacher"), (student, "the student")):
         for name, reason in (
-            ("as_text", "answers in words"),
+            ("as_text", "generates answers as text"),
             ("features", "reads the states of a frozen encoder"),
         ):
             if name in job.settings:
                 raise BenchError(
-                    f"{who} {job.model} {reason} ({name} is {job.settings[name].value}), and "
-                    f"distillation is of fine-tuned encoders with heads: leave {name} or --teacher "
-                    "out."
+                    f"{who} {job.model} {reason} ({name} is {job.settings[name].value}), but "
+                    f"distillation needs fine-tuned encoders with heads: remove {name} or "
+                    "--teacher."
                 )
     for name in ("orders", "answerable_weight", "beam_size"):
         if _has(student, name) != _has(teacher, name):
             one, other = (student, teacher) if _has(student, name) else (teacher, student)
             raise BenchError(
-                f"{one.model} has a head with {name} on {student.title}, and {other.model} has one "
-                f"without: give the student what its teacher has (--set {name}=...)."
+                f"{one.model} has a head with {name} on {student.title}, but {other.model} has one "
+                f"without: use the teacher's {name} for the student too (--set {name}=...)."
             )
 
 
 def _check_what_is_learned(student: Job, teacher: Job) -> None:
     if "layer_epochs" in student.settings and "layer_weight" not in student.settings:
         raise BenchError(
-            "layer_epochs are of learning from the teacher's layers, and layer_weight is 0: --set "
-            "layer_weight=1, or leave layer_epochs out."
+            "layer_epochs trains on the teacher's layers only, but layer_weight is 0: add --set "
+            "layer_weight=1, or remove layer_epochs."
         )
     if {"layer_weight", "orders"} <= student.settings.keys() and _has(student, "orders"):
         raise BenchError(
-            f"{student.model} reads both orders of a pair at once, whose states are of no one row: "
-            "leave orders or layer_weight out."
+            f"{student.model} adds up the states of both orders of a pair, so it cannot learn its "
+            "teacher's layers: remove orders or layer_weight."
         )
     if "from_teacher" in student.settings:
         _check_beginning(student, teacher)
@@ -381,18 +383,18 @@ def _check_beginning(student: Job, teacher: Job) -> None:
     """Raise BenchError if a student cannot be initialized with its teacher's weights."""
     if student.weights != teacher.weights:
         raise BenchError(
-            f"from_teacher is for a student of its teacher's own checkpoint, and {student.model} "
-            f"is not {teacher.model}: leave from_teacher out."
+            "from_teacher needs a student with the same checkpoint as its teacher, but "
+            f"{student.model} is not {teacher.model}: remove from_teacher."
         )
     if "layers" in teacher.settings:
         raise BenchError(
-            f"from_teacher counts the layers of the whole checkpoint, and the teacher "
-            f"{teacher.model} has only some of them: leave from_teacher out."
+            f"from_teacher needs a teacher with all layers of the checkpoint, but the teacher "
+            f"{teacher.model} has only some of them: remove from_teacher."
         )
     if student.start_from is not None:
         raise BenchError(
             f"{student.model} on {student.title} starts from {student.shown_start}, so it cannot "
-            "begin with its teacher's weights: --start-from pretrained, or leave from_teacher out."
+            "begin with its teacher's weights: use --start-from pretrained, or remove from_teacher."
         )
 
 
@@ -400,18 +402,18 @@ def _check_labels(student: Job, teacher: Job) -> None:
     ours, theirs = find_task(student.task), find_task(teacher.task)
     if not ours.has_outputs:
         raise BenchError(
-            f"{student.title} has no outputs to learn from: each model ranks spans, or places "
-            "texts, in a way of its own. Leave --teacher out."
+            f"{student.title} cannot be distilled, because the outputs of two models on it are not "
+            "comparable: remove --teacher."
         )
     if _outputs(ours) != _outputs(theirs):
         raise BenchError(
-            f"a teacher of other labels: {_name(teacher)} gives {_labels(theirs)}, and "
-            f"{student.title} needs {_labels(ours)}."
+            f"the teacher has other labels than the student: {_name(teacher)} predicts "
+            f"{_labels(theirs)}, but {student.title} needs {_labels(ours)}."
         )
 
 
 def _outputs(task: Task) -> tuple[Any, ...]:
-    """Return the properties of a task that determine the form of a model's outputs."""
+    """Return the properties of a task, such as its labels, that determine a model's outputs."""
     names = ("labels", "multi_label", "is_regression", "scale", "marks", "tags", "classes", "facts")
     return type(task), *(getattr(task, name, None) for name in names)
 
@@ -420,7 +422,7 @@ def _labels(task: Task) -> str:
     named = getattr(task, "labels", ()) or getattr(task, "tags", ())
     if named:
         return f"{', '.join(named[:_MOST])}{', ...' if len(named) > _MOST else ''}"
-    return "a number" if getattr(task, "is_regression", False) else f"what a {task.head} task asks"
+    return "a number" if getattr(task, "is_regression", False) else f"answers of a {task.head} task"
 
 
 _MOST = 6

@@ -1,4 +1,4 @@
-"""Training techniques, such as distillation, as hooks that planning calls.
+"""Training techniques, such as distillation: each is a class of hooks that planning calls.
 
 The hooks check the request, change recipes and add jobs. The part of each technique that runs in
 the worker is in worker/technique.py.
@@ -31,15 +31,15 @@ class Technique:
     """
 
     needed: str = ""
-    """Name by which hyperparameters state that they can be used only with this technique."""
+    """Name in `Facts.needs` of hyperparameters that can be used only with this technique."""
 
     def check(self, request: Request) -> None:
         """Raise BenchError if the technique conflicts with other options of the request."""
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
-        """Return what tasks that are trained separately start from.
+        """Return the initial weights for tasks that are trained separately.
 
-        `start_from` is the start that was requested.
+        `start_from` is the choice of the user or of the techniques before this one.
         """
         return start_from
 
@@ -59,26 +59,26 @@ class Technique:
         """Raise DataError if there are too few training examples for the technique."""
 
     def jobs(self, parts: "Parts") -> Iterable[Job]:
-        """Return the jobs that the technique adds before all jobs of separate tasks."""
+        """Return the jobs that the technique adds before the jobs of tasks trained separately."""
         return ()
 
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """Change the last job in `jobs`, and add the jobs that it then needs before it.
+        """Change the last job in `jobs`, and insert the jobs that it then needs before it.
 
         Args:
             parts: The builder of jobs.
             model: The model of the last job.
-            jobs: A job of a separate task, after the jobs that it needs.
+            jobs: The jobs that the job of a task needs, followed by this job.
 
         Returns:
-            The new list, which also ends with the job of the task.
+            The new list, whose last job is still the job of the task.
         """
         return jobs
 
 
 @dataclass(frozen=True, kw_only=True)
 class FewShot(Technique):
-    """Few-shot training on a small number of examples, which each seed draws at random.
+    """Few-shot training: each seed draws a small number of training examples at random.
 
     With 0 shots, and on tasks without training examples, a language model is scored without
     training, by filling in a cloze.
@@ -95,20 +95,21 @@ class FewShot(Technique):
         The examples of the multi-task training would otherwise count as shots.
         """
         if self.shots and request.multi_task:
-            raise BenchError("--shots and --multi-task exclude each other: take one of them out.")
+            raise BenchError("--shots and --multi-task cannot be combined: remove one of them.")
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
-        """Return "pretrained" if there are shots, else the requested start.
+        """Return "pretrained" if --shots is set, else the requested start.
 
         Raises:
-            BenchError: Another start was requested, whose training examples would count as shots.
+            BenchError: Another start was requested, although its training examples would count as
+                shots too.
         """
         if not self.shots:
             return start_from
         if start_from not in (None, PRETRAINED):
             raise BenchError(
-                f"--shots and --start-from {start_from!r} exclude each other: its rows would count "
-                "too."
+                f"--shots and --start-from {start_from!r} cannot be combined, because the training "
+                "rows of the start would count as shots too."
             )
         return PRETRAINED
 
@@ -124,7 +125,9 @@ class FewShot(Technique):
             numbers = [number for number in self.shots or (ALL_ROWS,) if number]
             return [{} if number == ALL_ROWS else {"shots": str(number)} for number in numbers]
         if self.shots and 0 not in self.shots:
-            raise BenchError(f"{task.name} has no training rows: --shots 0, or nothing, scores it.")
+            raise BenchError(
+                f"{task.name} has no training rows: use --shots 0 to score it without training."
+            )
         return []
 
     def asks_untrained(self, task: Task) -> bool:
@@ -142,8 +145,8 @@ class FewShot(Technique):
             digest = parts.fingerprints[task].get(f"{task}:train", "")
             if asked and max(asked) > (count := parts.reader.rows[digest].used):
                 lines[
-                    f"{task} has {count} training rows here, fewer than --shots {max(asked)}: "
-                    "give fewer, or all."
+                    f"{task} has only {count} training rows here, but --shots has {max(asked)}: "
+                    "use a smaller number, or all."
                 ] = None
         if lines:
             raise DataError(*lines)
@@ -151,9 +154,9 @@ class FewShot(Technique):
 
 @dataclass(kw_only=True)
 class MultiTask(Technique):
-    """Multi-task training of several tasks with one shared encoder, in one job per model and seed.
+    """Multi-task training: one job per model and seed trains a shared encoder on several tasks.
 
-    With fewer than two tasks, the technique does nothing, and the task is trained separately.
+    With fewer than two tasks, the technique does nothing, and a single task is trained as usual.
 
     Attributes:
         tasks: The tasks that share the encoder, sorted by name.
@@ -167,12 +170,10 @@ class MultiTask(Technique):
         """Raise BenchError if a task has no training examples."""
         for task in self.tasks:
             if not task.is_trained:
-                raise BenchError(
-                    f"{task.name} has no rows to train on: leave it out of --multi-task."
-                )
+                raise BenchError(f"{task.name} has no training rows: remove it from --multi-task.")
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
-        """Return the start from the shared encoder if it was requested, else the requested start.
+        """Return the shared encoder as the start if it was requested, else the requested start.
 
         If the shared encoder was requested but there are fewer than two tasks, return None.
         """
@@ -195,7 +196,7 @@ class MultiTask(Technique):
             if other != task.name:
                 raise BenchError(
                     f"{other} and {task.name} cannot be trained together, because both are "
-                    f"versions of {task.benchmark} and share rows: leave one of them out of "
+                    f"versions of {task.benchmark} and share rows: remove one of them from "
                     "--multi-task."
                 )
         for model in resolver.models:
@@ -224,7 +225,7 @@ class MultiTask(Technique):
 
 @dataclass(kw_only=True)
 class Distillation(Technique):
-    """Knowledge distillation, in which the jobs of all encoders learn from a teacher.
+    """Knowledge distillation: the jobs of all encoders learn from a teacher.
 
     Attributes:
         teacher: The teacher, which is a model, or a list of jobs that ends with the teacher's job.
@@ -242,30 +243,31 @@ class Distillation(Technique):
         """
         if request.multi_task or request.start_from == TOGETHER:
             raise BenchError(
-                "--teacher and --multi-task exclude each other: a teacher is of one task, and so "
-                "is its student."
+                "--teacher and --multi-task cannot be combined, because a teacher and its student "
+                "are trained on a single task."
             )
         if request.shots:
             raise BenchError(
-                "--teacher and --shots exclude each other: the rows that the teacher has learned "
-                "from would count too."
+                "--teacher and --shots cannot be combined, because the training rows of the "
+                "teacher would count as shots too."
             )
         for task in leading_tasks(request.tasks):
             if not task.is_trained:
                 raise BenchError(
-                    f"{task.name} has no training rows, so it has no student: leave --teacher out."
+                    f"{task.name} has no training rows, so it has no student: remove --teacher."
                 )
         if isinstance(self.teacher, ModelSpec) and self.teacher.is_baseline:
             raise BenchError(
-                f"{self.teacher.name} is a baseline, which has no network to teach with: give "
-                "--teacher an encoder."
+                f"{self.teacher.name} is a baseline, so it has no network to learn from: set "
+                "--teacher to an encoder."
             )
 
     def resolve(self, resolver: "Resolver", recipes: "Recipes") -> list[tuple[ModelSpec, str]]:
         """Resolve the recipes of a teacher that is a model, on the tasks of its students.
 
-        The options of the students do not apply to the teacher, except for the start "pretrained":
-        with any other start, data that the teacher needs may be missing.
+        The options of the students do not apply to the teacher, except that it also starts from the
+        pretrained weights if they do. With another start, data that the teacher needs may be
+        missing.
         """
         if isinstance(self.teacher, ModelSpec):
             tasks = [find_task(name) for name in dict.fromkeys(name for _, name in recipes)]
@@ -275,7 +277,7 @@ class Distillation(Technique):
         return [*self.recipes]
 
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """Set the teacher of the last job, and add the teacher and all that it needs before it.
+        """Set the teacher of the last job, and insert the teacher and the jobs it needs before it.
 
         If the last job starts from another job, that job is also a student.
         """

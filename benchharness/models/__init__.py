@@ -1,4 +1,4 @@
-"""Models: the table of known checkpoints, any folder or hub id, and the identity of weights."""
+"""Models: known checkpoints, checkpoints in folders or on the hub, and the identity of weights."""
 
 from benchharness.leaderboard.job import Trust
 from benchharness.models.find import find_model, find_models

@@ -4,8 +4,8 @@
     models--ORG--NAME/benchharness/COMMIT/   model.safetensors, converted.json, links to the rest
 
 `converted.json` holds the digests of the original and the converted files. A converted folder is
-created atomically. If it is deleted, it is created again. The identity of a job's weights does not
-depend on it.
+created atomically, and is created again if it is missing. It does not affect the identity of a
+job's weights.
 """
 
 import json
@@ -32,11 +32,12 @@ _DIGESTS = "converted.json"
 
 @contextmanager
 def loadable(folder: Path, trust: Trust) -> Iterator[Path]:
-    """Context manager that yields the folder from which transformers loads pickled weights.
+    """Context manager that yields a folder with pickled weights in a form that transformers loads.
 
     If the checkpoint is in a writable hub cache, its weights are converted and the converted folder
-    is kept. Otherwise files that hold more than weights are converted into a temporary folder, and
-    any other folder is yielded unchanged. Raises ModelError if the weights cannot be read.
+    is kept. Otherwise, weights in files that also contain other objects are converted into a
+    temporary folder, and any other folder is yielded unchanged. Raises ModelError if the weights
+    cannot be read.
     """
     pickled = checkpoint_files(folder, trust)["weights"]
     kept = folder.parent.parent / _OURS / folder.name
@@ -47,7 +48,10 @@ def loadable(folder: Path, trust: Trust) -> Iterator[Path]:
             try:
                 _convert(folder, Path(draft), pickled)
             except OSError as error:
-                raise ModelError(f"the weights of {shown(folder)} do not fit: {error}.") from error
+                raise ModelError(
+                    f"the weights of {shown(folder)} cannot be converted in a temporary folder: "
+                    f"{error}."
+                ) from error
             yield Path(draft)
     else:
         yield folder
@@ -69,7 +73,8 @@ def _keep(folder: Path, kept: Path, pickled: Sequence[Path]) -> bool:
 def _make(folder: Path, kept: Path, pickled: Sequence[Path]) -> None:
     """Convert a checkpoint's weights into the folder `kept`; the caller must hold the lock.
 
-    Because of the lock, all existing drafts were left by processes that were killed.
+    No other process converts these weights meanwhile, so all existing drafts are those of killed
+    processes and are deleted.
     """
     for old in (*kept.parent.glob(f"{kept.name}.*.draft"), kept):
         shutil.rmtree(old, ignore_errors=True)
@@ -104,8 +109,8 @@ def _convert(folder: Path, draft: Path, pickled: Sequence[Path]) -> None:
 
 
 def _link(folder: Path, to: Path, pickled: Sequence[Path]) -> None:
-    """Link to a folder's files other than its weights, including files that were added later."""
-    # A relative path, so that the whole cache can be moved.
+    """Link to all files of a folder except its weights, including files that were added later."""
+    # The links are relative, so that the whole cache can be moved.
     start = Path(os.path.relpath(folder.resolve(), to.resolve()))
     for path in folder.iterdir():
         if path not in pickled and not path.name.endswith(".index.json"):

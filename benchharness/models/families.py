@@ -1,4 +1,4 @@
-"""Properties of a checkpoint's family that follow from its config, computed without torch."""
+"""Properties of a model family (transformers' model_type), found without importing torch."""
 
 import re
 from collections.abc import Mapping
@@ -43,9 +43,9 @@ CHECKED = frozenset(
 transformers' classes, classify a text. "new" is the model_type of gte's own code."""
 
 _BOTH_SIDES = frozenset({"bert-generation", "cpmant", "xlnet"})
-"""Families that transformers lists as causal language models, but whose tokens also attend to later
-tokens. BERT-generation is an encoder unless its config has is_decoder, CPM-Ant is a prefix language
-model, and XLNet is a permutation model."""
+"""Families whose tokens also attend to later tokens, although transformers lists them as causal
+language models. BERT-generation is an encoder unless its config has is_decoder, CPM-Ant is a prefix
+language model, and XLNet is a permutation model."""
 
 
 def is_causal(config: Mapping[str, Any]) -> bool:
@@ -64,7 +64,7 @@ def is_causal(config: Mapping[str, Any]) -> bool:
 
 
 def is_unchecked(config: Mapping[str, Any]) -> bool:
-    """Return whether it is unknown how models of a config's family classify texts."""
+    """Return whether it is unknown how models with a config's model_type classify texts."""
     is_known = config.get("model_type") in CHECKED or config.get("is_encoder_decoder")
     return not is_known and not is_causal(config)
 
@@ -78,12 +78,13 @@ def has_class(family: str, kind: str) -> bool:
 def _families(kind: str) -> frozenset[str]:
     """Return the families for which transformers has a class of this kind ("CAUSAL_LM").
 
-    The table is read as text, because importing transformers takes seconds.
+    The list of these families is read from the source of transformers, because importing it takes
+    seconds.
     """
     found = find_spec("transformers")
     places = found.submodule_search_locations if found else None
     files = [Path(place, "models/auto/modeling_auto.py") for place in places or ()]
     text = "".join(file.read_text(encoding="utf-8") for file in files if file.is_file())
-    # A table begins with its name and ends with the first ")" that starts a line.
+    # The mapping begins with its name and ends with the first ")" that starts a line.
     table = re.search(rf"^MODEL_FOR_{kind}_MAPPING_NAMES\b.*?^\)$", text, re.DOTALL | re.MULTILINE)
     return frozenset(re.findall(r'\(\s*"([^"]+)",', table[0])) if table else frozenset()

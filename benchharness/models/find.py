@@ -1,4 +1,4 @@
-"""Convert the argument of `--model` to ModelSpecs."""
+"""Find the models that the argument of `--model` names."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -21,9 +21,8 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
 
     Known names, aliases and hub ids take precedence, so a folder called `roberta-base` in the
     current directory is never used by accident; `./roberta-base` is that folder. NAME=FOLDER gives
-    a folder another name on the leaderboard. If it is the name of a known model, the folder also
-    gets that model's recipe. The name of a hub model may end in `@REVISION`, a branch, tag or
-    commit.
+    a folder another name on the leaderboard. If NAME is a known model, the folder also gets the
+    recipe of that model. The name of a hub model may end in `@REVISION`, a branch, tag or commit.
 
     Args:
         name: Name as the user typed it.
@@ -31,7 +30,8 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
             ignore it.
 
     Raises:
-        ModelError: The folder is not a checkpoint, or not of the known model's family.
+        ModelError: The folder is not a checkpoint, or belongs to another family than the known
+            model.
         BenchError: The name is unknown; the message suggests a similar name.
     """
     folder = Path(name).expanduser()
@@ -49,19 +49,17 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
         if _REVISION.fullmatch(revision):
             return _at_revision(spec, revision)
     _refuse_file(folder)
-    hint = (
-        "`bench show models` shows the known ones; a folder or an `org/name` on the hub works too."
-    )
+    hint = "`bench show models` lists known models; a folder or an `org/name` on the hub works too."
     raise unknown_name("model or checkpoint folder", name, _names(), hint)
 
 
 def _refuse_file(path: Path) -> None:
     if path.name and _is_there(str(path)) and not _is_folder(path):
-        raise ModelError(f"{path} is a file and not a checkpoint: {bare([path.name])}")
+        raise ModelError(f"{path} is a file, but a checkpoint is a folder: {bare([path.name])}")
 
 
 def _on_hub(name: str, trust: Trust) -> ModelSpec | None:
-    """Return the hub model with this name, whether or not the table has it; else None."""
+    """Return the hub model with this name, which may be a known model; None if there is none."""
     known = _known(name)
     if known is not None:
         return replace(known, trust=trust) if known.is_hub else None
@@ -95,19 +93,19 @@ def _is_folder(path: Path) -> bool:
 
 
 def _called(name: str, found: ModelSpec) -> ModelSpec:
-    """Return the model in a folder under the name that the user gives it."""
+    """Return the model in a folder under the name that the user has chosen for it."""
     known = _known(name)
     if known is None:
         return replace(found, name=name)
     if known.family != found.family or not known.is_hub:
         raise ModelError(
-            f"{found.checkpoint} holds a {found.family} encoder, and {known.name} is "
-            f"{known.title}: give the folder another name."
+            f"{found.checkpoint} contains a {found.family} encoder, but {known.name} is the name "
+            f"of {known.title}: choose another name for the folder."
         )
     return replace(
         known,
         checkpoint=found.checkpoint,
-        revision="",  # a folder has none
+        revision="",  # a folder has no revision
         parameters=found.parameters,
         max_tokens=found.max_tokens,
         trust=found.trust,
@@ -133,13 +131,14 @@ def find_models(name: str, trust: Trust = NOTHING) -> tuple[ModelSpec, ...]:
     """Find all models that match a folder pattern, or the single model with this name.
 
     Folders that match a pattern (`'DIR/step-*'`) are checkpoints of one pretraining run, in the
-    order of their steps. The run is named after the folder that contains them, or NAME if the
-    argument is NAME='DIR/step-*'. Raises BenchError if no folder matches, if a step is unknown or
-    occurs twice, if the families differ, or if `find_model` raises.
+    order of their steps. If the argument is NAME='DIR/step-*', the pretraining run is called NAME,
+    else it has the name of the folder that contains the checkpoints. Raises BenchError if no folder
+    matches, if a step is unknown or occurs twice, if the families differ, or if `find_model`
+    raises.
     """
     if not has_magic(name) or _known(name) is not None or _is_folder(Path(name).expanduser()):
         return (find_model(name, trust),)
-    ways = [*_named(name), ("", name)]  # "=" may also be a part of the pattern
+    ways = [*_named(name), ("", name)]  # the pattern itself may contain "="
     given, pattern = next((way for way in ways if _is_there(way[1])), ways[0])
     if given and _is_folder(Path(pattern).expanduser()):
         return (find_model(name, trust),)
@@ -149,9 +148,9 @@ def find_models(name: str, trust: Trust = NOTHING) -> tuple[ModelSpec, ...]:
 
 
 def _named(name: str) -> list[tuple[str, str]]:
-    """Return all ways to split NAME=FOLDER; each part may contain "=" itself (`runs/lr=1e-4`)."""
+    """Return all ways to split NAME=FOLDER, because both parts may contain "=" (`runs/lr=1e-4`)."""
     parts = name.split("=")
-    # "bert=runs/lr=1e-4": "bert" and "runs/lr=1e-4", then "bert=runs/lr" and "1e-4".
+    # "bert=runs/lr=1e-4" gives "bert" and "runs/lr=1e-4", then "bert=runs/lr" and "1e-4".
     ways = (("=".join(parts[:n]), "=".join(parts[n:])) for n in range(1, len(parts)))
     return [(given.strip(), folder.strip()) for given, folder in ways]
 
@@ -177,12 +176,12 @@ _FEW = 5
 
 def _what_is_there(folder: Path) -> str:
     if has_magic(str(folder)):
-        return "give another pattern"
+        return "use another pattern"
     if not folder.is_dir():
-        return f"there is no folder {folder}"
+        return f"the folder {folder} does not exist"
     names = sorted(path.name for path in folder.iterdir() if path.is_dir())
     more = f" and {len(names) - _FEW} more" if len(names) > _FEW else ""
-    return f"the folders of {folder} are {', '.join(names[:_FEW]) or 'none'}{more}"
+    return f"the folders in {folder} are {', '.join(names[:_FEW]) or 'none'}{more}"
 
 
 def _in_order(run: str, found: Sequence[ModelSpec], named: str) -> Iterator[ModelSpec]:
@@ -191,8 +190,8 @@ def _in_order(run: str, found: Sequence[ModelSpec], named: str) -> Iterator[Mode
     if len(families) > 1:
         kinds = " and ".join(f"{Path(s.checkpoint).name} is {f}" for f, s in families.items())
         raise ModelError(
-            f"the checkpoints of {run} are of unlike families, which no pretraining run has "
-            f"({kinds}): give each family a pattern of its own."
+            f"the checkpoints of {run} belong to different families ({kinds}), so they cannot be "
+            "those of one pretraining run: use a separate pattern for each family."
         )
     stages = {spec: _stage_of(run, spec) for spec in found}
     by_step: dict[int, ModelSpec] = {}
@@ -200,8 +199,8 @@ def _in_order(run: str, found: Sequence[ModelSpec], named: str) -> Iterator[Mode
         other = by_step.setdefault(stage.step, spec)
         if other is not spec:
             raise ModelError(
-                f"{other.checkpoint} and {spec.checkpoint} are both of step {stage.step}: give a "
-                "pattern that matches one of them."
+                f"{other.checkpoint} and {spec.checkpoint} both have step {stage.step}: use a "
+                "pattern that matches only one of them."
             )
     for spec in sorted(found, key=lambda spec: stages[spec].step):
         known = _called(named, spec) if named else spec
@@ -209,12 +208,12 @@ def _in_order(run: str, found: Sequence[ModelSpec], named: str) -> Iterator[Mode
 
 
 _STATE, _OWN = "trainer_state.json", "pretraining.json"
-"""Files next to a checkpoint that state its step: transformers' Trainer writes the first, and
-users may write the second."""
+"""Files next to a checkpoint that contain its training step. transformers' Trainer writes the
+first, and users may write the second."""
 
 
 def _stage_of(run: str, spec: ModelSpec) -> Stage:
-    """Return a folder's pretraining stage, from files in it, else from numbers in its name."""
+    """Return the pretraining stage of a checkpoint, from files in its folder or from its name."""
     folder = Path(spec.checkpoint)
     step, tokens = _numbers_in(folder.name, bare=True)
     state, own, config = (read_object(folder / n) for n in (_STATE, _OWN, "config.json"))
@@ -223,8 +222,8 @@ def _stage_of(run: str, spec: ModelSpec) -> Stage:
     found = next((n for n in steps if _is_count(n)), None)
     if found is None:
         raise ModelError(
-            f"{folder} does not say at which step it was saved: expected a number in its name "
-            f"(step-1000), global_step in {_STATE}, or step in {_OWN}."
+            f"{folder} does not show at which training step it was saved: expected a number in its "
+            f"name (step-1000), global_step in {_STATE}, or step in {_OWN}."
         )
     # The Trainer writes 0 if it does not count tokens.
     counted = next((n for n in seen if _is_count(n) and (n or found == 0)), tokens)
@@ -249,7 +248,7 @@ def _numbers_in(name: str, *, bare: bool = False) -> tuple[int | None, int | Non
     low = name.lower()
     tokens = re.search(rf"tokens?{_NUMBER}", low)
     if tokens:
-        low = low.replace(tokens[0], "")  # "tokens4B" holds no step
+        low = low.replace(tokens[0], "")  # "tokens4B" is not a step
     steps = re.findall(rf"steps?{_NUMBER}", low)
     if bare and not steps:
         steps = re.findall(rf"(?<![\d.]){_NUMBER}", low)
@@ -257,4 +256,4 @@ def _numbers_in(name: str, *, bare: bool = False) -> tuple[int | None, int | Non
 
 
 def _count(digits: str, unit: str) -> int:
-    return round(float(digits) * _UNITS[unit])  # the float product may be slightly too small
+    return round(float(digits) * _UNITS[unit])  # a float product may be slightly below the integer

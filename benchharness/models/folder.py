@@ -33,7 +33,7 @@ does so too."""
 
 
 _RELATIVE = ("deberta", "deberta-v2", "funnel", "mt5", "t5", "umt5", "xlnet")
-"""Families with relative positions, which accept rows of any length."""
+"""Families with relative positions, which accept inputs of any length."""
 
 
 _UNREADABLE = (OSError, ValueError, RecursionError)
@@ -41,7 +41,7 @@ _UNREADABLE = (OSError, ValueError, RecursionError)
 
 
 def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
-    """Describe the checkpoint in an absolute folder; raise ModelError if there is none."""
+    """Return a description of the checkpoint in a folder; raise ModelError if there is none."""
     weights = checkpoint_files(folder, trust)["weights"]
     config = read_config(folder / "config.json")
     if why := wrapping(weight_shapes(weights, trust)):
@@ -60,9 +60,10 @@ def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
 def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Path]]:
     """Return the files that a loaded checkpoint depends on: config, weights, tokenizer and code.
 
-    They are keyed by these four words. Pickled weights are parsed without running anything, so they
-    need no trust unless a file holds more than weights. Code is included only if it is trusted.
-    Raises ModelError if a file is missing; its message lists the files found instead.
+    The files are keyed by "config", "weights", "tokenizer" and "code". Pickled weights are parsed
+    without running any code, so they need no permission unless a file also contains other objects.
+    Code is included only if the user trusts it. Raises ModelError if a file is missing; its message
+    lists the files found instead.
     """
     names = _names_in(folder)
     if ADAPTER in names and not find_weights(names):
@@ -93,24 +94,24 @@ _WRAPPERS = {
     "_fsdp_wrapped_module.": "FSDP",
     "_forward_module.": "Lightning Fabric",
 }
-"""Prefixes that wrappers put before the names of a network's weights, mapped to the wrappers."""
+"""Wrappers of networks, keyed by the prefix that they add to the names of the weights."""
 
 
 def wrapping(names: Collection[str]) -> str:
     """Return the end of an error message if weights have the prefix of a wrapper; else ""."""
     for mark, whose in _WRAPPERS.items():
-        inside = mark != "module."  # networks themselves use the name "module"
+        inside = mark != "module."  # networks may also have parts called "module"
         has = [mark in name if inside else name.startswith(mark) for name in names]
         if has and (all(has) or (inside and any(has))):
             return (
-                f"the names of its weights hold {mark!r}, which {whose} puts there: save what is "
-                "wrapped (accelerator.unwrap_model(model).save_pretrained(FOLDER)), or take the "
-                "mark out of the names."
+                f"the names of its weights contain {mark!r}, which {whose} has added. Save the "
+                "unwrapped model (accelerator.unwrap_model(model).save_pretrained(FOLDER)), or "
+                "remove this prefix from the names."
             )
     return ""
 
 
-# An adapter of peft instead of a checkpoint.
+# Folders with a peft adapter instead of a checkpoint.
 
 _PEFT_CLASSES = {
     "CAUSAL_LM": "ForCausalLM",
@@ -120,7 +121,7 @@ _PEFT_CLASSES = {
     "SEQ_CLS": "ForSequenceClassification",
     "TOKEN_CLS": "ForTokenClassification",
 }
-"""Suffixes of peft's class names, keyed by the task that an adapter states."""
+"""Suffixes of peft's class names, keyed by the `task_type` in the config of an adapter."""
 
 
 def _merging(folder: Path) -> str:
@@ -145,59 +146,60 @@ def _count_labels(weights: Path) -> int | None:
     """Return the number of outputs of the head that was saved with an adapter; None without one."""
     if not weights.is_file():
         return None
-    # Classifiers of BERT, RoBERTa and decoders, and the question-answering head.
+    # Names of the output weights: classifiers of BERT, RoBERTa and decoders, and the
+    # question-answering head.
     heads = ("classifier.weight", "classifier.out_proj.weight", "score.weight", "qa_outputs.weight")
     return next((s[0] for name, s in shapes_in(weights).items() if name.endswith(heads)), None)
 
 
-# Checks whether transformers can load a folder as an encoder, without importing transformers.
+# Check whether transformers can load a folder as an encoder, without importing transformers.
 
 _ENCODERS_ALONE = ("mt5", "t5", "t5gemma", "umt5")
-"""Encoder-decoder families for which transformers offers the encoder alone."""
+"""Encoder-decoder families whose encoder transformers can load without the decoder."""
 
 
 def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False) -> None:
     """Raise ModelError if a folder's config shows that it cannot be loaded as an encoder.
 
     If `whole` is true, the checkpoint must have a decoder. Only quick checks are made. They detect
-    an unknown family, code that is missing, not trusted or without an encoder, a decoder that
-    transformers cannot separate, and more tokens than embeddings. The weights are checked later, in
-    the worker.
+    an unknown family; code that is missing, not trusted or without an encoder class; a decoder that
+    transformers cannot leave out; and a tokenizer with more tokens than there are embeddings. The
+    weights are checked later, in the worker.
     """
     config = read_config(folder / "config.json")
     family, code = str(config["model_type"]), config.get("auto_map") or {}
     is_known = _is_known_family(family)
     if not is_known and "AutoConfig" not in code:
         raise ModelError(
-            f"{shown(folder)} is of the family {family!r}, which this version of transformers does "
-            "not know, and brings no code of its own (auto_map in config.json): another version "
-            "may."
+            f"{shown(folder)} belongs to the family {family!r}, which this version of transformers "
+            "does not know, and comes without code of its own (auto_map in config.json): try "
+            "another version of transformers."
         )
     if not is_known and not trust.remote_code:
         raise ModelError(untrusted(folder))
     if whole:
         if not has_decoder(config):
-            raise ModelError(no_decoder(f"{shown(folder)} holds {family}, which"))
+            raise ModelError(no_decoder(f"{shown(folder)} contains {family}, which"))
     elif trust.remote_code and ("AutoModel" in code or not is_known):
         _check_code(folder, code)
     elif has_decoder(config) and family not in _ENCODERS_ALONE:
         raise ModelError(
-            f"{shown(folder)} holds {family}, an encoder with a decoder, and transformers does not "
-            "give its encoder alone: give --text-to-text, or use an encoder, or a checkpoint of T5."
+            f"{shown(folder)} contains {family}, an encoder-decoder model, and transformers cannot "
+            "load its encoder alone: pass --text-to-text, or use an encoder or a checkpoint of T5."
         )
     if not is_causal(config) and not trust.remote_code:
         check_tokens(shown(folder), count_tokens(folder) or 0, config.get("vocab_size"))
 
 
 GPT = ("gpt2", "openai-gpt")
-"""Families whose texts get a start, a delimiter and an end token, as in GPT's paper."""
+"""Families whose inputs get a start token, a delimiter and an end token, as in GPT's paper."""
 
 
 def check_tokens(checkpoint: str, tokens: int, rows: int | None) -> None:
     """Raise ModelError if a tokenizer has more tokens than its network has embeddings."""
     if rows is not None and tokens > rows:
         raise ModelError(
-            f"the tokenizer of {checkpoint} has {tokens} tokens and its network only {rows} "
+            f"the tokenizer of {checkpoint} has {tokens} tokens, but its network has only {rows} "
             "embeddings: they do not belong together."
         )
 
@@ -206,7 +208,7 @@ def count_tokens(folder: Path) -> int | None:
     """Return the number of tokens in a folder's tokenizer.json; None if it is absent or damaged."""
     tokenizer = read_object(folder / "tokenizer.json")
     try:
-        words = tokenizer["model"]["vocab"]  # a list of pairs if tokens have scores
+        words = tokenizer["model"]["vocab"]  # a dict, or a list of (token, score) pairs
         known = set(words) if isinstance(words, dict) else {word for word, _ in words}
         return len(known | {token["content"] for token in tokenizer.get("added_tokens") or ()})
     except (KeyError, TypeError, ValueError):
@@ -214,37 +216,38 @@ def count_tokens(folder: Path) -> int | None:
 
 
 def has_decoder(config: Mapping[str, Any]) -> bool:
-    """Return whether a checkpoint has a decoder, and so can generate text."""
+    """Return whether a checkpoint has a decoder in addition to an encoder, to generate text."""
     return bool(config.get("is_encoder_decoder"))
 
 
 def no_decoder(what: str) -> str:
     """Return the error message for a text-to-text task with a model that has no decoder."""
     return (
-        f"{what} has no decoder to answer with: --text-to-text is for encoders with one (T5, mT5, "
-        "Flan-T5, BART)."
+        f"{what} has no decoder to generate text with: --text-to-text needs an encoder-decoder "
+        "model (T5, mT5, Flan-T5, BART)."
     )
 
 
 def untrusted(folder: Path) -> str:
     """Return the error message for a checkpoint whose own code is needed but not trusted."""
     return (
-        f"{shown(folder)} needs the Python code that comes with it, which is not run unless it is "
-        "trusted: read it, then give --trust-remote-code."
+        f"{shown(folder)} needs the Python code that comes with it, which is not run without your "
+        "permission: read the code, then pass --trust-remote-code."
     )
 
 
 def _check_code(folder: Path, code: Mapping[str, Any]) -> None:
     """Raise ModelError if a checkpoint's code offers no encoder, or if its file is missing.
 
-    The file is not looked for if it is in another repository ("repo--module.Class").
+    If the code is in another repository ("repo--module.Class"), its file is not checked.
     """
     if "AutoModel" not in code:
         raise ModelError(
-            f"the code of {shown(folder)} offers {', '.join(sorted(code))} and no AutoModel, by "
-            "which an encoder is loaded: add it to auto_map in config.json."
+            f"the code of {shown(folder)} offers {', '.join(sorted(code))}, but not AutoModel, "
+            "which is needed to load an encoder: add AutoModel to auto_map in config.json."
         )
-    # "modeling.Encoder" is in the folder's modeling.py, "ORG/NAME--modeling.Encoder" on the hub.
+    # "modeling.Encoder" is in modeling.py in the folder, and "ORG/NAME--modeling.Encoder" is on the
+    # hub.
     places = {str(code[name]) for name in ("AutoConfig", "AutoModel") if name in code}
     modules = {place.rpartition(".")[0] for place in places if "--" not in place}
     if missing := sorted(m for m in modules if not (folder / f"{m}.py").is_file()):
@@ -256,9 +259,9 @@ def _check_code(folder: Path, code: Mapping[str, Any]) -> None:
 
 @cache
 def _is_known_family(family: str) -> bool:
-    """Return whether transformers' tables contain a family.
+    """Return whether transformers knows a model family.
 
-    The tables are searched as text, because importing them would take seconds.
+    The source files of transformers are searched as text, because importing it takes seconds.
     """
     found = find_spec("transformers")
     folders = found.submodule_search_locations if found else None
@@ -270,8 +273,7 @@ def _is_known_family(family: str) -> bool:
 def read_config(path: Path) -> Mapping[str, Any]:
     """Read a checkpoint's config.json; raise ModelError if it is not a config of transformers.
 
-    Some configs were uploaded without a model_type; for a known model it is filled in from the
-    table.
+    Some configs were uploaded without a model_type. For a known model, benchharness adds it.
     """
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
@@ -296,7 +298,7 @@ def unsaid_family(folder: Path) -> str:
 
 
 def longest_row(folder: Path) -> int | None:
-    """Return the maximum number of tokens per row of a folder's checkpoint; None without a limit.
+    """Return the maximum number of tokens per input of a checkpoint; None if it has no limit.
 
     It is the smaller of the network's number of positions and the tokenizer's limit.
     """
@@ -305,36 +307,37 @@ def longest_row(folder: Path) -> int | None:
         return None
     positions = config.get("max_position_embeddings", config.get("n_positions"))
     if isinstance(positions, int) and positions > 0:
-        # RoBERTa's first positions, up to the padding id, are not for tokens; MPNet's padding id is
-        # always 1.
+        # In RoBERTa, the positions up to the padding id are not used for tokens. MPNet's padding id
+        # is always 1.
         family = config["model_type"]
         found = 1 if family == "mpnet" else config.get("pad_token_id")
-        padding = found if isinstance(found, int) else 0  # the worker refuses other types
+        padding = found if isinstance(found, int) else 0  # the worker rejects other types
         as_roberta = any(name in family for name in _AS_ROBERTA)
-        limits.append(positions - (padding + 1) * as_roberta)  # 514 positions are 512 tokens
+        limits.append(positions - (padding + 1) * as_roberta)  # 514 positions hold 512 tokens
     limit = read_object(folder / "tokenizer_config.json").get("model_max_length")
-    if isinstance(limit, int | float) and 0 < limit < NO_LIMIT:  # else the worker reports it
+    if isinstance(limit, int | float) and 0 < limit < NO_LIMIT:  # the worker reports other values
         limits.append(int(limit))
     return min(limits, default=None)
 
 
 NO_LIMIT = 10**9
-"""Number of tokens at which a maximum counts as no limit. For a tokenizer without a limit,
-transformers writes 10**30, which is more than numpy can hold."""
+"""Maximum lengths of at least this number of tokens count as no limit. For a tokenizer without a
+limit, transformers writes 10**30, which is more than numpy can hold."""
 
 
 def is_unbounded(family: str, config: Mapping[str, Any] = MappingProxyType({})) -> bool:
-    """Return whether networks of a family accept rows of any length.
+    """Return whether networks of a family accept inputs of any length.
 
     The tokenizer's limit is ignored. DeBERTa has absolute positions only if its config has
-    position_biased_input. Without a config it counts as having none, like the known checkpoints.
+    position_biased_input. Without a config, it counts as a family without them, because the known
+    checkpoints have none.
     """
     has_positions = "deberta" in family and config.get("position_biased_input", bool(config))
     return family in _RELATIVE and not has_positions
 
 
 def _count_parameters(weights: list[Path], trust: Trust) -> float:
-    """Return the millions of parameters in files of weights; shared weights count once."""
+    """Return the number of parameters in weight files, in millions; shared weights count once."""
     return round(sum(_count_numbers(path, trust) for path in weights) / 1e6, 1)
 
 
@@ -345,7 +348,7 @@ def _count_numbers(path: Path, trust: Trust) -> int:
 
 
 def sizes_in(folder: Path, trust: Trust = NOTHING) -> tuple[dict[str, int], int]:
-    """Return a checkpoint's number of elements per tensor name, and its tokenizer files' bytes."""
+    """Return the number of elements per tensor, and the size of the tokenizer files in bytes."""
     files = checkpoint_files(folder, trust)
     shapes = weight_shapes(files["weights"], trust)
     tokenizer = sum(path.stat().st_size for path in files["tokenizer"])
@@ -373,14 +376,14 @@ def shapes_in(path: Path) -> dict[str, list[int]]:
             # {"encoder.weight": {"shape": [768, 768], "data_offsets": [0, 2359296]}, ...}
             length = int.from_bytes(file.read(8), "little")  # length of the JSON that follows
             if length > path.stat().st_size:
-                raise ValueError(f"a header of {length} bytes in {path.stat().st_size}")
+                raise ValueError(f"its header has {length} bytes, the file {path.stat().st_size}")
             header = json.loads(file.read(length))
         shapes = {name: t["shape"] for name, t in header.items() if name != "__metadata__"}
         if not all(isinstance(size, int) for shape in shapes.values() for size in shape):
-            raise ValueError("a shape that is none")
+            raise ValueError("a shape is not a list of integers")
     except (*_UNREADABLE, KeyError, TypeError, AttributeError) as error:
         raise ModelError(
-            f"{shown(path)} is not a whole safetensors file ({error}); copy the checkpoint again."
+            f"{shown(path)} is not a complete safetensors file ({error}); copy it again."
         ) from None
     return shapes
 
@@ -404,7 +407,7 @@ POOLINGS = {"mean_tokens": MEAN, "cls_token": FIRST, "lasttoken": LAST}
 def stated_pooling(folder: Path) -> str:
     """Return how sentence-transformers pools a folder's tokens into a vector; "" if not stated."""
     modes = read_object(folder / "1_Pooling" / "config.json")
-    # The file has a flag for each pooling, {"pooling_mode_mean_tokens": true, ...}, of which
-    # several may be true, or a single value, {"pooling_mode": "lasttoken"}.
+    # The file either has one flag per pooling, such as {"pooling_mode_mean_tokens": true, ...}, and
+    # several flags may be true; or it has a single value, such as {"pooling_mode": "lasttoken"}.
     chosen = [name for name, value in modes.items() if value is True and "pooling_mode" in name]
     return str(modes.get("pooling_mode") or ", ".join(chosen)).replace("pooling_mode_", "")

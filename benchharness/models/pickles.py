@@ -1,10 +1,10 @@
 """Read files of torch.save without unpickling them, so that nothing is imported or called.
 
 torch.save writes a zip file with a pickle in it; before torch 1.6 it wrote several pickles in a
-row. The numbers of the tensors follow. A pickle is a program for a stack machine. `Machine`
-executes the instructions that build plain values; if the program would create an object, it records
-the object's class and state instead. That is enough for weights, because a pickle describes a
-tensor by its position in the file and its shape.
+row. The numbers of the tensors are stored after the pickles. A pickle is a program for a stack
+machine. `Machine` executes the instructions that build plain values; if the program would create an
+object, it records the object's class and state instead. That is enough for weights, because a
+pickle describes a tensor by its position in the file and its shape.
 """
 
 import json
@@ -27,33 +27,33 @@ from benchharness.leaderboard.job import Trust
 from benchharness.models.spec import shown
 
 LARGEST = 16 * 2**20
-"""Largest size, in bytes, of a pickle without its tensors. A Trainer's arguments take 5,000
-bytes, T5's names 200,000."""
+"""Largest size of a pickle, in bytes, without the numbers of its tensors. A Trainer's arguments
+take 5,000 bytes, and the names of T5's weights 200,000."""
 
 MOST_WORK = 4_000_000
-"""Largest number of values that a pickle may process again, as keys of mappings, arguments or
-fields. A pickle can refer to one value many times, in two bytes each, so its size does not limit
-this work. Files of weights need fewer than ten per tensor."""
+"""Largest number of values that a pickle may use as keys of mappings, arguments or fields. A pickle
+can use one value many times, with two bytes each time, so the size of the pickle does not limit
+this work. Weight files need fewer than ten values per tensor."""
 
 DEEPEST = 100
 """Largest depth of nested tuples, which Python's own hash and comparison recurse into without a
 limit."""
 
 OLD_PICKLES = 4
-"""Number of pickles at the start of a file from before torch 1.6: its magic number, version, system
-and object."""
+"""Number of pickles at the start of a file from before torch 1.6: magic number, version, system
+information and the stored object."""
 
 DAMAGED = (
     *(OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, OverflowError),
     *(struct.error, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError),
     MemoryError,
 )
-"""Exceptions raised while reading a file that torch.save did not write, or that is incomplete."""
+"""Exceptions that are raised when a file is incomplete or was not written by torch.save."""
 
 
 @dataclass(eq=False)
 class Described:
-    """An object that a pickle would create: its class or function, its arguments and its state."""
+    """Stand-in for an object that a pickle would create: class or function, arguments, state."""
 
     name: str
     args: tuple[Any, ...] = ()
@@ -63,8 +63,9 @@ class Described:
 class Machine:
     """A stack machine that executes one pickle without creating objects.
 
-    It has the current stack, the stacks below the marks, and the memo. `work` counts the values
-    processed again, and `tuples` holds the size and depth of each tuple.
+    `stack` is the current stack, `below` holds the stacks that were set aside by MARK instructions,
+    and `memo` holds the values that the pickle has saved for later use. `work` counts processed
+    values, and `tuples` contains the size and depth of each tuple.
     """
 
     def __init__(self) -> None:
@@ -75,7 +76,7 @@ class Machine:
         self.tuples: dict[int, tuple[Any, int, int]] = {}
 
     def look_at(self, values: Iterable[Any]) -> None:
-        """Add values, with all values in tuples, to `work`; raise ValueError above MOST_WORK."""
+        """Count values, including those in tuples, in `work`; raise ValueError above MOST_WORK."""
         self.work += sum(self.tuples.get(id(each), (each, 1, 0))[1] for each in values)
         if self.work > MOST_WORK:
             raise ValueError(f"more than {MOST_WORK:,} values")
@@ -85,9 +86,9 @@ class Machine:
         inner = [self.tuples.get(id(each), (each, 1, 0)) for each in values]
         depth = 1 + max((deep for _, _, deep in inner), default=0)
         if depth > DEEPEST:
-            raise ValueError(f"more than {DEEPEST} tuples within each other")
+            raise ValueError(f"more than {DEEPEST} tuples nested within each other")
         made = tuple(values)
-        # Kept with the tuple itself, because the id of a deleted tuple can be reused.
+        # The tuple itself is stored too, because Python may reuse the id of a deleted tuple.
         self.tuples[id(made)] = (made, 1 + sum(size for _, size, _ in inner), depth)
         return made
 
@@ -110,7 +111,7 @@ class Machine:
     def call(self, called: Any, args: Any, *, new: bool = False) -> Any:
         """Return a stand-in for the value of a call.
 
-        With `new`, `called` is a class whose object is created without calling anything.
+        If `new` is true, `called` is a class, whose `__new__` the pickle would call.
         """
         raise NotImplementedError
 
@@ -119,7 +120,7 @@ class Machine:
         return Described(name)
 
     def storage(self, words: Any) -> Any:
-        """Return a stand-in for the numbers of a tensor, which are outside of the pickle."""
+        """Return a stand-in for the numbers of a tensor, which are stored outside of the pickle."""
         return Described("storage", (words,))
 
     def run(self, stream: Any) -> Any:
@@ -133,7 +134,7 @@ class Machine:
             if code.name == "STOP":
                 return self.stack.pop()
             if place is not None and place - start > LARGEST:
-                raise ValueError(f"a pickle of more than {LARGEST:,} bytes")
+                raise ValueError(f"a pickle with more than {LARGEST:,} bytes")
             if code.name in _EFFECTS:
                 _EFFECTS[code.name](self, arg)
             elif code.name in _MAKERS:
@@ -142,16 +143,16 @@ class Machine:
             elif arg is not None and not code.stack_before:
                 self.stack.append(arg)  # a number, a string or bytes
             else:  # OBJ and extensions, which torch never writes
-                raise ValueError(f"the instruction {code.name}")
+                raise ValueError(f"an unknown instruction, {code.name}")
         raise EOFError("it ends too early")
 
     def mark(self) -> None:
-        """Begin a new stack, whose values will be popped together."""
+        """Begin a new stack, whose values are later popped together."""
         self.below.append(self.stack)
         self.stack = []
 
     def since_mark(self) -> list[Any]:
-        """Return the values since the last mark, and go back to the stack below."""
+        """Return the values since the last MARK instruction, and restore the previous stack."""
         found, self.stack = self.stack, self.below.pop()
         return found
 
@@ -168,7 +169,10 @@ class Machine:
         return found
 
     def extend(self, added: list[Any]) -> None:
-        """Add values to the list or set on the stack, or alternating keys and values to a dict."""
+        """Add values to the list or set on top of the stack, or keys and values to the dict.
+
+        The keys and values of a dict alternate in `added`.
+        """
         target = self.stack[-1]
         if isinstance(target, dict):
             target.update(self.mapping_of(added))
@@ -178,7 +182,7 @@ class Machine:
             self.look_at(added)
             target.update(added)
         elif not isinstance(target, Described):  # values of a custom list or dict are ignored
-            raise TypeError("values for what holds none")
+            raise TypeError("values are added to an object that cannot hold any")
 
     def build(self) -> None:
         """Pop a state off the stack and add it to the stand-in below it."""
@@ -206,7 +210,7 @@ _EFFECTS: Mapping[str, _Step] = {
     "SETITEM": lambda machine, _: machine.extend(machine.last(2)),
     "BUILD": lambda machine, _: machine.build(),
 }
-"""Instructions that push nothing on the stack."""
+"""Functions for instructions that push nothing on the stack, keyed by instruction."""
 
 _MAKERS: Mapping[str, _Step] = {
     "NONE": lambda *_: None,
@@ -233,10 +237,10 @@ _MAKERS: Mapping[str, _Step] = {
     "PERSID": lambda machine, arg: machine.storage(arg),
     "BINPERSID": lambda machine, _: machine.storage(*machine.last(1)),
 }
-"""Instructions that push a value other than their argument."""
+"""Functions for instructions that push a value other than their argument, keyed by instruction."""
 
 
-# Reading weights.
+# Read weights.
 
 _TYPES: Mapping[str, tuple[str, int]] = {
     "DoubleStorage": ("F64", 8),
@@ -266,13 +270,13 @@ _WEIGHTS = frozenset(
         *(f"torch.{kind}" for kind in ("float16", "bfloat16", "float32", "float64", "int64")),
     }
 )
-"""Names that may occur in a file that holds only weights. torch's own guard, weights_only, permits
-more."""
+"""Names of classes and functions that may occur in a file with only weights. torch.load with
+weights_only=True permits more names."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Storage:
-    """Location of numbers that tensors may share: key in the file, type, start and length."""
+    """Location of numbers in a file, which tensors may share: key, type, start and length."""
 
     key: str
     kind: str
@@ -302,10 +306,10 @@ class Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class PickledWeights:
-    """The tensors in a file, keyed by name, and the names of everything else that it holds.
+    """Tensors in a file, keyed by name, and the names of all other objects in it.
 
-    `others` are the classes and functions of other objects. `inside` are the keys of nested dicts
-    that hold tensors.
+    `others` has the names of the classes and functions of other objects. `inside` has the keys of
+    nested dicts that contain tensors.
     """
 
     tensors: Mapping[str, Tensor]
@@ -319,16 +323,16 @@ class PickledWeights:
 
 
 def read_pickled(path: Path) -> PickledWeights:
-    """Read the weights in a file of torch.save; raise one of DAMAGED if that fails."""
+    """Read the weights in a file of torch.save; raise an exception in DAMAGED if that fails."""
     with _opened(path) as (made, _):
         return made
 
 
 def weights_of(path: Path, trust: Trust) -> PickledWeights:
-    """Read the weights in a file of torch.save; raise ModelError if it is not a file of weights.
+    """Read the weights in a file of torch.save; raise ModelError if the file has no usable weights.
 
-    Other objects in the file are never created. They are skipped if `trust` permits pickles;
-    otherwise ModelError is raised. It is also raised if the file is damaged or holds no tensors.
+    Other objects in the file are never created. If `trust` permits pickles, they are skipped, else
+    ModelError is raised. ModelError is also raised if the file is damaged or contains no tensors.
     """
     try:
         found = read_pickled(path)
@@ -336,15 +340,15 @@ def weights_of(path: Path, trust: Trust) -> PickledWeights:
         raise damaged(path, error) from None
     if found.others and not trust.pickle:
         raise ModelError(
-            f"{shown(path)} holds more than weights ({', '.join(found.others[:3])}), and pickled "
-            "weights are read without running anything: get model.safetensors, or take the weights "
-            "alone with --allow-pickle."
+            f"{shown(path)} contains more than weights ({', '.join(found.others[:3])}), and "
+            "other objects are never loaded: use a model.safetensors, or pass --allow-pickle to "
+            "read only the weights."
         )
     if not found.tensors:
-        within = f"they are inside {found.inside[0]!r} of it" if found.inside else "it has none"
+        within = f"they are inside {found.inside[0]!r}" if found.inside else "it contains none"
         raise ModelError(
-            f"{shown(path)} holds more than weights, or none by their names ({within}): load them "
-            "where they were made, and save both by model.save_pretrained(FOLDER) and "
+            f"{shown(path)} has no weights at its top level ({within}): load the model where it "
+            "was made, and save it and its tokenizer with model.save_pretrained(FOLDER) and "
             "tokenizer.save_pretrained(FOLDER)."
         )
     return found
@@ -353,7 +357,7 @@ def weights_of(path: Path, trust: Trust) -> PickledWeights:
 def damaged(path: Path, error: Exception) -> ModelError:
     """Return the ModelError for pickled weights that cannot be read at all."""
     return ModelError(
-        f"{shown(path)} is no whole file of torch.save ({error}): copy the checkpoint again."
+        f"{shown(path)} is not a complete file of torch.save ({error}): copy the checkpoint again."
     )
 
 
@@ -363,7 +367,7 @@ def holds_more(weights: Iterable[Path]) -> bool:
 
 
 class _Weights(Machine):
-    """Machine that describes tensors by Tensor, and records the names of all other objects."""
+    """Machine that replaces tensors by `Tensor` objects, and records all other objects' names."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -371,8 +375,8 @@ class _Weights(Machine):
         self.storages: dict[str, _Storage] = {}
 
     def storage(self, words: Any) -> Any:
-        # ("storage", torch.FloatStorage, "0", "cpu", 768); old files add None or, for a view of
-        # another storage, the view's key, start and length.
+        # `words` is like ("storage", torch.FloatStorage, "0", "cpu", 768). Old files add None or,
+        # for a view of another storage, the view's key, start and length.
         _, kind, key, _, count, *view = words
         name = kind.name.rpartition(".")[2]
         if name not in _TYPES:
@@ -405,21 +409,21 @@ class _Weights(Machine):
 
 
 def _tensor(storage: Any, start: Any, shape: Any, strides: Any, turned: Any = None) -> Any:
-    """Return a tensor; raise ValueError if it does not lie within its storage."""
+    """Return a tensor; raise ValueError if it extends beyond its storage."""
     if not isinstance(storage, _Storage):
-        return Described("torch.Tensor")  # the unsupported storage type was recorded already
+        return Described("torch.Tensor")  # its storage type is unsupported and was recorded already
     if turned:
-        raise ValueError("numbers that are to be negated when they are read")
+        raise ValueError("a tensor whose numbers must be negated after reading")
     shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
     last = start + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     if min((start, *shape, *strides)) < 0 or (0 not in shape and last >= storage.count):
-        raise ValueError("a tensor outside its numbers")
+        raise ValueError("a tensor extends beyond its stored numbers")
     return Tensor(storage=storage, start=storage.start + start, shape=shape, strides=strides)
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[PickledWeights, Callable[[Tensor], Any]]]:
-    """Context manager that yields the weights in a file and a function that reads a tensor."""
+    """Context manager that yields the weights in a file and a function that reads one tensor."""
     with path.open("rb") as file:
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         machine = _Weights()
@@ -444,18 +448,18 @@ def _opened(path: Path) -> Iterator[tuple[PickledWeights, Callable[[Tensor], Any
 
 
 _Places = Mapping[str, tuple[int, int]]
-"""Start of the numbers in the file and their size in bytes, keyed by the storage's key."""
+"""Start of each storage's numbers in the file and their size, in bytes, keyed by storage key."""
 
 
 def _of_zip(machine: Machine, archive: zipfile.ZipFile, content: mmap.mmap) -> tuple[Any, _Places]:
     members = {member.filename: member for member in archive.infolist()}
     pickles = [name for name in members if name.endswith("/data.pkl")]
     if len(pickles) != 1 or members[pickles[0]].file_size > LARGEST:
-        raise ValueError(f"{len(pickles)} pickles, or one of more than {LARGEST:,} bytes")
+        raise ValueError(f"{len(pickles)} pickles, or one with more than {LARGEST:,} bytes")
     within = pickles[0].removesuffix("data.pkl")
     order = f"{within}byteorder"
     if order in members and archive.read(order) != b"little":
-        raise ValueError("numbers of a machine with another order of bytes")
+        raise ValueError("its numbers are not in little-endian byte order")
     with archive.open(pickles[0]) as stream:
         made = machine.run(stream)
     return made, {
@@ -468,7 +472,7 @@ def _of_zip(machine: Machine, archive: zipfile.ZipFile, content: mmap.mmap) -> t
 def _place(member: zipfile.ZipInfo, content: mmap.mmap) -> tuple[int, int]:
     """Return the start and size of a zip member's bytes, which follow a variable header."""
     if member.compress_type != zipfile.ZIP_STORED:
-        raise ValueError("compressed numbers, which torch.save does not write")
+        raise ValueError("its numbers are compressed, which torch.save never does")
     name, more = struct.unpack_from("<HH", content, member.header_offset + 26)
     return member.header_offset + 30 + name + more, member.file_size
 
@@ -476,10 +480,10 @@ def _place(member: zipfile.ZipInfo, content: mmap.mmap) -> tuple[int, int]:
 def _of_old(machine: "_Weights", content: mmap.mmap) -> tuple[Any, _Places]:
     mark = machine.run(content)
     if mark != _MARK:
-        return mark, {}  # written by pickle itself: no tensors
+        return mark, {}  # written by pickle, not torch: no tensors
     _, system = (_Weights().run(content) for _ in range(OLD_PICKLES - 2))
     if not system.get("little_endian", True):
-        raise ValueError("numbers of a machine with another order of bytes")
+        raise ValueError("its numbers are not in little-endian byte order")
     made = machine.run(content)
     places = {}
     for key in _Weights().run(content):  # the storages' keys, in order
@@ -495,7 +499,7 @@ _MARK = 0x1950A86A20F9469CFC6C
 
 
 def _sorted(made: Any, others: Sequence[str]) -> PickledWeights:
-    """Return the tensors in the value that a pickle makes, and the names of everything else."""
+    """Return the tensors in the unpickled value, and the names of all other objects."""
     if not isinstance(made, dict):
         return PickledWeights(
             tensors={}, others=tuple(dict.fromkeys((*others, _kind(made)))), inside=()
@@ -515,14 +519,14 @@ def _kind(made: Any) -> str:
     return made.name if isinstance(made, Described) else type(made).__name__
 
 
-# Writing weights as safetensors.
+# Write weights as safetensors.
 
 
 def write_safetensors(path: Path, to: Path) -> list[str]:
     """Write the tensors of a file of torch.save as safetensors, and return their names.
 
-    Tensors that share numbers are each written in full. Raises one of DAMAGED if the file cannot be
-    read.
+    Tensors that share numbers are each written in full. Raises one of the DAMAGED exceptions if the
+    file cannot be read.
     """
     with _opened(path) as (made, numbers), to.open("wb") as file:
         # The widest numbers come first, so that every tensor is aligned to its numbers' width.

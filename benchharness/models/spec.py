@@ -1,4 +1,4 @@
-"""Descriptions of models whose weights are not loaded yet, and the table of known models."""
+"""Descriptions of models before their weights are loaded, and the list of known models."""
 
 import re
 import tomllib
@@ -21,19 +21,20 @@ class ModelSpec:
         name: Name on the leaderboard.
         checkpoint: Hub id, absolute folder, "builtin:NAME" for an encoder whose weights are drawn
             from the seed, or "baseline:NAME" for a baseline without an encoder.
-        revision: Commit of the hub repository ("main" is resolved when jobs are planned) or version
-            of a baseline; otherwise empty.
-        family: transformers' model_type; empty if only the hub knows it.
+        revision: Commit of the hub repository ("main" is resolved to a commit when jobs are
+            planned), or version of a baseline; otherwise empty.
+        family: transformers' model_type; empty if it must be looked up on the hub.
         recipe: Name of the recipe file; empty for the recipe of the family.
         aliases: Other names that a user may type.
         title: Description for lists of models.
-        parameters: Millions of parameters as published, else as counted; None if unknown.
-        backbone: Millions of parameters without embeddings and pooler; None if unknown.
+        parameters: Number of parameters in millions, as published or else as counted; None if
+            unknown.
+        backbone: Number of parameters in millions without embeddings and pooler; None if unknown.
         configuration: Layers and sizes as in the paper's table.
-        max_tokens: Most tokens per row, including special tokens; None if unknown.
+        max_tokens: Maximum number of tokens per input, including special tokens; None if unknown.
         tokenizer: Kind of the tokenizer, and whether it keeps the case.
-        lender: Hub repository, "org/name@COMMIT", whose tokenizer is used if the checkpoint's has
-            none.
+        lender: Hub repository ("org/name@COMMIT") whose tokenizer is used if the checkpoint's
+            repository has none.
         pretraining: Texts that the checkpoint was pretrained on.
         flops: Floating-point operations of pretraining, as counted in ELECTRA's paper
             (arXiv:2003.10555, tables 3 and 4).
@@ -43,8 +44,8 @@ class ModelSpec:
         trust: Permissions that the user gives the checkpoint.
         is_baseline: True for a baseline, which has no weights and no seed and is listed below the
             encoders on a leaderboard.
-        builtin: Folder inside the package, for an encoder whose weights are drawn from the seed;
-            otherwise empty.
+        builtin: Folder inside the package with the files of an encoder whose weights are drawn from
+            the seed; otherwise empty.
         start: Origin of the weights, if they do not come from the model's own checkpoint.
         stage: Pretraining run and step at which the checkpoint was saved, if they are known.
     """
@@ -89,28 +90,28 @@ class ModelSpec:
         return not (self.is_builtin or self.is_baseline or self.is_folder)
 
 
-# The known checkpoints, read from the files in models/known. Other models need no entry.
+# The known checkpoints are read from the files in models/known. Other models need no file there.
 #
-# A file has one family of models. At the top are the fields that its checkpoints share, followed by
-# [models.NAME] with the fields of each checkpoint. All names are fields of ModelSpec. A revision is
-# the commit of the weights that the published numbers belong to, or "main" if none could be
+# Each file has one family of models. It begins with the fields that all checkpoints share;
+# [models.NAME] then has the fields of one checkpoint. All names are fields of ModelSpec. A revision
+# is the commit of the weights that gave the published scores, or "main" if no commit could be
 # confirmed. If a comment says that sizes are counted, they were counted on the architecture as
 # transformers builds it, including the pooler.
 
-UNPINNED = "no commit could be confirmed, so the one that main names is recorded with each run"
+UNPINNED = "no commit could be confirmed, so each run records the commit that main points to"
 
 
 def _known(path: Path) -> Iterator[ModelSpec]:
     shared = tomllib.loads(path.read_text(encoding="utf-8"))
     for name, own in shared.pop("models").items():
-        fields = shared | own  # a checkpoint's own fields win
+        fields = shared | own  # a checkpoint's own fields override shared ones
         if fields.get("revision") == "main":
             fields.setdefault("note", UNPINNED)
         yield ModelSpec(name=name, **fields | {"aliases": tuple(fields.get("aliases", ()))})
 
 
 def _files() -> list[Path]:
-    """Return the files of known models: the built-in encoder's first and the baselines' last."""
+    """Return the files of known models, with the built-in encoder first and the baselines last."""
     found = (Path(__file__).parent / "known").glob("*.toml")
     ends = {"tiny": 0, "baselines": 2}
     return sorted(found, key=lambda path: (ends.get(path.stem, 1), path.stem))
@@ -122,7 +123,7 @@ BASELINES = tuple(spec for spec in MODELS.values() if spec.is_baseline)
 
 
 def add_model(model: ModelSpec) -> None:
-    """Add a plugin's model to the table; raise BenchError if one of its names is taken."""
+    """Add a plugin's model to the known models; raise BenchError if one of its names is taken."""
     taken = {name for spec in MODELS.values() for name in _names(spec)}
     if found := sorted(taken.intersection(_names(model))):
         raise BenchError(f"there is a model {found[0]!r} already: give yours another name.")
@@ -133,7 +134,7 @@ def _names(spec: ModelSpec) -> tuple[str, ...]:
     return (spec.name.lower(), *(alias.lower() for alias in spec.aliases))
 
 
-# Finding a checkpoint's files among the names in a folder or in a hub repository.
+# Find the files of a checkpoint among all files of a folder or hub repository.
 
 VOCABULARY_FILES = (
     "sentencepiece.bpe.model",
@@ -187,15 +188,15 @@ def sort_files(
     weights = find_weights(names)
     if not weights:
         raise ModelError(f"{place} is not a checkpoint: {_instead(names, 'weights', folder)}")
-    if ADAPTER in names and folder is not None:  # the adapter of a repository is not downloaded
+    if ADAPTER in names and folder is not None:  # adapters in repositories are not downloaded
         raise ModelError(
-            f"{place} has whole weights and a LoRA adapter ({ADAPTER}), which transformers would "
-            "put on them: remove the adapter's files to read the weights alone, or merge it by "
-            "peft's merge_and_unload() and give the result."
+            f"{place} has complete weights and a LoRA adapter ({ADAPTER}), which transformers "
+            "would apply to them: remove the adapter's files to use only the weights, or merge the "
+            "adapter with peft's merge_and_unload() and use the result."
         )
     if missing := sorted(set(_parts_of(weights[0])).difference(names)):
         raise ModelError(
-            f"{place} is not whole: it lacks {', '.join(missing[:3])}; copy the checkpoint again."
+            f"{place} is incomplete: it lacks {', '.join(missing[:3])}; copy the checkpoint again."
         )
     tokenizer = [name for name in TOKENIZER_FILES if name in names]
     if not set(tokenizer).intersection(VOCABULARY_FILES):
@@ -213,7 +214,7 @@ def sort_files(
 
 
 def find_weights(names: Collection[str]) -> list[str]:
-    """Return the names of the files of weights that would be read; empty if there are none."""
+    """Return the names of the weight files to read; empty if there are none."""
     for form in (_SAFETENSORS, _PICKLED):
         if (whole := form.format("")) in names:
             return [whole]
@@ -240,43 +241,44 @@ def _parts_of(weights: str) -> list[str]:
     return [*parts, index_of(weights)]
 
 
-# Error messages for other files that people have instead of a checkpoint.
+# Error messages for folders that contain other files instead of a checkpoint.
 
 _OTHERS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "TensorFlow's": (
         ("tf_model*.h5", "*.ckpt.index", "*.ckpt.data-*", "*.ckpt-*", "saved_model.pb"),
-        "convert them by transformers 4 and TensorFlow (AutoModel's from_tf=True)",
+        "convert them with transformers 4 and TensorFlow (AutoModel's from_tf=True)",
     ),
     "Flax's": (
         ("flax_model*.msgpack",),
-        "convert them by transformers 4 and Flax (AutoModel's from_flax=True)",
+        "convert them with transformers 4 and Flax (AutoModel's from_flax=True)",
     ),
-    "GGUF's": (("*.gguf",), "they are rounded: get the checkpoint that they were made from"),
-    "ONNX's": (("*.onnx",), "get the checkpoint that they were exported from"),
-    "OpenVINO's": (("openvino_model*",), "get the checkpoint that they were exported from"),
-    "rust-bert's": (("rust_model.ot",), "get the checkpoint that they were made from"),
+    "GGUF's": (("*.gguf",), "use the checkpoint that they were made from, which is not rounded"),
+    "ONNX's": (("*.onnx",), "use the checkpoint that they were exported from"),
+    "OpenVINO's": (("openvino_model*",), "use the checkpoint that they were exported from"),
+    "rust-bert's": (("rust_model.ot",), "use the checkpoint that they were made from"),
     "a variant's": (
         ("model.*.safetensors", "pytorch_model.*.bin", "model-*.safetensors"),
-        "load them where they were made (variant=...) and save_pretrained them to a folder",
+        "load them with from_pretrained(..., variant=...) and save them with save_pretrained",
     ),
 }
-"""Weights in formats that are not read, with patterns of their file names and advice."""
+"""Patterns of file names and advice for the user, for weights in formats that are not supported."""
 
 
 def _instead(names: Collection[str], lacks: str, folder: Path | None) -> str:
-    """Describe what a folder or repository has instead of the missing `lacks`, with advice."""
+    """Return the end of an error message, with the files found instead of `lacks`, and advice."""
     if ADAPTER in names:
         return merging("another model", "MERGED", "peft's merge_and_unload()")
     if inner := _inner(names):
         more = f" and {len(inner) - _FEW} more" if len(inner) > _FEW else ""
         if folder is None:
-            return f"its checkpoints are in {', '.join(inner[:_FEW])}{more}: download one of them."
+            return f"it contains checkpoints in {', '.join(inner[:_FEW])}{more}; download one."
         shown = ", ".join(str(folder / name) for name in inner[:_FEW])
-        return f"its checkpoints are {shown}{more}; give one of them."
+        return f"it contains the checkpoints {shown}{more}; use one of them."
     for whose, (patterns, way) in _OTHERS.items():
         if found := _matching(names, patterns):
             return (
-                f"it has no {lacks}; {found[0]} holds {whose} weights, which are not read: {way}."
+                f"it has no {lacks}; {found[0]} contains {whose} weights, which are not supported: "
+                f"{way}."
             )
     return f"it has no {lacks}; {bare(_bare(names))}"
 
@@ -314,14 +316,14 @@ def _bare(names: Iterable[str]) -> list[str]:
 
 
 def bare(weights: Collection[str]) -> str:
-    """Return the end of an error message for files that are weights alone, or for no weights."""
+    """Return the end of an error message for weights without a config, or for no weights at all."""
     if not weights:
         return (
             "expected model.safetensors next to config.json in a folder that save_pretrained wrote."
         )
     return (
-        f"{min(weights)} is weights alone, without the network that they are of: load them where "
-        "they were made, and save both there, by model.save_pretrained(FOLDER) and "
+        f"{min(weights)} contains only weights, without the config of the network. Load the model "
+        "where it was made, and save it there with model.save_pretrained(FOLDER) and "
         "tokenizer.save_pretrained(FOLDER)."
     )
 
@@ -329,16 +331,16 @@ def bare(weights: Collection[str]) -> str:
 def merging(base: str, merged: str, way: str) -> str:
     """Return the end of an error message that explains how to merge a peft adapter."""
     return (
-        f"it holds a LoRA adapter of {base}: merge it, where peft is installed, by {way}, and give "
-        f"{merged}."
+        f"it contains a LoRA adapter for {base}. Merge it where peft is installed, with {way}, and "
+        f"use {merged}."
     )
 
 
-# Names of a checkpoint in messages.
+# Format the name of a checkpoint for messages.
 
 
 def called(hub_id: str) -> str:
-    """Return a hub id for messages, with the name of the known model in front if it has one."""
+    """Return a hub id for messages; for a known model, the model's name comes first."""
     names = [spec.name for spec in MODELS.values() if spec.checkpoint == hub_id]
     return f"{names[0]} ({hub_id})" if names else hub_id
 

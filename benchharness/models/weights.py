@@ -1,4 +1,4 @@
-"""Identify the weights that a job starts from, and download and check checkpoints.
+"""Identify the weights with which a job starts, and download and check checkpoints.
 
 Equal weights have the same identity wherever they are stored, so equal jobs have the same key.
 """
@@ -40,8 +40,8 @@ from benchharness.models.spec import (
 from benchharness.tasks.sources.hub import arriving, go_offline_if_unreachable
 
 _TOKENIZERS = ("tokenizer*", "vocab*", "sentencepiece*", *TOKENIZER_FILES)
-"""Patterns of tokenizer files, which are downloaded together with a repository's config, weights
-and trusted code."""
+"""Patterns of the names of tokenizer files, which are downloaded in addition to a repository's
+config, weights and trusted code."""
 
 
 def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
@@ -54,7 +54,7 @@ def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
     if go_offline_if_unreachable():
         folder = _download(hub_id, revision, ["config.json"])
         if not find_weights([path.name for path in folder.iterdir()]):
-            raise _unreachable(hub_id)  # only its config was downloaded
+            raise _unreachable(hub_id)  # the cache has its config without weights
     else:
         folder = _fetch(hub_id, revision, trust)
     checkpoint_files(folder, trust)
@@ -68,8 +68,9 @@ def _fetch(hub_id: str, revision: str | None, trust: Trust) -> Path:
         folder = cache_folder(hub_id) / "snapshots" / str(revision)
         if not folder.is_dir() or not find_weights([path.name for path in folder.iterdir()]):
             raise
-        return folder  # the cached files are used if the hub does not answer
-    # The revision is passed as it was given, so that the library can look it up offline later.
+        return folder  # use the cached files if the hub does not answer
+    # Pass the revision unchanged (a branch is not resolved), so that the library finds it offline
+    # later.
     folder = _download(hub_id, revision, _wanted(hub_id, names, trust))
     _borrow_tokenizer(hub_id, revision, folder)
     return folder
@@ -78,8 +79,8 @@ def _fetch(hub_id: str, revision: str | None, trust: Trust) -> Path:
 def fetch_code(folder: Path, trust: Trust) -> None:
     """Download trusted code that a checkpoint's config refers to in another hub repository.
 
-    The config names it as "org/name--module.Class". A repository that is cached already is not
-    updated.
+    The config refers to it in the form "org/name--module.Class". A repository that is cached
+    already is not updated.
     """
     if not trust.remote_code:
         return
@@ -91,7 +92,7 @@ def fetch_code(folder: Path, trust: Trust) -> None:
 
 
 def _names(hub_id: str, revision: str | None) -> tuple[str, ...]:
-    """Return the file names of a repository, and those of the tokenizer that it borrows."""
+    """Return the file names of a repository, and of the tokenizer that it takes from another."""
     names = _ask(hub_id, revision).names
     lender = _lender(hub_id)
     if lender is None or not set(VOCABULARY_FILES).isdisjoint(names):
@@ -134,12 +135,12 @@ def _sorted(hub_id: str, names: Sequence[str], trust: Trust) -> Groups:
     except ModelError as error:
         known = next((spec for spec in MODELS.values() if spec.checkpoint == hub_id), None)
         is_told = known is not None and known.note not in ("", UNPINNED)
-        note = f" Known of it: {known.note}." if known and is_told else ""
+        note = f" Note on this model: {known.note}." if known and is_told else ""
         raise ModelError(f"{error}{note}") from None
 
 
 def _download(hub_id: str, revision: str | None, patterns: Sequence[str]) -> Path:
-    offline, hub = go_offline_if_unreachable(), _import_hub()  # in this order
+    offline, hub = go_offline_if_unreachable(), _import_hub()  # in this order (see _import_hub)
     try:
         with arriving(cache_folder(hub_id)) as damaged:
             folder = hub.snapshot_download(
@@ -151,15 +152,15 @@ def _download(hub_id: str, revision: str | None, patterns: Sequence[str]) -> Pat
     except hub.errors.LocalEntryNotFoundError:
         raise _unreachable(hub_id) from None
     except (hub.errors.HTTPError, ValueError, OSError) as error:
-        reason = str(error).partition("\n")[0]  # without the long advice of the library
+        reason = str(error).partition("\n")[0]  # the first line, without the library's long advice
         raise ModelError(
-            f"the hub does not give the checkpoint {called(hub_id)} ({reason}); check its name, or "
-            "give a folder with --model."
+            f"the checkpoint {called(hub_id)} cannot be downloaded from the hub ({reason}); check "
+            "its name, or pass a folder with --model."
         ) from error
     if damaged:
         raise ModelError(
-            f"{len(damaged)} files of the checkpoint {called(hub_id)} were damaged on their way "
-            "from the hub and are deleted: the same command fetches them again."
+            f"{len(damaged)} files of the checkpoint {called(hub_id)} were damaged during the "
+            "download and have been deleted: run the same command again to fetch them."
         )
     return Path(folder)
 
@@ -171,7 +172,8 @@ def _import_hub() -> Any:
     (httpx or httpx2, depending on the version). It is needed because a refused connection raises
     neither a HfHubHTTPError nor an OSError.
     """
-    # The package does not import this submodule itself. `constants` and `errors` come with it.
+    # The package does not import this submodule by itself. Importing it also imports `constants`
+    # and `errors`.
     import huggingface_hub.file_download  # noqa: PLC0415  (as said above)
 
     return huggingface_hub
@@ -180,17 +182,19 @@ def _import_hub() -> Any:
 def require_checkpoint(
     checkpoint: str, revision: str | None, trust: Trust = NOTHING, *, whole: bool = False
 ) -> None:
-    """Raise ModelError for a checkpoint that cannot be loaded, as far as quick checks can tell.
+    """Raise ModelError if quick checks show that a checkpoint cannot be loaded.
 
     A hub id at a revision must be cached or reachable; only its list of files is requested, and
     nothing is downloaded. The config is checked if the checkpoint is a folder or is cached. If
-    `whole` is true, it must have a decoder. Built-in encoders and baselines always pass.
+    `whole` is true, the checkpoint must have a decoder. Built-in encoders and baselines always
+    pass.
     """
     folder = Path(checkpoint)
     if revision is not None:
         folder = cache_folder(checkpoint) / "snapshots" / revision
         require_files(checkpoint, revision, trust)
-    # A hub id and "builtin:tiny" are not absolute paths, whatever the current folder holds.
+    # A hub id and "builtin:tiny" are not absolute paths, so files in the current folder are never
+    # used.
     if folder.is_absolute() and (folder / "config.json").is_file():
         check_loadable(folder, trust, whole=whole)
 
@@ -198,8 +202,8 @@ def require_checkpoint(
 def require_listed(spec: ModelSpec) -> None:
     """Raise ModelError for a hub model whose repository lacks files that a checkpoint needs.
 
-    Only the list of files is requested, before any rows are read. Commits pinned in benchharness's
-    table are known to be complete. Without a network nothing is checked.
+    Only the list of files is requested, before any rows are read. Nothing is checked without a
+    network, or for known models with a pinned commit, because their files are known to be complete.
     """
     is_asked = spec.is_hub and (spec.checkpoint, spec.revision) not in _pinned()
     if is_asked and not go_offline_if_unreachable():
@@ -210,8 +214,8 @@ def require_listed(spec: ModelSpec) -> None:
 def require_files(hub_id: str, revision: str, trust: Trust = NOTHING) -> None:
     """Raise ModelError if a hub repository is unavailable, or lacks files that a checkpoint needs.
 
-    Unlike `require_checkpoint`, this does not check the config. If the repository is cached, the
-    hub is not asked.
+    Unlike `require_checkpoint`, this does not check the config. If the repository is cached, no
+    request is sent to the hub.
     """
     folder = cache_folder(hub_id) / "snapshots" / revision
     if folder.is_dir() and find_weights([path.name for path in folder.iterdir()]):
@@ -223,20 +227,20 @@ def require_files(hub_id: str, revision: str, trust: Trust = NOTHING) -> None:
 
 
 def cache_folder(hub_id: str) -> Path:
-    """Return the folder in which the hub's library keeps a model, whether or not it exists."""
+    """Return the folder in which the hub's library caches a model; the folder may not exist."""
     return Path(_import_hub().constants.HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"
 
 
 def _unreachable(hub_id: str) -> ModelError:
     """Return the error for a model that is not cached when the hub cannot be reached."""
     return ModelError(
-        f"model {called(hub_id)!r} is not in the cache and the hub cannot be reached: `bench run "
-        "fetch` it where there is a network, or give a checkpoint folder (`--model DIR`) with rows "
-        "that need no hub either (`--data DIR` or `--data mini`)."
+        f"model {called(hub_id)!r} is not in the cache and the hub cannot be reached: download it "
+        "with `bench run fetch` where there is a network, or use a checkpoint folder (`--model "
+        "DIR`) and data that do not need the hub (`--data DIR` or `--data mini`)."
     )
 
 
-# Resolution of a hub revision to its commit, with a timeout.
+# Resolve a hub revision to its commit, with a timeout.
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 
@@ -246,16 +250,16 @@ _TIMEOUT = 5.0
 def _resolve_commit(hub_id: str, revision: str) -> str:
     """Return the 40-digit commit of a hub repository's revision.
 
-    A commit that is pinned in benchharness's table or cached is returned unchanged. Any other
-    revision is looked up on the hub, or in the local cache if the hub is switched off
-    (HF_HUB_OFFLINE) or cannot be reached. Raises ModelError if it is unknown there.
+    A commit is returned unchanged if it is cached or is the pinned commit of a known model. Any
+    other revision is looked up on the hub, or in the local cache if the hub is switched off
+    (HF_HUB_OFFLINE) or cannot be reached. Raises ModelError if the revision is unknown there.
     """
     cached = cache_folder(hub_id) / "snapshots" / revision
     if _COMMIT.fullmatch(revision) and ((hub_id, revision) in _pinned() or cached.is_dir()):
         return revision
     if go_offline_if_unreachable():
         if _COMMIT.fullmatch(revision):
-            return revision  # whether it is available is checked before jobs start
+            return revision  # a later check finds out whether it is available
         ref = cache_folder(hub_id) / "refs" / revision
         if not ref.is_file():
             raise _unreachable(hub_id)
@@ -264,13 +268,13 @@ def _resolve_commit(hub_id: str, revision: str) -> str:
 
 
 def _pinned() -> set[tuple[str, str]]:
-    """Return the (hub id, commit) pairs that the table pins."""
+    """Return the (hub id, commit) pairs of all known models with a pinned commit."""
     known = ((spec.checkpoint, spec.revision) for spec in MODELS.values())
     return {pair for pair in known if _COMMIT.fullmatch(pair[1])}
 
 
 class _Listed(NamedTuple):
-    """The commit and the file names of a revision on the hub."""
+    """Commit and file names of a revision on the hub."""
 
     commit: str
     names: tuple[str, ...]
@@ -283,30 +287,36 @@ def _ask(hub_id: str, revision: str | None) -> _Listed:
         info = hub.HfApi().model_info(hub_id, revision=revision, timeout=_TIMEOUT)
     except hub.errors.RepositoryNotFoundError:
         raise ModelError(
-            f"the hub has no model {name!r} that is public or open to your token; check its name."
+            f"the hub has no model {name!r} that is public or visible to your token; check its "
+            "name."
         ) from None
     except hub.errors.RevisionNotFoundError:
         raise ModelError(
-            f"the hub's model {name!r} has no revision {revision!r}: give a branch, a tag or a "
+            f"the hub's model {name!r} has no revision {revision!r}: use a branch, a tag or a "
             "commit."
         ) from None
     except (hub.errors.HTTPError, OSError) as error:
         reason = str(error).partition("\n")[0]
         raise ModelError(
-            f"the hub did not answer for model {name!r} ({reason}); try again, or give a folder."
+            f"the hub did not answer for model {name!r} ({reason}); try again, or use a checkpoint "
+            "folder."
         ) from error
     if info.sha is None:
-        raise ModelError(f"the hub names no commit for {revision!r} of {name!r}; give a folder.")
+        raise ModelError(
+            f"the hub returned no commit for the revision {revision!r} of {name!r}; use a "
+            "checkpoint folder."
+        )
     return _Listed(info.sha, tuple(each.rfilename for each in info.siblings or ()))
 
 
 def weights_identity(spec: ModelSpec) -> str:
     """Return the string that identifies a model's weights in a job.
 
-    It is "hub:ID@COMMIT" for a hub model, "sha256:DIGEST" over the config, weights, tokenizer and
-    trusted code of a folder, "builtin:NAME@DIGEST" over the data files of a built-in encoder, or
-    "baseline:NAME@VERSION". A change of a built-in encoder's code is covered by METHOD in
-    leaderboard/job.py. Raises ModelError if a hub revision cannot be resolved to a commit.
+    It is "hub:ID@COMMIT" for a hub model, "sha256:DIGEST" for a folder (a digest of its config,
+    weights, tokenizer and trusted code), "builtin:NAME@DIGEST" for a built-in encoder (a digest of
+    its data files), or "baseline:NAME@VERSION". The code of a built-in encoder is not part of its
+    digest; METHOD in leaderboard/job.py is raised when this code changes. Raises ModelError if a
+    hub revision cannot be resolved to a commit.
     """
     if spec.is_baseline:
         return f"{spec.checkpoint}@{spec.revision}"
@@ -319,7 +329,7 @@ def weights_identity(spec: ModelSpec) -> str:
 
 
 _LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "encoder_layers")
-"""Names that families give to the number of layers in config.json."""
+"""Names for the number of layers in the config.json of different families."""
 
 
 def count_layers(spec: ModelSpec) -> int | None:
@@ -339,9 +349,9 @@ def config_of(spec: ModelSpec) -> Mapping[str, Any]:
 def family_config(spec: ModelSpec) -> Mapping[str, Any]:
     """Return a config that states the family of a model.
 
-    It has only `model_type` if the table states the family; otherwise it is the whole config.json.
-    It is {} if the hub, which alone has the config, does not answer: such a model cannot be trained
-    anyway.
+    If the family is known, it has only `model_type`; otherwise it is the whole config.json. It is
+    {} if the config must be downloaded and the hub does not answer. A job with such a model would
+    fail anyway.
     """
     if spec.family:
         return {"model_type": spec.family}
@@ -367,9 +377,10 @@ def _config_on_hub(hub_id: str, revision: str) -> Path:
 
 
 def reach(spec: ModelSpec) -> int | None:
-    """Return the maximum number of tokens per row of a model; None if unlimited or unknown.
+    """Return the maximum number of tokens per input of a model; None if unlimited or unknown.
 
-    It may be unknown for a hub model that cannot be reached, which cannot be trained anyway.
+    The maximum may be unknown for a hub model that cannot be downloaded. A job with such a model
+    would fail anyway.
     """
     if spec.is_baseline:
         return None
@@ -399,11 +410,12 @@ def _builtin_folder(spec: ModelSpec) -> Path:
 
 
 def files_digest(paths: Iterable[Path]) -> str:
-    """Return the SHA-256 (hex) over the names and contents of files.
+    """Return the SHA-256 digest (hex) of the names and contents of files.
 
-    Their order and their folders do not matter.
+    The order of the files and the names of their folders have no effect.
     """
-    # Lines as sha256sum prints them; sorted, because folders list their files in any order.
+    # The lines have the format of sha256sum. They are sorted, because folders list files in any
+    # order.
     lines = sorted(f"{file_digest(path)}  {path.name}\n" for path in paths)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Find the class of transformers that loads a trained network.
+"""Find the transformers class that can load a trained network.
 
 Importing this module does not import torch, so code that plans jobs can use it.
 """
@@ -17,10 +17,10 @@ KINDS = {
     "span": "QuestionAnswering",
     "tag": "TokenClassification",
 }
-"""Head types, mapped to the part of transformers' class names that stands for them."""
+"""Suffixes of transformers' class names, keyed by head type."""
 
 BODY = "AutoModel"
-"""Class of transformers for an encoder without a head, which sentence-transformers loads."""
+"""Transformers class of an encoder without a head, which sentence-transformers uses."""
 
 LACKING = {
     ("deberta", "choice"),
@@ -42,28 +42,28 @@ T5 has classes for some of these head types, but they need the decoder.
 """
 
 LAYERED = frozenset({"modernbert-decoder"})
-"""Decoder families whose classes have layers between the last state and the output.
+"""Decoder families whose transformers classes have layers between the last state and the output.
 
-benchharness's heads lack these layers.
+benchharness's heads do not have these layers, so these classes cannot load them.
 """
 
 SHARED = {"mt5": "t5", "umt5": "t5"}
-"""Families, mapped to the family whose classes they use."""
+"""Families that use the transformers classes of another family, mapped to that family."""
 
 COMPARED = CHECKED - SHARED.keys() - {"neobert", "new", "nomic_bert"}
-"""Families whose classes were compared with benchharness's heads (test_heads_parity.py).
+"""Families whose transformers classes were compared with benchharness's heads.
 
-These are all checked families except those in SHARED and those whose code comes with their
-checkpoints.
+The comparison is in test_heads_parity.py. These are the families in CHECKED, except those in SHARED
+and those whose code comes with their checkpoints.
 """
 
 
 class Published(NamedTuple):
-    """The class of transformers that loads a network, such as "AutoModelForTokenClassification".
+    """Transformers class that loads a network, such as "AutoModelForTokenClassification".
 
-    If no class loads the network, `auto_class` is empty, and `lacking` names the part of the
-    network that no class has. `is_compared` is false if the family's classes were not compared with
-    benchharness's heads.
+    If no class can load the network, `auto_class` is empty, and `lacking` names the part of the
+    network that no class has. `is_compared` is false if the classes of the family were not compared
+    with benchharness's heads.
     """
 
     auto_class: str = ""
@@ -72,21 +72,23 @@ class Published(NamedTuple):
 
     @property
     def loader(self) -> str:
-        """Name of the call that loads the network, in sentence-transformers or transformers."""
+        """Name of the function that loads the network, in sentence-transformers or transformers."""
         is_body = self.auto_class == BODY
         return "SentenceTransformer" if is_body else f"{self.auto_class}.from_pretrained"
 
     @property
     def sentence(self) -> str:
-        """Sentence that explains why no class loads the network; empty if a class does."""
-        why = "has no class" if self.is_compared else "was compared with no class"
-        return f"{self.lacking} {why} in transformers" if self.lacking else ""
+        """Sentence that explains why no class can load the network; empty if a class can."""
+        no_class = "transformers has no class for"
+        if not self.is_compared:
+            no_class = "no class of transformers was compared with"
+        return f"{no_class} {self.lacking}" if self.lacking else ""
 
 
 def published_class(
     task: Task, recipe: Recipe, family: str, *, is_foreign: bool = False
 ) -> Published:
-    """Return the class of transformers for the network of a task, a recipe and an encoder family.
+    """Return the transformers class for a network of this task, recipe and encoder family.
 
     Args:
         task: The task, which determines the head.
@@ -116,7 +118,7 @@ def _lacking(task: Task, recipe: Recipe, family: str, is_foreign: bool) -> Itera
 
 
 def _has_head(family: str, head: str) -> bool:
-    """Return whether transformers' class for a head type equals benchharness's head."""
+    """Return whether transformers' class for a head type is the same as benchharness's head."""
     if family in COMPARED or head not in KINDS:
         return head in KINDS
     is_decoder = is_causal({"model_type": family}) and family not in LAYERED
@@ -131,4 +133,4 @@ def _of_recipe(recipe: Recipe) -> Iterator[str]:
     if recipe.tag and recipe.tag.lstm_size:
         yield "a BiLSTM on the encoder (lstm_size)"
     if recipe.encoder.features not in (FINE_TUNED, "last"):
-        yield f"a head on other states than the last (features={recipe.encoder.features})"
+        yield f"a head on states other than the last layer's (features={recipe.encoder.features})"

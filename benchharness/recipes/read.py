@@ -1,4 +1,4 @@
-"""Recipe files: TOML with a value and its source in each line.
+"""Read recipe files, which are TOML files with a value and its source in each line.
 
     [default]                       values for every task
     epochs = { value = 3.0, source = "arXiv:1810.04805, A.3" }
@@ -50,14 +50,15 @@ from benchharness.leaderboard.job import START_FROM, TOGETHER, Setting
 from benchharness.recipes.recipe import EACH, check_setting
 from benchharness.tasks.suites import TASKS, find_task
 
-# Grids: a hyperparameter with several values, "2e-5,3e-5,5e-5", stands for one recipe per value.
+# Grids: a hyperparameter with several values ("2e-5,3e-5,5e-5") stands for one recipe per value.
 #
-# `--set` and files share this notation; a file may also have a list of numbers.
+# `--set` and recipe files share this notation. A file may also contain a list of numbers.
 
 _BETWEEN = ","
 
 _LARGEST = 1000
-"""Largest number of combinations in a grid. Each one is trained with every seed on every task."""
+"""Largest number of combinations in a grid. Each combination is trained with every seed on every
+task."""
 
 
 def expand_grid(settings: Mapping[str, Setting]) -> Iterator[dict[str, Setting]]:
@@ -66,21 +67,21 @@ def expand_grid(settings: Mapping[str, Setting]) -> Iterator[dict[str, Setting]]
     If a setting has several values, each yielded setting lists them in `one_of`.
 
     Raises:
-        BenchError: The grid has more than 1,000 combinations. This is raised before the first
+        BenchError: The grid has more than 1,000 combinations. The error is raised before the first
             combination is yielded.
     """
     choices = [choices_of(setting) for setting in settings.values()]
     if (points := prod(map(len, choices))) > _LARGEST:
         raise BenchError(
-            f"the grid has {points:,} points; expected at most {_LARGEST:,}: give fewer values of "
-            "fewer settings."
+            f"the grid has {points:,} combinations of values; expected at most {_LARGEST:,}: use "
+            "fewer values or settings."
         )
     for combination in product(*choices):
         yield dict(zip(settings, combination, strict=True))
 
 
 def choices_of(setting: Setting) -> tuple[Setting, ...]:
-    """Split a setting into one setting per comma-separated value."""
+    """Split a setting with comma-separated values into one setting per value."""
     if not isinstance(setting.value, str) or _BETWEEN not in setting.value:
         return (setting,)
     values = [value.strip() for value in setting.value.split(_BETWEEN)]
@@ -92,7 +93,7 @@ _UNLIKE = "unlike"
 _PROTOCOL = "protocol"
 
 FROZEN = "frozen"
-"""Table of a recipe file for runs with a frozen encoder."""
+"""Name of the table in a recipe file for runs with a frozen encoder."""
 
 _OF_NO_TASK = ("default", _LIKE, _PROTOCOL, FROZEN, TOGETHER)
 """Tables that do not belong to a task or head type, unlike [suite.task] and [head.type]."""
@@ -109,10 +110,10 @@ def packaged_names() -> Mapping[str, Path]:
 def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
     """Return the settings in a recipe file except `start_from`, keyed by table ("glue/mrpc").
 
-    Names and values are not checked here, but when the settings of several files are merged.
+    Names and values are checked later, when the settings of several files are merged.
 
     Raises:
-        BenchError: The file is missing, is not TOML, or has another structure.
+        BenchError: The file is missing, is not TOML, or is not structured like a recipe.
     """
     return {
         table: {name: setting for name, setting in settings.items() if name != START_FROM}
@@ -121,11 +122,11 @@ def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
 
 
 HINTS: dict[str, Mapping[str, Setting]] = {}
-"""Settings that plugins give for their own tasks, keyed by task; they override a model's recipe."""
+"""Settings that plugins define for their tasks, keyed by task; they override a model's recipe."""
 
 
 def add_hints(file: Path, task: str, values: Mapping[str, Any]) -> None:
-    """Register a plugin's values for its task; raise BenchError if one is unknown or invalid."""
+    """Register a plugin's settings for its task; raise BenchError if one is unknown or invalid."""
     hints = _settings(file, task, values)
     found = [(name, choice) for name, s in hints.items() for choice in choices_of(s)]
     _raise_all(file, (partial(check_setting, *each) for each in found))
@@ -135,7 +136,7 @@ def add_hints(file: Path, task: str, values: Mapping[str, Any]) -> None:
 def read_starts(path: Path) -> dict[str, Setting]:
     """Return the `start_from` settings of a recipe file, keyed by table.
 
-    `start_from` names the task that is trained first. It is not a hyperparameter.
+    `start_from` is not a hyperparameter: it is the task on which the encoder is trained first.
     """
     return {
         table: replace(line, value=str(line.value))
@@ -179,13 +180,13 @@ def _parse(path: Path) -> Mapping[str, Mapping[str, Setting]]:
         raise BenchError(
             f"the recipe {path} cannot be read ({error}); expected a TOML file."
         ) from None
-    except (ValueError, RecursionError) as error:  # an integer of 5,000 digits is a ValueError
+    except (ValueError, RecursionError) as error:  # an integer of 5,000 digits is one too
         raise BenchError(f"the recipe {path} is not valid TOML: {error}.") from None
     return {table: _settings(path, table, lines) for table, lines in _tables(path, document)}
 
 
 def file_facts(path: Path) -> dict[str, Any]:
-    """Return a recipe file's contents as plain data, keyed by table; a grid stays a single value.
+    """Return the contents of a recipe file as JSON data, keyed by table; a grid is not expanded.
 
     Raises:
         BenchError: Tables or values are unknown or out of range. The message has a line for each.
@@ -219,7 +220,7 @@ def _check_named(name: str) -> None:
     if family != "head":
         find_task(name)  # raises BenchError for an unknown task
     elif head not in heads:
-        raise BenchError(f"no head type is called {head!r}; expected one of {', '.join(heads)}.")
+        raise BenchError(f"unknown head type {head!r}; expected one of {', '.join(heads)}.")
 
 
 def _raise_all(file: Path, checks: Iterable[Callable[[], object]]) -> None:
@@ -235,14 +236,14 @@ def _raise_all(file: Path, checks: Iterable[Callable[[], object]]) -> None:
 
 
 def read_like(path: Path) -> str:
-    """Return the name of the recipe that a file is based on; empty if it names none."""
+    """Return the name of the recipe on which a file is based; empty if there is none."""
     like = read_recipe(path).get(_LIKE, {}).get("recipe")
     return str(like.value) if like else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """Defaults of a recipe for a run: rows per split, number of seeds, and full names of tasks.
+    """Default options of a recipe: rows per split, number of seeds, and full names of tasks.
 
     `limit` and `seeds` are None, and `tasks` is empty, if the recipe does not set them.
     """
@@ -273,7 +274,8 @@ def _count_of(path: Path, lines: Mapping[str, Setting], name: str) -> int | None
     value = lines[name].value
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise BenchError(
-            f"{path.name}, {_PROTOCOL} {name}: expected a whole number from 1 up, found {value!r}."
+            f"{path.name}, {_PROTOCOL} {name}: expected a whole number from 1 up, but got "
+            f"{value!r}."
         )
     return value
 
@@ -291,13 +293,13 @@ def _tables(path: Path, document: Mapping[str, Any]) -> Iterator[tuple[str, Mapp
             yield suite, content
             continue
         for task, lines in content.items():
-            # `epochs = { value = 3 }` in [glue] is a table in TOML too, but it is not a task's.
+            # `epochs = { value = 3 }` in [glue] is a TOML table too, but not the table of a task.
             if not isinstance(lines, dict) or "value" in lines:
                 raise BenchError(
-                    f"{path.name} has {task!r} in [{suite}]; a task's table is [suite.task], for "
-                    "every task it is [default]."
+                    f"{path.name} has {task!r} directly in [{suite}]; write it under [suite.task] "
+                    "for one task, or under [default] for all tasks."
                 )
-            yield f"{suite}/{task}".lower(), lines  # case does not matter, as in --task
+            yield f"{suite}/{task}".lower(), lines  # ignore the case, as --task does
 
 
 def _settings(path: Path, table: str, lines: Mapping[str, Any]) -> dict[str, Setting]:
@@ -306,18 +308,18 @@ def _settings(path: Path, table: str, lines: Mapping[str, Any]) -> dict[str, Set
 
 def _setting(path: Path, where: str, line: object) -> Setting:
     match line:
-        # A table with any other key, such as a misspelt "sorce", goes to the next case and is
-        # rejected below because it is not a value.
+        # A table with any other key, such as a misspelt "sorce", does not match here. It is
+        # rejected below, because it is not a value.
         case {"value": value, "source": str(source), **rest} if not rest:
             pass
         case _:
-            value, source = line, path.name  # a bare value in a user's file
+            value, source = line, path.name  # a value without a source, in a user's file
     if isinstance(value, list) and value:
         value = _BETWEEN.join(map(str, value)) if all(map(_is_one, value)) else None  # as in --set
     if not _is_one(value):
         raise BenchError(
             f"{path.name}, {where}: expected a number, a list of numbers, or {{ value = ..., "
-            f"source = ... }}, found {line!r}."
+            f"source = ... }}, but got {line!r}."
         )
     return Setting(value=value, source=source)
 

@@ -1,4 +1,4 @@
-"""The hyperparameters of a fine-tuning run, in groups, with their meaning and valid values.
+"""Hyperparameters of a fine-tuning run, in groups, with their meaning and valid values.
 
 Each hyperparameter is declared once, with its range, the names that other tools have for it, and
 the settings that it needs or excludes. A job has only the hyperparameters that its head, its
@@ -45,16 +45,16 @@ FEATURES = (
 """Input of the head: the last layer of the fine-tuned encoder, or layers of a frozen encoder."""
 
 EACH = "each"
-"""Value of `features` that stands for the embeddings and every layer, each trained separately."""
+"""Value of `features` that stands for the embeddings and every layer; a head is trained on each."""
 
 LAYER = "layer-"
-"""Prefix of the name of a single frozen layer: layer-1 is the layer above the embeddings."""
+"""Prefix of the names of single frozen layers; layer-1 is the layer above the embeddings."""
 
 GIVEN_ORDER, BOTH_ORDERS, ADDED_ORDERS = "given", "both", "added"
 
 LINEAR = "linear"
 SCHEDULES = (LINEAR, "cosine", "constant", "polynomial", "slanted-triangular")
-"""Decay of the learning rate after its warm-up; the formulas are in training/optimizer.py."""
+"""Names of learning rate schedules after the warm-up; the formulas are in training/optimizer.py."""
 
 SENTENCE, DOCUMENT = "sentence", "document"
 """Input of an encoder for tagging: a sentence alone, or the sentence within its document."""
@@ -63,18 +63,20 @@ ADAMW, ADAFACTOR = "adamw", "adafactor"
 
 ON_DEV = "dev"
 _HELD_OUT = "train:"
-"""Values of `select_on`, the rows of a run's evaluations: "dev", or "train:SHARE", a held-out part
-of train."""
+"""Values of `select_on`, which names the rows that are evaluated during training: "dev", or
+"train:SHARE" for a held-out part of train."""
 
 MAX_ANSWER_TOKENS = 30
-"""Longest answer, in tokens: google-research/bert run_squad.py, --max_answer_length."""
+"""Length of the longest answer in tokens (--max_answer_length in google-research/bert
+run_squad.py)."""
 
 AND = "+"
-"""Separator of the numbers of kept layers; commas separate the values of a grid."""
+"""Separator of the numbers of kept layers. It is not a comma, because commas separate the values of
+a grid."""
 
 
 def least_layers(features: str) -> int:
-    """Return how many layers an encoder must have for a choice of features."""
+    """Return how many layers an encoder must have for a value of `features`."""
     number = features.removeprefix(LAYER)
     if number != features:
         return int(number) if number.isdecimal() else 0
@@ -102,14 +104,14 @@ def kept_layers(wanted: int | str, count: int) -> list[int]:
         kept = [round(number * last) for number in range(wanted)]
     if len(kept) > count or kept[-1] >= count:
         raise ModelError(
-            f"layers is {wanted}, and this encoder has {count} layers, from 0 to {count - 1}: give "
-            "fewer, or leave layers out."
+            f"layers is {wanted}, but this encoder has only {count} layers, from 0 to {count - 1}: "
+            "keep fewer, or remove this setting."
         )
     return kept
 
 
 def _read_features(value: object) -> str | None:
-    """Parse a choice of features, and normalize a layer number in it; return None if invalid."""
+    """Parse a value of `features`, and normalize a layer number in it; return None if invalid."""
     word = str(value)
     number = word.removeprefix(LAYER)
     if word != number and number.isdecimal() and int(number) > 0:
@@ -140,35 +142,35 @@ def _read_layers(value: object) -> int | str | None:
     return AND.join(map(str, named)) if named == sorted(set(named)) else None  # no duplicates
 
 
-_ROOM = count(6)  # up to four special tokens (RoBERTa's for a pair) and one token of each text
-_TARGETS = count(3)  # the token before the answer (in BART), one answer token, and the end token
+_ROOM = count(6)  # four special tokens (RoBERTa, for a pair) and one token per text
+_TARGETS = count(3)  # the start token (in BART), one answer token, and the end token
 
-_FROZEN = "leaves the encoder as it is"
-_WHOLE = "trains encoder and decoder whole"
-_ENDS = "ends a run otherwise"
+_FROZEN = "freezes the encoder"
+_WHOLE = "trains the whole encoder and decoder"
+_ENDS = "selects the final weights in another way"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Optim:
     """Hyperparameters of the optimizer's step.
 
-    `batch_size` is the number of examples of one optimizer step. They are computed in
-    `accumulation` micro-batches, with the same result. `max_grad_norm` is infinite if gradients are
-    not clipped; settings have 0 instead, as in fairseq, because JSON has no infinity. If
+    `batch_size` is the number of examples per optimizer step. These are processed in `accumulation`
+    micro-batches, which does not change the result. `max_grad_norm` is infinite if gradients are
+    not clipped. In settings it is then 0, as in fairseq, because JSON has no infinity. If
     `head_learning_rate` is given, it is the learning rate of the head.
 
     A step subtracts from each weight of two or more dimensions the fraction `weight_decay` times
     its learning rate, as in torch's AdamW. If `decoupled_weight_decay` is above 0, it is used
-    instead: it is the fraction that a step at the full learning rate subtracts, as in Composer's
+    instead: a step at the full learning rate subtracts this fraction, as in Composer's
     DecoupledAdamW. Both fractions fall with the schedule. At a learning rate of 5e-5, a
     `weight_decay` of 0.1 equals a `decoupled_weight_decay` of 5e-6.
 
-    The `optimizer` "adafactor" divides an update by the root of a factored mean of squared
-    gradients and scales it by the size of the weight (Shazeer and Stern, arXiv:1804.04235, as in
-    T5, without momentum). Adam's three values do not apply to it.
+    If `optimizer` is "adafactor", an update is divided by the root of a factored mean of squared
+    gradients and scaled by the size of the weight (Shazeer and Stern, arXiv:1804.04235, as in T5,
+    without momentum). Adam's three values do not apply to it.
 
-    If `deterministic` is true, a GPU uses slower kernels that give the same bits each time; a CPU's
-    kernels always do so. If `activation_checkpointing` is true, layers keep only their input and
+    If `deterministic` is true, a GPU uses slower kernels that give the same bits each time. Kernels
+    on a CPU always do so. If `activation_checkpointing` is true, layers keep only their input and
     recompute their activations in the backward pass. The result is the same, with a fraction of the
     memory but 20 to 33 % more time.
     """
@@ -201,7 +203,7 @@ class Adam:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Length of the training, and its learning rates.
+    """Length of the training, and schedule of its learning rate.
 
     `steps`, if above 0, is the number of optimizer steps and replaces `epochs`. `warmup_ratio` is
     the share of all steps in which the learning rate rises linearly. `warmup_steps`, if above 0, is
@@ -221,16 +223,16 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Length of the encoded rows, and choice of the training rows.
+    """Maximum length of the inputs, and choice of the training rows.
 
     `max_tokens` is the maximum length of an encoded example. If `shots` is above 0, the training
-    uses about that number of train rows, with the labels in their original proportions, drawn with
-    the seed. For a multilingual task, `train_languages` ("de", "de+fr", "all") replaces English as
-    the training language.
+    uses about that number of train rows. They are drawn with the seed, and the labels keep their
+    original proportions. For a multilingual task, `train_languages` ("de", "de+fr", "all") replaces
+    English as the training language.
 
     `sampling_power` applies only to tasks that are trained together: each step draws a task with a
     probability proportional to the task's number of examples to that power. If it is None, an epoch
-    has each batch of each task once, in random order.
+    uses each batch of each task once, in random order.
     """
 
     max_tokens: int = hyperparameter(_ROOM, aliases="max_seq_length max_length")
@@ -241,7 +243,7 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Choice of the weights that a run ends with; by default, the weights of the last step.
+    """Choice of the final weights of a run; by default, they are the weights of the last step.
 
     `evaluations` is the number of evaluations, which are evenly spaced; the last one is at the end.
     If `best_checkpoint` is true, the run ends with the weights of the evaluation with the best
@@ -265,19 +267,19 @@ class Selection:
 
     @property
     def held_out(self) -> float:
-        """Share of train that is held out for the evaluations; 0 if they use dev."""
+        """Share of train that is held out for evaluations during training; 0 if these use dev."""
         return 0.0 if self.select_on == ON_DEV else float(self.select_on.removeprefix(_HELD_OUT))
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderOptions:
-    """Options that determine the encoder's layers, which of them are trained, and the head's input.
+    """Options for the encoder: its layers, which of them are trained, and the input of the head.
 
     `dropout` is the rate in the encoder and `classifier_dropout` the rate before the classifier;
     None keeps the checkpoint's rates. `layers` above 0 keeps that number of the encoder's layers,
     evenly spaced; "0+2+4" names the layers to keep.
 
-    `features` selects the states that the head reads; all choices but "fine-tuned" freeze the
+    `features` selects the states that the head reads; all values except "fine-tuned" freeze the
     encoder. `lora_rank` above 0 trains low-rank adapters instead of the encoder. If `unfreeze` is
     "gradual", the first epoch trains the head alone, and every further epoch trains one more layer.
     The learning rate is multiplied by `layer_decay` from each layer to the layer below. The top
@@ -316,7 +318,7 @@ class EncoderOptions:
     top_layer_depth: int = hyperparameter(COUNT_OR_NONE, 2, needs="layer_decay", unless="features")
     layers: int | str = hyperparameter(
         Rule(
-            _read_layers, "a number of layers, or those to keep by their numbers from 0, as 0+2+4"
+            _read_layers, "a number of layers, or the numbers of layers to keep (from 0), as 0+2+4"
         ),
         0,
         aliases="num_hidden_layers",
@@ -333,9 +335,9 @@ class PairOptions:
     """Options for pairs of texts, and for multiple choice.
 
     `orders` is for pairs whose order has no meaning. If it is "both", the training uses each pair
-    in both orders, so an epoch has twice as many rows. If it is "added", both orders are read and
-    their states are added before the classifier. For causal models, the mean language model loss on
-    the same texts is added to the head's loss with the weight `lm_weight`.
+    in both orders, so an epoch has twice as many rows. If it is "added", the encoder reads both
+    orders, and their states are added before the classifier. For causal models, the mean language
+    model loss on the same texts is added to the head's loss with the weight `lm_weight`.
     """
 
     heads: ClassVar = ("pair", "choice")
@@ -350,7 +352,7 @@ class PairOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanOptions:
-    """Options for answers in a context, which is read in windows that begin every `stride` tokens.
+    """Options for answers in a context, which is split into windows: one every `stride` tokens.
 
     Each window has at most `max_question_tokens` tokens of the question. If `answerable_weight` is
     above 0, the loss of a "no answer" classifier is added with that weight, and the classifier's
@@ -370,7 +372,7 @@ class SpanOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TagOptions:
-    """Options for tagged words.
+    """Options for tagging words.
 
     If `lstm_size` is above 0, a bidirectional LSTM between a frozen encoder and the classifier
     reads the encoder's states. It has two layers, with that number of units in each direction. If
@@ -389,15 +391,16 @@ SHAPES: Mapping[str, tuple[int, int]] = {
     "bert-small": (4, 512),
     "bert-mini": (4, 256),
 }
-"""Number of layers and width of BERT's sizes (arXiv:1810.04805, 3; arXiv:1908.08962, table 1)."""
+"""Number of layers and hidden size of BERT's variants (arXiv:1810.04805, 3; arXiv:1908.08962, table
+1)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimedOptions:
     """Options for timing an encoder in comparison with a BERT that has random weights.
 
-    `reference` is the size of that BERT. The two take turns in making `passes` passes over all
-    documents.
+    `reference` is the size of that BERT. The two models alternate, and each makes `passes` passes
+    over all documents.
     """
 
     heads: ClassVar = ("timed",)
@@ -405,17 +408,17 @@ class TimedOptions:
         one_of(*SHAPES),
         "bert-base",
         stated=True,
-        excludes=dict.fromkeys(("features", "lora_rank"), "is timed for no encoder"),
+        excludes=dict.fromkeys(("features", "lora_rank"), "is not supported when models are timed"),
     )
     passes: int = hyperparameter(COUNT, 5, stated=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
-    """Options for text-to-text: an encoder-decoder reads a row as one text and answers in text.
+    """Options for text-to-text, in which an encoder-decoder reads one text and generates another.
 
-    If `as_text` is true, tasks are answered in this way, with at most `max_target_tokens` tokens.
-    Settings that only other heads use are left out.
+    If `as_text` is true, answers are generated in this way, with at most `max_target_tokens`
+    tokens. Settings that only other heads use are left out.
     """
 
     as_text: bool = hyperparameter(FLAG, False)
@@ -426,13 +429,13 @@ class TextOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class StudentOptions:
-    """Options for distillation: the losses by which a student learns from its teacher.
+    """Options for distillation: the losses with which a student learns from its teacher.
 
-    The loss is (1 - `teacher_weight`) times the task's loss plus `teacher_weight` times the loss
-    towards the teacher's outputs at the `temperature`, plus `layer_weight` times the loss towards
-    the teacher's states and attention (heads/teacher.py). If `layer_epochs` is above 0, there are
-    two stages. The first one trains for that number of epochs with the loss on layers alone, at a
-    constant rate (`layer_learning_rate`, if given). The second one trains for `epochs` with the
+    The loss is (1 - `teacher_weight`) times the task's loss, plus `teacher_weight` times the loss
+    on the teacher's outputs at the `temperature`, plus `layer_weight` times the loss on the
+    teacher's states and attention (heads/teacher.py). If `layer_epochs` is above 0, there are two
+    stages. The first stage trains for `layer_epochs` with the loss on layers alone, at a constant
+    learning rate (`layer_learning_rate`, if set). The second stage trains for `epochs` with the
     other losses and new optimizer moments. If `from_teacher` is true, the student begins with its
     teacher's weights.
     """
@@ -448,10 +451,10 @@ class StudentOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """All hyperparameters of a training; with the model, the data and the seed, they determine it.
+    """Hyperparameters of a training, which with model, data and seed determine its result.
 
-    The groups for Adam, heads and techniques are None if a job has none of their values. `added`
-    are the groups that extensions define, keyed by head type.
+    The groups for Adam, heads and techniques are None if a job uses none of their hyperparameters.
+    `added` contains the groups that extensions define, keyed by head type.
     """
 
     optim: Optim
@@ -529,7 +532,7 @@ def _names(group: type) -> list[str]:
 
 
 def _facts(group: Any, known: Facts) -> Facts:
-    """Return a field's metadata, completed with the class variables of its group."""
+    """Return the metadata of a hyperparameter, completed with the class variables of its group."""
     return replace(
         known,
         heads=known.heads or getattr(group, "heads", ()),
@@ -546,17 +549,18 @@ SETTINGS: Mapping[str, Facts] = {
 """Metadata of all hyperparameters, keyed by name, in display order."""
 
 DISTILLATION = tuple(_names(StudentOptions))
-"""Hyperparameters that have no meaning without a teacher."""
+"""Names of hyperparameters that have no effect without a teacher."""
 
 TEACHER = "teacher"
-"""Distillation from a teacher, as a technique that `Facts.needs` may name. The other technique is
-TOGETHER, joint training."""
+"""Name of the technique distillation, which `Facts.needs` may contain. The other technique is
+TOGETHER, which is multi-task training."""
 
 
 def check_setting(name: str, setting: Setting) -> Setting:
     """Check a setting, and return it with its value converted to the hyperparameter's type.
 
-    Text is parsed, so that `--set epochs=3` and `epochs = 3` in a file give the same job key.
+    Values that are strings are parsed, so that `--set epochs=3` and `epochs = 3` in a file give the
+    same job key.
 
     Raises:
         BenchError: The name is unknown, or the value has another type or is out of range.
@@ -574,7 +578,7 @@ def check_setting(name: str, setting: Setting) -> Setting:
 
 
 def is_default(name: str, setting: Setting) -> bool:
-    """Return whether a job with this setting is the same as a job without it."""
+    """Return whether a setting has its default value and can be omitted from a job."""
     facts = SETTINGS[name]
     return not facts.stated and bool(setting.value == facts.default)
 
@@ -588,11 +592,12 @@ _UNSET = {
     "layers": "all",
     "start_from": "pretrained",
 }
-"""Descriptions of a job without this setting, for settings whose default value says too little."""
+"""Texts to display instead of the default value, keyed by setting, where that value would be
+unclear."""
 
 
 def shown_value(name: str, setting: Setting | None) -> Any:
-    """Return a setting's value for display, or a word such as "off" or "all" if it is absent."""
+    """Return a setting's value for display, or a word such as "off" or "all" if it is not set."""
     facts = SETTINGS.get(name)  # None for "start_from"
     default = facts.default if facts and facts.default is not MISSING else None
     value = setting.value if setting else default
@@ -608,8 +613,8 @@ def applying(
 ) -> dict[str, Setting]:
     """Return the settings that the result of a job depends on.
 
-    If a quantity is given in one of two units, its setting in the other unit, which every recipe
-    inherits from BERT's, is set to 0.
+    If a quantity is set in one of two units, such as steps instead of epochs, the setting in the
+    other unit is set to 0.
 
     Args:
         settings: All checked settings.
@@ -632,9 +637,8 @@ def _applies(
     name: str, on: Mapping[str, Setting], heads: Collection[str], techniques: Collection[str]
 ) -> bool:
     facts = SETTINGS[name]
-    # If `needs` is "layer_decay", that setting must be on. If it is "schedule=polynomial", the
-    # setting must have that value. If it is "teacher" or "together", the job must have that
-    # technique.
+    # `needs` may be a setting that must be on ("layer_decay"), a setting with a required value
+    # ("schedule=polynomial"), or a required technique ("teacher" or "together").
     needed, _, value = facts.needs.partition("=")
     if facts.heads and not {*facts.heads} & {*heads}:
         return False
@@ -644,7 +648,7 @@ def _applies(
 
 
 def clashes(settings: Mapping[str, Setting]) -> Iterator[str]:
-    """Check the settings together, and yield a message for each value that contradicts another."""
+    """Yield a message for each setting that contradicts another setting."""
     on = {name: setting for name, setting in settings.items() if not is_default(name, setting)}
 
     def said(name: str) -> str:
@@ -653,7 +657,7 @@ def clashes(settings: Mapping[str, Setting]) -> Iterator[str]:
     pairs = ((name, *each) for name in on for each in SETTINGS[name].excludes.items())
     for name, other, effect in pairs:
         if other in on:
-            yield f"{said(name)}, but {said(other)}, which {effect}: give one of them."
+            yield f"{said(name)}, but {said(other)}, which {effect}: use only one of them."
     for name, bound, gap, advice in _BOUNDS:
         if {name, bound} <= on.keys() and int(on[name].value) + gap > int(on[bound].value):
             yield f"{said(name)}, but {said(bound)}: {advice}."
@@ -667,21 +671,22 @@ def _chooses(on: Mapping[str, Setting]) -> bool:
     return several and bool({"best_checkpoint", "early_stopping"} & on.keys())
 
 
-_FREE_LSTM = "an LSTM reads the states of a frozen encoder, so add features=last or leave it out"
+_FREE_LSTM = "an LSTM needs a frozen encoder, so add features=last or remove lstm_size"
 _NO_CHOICE = (
-    "the run chooses among no evaluations: give best_checkpoint=true or early_stopping, and "
-    "several evaluations"
+    "the run does not select among evaluations: add best_checkpoint=true or early_stopping, and "
+    "use several evaluations"
 )
 _CONDITIONS: Mapping[str, tuple[Callable[[Mapping[str, Setting]], bool], str]] = {
     "lstm_size": (lambda on: "features" in on, _FREE_LSTM),
     "select_on": (_chooses, _NO_CHOICE),
 }
-"""Conditions under which a setting may be on, each with the advice of its error message."""
+"""Conditions under which a setting may be on, keyed by setting, each with advice for the error
+message."""
 
 _BOUNDS = (
-    ("accumulation", "batch_size", 0, "a batch has no more parts than examples"),
-    ("early_stopping", "evaluations", 1, "a patience needs more evaluations than it waits for"),
-    ("average_last", "evaluations", 0, "weights are taken after evaluations, so raise those"),
+    ("accumulation", "batch_size", 0, "a batch cannot have more micro-batches than examples"),
+    ("early_stopping", "evaluations", 1, "early stopping needs more evaluations than it waits for"),
+    ("average_last", "evaluations", 0, "weights are averaged over evaluations, so use more"),
 )
-"""Settings that another setting limits: the setting, its limit, the least difference of the two,
-and the advice of the error message."""
+"""Settings whose value must not exceed that of another setting: the setting, the other setting, the
+smallest allowed difference, and advice for the error message."""

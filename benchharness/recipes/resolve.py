@@ -1,4 +1,4 @@
-"""Resolve every hyperparameter and its source from a model, a task and the command line."""
+"""Determine every hyperparameter and its source from a model, a task and the command line."""
 
 import re
 import sys
@@ -57,7 +57,7 @@ from benchharness.tasks.task import Task
 from benchharness.tasks.text_to_text import cast_of
 
 BASELINE = "baseline"
-"""Name of the baselines' recipe in the store. Stored digests cover it, so it must not change."""
+"""Name of the baselines' recipe in the store. Stored digests contain it, so it must not change."""
 
 _BAG_OF_WORDS = Path(__file__).parent / "fixed" / "bag_of_words.toml"
 
@@ -79,17 +79,16 @@ _OVER = ("fast", "checkpoints", "few-shot", "features", "tinybert-student")
 """Recipes of benchharness that override values of a model's own recipe."""
 
 AS_TEXT = "as_text"
-"""Setting that makes a model answer a task in text; `--text-to-text` sets it."""
+"""Setting with which a model generates its answers as text; `--text-to-text` sets it."""
 
 _TEXT = "text"
-"""Name of T5's recipe for answers in text, which overrides a model's own recipe."""
+"""Name of T5's recipe for text-to-text, which overrides a model's own recipe."""
 
 _STUDENT = "student"
-"""DistilBERT's recipe for learning from a teacher, which overrides a model's own."""
+"""Name of DistilBERT's recipe for students, which overrides a model's own recipe."""
 
 _FALLBACK = "bert"
-"""Recipe of a family without its own recipe file, because most later papers start from BERT's grid.
-"""
+"""Recipe for families without a recipe file: most later papers start from BERT's grid."""
 
 _OURS = "ours:"
 """Prefix of the source of a value that benchharness chose because no paper states it."""
@@ -97,17 +96,18 @@ _OURS = "ours:"
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedRecipe:
-    """The settings of a job, with the name of the recipe that they come from.
+    """Settings of a job, with the name of the recipe from which they come.
 
     Attributes:
         name: Name of the recipe, such as "paper" or "fast", or the stem of a user's file.
         settings: Settings, keyed by name.
         is_own: Whether the recipe is a user's file.
-        overridden: Whether the user set values in addition to the recipe.
-        is_sweep: Whether this is one of several combinations of a grid.
+        overridden: Whether the user has overridden values of the recipe with `--set` or similar
+            options.
+        is_sweep: Whether it is one of several combinations of a grid.
         start: Task or checkpoint to start from, if the recipe or the user names one.
-        off: Values of settings that the named recipe has on and that are switched off here. They
-            are not in `settings`.
+        off: Values of settings that the named recipe switches on but that are switched off in this
+            job. They are not in `settings`.
     """
 
     name: str
@@ -120,7 +120,7 @@ class ResolvedRecipe:
 
     @property
     def is_zero_shot(self) -> bool:
-        """True if the recipe trains nothing."""
+        """True if the recipe does not train the model."""
         return self.name in (ZERO_SHOT, TIMED) and not self.is_own
 
     @property
@@ -150,14 +150,16 @@ def resolve_sweep(
 ) -> tuple[ResolvedRecipe, ...]:
     """Resolve the hyperparameters of a model on a task to one recipe per combination of the grid.
 
-    Values come from several layers, and later layers win. In order, they are the recipe that the
-    model's own recipe is based on, the model's own recipe, `recipe`, and `overrides`. Each recipe
-    has four layers: its defaults and its values for the head type, the task and a frozen encoder.
+    Values come from several layers, and later layers override earlier ones. In order, they are the
+    recipe on which the model's own recipe is based, the model's own recipe, `recipe`, and
+    `overrides`. Each recipe has four layers: its defaults, and its values for the head type, the
+    task and a frozen encoder.
 
     A value with commas, or a list in a file, makes a grid. Each combination of the grid's values is
-    a recipe, and together they are a sweep. Several `features` do not make a sweep: each choice has
-    a recipe, or a sweep, of its own. A value that is off, or that has no effect for this head type
-    or with the other values, is checked and left out, because the job does not depend on it.
+    a recipe, and together they are a sweep. Several values of `features` are not a sweep: each
+    value has a recipe, or a sweep, of its own. Values that are switched off, or that have no effect
+    for this head type or with the other values, are checked and then left out, because the job does
+    not depend on them.
 
     Args:
         spec: The model.
@@ -190,11 +192,12 @@ def resolve_together(
 ) -> ResolvedRecipe:
     """Resolve one set of hyperparameters for a model on tasks that are trained together.
 
-    From each recipe file the defaults are used, the values for each of the tasks' head types, and
-    the table [together], in this order. Values for single tasks are ignored.
+    From each recipe file, this uses the defaults, the values for the head types of the tasks, and
+    the table [together], in ascending priority. Values for single tasks are ignored.
 
     Raises:
-        BenchError: The values make a grid or do not fit joint training, or `resolve_sweep` raises.
+        BenchError: The values make a grid or cannot be used in multi-task training, or
+            `resolve_sweep` raises.
     """
     heads = sorted({task.head for task in tasks})
     found = _Asked(
@@ -207,14 +210,14 @@ def resolve_together(
     ).resolve()
     first = _only_one(found, "for the tasks that are trained together")
     for name, reason in (
-        ("features", "leaves the encoder as it is, so that the tasks would share nothing"),
-        ("orders", "is for pairs, and not all of them have a second text"),
+        ("features", "freezes the encoder, so the tasks would not train anything together"),
+        ("orders", "needs pairs of texts, but not all of these tasks have a second text"),
     ):
         if name in first.settings:
             setting = first.settings[name]
             raise BenchError(
-                f"{name} is {setting.value!r} ({setting.source}), which {reason}: leave {name} or "
-                "--multi-task out."
+                f"{name} is {setting.value!r} ({setting.source}), which {reason}: remove {name} or "
+                "--multi-task."
             )
     return first
 
@@ -223,8 +226,8 @@ def _only_one(found: Sequence[ResolvedRecipe], where: str) -> ResolvedRecipe:
     first, *others = found
     if others:
         raise BenchError(
-            f"the recipe has {len(found)} points {where}, but one value of each hyperparameter is "
-            "needed here: choose one of those with commas between."
+            f"the recipe has {len(found)} combinations of values {where}, but only one can be used "
+            "here: set each hyperparameter to a single value."
         )
     return first
 
@@ -240,10 +243,11 @@ class _Layers:
 
 @dataclass(frozen=True, kw_only=True)
 class _Asked:
-    """A request for the hyperparameters of a model.
+    """Request for the hyperparameters of a model.
 
-    `tables` are the tables to read from recipe files, and `heads` and `techniques` are those of the
-    job. `name` is the recipe: "paper", a recipe of benchharness, or the path of a file.
+    `tables` are the tables to read from recipe files. `heads` are the head types of the job's
+    tasks, and `techniques` its training techniques. `name` is the recipe: "paper", a recipe of
+    benchharness, or the path of a file.
     """
 
     spec: ModelSpec
@@ -260,14 +264,14 @@ class _Asked:
 
     @property
     def wants_text(self) -> bool | None:
-        """True if the user asks for answers in text; None if the command line leaves it open."""
+        """Choice of text-to-text on the command line: True, False, or None if it is not set."""
         word = self.overrides.get(AS_TEXT)
         return None if word is None else check_setting(AS_TEXT, _typed(word)).value is True
 
     def resolve(self) -> tuple[ResolvedRecipe, ...]:
-        """Return the recipes of the whole grid, for one choice of features after the other."""
-        # Files are read with and without their table [frozen], which does not apply to
-        # "fine-tuned": a list of features may have both kinds.
+        """Return the recipes of the whole grid, grouped by the value of `features`."""
+        # Read files with and without their table [frozen], which does not apply to "fine-tuned",
+        # because a list of features may contain "fine-tuned" and other values.
         trained, frozen = self._layers(self.tables), self._layers((*self.tables, FROZEN))
         every = (*trained.packaged, *trained.over, trained.typed)  # later layers win
         read = next((layer[FEATURES] for layer in reversed(every) if FEATURES in layer), None)
@@ -283,27 +287,27 @@ class _Asked:
             try:
                 found += self._recipes(layers, choice, alone=len(choices) == 1)
             except BenchError as error:
-                # Most choices share their values and thus their errors, so equal lines are merged.
+                # Most values of `features` cause the same errors, so equal lines are merged.
                 problems |= dict.fromkeys(str(error).splitlines())
-        if not self.spec.is_hub:  # the config of a model on the hub is checked when jobs start
+        if not self.spec.is_hub:  # models on the hub are checked when jobs start
             problems |= dict.fromkeys(_unfit(self.spec, found))
         if problems:
             raise BenchError(*problems)
         return tuple(found)
 
     def _layers(self, tables: Sequence[str]) -> _Layers:
-        # Later layers win, so a layer that overrides a model's own values comes after them.
+        # Later layers override earlier ones, so the model's own values come first.
         packaged = list(_packaged_layers(self.spec, tables))
         if TEACHER in self.techniques:
             packaged += _file_layers(packaged_names()[_STUDENT], tables)
         over = _layers_over(self.name, tables)
         is_text = any(layer[AS_TEXT].value is True for layer in over if AS_TEXT in layer)
-        # The command line has priority: `--set as_text=false` overrides a file's value.
+        # The command line has priority: `--set as_text=false` overrides the value of a file.
         if is_text if self.wants_text is None else self.wants_text:
             if TOGETHER in self.techniques:
                 raise BenchError(
-                    "--multi-task and --text-to-text exclude each other: its tasks have a head "
-                    "each."
+                    "--multi-task and --text-to-text cannot be combined, because multi-task "
+                    "training needs a head per task."
                 )
             for table in tables:
                 if table in TASKS:
@@ -311,12 +315,12 @@ class _Asked:
             packaged += _file_layers(packaged_names()[_TEXT], tables)
         if self.wants_text is False:
             over = [{key: s for key, s in layer.items() if key != AS_TEXT} for layer in over]
-        # For the user's own rows the model's maximum length overrides a packaged `max_tokens`, and
-        # a user's recipe file overrides the model's maximum.
+        # For the user's own data, the model's maximum length overrides the `max_tokens` of a
+        # packaged recipe, but a user's recipe file overrides the model's maximum length.
         if _cuts_own_rows(tables, packaged):
             (packaged if self.is_own else over).append({MAX_TOKENS: for_own_rows(self.spec)})
         typed = {
-            # "x0.5" is half of the value that all other layers give, so it is computed after them.
+            # "x0.5" is half of the value from all other layers, so it is computed after them.
             name: _typed(_multiplied(name, text, packaged + over))
             for name, text in self.overrides.items()
             if name != AS_TEXT
@@ -326,16 +330,16 @@ class _Asked:
     def _recipes(
         self, layers: _Layers, choice: Setting | None, *, alone: bool
     ) -> Iterator[ResolvedRecipe]:
-        """Yield the recipes of the grid for a choice of features, the only choice if `alone`."""
+        """Yield the recipes of the grid for one value of `features`, the only value if `alone`."""
         named, typed = [*layers.packaged, *layers.over], dict(layers.typed)
         last = {} if choice is None else {FEATURES: choice}
         if choice is not None and choice.value == FINE_TUNED and not alone:
-            typed.pop("lstm_size", None)  # meant for the other choices, with a frozen encoder
+            typed.pop("lstm_size", None)  # it applies to frozen encoders only
         points = self._points([*named, typed, last], typed)
-        # The command that repeats a run either names the recipe or spells out all its values. In
-        # the latter case they are compared with the model's own recipe.
+        # The command that repeats a run either names the recipe, or sets all values with --set. In
+        # the second case, the values are compared with the model's own recipe.
         said = layers.packaged if self.is_own or len(points) > 1 else named
-        # Settings that the recipe switches on by itself: only these are listed in `off`.
+        # Names of settings that the recipe itself switches on; only these are listed in `off`.
         usual = set[str]()
         if typed or self.is_own or not alone:
             usual.update(self._points([*said, last])[0][0])
@@ -356,7 +360,7 @@ class _Asked:
     def _points(
         self, layers: Iterable[Mapping[str, Setting]], typed: Collection[str] = ()
     ) -> list[tuple[dict[str, Setting], dict[str, Value]]]:
-        """Merge layers, and return the settings and the switched-off values per grid combination.
+        """Merge layers, and return the settings and switched-off values of each grid combination.
 
         Combinations that give the same job are returned once. `typed` are the names that the user
         set on the command line. All problems are raised as one error.
@@ -364,9 +368,9 @@ class _Asked:
         merged: dict[str, Setting] = {}
         for layer in layers:
             for name, facts in SETTINGS.items():
-                # The `steps` of an earlier layer must not override the `epochs` of a later one.
+                # `steps` in an earlier layer must not override `epochs` in a later layer.
                 if facts.instead_of in layer and name not in layer:
-                    merged.pop(name, None)  # the later layer uses the other unit
+                    merged.pop(name, None)  # the later layer has the other unit
             merged.update(layer)
         found: dict[tuple[object, ...], tuple[dict[str, Setting], dict[str, Value]]] = {}
         problems: dict[str, None] = {}
@@ -377,8 +381,8 @@ class _Asked:
                 problems |= dict.fromkeys(str(error).splitlines())
                 continue
             settings = applying(checked, self.heads, self.techniques)
-            # Combinations that differ only in settings without effect (such as a stride, if no text
-            # is read in windows) are the same job, so they are merged.
+            # Combinations that differ only in settings without an effect are the same job, so they
+            # are merged. An example is the stride of a task whose texts are not split into windows.
             values = tuple((name, setting.value) for name, setting in settings.items())
             off = {name: s.value for name, s in checked.items() if is_default(name, s)}
             found.setdefault(values, (settings, off))
@@ -404,10 +408,10 @@ def _multiplied(name: str, text: str, layers: Sequence[Mapping[str, Setting]]) -
     own = next((layer[name].value for layer in reversed(layers) if name in layer), None)
     # True and False are ints in Python, but cannot be multiplied.
     if isinstance(own, bool) or not isinstance(own, int | float):
-        found = "leaves it out" if own is None else f"has {own!r}"
+        found = "does not set it" if own is None else f"has {own!r}"
         raise BenchError(
-            f"--set {name}={text} is a multiple of the recipe's value, and the recipe {found}: "
-            "give the value itself."
+            f"--set {name}={text} is a multiple of the recipe's value, but the recipe {found}: "
+            "use the value itself."
         )
     return ",".join(
         f"{own * float(found[1]):.10g}" if found else part  # 0.1 * 3 is shown as 0.3
@@ -434,7 +438,7 @@ def _unfit(spec: ModelSpec, points: Iterable[ResolvedRecipe]) -> Iterator[str]:
     """Yield a message for each recipe that needs a decoder or layers that the checkpoint lacks."""
     for point in points:
         if AS_TEXT in point.settings and not has_decoder(config := config_of(spec)):
-            yield no_decoder(f"{spec.name} is of the family {config['model_type']}, which")
+            yield no_decoder(f"{spec.name} belongs to the family {config['model_type']}, which")
         layers = point.settings.get("layers")
         if layers and (count := count_layers(spec)):
             try:
@@ -444,23 +448,23 @@ def _unfit(spec: ModelSpec, points: Iterable[ResolvedRecipe]) -> Iterator[str]:
 
 
 def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> list[Setting]:
-    """Return one setting per distinct choice of features.
+    """Return one setting per distinct value of `features`.
 
-    "each" becomes the embeddings and every layer. If a recipe's list has choices that need more
-    layers than the encoder has, they are left out and a message is printed, provided that the
-    number of layers is known without asking the hub.
+    "each" becomes the embeddings and every layer. Values in a recipe that need more layers than the
+    encoder has are left out with a message, if the number of layers is known without a request to
+    the hub.
 
     Raises:
-        ModelError: A choice from the command line, or every choice, needs too many layers; or
-            "each" is used for a model whose number of layers is unknown.
+        ModelError: A value from the command line, or every value, needs too many layers; or "each"
+            is used for a model whose number of layers is unknown.
     """
     words = [str(choice.value) for choice in choices_of(setting)]
-    # Counting would fetch the config of a model on the hub, which only "each" needs.
+    # Only "each" needs the number of layers of a hub model, whose config must be downloaded.
     layers = None if spec.is_hub and EACH not in words else count_layers(spec)
     if EACH in words:
         if layers is None:
             raise ModelError(
-                f"the config.json of {spec.name} does not say how many layers it has: name them "
+                f"the config.json of {spec.name} does not contain the number of layers: name them "
                 "one by one, as in features=layer-1,layer-2."
             )
         every = ["embeddings", *(f"{LAYER}{number}" for number in range(1, layers + 1))]
@@ -468,8 +472,8 @@ def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> li
     too_deep = [word for word in words if layers is not None and least_layers(word) > layers]
     if too_deep and (is_typed or len(too_deep) == len(words)):
         raise ModelError(
-            f"features={too_deep[0]} ({setting.source}) reads {least_layers(too_deep[0])} layers, "
-            f"and {spec.name} has {layers}: choose embeddings, last, sum-all or mix."
+            f"features={too_deep[0]} ({setting.source}) needs {least_layers(too_deep[0])} layers, "
+            f"but {spec.name} has {layers}: choose embeddings, last, sum-all or mix."
         )
     if too_deep:
         _tell_left_out(spec.name, layers, ", ".join(too_deep))
@@ -479,14 +483,15 @@ def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> li
 
 @cache
 def _tell_left_out(model: str, layers: int | None, features: str) -> None:
-    """Print the features that are left out, only once if several tasks leave them out."""
-    sys.stderr.write(f"bench: {model} has {layers} layers, too few for features={features}.\n")
+    """Print which features are left out, only once for all tasks."""
+    sys.stderr.write(f"bench: {model} has only {layers} layers, too few for features={features}.\n")
 
 
 def _cuts_own_rows(tables: Sequence[str], layers: Iterable[Mapping[str, Setting]]) -> bool:
     """Return whether a recipe's `max_tokens` would truncate rows of the user's own data.
 
-    It would for pairs, multiple choice and answers in text. Other tasks read long texts in windows.
+    This is true for pairs, multiple choice and text-to-text. Other tasks split long texts into
+    windows.
     """
     tasks = [TASKS[table] for table in tables if table in TASKS]
     as_text = any(AS_TEXT in layer for layer in layers)
@@ -494,14 +499,14 @@ def _cuts_own_rows(tables: Sequence[str], layers: Iterable[Mapping[str, Setting]
 
 
 def _layers_over(name: str, tables: Sequence[str]) -> list[Mapping[str, Setting]]:
-    """Return the layers of a recipe that overrides a model's own; none for "paper"."""
+    """Return the layers of a recipe that overrides a model's own recipe; none for "paper"."""
     if name == _PAPER:
         return []
     path = _recipe_path(name)
     if like := read_like(path):
         raise BenchError(
-            f"{path.name} is like {like!r}, but your own recipe is applied over the model's: "
-            "leave the table [like] out."
+            f"{path.name} is based on {like!r}, but a recipe of yours always overrides the model's "
+            "recipe: remove the table [like]."
         )
     return _file_layers(path, tables)
 
@@ -523,8 +528,8 @@ def packaged_recipe(spec: ModelSpec) -> Path:
 def _packaged_layers(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping[str, Setting]]:
     """Yield all packaged layers of values for a model, in ascending priority.
 
-    They are those of the recipes that its own recipe is based on, of its own recipe, of the suite,
-    of plugins for their tasks, and of the task itself.
+    The layers come from the recipes on which the model's own recipe is based, its own recipe, the
+    suite, plugins (for their tasks), and the task itself.
     """
     own = packaged_recipe(spec)
     for path in _ancestors(own):
@@ -560,12 +565,12 @@ LAST_OF_DECODER = Setting(value=LAST, source="ours: a decoder's last state alone
 
 
 def is_decoder(spec: ModelSpec) -> bool:
-    """Return whether a model is causal: no state depends on later tokens; False if unknown."""
+    """Return whether a model's tokens attend only to earlier tokens; False if this is unknown."""
     return is_causal(family_config(spec))
 
 
 def _ancestors(path: Path) -> list[Path]:
-    """Return the packaged recipes that a recipe is based on, the most distant first."""
+    """Return the packaged recipes on which a recipe is based, the most distant one first."""
     if path.stem == _FALLBACK:
         return []
     parent = packaged_names()[read_like(path) or _FALLBACK]
@@ -585,12 +590,12 @@ def _recipe_path(name: str) -> Path:
     if path.suffix == ".toml" or path.is_file():
         return path
     known = (_PAPER, *_OVER)
-    hint = f"Known: {', '.join(known)}, or the path of a TOML file."
+    hint = f"Use {', '.join(known)}, or the path of a TOML file."
     raise unknown_name("recipe", name, known, hint)
 
 
 def protocol_of(recipe: str | None) -> Protocol:
-    """Return a recipe's defaults for options that the user leaves out.
+    """Return a recipe's defaults for options that the user does not set.
 
     Raises:
         BenchError: The recipe's file cannot be read, or has a table for an unknown task or head.
@@ -612,29 +617,29 @@ def unused_settings(
 ) -> Iterator[str]:
     """Yield a message for each value that the user set although no job uses it.
 
-    An example is `temperature` without a teacher, which leaves the job's key unchanged. `used` are
-    the names of the settings that jobs use.
+    An example is `temperature` without a teacher. `used` contains the names of the settings that
+    jobs use.
     """
     for name, text in overrides.items():
         words = choices_of(_typed(text))
-        # A value that switches a setting off (lora_rank=0) is not reported: no job should use it.
+        # A value that switches a setting off (lora_rank=0) is not reported, because no job uses it.
         is_on = any(
             _is_of_the_model(word) or not is_default(name, check_setting(name, word))
             for word in words
         )
         if name not in used and is_on:
-            yield f"{name} (--set) means nothing to any of these jobs, and is left out."
+            yield f"{name} (--set) has no effect on any of these jobs and is ignored."
     tables = read_recipe(_recipe_path(recipe)).values() if recipe not in (None, _PAPER) else ()
     taught = [name for name in DISTILLATION if any(name in table for table in tables)]
     if taught and not used & {*taught}:
         yield (
-            f"the recipe {recipe} is a student's, and there is no --teacher: {', '.join(taught)} "
-            "are left out."
+            f"the recipe {recipe} is for distillation, but there is no --teacher: "
+            f"{', '.join(taught)} are ignored."
         )
 
 
 def check_override(name: str, text: str) -> None:
-    """Raise BenchError if `--set NAME=TEXT` is invalid, whatever the model."""
+    """Raise BenchError if `--set NAME=TEXT` is invalid for all models."""
     for word in choices_of(_typed(text)):
         if not _is_of_the_model(word):
             check_setting(name, word)
@@ -645,9 +650,9 @@ def _is_of_the_model(word: Setting) -> bool:
     return word.value == EACH or _TIMES.fullmatch(str(word.value)) is not None
 
 
-# Intermediate training: a job's encoder is trained on another task first. That task is named on the
-# command line or in a recipe: `start_from = { value = "glue/mnli", source = "..." }` in [glue.rte].
-# "pretrained", the default, is the checkpoint itself.
+# Intermediate training: a job's encoder is first trained on another task. The command line or a
+# recipe names this task, such as `start_from = { value = "glue/mnli", source = "..." }` in
+# [glue.rte]. The default, "pretrained", means the checkpoint itself.
 
 _OPTION = "--start-from"
 
@@ -660,7 +665,7 @@ def with_start(
     recipe: str | None = None,
     start_from: str | Start | None = None,
 ) -> ResolvedRecipe:
-    """Return the resolved recipe with its start: the task that the encoder is trained on first.
+    """Return the resolved recipe with its start: the task on which the encoder is trained first.
 
     Nothing is added if neither a recipe nor an option names a start. "pretrained" is recorded only
     if it overrides a recipe's `start_from`. A recipe that is based on another one does not inherit
@@ -668,7 +673,7 @@ def with_start(
 
     Args:
         resolved: The recipe.
-        spec: The model. If it states a start itself (weights of another checkpoint), that one is
+        spec: The model. If it has a start itself (the weights of another checkpoint), that start is
             used.
         task: The task of the job.
         recipe: The recipe that the user named.
@@ -684,12 +689,12 @@ def with_start(
         return _started(resolved, start_from, Setting(value=start_from.kind, source=_OPTION))
     files = [packaged_recipe(spec), *([] if recipe in (None, _PAPER) else [_recipe_path(recipe)])]
     tables = ("default", f"head/{task.head}", task.name)
-    # The last value wins: the named recipe overrides the model's own recipe, and in each file the
-    # task's table overrides the tables of the head type and the defaults.
+    # The last value is used: the named recipe overrides the model's own recipe, and in each file
+    # the table of the task overrides those of the head type and the defaults.
     lines = [starts[t] for starts in map(read_starts, files) for t in tables if t in starts]
     line = lines[-1] if lines else None
     if start_from is not None:
-        # With `--start-from mnli` for all of GLUE, MNLI itself starts from the checkpoint.
+        # With `--start-from mnli` for all of GLUE, MNLI itself starts from the pretrained weights.
         value = PRETRAINED if start_from == task.name else start_from
         line = Setting(value=value, source=_OPTION)
     named = any(line.value != PRETRAINED for line in lines)
@@ -707,13 +712,13 @@ def _started(resolved: ResolvedRecipe, start: Start, line: Setting) -> ResolvedR
 
 
 def start_task(recipe: ResolvedRecipe) -> str | None:
-    """Return the task that a recipe starts from; None if it does not start from a task."""
+    """Return the task from which a recipe starts; None if it does not start from a task."""
     start = recipe.start
     return start.name if start is not None and start.kind == "task" else None
 
 
 def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[Task]:
-    """Return the tasks, followed by the tasks that the models' own recipes start from."""
+    """Return the tasks, followed by the tasks from which the models' own recipes start."""
     found = {task.name: task for task in tasks}
     nothing = ResolvedRecipe(name="", settings={})
     for spec in specs:
@@ -733,13 +738,13 @@ def _check(line: Setting, task: Task) -> None:
     if not start.has_train or start.name == task.name:
         raise BenchError(
             f"{task.name} cannot start from {start.name} ({line.source}): expected another task "
-            "that has rows to train on."
+            "that has training rows."
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A setting that has different values in two recipes, and the tasks on which it does.
+    """A setting with different values in two recipes, and the tasks for which they differ.
 
     `first` or `second` is None if that recipe does not have the setting.
     """
@@ -755,8 +760,8 @@ def compare_recipes(
 ) -> tuple[Difference, ...]:
     """Compare the recipes of two models, and return the settings whose values differ.
 
-    Tasks with the same pair of values share a Difference, which has the sources of the first of
-    these tasks. `recipe` is a user's file that overrides the second model's values.
+    Tasks with the same two values share one Difference, which has the sources of the first of these
+    tasks. `recipe` is a user's file that overrides the second model's values.
     """
     groups: dict[tuple[str, object, object], Difference] = {}
     for task in tasks:
@@ -770,11 +775,11 @@ def compare_recipes(
             known = groups.get(values, Difference(setting=name, first=one, second=other))
             if one is None or other is None or one.value != other.value:
                 groups[values] = replace(known, tasks=(*known.tasks, task.name))
-    order = [*SETTINGS, START_FROM]  # display order
+    order = [*SETTINGS, START_FROM]  # sort in display order
     return tuple(sorted(groups.values(), key=lambda found: order.index(found.setting)))
 
 
-# Maximum length of rows: the recipe's value, limited by the encoder's maximum.
+# Maximum length of inputs: the recipe's value, limited by the maximum of the encoder.
 
 MAX_TOKENS = "max_tokens"
 
@@ -789,26 +794,26 @@ def within_reach(
     """Return the settings with `max_tokens` reduced to the model's maximum length.
 
     Raises:
-        BenchError: `typed`, the names set on the command line, has `max_tokens`, and its value is
-            too large.
+        BenchError: The user has set `max_tokens` on the command line (its name is in `typed`), and
+            the value is too large.
     """
     setting, longest = settings.get(MAX_TOKENS), reach(spec)
     if setting is None or longest is None or int(setting.value) <= longest:
         return settings
     if MAX_TOKENS in typed:
         raise BenchError(
-            f"{spec.name} reads at most {longest} tokens: give --set {MAX_TOKENS}={setting.value} "
-            "a smaller value, or leave it out."
+            f"{spec.name} reads at most {longest} tokens: use a smaller value than --set "
+            f"{MAX_TOKENS}={setting.value}, or remove it."
         )
     source = f"all that {spec.name} reads; {setting.value} by {setting.source}"
     return {**settings, MAX_TOKENS: replace(setting, value=longest, source=source)}
 
 
 def for_own_rows(spec: ModelSpec) -> Setting:
-    """Return the maximum length of rows of the user's own data, which no paper's recipe covers.
+    """Return the maximum length for rows of the user's own data, for which no paper has a value.
 
-    It is the model's own maximum length: batches are only as long as their rows, so a smaller value
-    would save nothing.
+    It is the maximum length of the model. Batches are only as long as their longest row, so a
+    smaller value would not save time.
     """
     longest = reach(spec)
     if longest is None:

@@ -2,7 +2,7 @@
 
 A prompt is a pattern and, for a classification task, a word for each label.
 
-Patterns of papers are in fixed/zero_shot.toml; `heads/cloze.py` fills in the fields of an example.
+The patterns from papers are in fixed/zero_shot.toml, and `heads/cloze.py` fills in an example.
 """
 
 import tomllib
@@ -30,7 +30,8 @@ from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import ChoiceTask, Task, TimedTask
 
 PATTERN, WORD = "pattern", "word "
-"""Name of the setting with the pattern, and prefix of the names of settings with a label's word."""
+"""Name of the setting with the pattern, and prefix of the names of the settings with the words of
+labels."""
 
 _MAX_TOKENS = Setting(value=512, source="arXiv:1810.04805, A.2: what most encoders take")
 
@@ -43,13 +44,14 @@ class _Pattern:
 
 
 OF_FOLDER = "1_Pooling/config.json"
-"""File of a sentence-transformers folder that states its pooling; used as the setting's source."""
+"""File in a sentence-transformers folder that contains its pooling; it is the source of that
+setting."""
 
 
 def _pooling(spec: ModelSpec) -> Setting:
-    """Return the pooling of token states into a text's vector, as the model's folder states it.
+    """Return the pooling of token states into the vector of a text, as set in the model's folder.
 
-    If the folder does not state it, a decoder uses its last state, and any other encoder the mean
+    If the folder does not contain it, a decoder uses its last state, and any other model the mean
     of its states.
     """
     stated = stated_pooling(Path(spec.checkpoint)) if spec.is_folder else ""
@@ -59,8 +61,8 @@ def _pooling(spec: ModelSpec) -> Setting:
         return Setting(value=MEAN, source="ours: its folder says nothing else")
     if (known := POOLINGS.get(stated, stated)) not in POOLINGS.values():
         raise ModelError(
-            f"{spec.name} makes a text's vector by {stated} (1_Pooling/config.json), and here are "
-            f"{', '.join(POOLINGS.values())}: take another checkpoint."
+            f"{spec.name} uses the pooling {stated} (1_Pooling/config.json), but only "
+            f"{', '.join(POOLINGS.values())} are supported: use another checkpoint."
         )
     return Setting(value=known, source=OF_FOLDER)
 
@@ -73,18 +75,18 @@ _FILE = Path(__file__).parent / "fixed" / "zero_shot.toml"
 
 @cache
 def _patterns() -> Mapping[str, _Pattern]:
-    """Return the patterns of papers, keyed by task."""
+    """Return the patterns from papers, keyed by task."""
     tables = tomllib.loads(_FILE.read_text(encoding="utf-8"))
     return {task: _Pattern(**lines) for task, lines in tables.items()}
 
 
 TIMED_DOCUMENTS = {"cpu": 8, "cuda": 1024}
-"""Number of documents to time if the user sets no limit, keyed by device. A pass takes a few
-seconds, and all passes take minutes."""
+"""Number of documents that are timed if the user sets no limit, keyed by device. One pass over them
+takes a few seconds, and all passes take minutes."""
 
 
 def is_readable(task: Task, spec: ModelSpec) -> bool:
-    """Return whether the longest rows of a task fit into the model's maximum length."""
+    """Return whether the longest rows of a task are within the model's maximum length."""
     return task.longest <= (reach(spec) or task.longest)
 
 
@@ -117,8 +119,8 @@ def zero_shot_recipe(task: str, spec: ModelSpec) -> ResolvedRecipe:
     known = _patterns().get(found.name, _OPTION if isinstance(found, ChoiceTask) else None)
     if known is None:
         raise BenchError(
-            f"{found.name} has no pattern by which a language model could be asked for its "
-            "answers: leave the task out, or train on it, with --shots above 0."
+            f"{found.name} has no prompt for a language model, so it cannot be scored without "
+            "training: remove the task, or train on it with --shots above 0."
         )
     words = {WORD + label: word for label, word in known.words.items()}
     asked = {PATTERN: known.text, **words}

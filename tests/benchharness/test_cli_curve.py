@@ -93,7 +93,7 @@ def test_the_terminal_shows_the_points_and_the_trend(bench, stored):
         (["smal"], "no pretraining run with stored checkpoints is called 'smal'. Did you mean"),
         (["small", "--data", "hub"], "no two checkpoints of small have results on the same rows"),
         (["small", "--task", "mrpc"], "no two checkpoints of small have results of mrpc on the"),
-        (["none/step-*"], "no folder matches 'none/step-*': there is no folder none."),
+        (["none/step-*"], "no folder matches 'none/step-*': the folder none does not exist."),
     ],
 )
 def test_a_curve_that_cannot_be_made_is_an_error_of_one_sentence(bench, stored, words, sentence):

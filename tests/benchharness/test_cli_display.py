@@ -140,7 +140,7 @@ def test_a_job_that_exceeds_its_estimate_has_no_time_left_of_0_s():
     running = state(1)
     running.report(JOBS[0].key, Progress(phase="loading"), 1000.0)
     assert headline(running, 1001.0).startswith("0 of 1 jobs done, about ")
-    assert headline(running, 9000.0) == "0 of 1 jobs done, longer than estimated"
+    assert headline(running, 9000.0) == "0 of 1 jobs done, taking longer than estimated"
 
 
 def test_a_note_is_printed_at_once_on_a_line_of_its_own():

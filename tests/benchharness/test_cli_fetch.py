@@ -126,7 +126,7 @@ def test_pickled_weights_are_converted_when_they_are_fetched(repository: Path, h
 def test_a_pickle_with_other_objects_is_fetched_only_with_allow_pickle(repository: Path) -> None:
     file = repository / "pytorch_model.bin"
     torch.save({**torch.load(file, weights_only=True), "args": Namespace(epochs=3)}, file)
-    words = r"pytorch_model\.bin of org/name holds more than weights \(argparse\.Namespace\)"
+    words = r"pytorch_model\.bin of org/name contains more than weights \(argparse\.Namespace\)"
     with pytest.raises(ModelError, match=words):
         call("--model", "org/name")
     assert call("--model", "org/name", "--allow-pickle")["fetched"]

@@ -101,7 +101,7 @@ def start_two(folder, *jobs):
         assert first.poll() is None, first.communicate()
         time.sleep(0.02)
     second = start(folder, *jobs)
-    line = next(line for line in second.stderr if "waiting for it" in line)
+    line = next(line for line in second.stderr if "waiting for its result" in line)
     return first, second, line
 
 
@@ -113,8 +113,8 @@ def test_a_waiting_run_can_be_interrupted_or_takes_over_from_a_killed_one(tmp_pa
     go = tmp_path / "go"
     job = (f"wait-for:{go}", "glue/cola")
     first, second, line = start_two(tmp_path, job)
-    assert line.startswith(f"tiny CoLA seed 1 is already run by process {first.pid} on ")
-    assert line.endswith("; waiting for it.\n")
+    assert line.startswith(f"tiny CoLA seed 1 is already being run by process {first.pid} on ")
+    assert line.endswith("; waiting for its result.\n")
     began = time.monotonic()
     second.send_signal(number)
     second.communicate(timeout=60)
@@ -122,7 +122,7 @@ def test_a_waiting_run_can_be_interrupted_or_takes_over_from_a_killed_one(tmp_pa
     assert time.monotonic() - began < 10
     assert first.poll() is None
     second = start(tmp_path, job)
-    assert any("waiting for it" in line for line in second.stderr)
+    assert any("waiting for its result" in line for line in second.stderr)
     first.kill()
     first.communicate()
     go.touch()

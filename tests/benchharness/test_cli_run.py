@@ -63,7 +63,7 @@ def test_a_second_run_computes_only_missing_jobs(bench, fake_jobs):
     assert "2 of 2 jobs are finished, 1 of them" in ended.out
     assert (attempts(first), attempts(second)) == (1, 1)
     again = bench(*RUN)
-    assert "2 stored already: nothing is missing." in again.out
+    assert "2 stored already: there is nothing to run." in again.out
     assert again.code == 0
     assert again.err == ""
 
@@ -101,7 +101,7 @@ def test_weights_stored_under_another_model_name_are_a_warning(bench, fake_jobs)
     fake_jobs([first])
     assert "weights" not in bench(*RUN).err
     fake_jobs([replace(first, model="mine"), replace(second, model="mine")])
-    said = "mine has the weights of tiny, and their stored runs are shown as tiny."
+    said = "mine has the same weights as tiny; stored runs are shown as tiny."
     assert bench(*RUN).err.count(said) == 1
 
 
@@ -393,7 +393,7 @@ def test_a_setting_that_no_job_uses_is_a_warning(bench, value, is_said):
     ended = bench(*RUN, "--dry-run", "--set", *value.split())
     assert ended.code == 0
     name, _, _ = value.partition("=")
-    note = f"bench: {name} (--set) means nothing to any of these jobs, and is left out.\n"
+    note = f"bench: {name} (--set) has no effect on any of these jobs and is ignored.\n"
     assert (note in ended.err) is is_said
 
 
@@ -401,7 +401,7 @@ def test_a_setting_that_no_job_uses_is_a_warning(bench, value, is_said):
 def test_a_student_recipe_without_a_teacher_is_a_warning(bench, teacher):
     ended = bench(*RUN, "--dry-run", "--recipe", "tinybert-student", *teacher)
     assert ended.code == 0, ended.err
-    said = "is a student's, and there is no --teacher: teacher_weight" in ended.err
+    said = "is for distillation, but there is no --teacher: teacher_weight" in ended.err
     assert said is (not teacher)
 
 

@@ -57,7 +57,7 @@ def test_a_job_waits_for_its_start_and_other_jobs_run_first(bench, fake_jobs):
     assert ended.code == 0, ended.err
     assert ended_jobs(ended)[:2] == ["CoLA", "MNLI"]
     assert set(stored().values()) == {"finished"}
-    assert "MNLI is trained first: RTE, MRPC" in ended.out
+    assert "MNLI is trained first, as the starting point for RTE, MRPC" in ended.out
 
 
 def test_chains_of_starts_are_run_in_order(bench, fake_jobs):
@@ -76,7 +76,7 @@ def test_an_encoder_is_kept_until_all_jobs_that_start_from_it_are_finished(bench
     assert is_whole(KEPT / start.key, start.key), "MRPC has still to start from it"
     ended = bench(*ONE)
     assert ended.code == 0
-    assert "The encoder of MNLI is there: MRPC start from it." in ended.out
+    assert "encoder of MNLI exists already and is the starting point for MRPC." in ended.out
     assert ended_jobs(ended) == ["MRPC"]
     assert not any(KEPT.iterdir())
     assert attempts(start, rte, mrpc) == [1, 1, 2]
@@ -148,7 +148,7 @@ def test_keep_models_keeps_models_even_if_later_jobs_start_from_them(bench, fake
     rte = starting_from(start)
     fake_jobs([start, rte])
     said = bench(*ONE, "--keep-models").out
-    assert "2 models will be kept in models: about 5.3" in said
+    assert "2 models will be kept in models (about 5.3" in said
     fake_jobs([start, rte, starting_from(start, task="glue/mrpc")])
     ended = bench(*ONE)
     assert ended_jobs(ended) == ["MRPC"]
@@ -163,7 +163,7 @@ def test_keep_models_also_keeps_an_encoder_stored_for_other_jobs(bench, fake_job
     fake_jobs([start, rte])
     assert bench(*ONE).code == 1
     fake_jobs([start])
-    assert "nothing is missing" in bench(*ONE, "--keep-models").out
+    assert "nothing to run" in bench(*ONE, "--keep-models").out
     fake_jobs([start, rte])
     assert bench(*ONE).code == 0
     assert [path.name for path in KEPT.iterdir()] == [start.key]
@@ -175,11 +175,11 @@ def test_keep_models_trains_a_stored_run_again_if_its_model_is_lost(bench, fake_
     fake_jobs(jobs)
     assert bench(*ONE, "--keep-models").code == 0
     globals()[lose](KEPT / jobs[1].key)
-    assert "nothing is missing" in bench(*ONE).out, "nobody asks for it"
+    assert "nothing to run" in bench(*ONE).out, "nobody asks for it"
     (planned,) = [j for j in bench_json(bench, *ONE, "--keep-models", "--dry-run") if j["to_run"]]
     assert (planned["key"], planned["model_bytes"]) == (jobs[1].key, 2_680_000)
     ended = bench(*ONE, "--keep-models")
-    assert "A stored run is trained again for that; stored results stay." in ended.out
+    assert "A stored run is trained again for this purpose; stored results do not" in ended.out
     assert ended_jobs(ended) == ["RTE"]
     assert attempts(*jobs) == [1, 1]
     assert is_whole(KEPT / jobs[1].key, jobs[1].key)
@@ -265,7 +265,7 @@ def test_a_failed_start_fails_only_the_jobs_that_start_from_it(bench, fake_jobs)
         "superglue/copa": "failed",
         "glue/cola": "finished",
     }
-    reason = f"it starts from glue/mnli (run {start.key[:12]}), which failed: the same command"
+    reason = f"the job starts from glue/mnli (run {start.key[:12]}), which failed"
     assert f"bench: tiny SWAG seed 1: {reason}" in ended.err
     again = bench(*ONE)
     assert again.code == 0
@@ -310,7 +310,7 @@ def test_a_start_that_no_job_needs_is_not_trained_again(bench, fake_jobs):
     fake_jobs([start, starting_from(start)])
     bench(*ONE)
     ended = bench(*ONE)
-    assert "2 stored already: nothing is missing." in ended.out
+    assert "2 stored already: there is nothing to run." in ended.out
     assert ended.err == ""
 
 

@@ -50,7 +50,7 @@ def test_an_unknown_table_is_an_error_in_show_and_run(bench, mine: Path) -> None
         ended = bench(*words)
         assert ended.code == 2
         assert "no task is called 'glue/colla'" in ended.err
-        assert "no head type is called 'spam'" in ended.err
+        assert "unknown head type 'spam'" in ended.err
 
 
 def test_a_file_applied_to_a_model_has_the_settings_of_a_run(bench, mine: Path) -> None:

@@ -216,7 +216,7 @@ def test_data_without_documents_are_an_error_at_planning(tmp_path: Path):
     for name in ("train", "testa"):
         text = FILE.replace("-DOCSTART- -X- O O\n", "\n")
         write_file(tmp_path, f"conll2003/eng.{name}", text)
-    with pytest.raises(DataError, match="does not say where its documents begin"):
+    with pytest.raises(DataError, match="does not show where documents begin"):
         plan(str(tmp_path), context="document")
 
 

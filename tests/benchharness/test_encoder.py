@@ -125,5 +125,5 @@ def test_a_folder_without_a_config_is_an_error(tmp_path: Path):
 
 def test_a_tokenizer_with_more_tokens_than_embeddings_is_an_error(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "small", vocab_size=500)
-    with pytest.raises(ModelError, match=r"\d+ tokens and its network only 500"):
+    with pytest.raises(ModelError, match=r"\d+ tokens, but its network has only 500"):
         load_encoder(str(folder), None, seed=1)

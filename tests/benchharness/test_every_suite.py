@@ -83,7 +83,7 @@ def test_suite_seeds_runs_every_task_and_fills_the_report(bench, monkeypatch):
     assert all(suite.title in page for suite in SEEDS_SUITES.values())
 
     again = bench(*SEEDS, *SHORT, "--data", mini_folder())
-    assert "stored already: nothing is missing." in again.out, "both sources give the same jobs"
+    assert "stored already: there is nothing to run" in again.out, "both sources give the same jobs"
 
 
 @pytest.mark.slow

@@ -114,7 +114,7 @@ def test_features_each_needs_the_number_of_layers(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "odd")
     config = folder / "config.json"
     config.write_text(config.read_text().replace("num_hidden_layers", "depth"))
-    with pytest.raises(BenchError, match="does not say how many layers it has"):
+    with pytest.raises(BenchError, match="does not contain the number of layers"):
         plan(str(folder), features="each")
 
 

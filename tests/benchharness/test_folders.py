@@ -57,11 +57,11 @@ def bare(folder: Path) -> None:
 
 
 FOLDERS: list[tuple[Callable[[Path], None], list[str]]] = [
-    (adapter, ["LoRA adapter of some/base", "AutoPeftModelForSequenceClassification", "=3"]),
-    (trained, ["are {}/checkpoint-2, {}/checkpoint-9, {}/checkpoint-10;"]),
-    (trained_adapter, ["its checkpoints are {}/checkpoint-10;"]),
-    (old_sentences, ["its checkpoints are {}/0_Transformer;"]),
-    (bare, ["model.pt is weights alone", "save_pretrained"]),
+    (adapter, ["LoRA adapter for some/base", "AutoPeftModelForSequenceClassification", "=3"]),
+    (trained, ["the checkpoints {}/checkpoint-2, {}/checkpoint-9, {}/checkpoint-10;"]),
+    (trained_adapter, ["it contains the checkpoints {}/checkpoint-10;"]),
+    (old_sentences, ["it contains the checkpoints {}/0_Transformer;"]),
+    (bare, ["model.pt contains only weights", "save_pretrained"]),
     (lambda _: None, ["it has no config.json"]),
 ]
 
@@ -82,7 +82,7 @@ def test_a_folder_without_a_checkpoint_is_an_error_with_a_solution(
 
 def test_a_weights_file_instead_of_a_folder_is_an_error_with_a_solution(tmp_path: Path):
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
-    with pytest.raises(ModelError, match=r"is a file .*pytorch_model.bin is weights alone"):
+    with pytest.raises(ModelError, match=r"is a file .*pytorch_model.bin contains only weights"):
         find_model(str(tmp_path / "pytorch_model.bin"))
 
 
@@ -148,7 +148,7 @@ def test_the_command_in_the_error_merges_an_adapter_with_peft(tmp_path: Path):
     with pytest.raises(ModelError) as raised:
         find_model(str(tmp_path / "lora"))
     said = str(raised.value)
-    command = shlex.split(said[said.index("python -c") : said.index(", and give")])
+    command = shlex.split(said[said.index("python -c") : said.index(", and use ")])
     subprocess.run([sys.executable, *command[1:]], check=True)
     spec = find_model(str(tmp_path / "lora-merged"))
     merged = transformers.AutoModel.from_pretrained(spec.checkpoint).eval()
@@ -179,8 +179,8 @@ def renamed(folder: Path, change: Callable[[str], str], *, pickled: bool) -> Pat
         (lambda name: f"module.bert.{name}", "'module.', which DataParallel"),
         (lambda name: f"_orig_mod.{name}", "'_orig_mod.', which torch.compile"),
         (lambda name: name.replace("encoder.", "encoder._orig_mod."), "'_orig_mod.'"),
-        (lambda name: f"_fsdp_wrapped_module.{name}", "which FSDP puts there"),
-        (lambda name: f"_forward_module.{name}", "which Lightning Fabric puts there"),
+        (lambda name: f"_fsdp_wrapped_module.{name}", "which FSDP has added"),
+        (lambda name: f"_forward_module.{name}", "which Lightning Fabric has added"),
     ],
     ids=["module", "module and base", "compiled", "compiled inside", "FSDP", "Fabric"],
 )

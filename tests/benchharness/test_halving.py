@@ -123,7 +123,7 @@ def test_a_note_about_another_model_name_is_printed_once(bench):
     with open_store("results/leaderboard.sqlite", create=False) as store:
         store.annotate([row.key for row in store.runs()], "name", "mine", whole_model=True)
     _, printed = bench(RatedEngine(), "--halving")
-    assert printed.err.count("tiny has the weights of mine") == 1
+    assert printed.err.count("tiny has the same weights as mine") == 1
 
 
 def test_a_dry_run_starts_no_jobs(bench):
@@ -139,13 +139,13 @@ def test_halving_without_enough_points_or_seeds_is_an_error(bench, how):
     engine = RatedEngine()
     code, printed = bench(engine, "--halving", how=how)
     assert (code, engine.started) == (2, [])
-    assert "--halving chooses among the points of a sweep" in printed.err
+    assert "--halving needs a sweep" in printed.err
 
 
 def test_halving_and_force_exclude_each_other(bench):
     code, printed = bench(RatedEngine(), "--halving", "--force")
     assert code == 2
-    assert "--halving and --force exclude each other" in printed.err
+    assert "--halving and --force cannot be combined" in printed.err
 
 
 def chosen(seeds):

@@ -25,11 +25,11 @@ ODD = {
         "TensorFlow's weights",
         "no config.json",
     ),
-    "Flax": ((*BASE, "flax_model.msgpack"), "flax_model.msgpack holds Flax's", "from_flax"),
-    "ONNX": ((*BASE, "onnx/model.onnx"), "onnx/model.onnx holds ONNX's", "exported from"),
-    "GGUF": (("README.md", "bert.Q4_0.gguf"), "bert.Q4_0.gguf holds GGUF's", "made from"),
+    "Flax": ((*BASE, "flax_model.msgpack"), "flax_model.msgpack contains Flax's", "from_flax"),
+    "ONNX": ((*BASE, "onnx/model.onnx"), "onnx/model.onnx contains ONNX's", "exported from"),
+    "GGUF": (("README.md", "bert.Q4_0.gguf"), "bert.Q4_0.gguf contains GGUF's", "made from"),
     "OpenVINO": ((*BASE, "openvino_model.bin", "openvino_model.xml"), "OpenVINO's", "exported"),
-    "rust-bert": ((*BASE, "rust_model.ot"), "rust_model.ot holds rust-bert's", "made from"),
+    "rust-bert": ((*BASE, "rust_model.ot"), "rust_model.ot contains rust-bert's", "made from"),
     "a variant": ((*BASE, "model.fp16.safetensors"), "a variant's weights", "variant="),
     "an adapter": (
         ("adapter_config.json", "adapter_model.safetensors", "README.md"),
@@ -66,7 +66,7 @@ ODD = {
     ),
     "weights by another name": (
         ("config.json", "vocab.txt", "consolidated.00.pth"),
-        "consolidated.00.pth is weights alone",
+        "consolidated.00.pth contains only weights",
         "save_pretrained",
     ),
     "checkpoints in folders": (
@@ -163,6 +163,6 @@ def test_a_hub_model_is_shown_by_its_name_instead_of_its_cache_folder() -> None:
 
 def test_an_adapter_next_to_weights_is_an_error_in_a_folder_only():
     names = (*BASE, "model.safetensors", "adapter_config.json", "adapter_model.safetensors")
-    with pytest.raises(ModelError, match="has whole weights and a LoRA adapter"):
+    with pytest.raises(ModelError, match="has complete weights and a LoRA adapter"):
         sort_files(names, "mine", folder=Path("/mine"))
     assert sort_files(names, "org/mine")["weights"] == ["model.safetensors"]

@@ -166,7 +166,7 @@ def test_the_error_of_an_unavailable_model_has_the_note_of_its_registration(
     assert answer.startswith(
         f"{spec.name} ({spec.checkpoint}) is not a checkpoint: it has no config"
     )
-    assert answer.endswith(f"Known of it: {spec.note}.")
+    assert answer.endswith(f"Note on this model: {spec.note}.")
     assert not [line for line in hub.requests if f"{spec.checkpoint}/resolve" in line]
 
 

@@ -213,7 +213,7 @@ def test_a_folder_name_may_contain_an_equals_sign(tmp_path: Path) -> None:
 
 def test_a_folder_declared_as_a_model_of_another_family_is_an_error(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "r", model_type="roberta")
-    with pytest.raises(ModelError, match="holds a roberta encoder, and minilm is MiniLM"):
+    with pytest.raises(ModelError, match="contains a roberta encoder, but minilm is the name"):
         find_model(f"minilm={folder}")
 
 
@@ -270,11 +270,11 @@ def test_a_folder_that_lacks_a_file_is_an_error(tmp_path: Path, missing: str) ->
         ("config.json", b"[]", "config.json has no model_type"),
         ("config.json", b"{}", "config.json has no model_type"),
         ("config.json", b"[" * 100_000, "config.json is not readable JSON"),
-        ("model.safetensors", struct.pack("<Q", 9000) + b"[" * 9000, "not a whole safetensors"),
-        ("model.safetensors", b"", "not a whole safetensors file"),
-        ("model.safetensors", b"\xff" * 64, "not a whole safetensors file"),
-        ("model.safetensors", struct.pack("<Q", 4) + b"[{}]", "not a whole safetensors file"),
-        ("model.safetensors", struct.pack("<Q", 9) + b'{"a": {}}', "not a whole safetensors"),
+        ("model.safetensors", struct.pack("<Q", 9000) + b"[" * 9000, "not a complete safetensors"),
+        ("model.safetensors", b"", "not a complete safetensors"),
+        ("model.safetensors", b"\xff" * 64, "not a complete safetensors"),
+        ("model.safetensors", struct.pack("<Q", 4) + b"[{}]", "not a complete safetensors"),
+        ("model.safetensors", struct.pack("<Q", 9) + b'{"a": {}}', "not a complete safetensors"),
     ],
 )
 def test_a_damaged_file_is_an_error_that_names_it(
@@ -410,7 +410,7 @@ def test_an_unknown_revision_is_an_error_that_names_it(tmp_path: Path, name: str
     revisions(tmp_path)
     with serve_hub(tmp_path, COMMITS) as server:
         lost = identify(f"org/name@{name}", server.endpoint, tmp_path / "home")
-    assert f"has no revision '{name}': give a branch, a tag or a commit." in lost
+    assert f"has no revision '{name}': use a branch, a tag or a commit." in lost
 
 
 def test_without_the_hub_a_fetched_tag_is_read_from_the_cache(tmp_path: Path) -> None:

@@ -199,8 +199,8 @@ def _own_plan(folder: Path, rows: int, *words: str) -> tuple[str, ...]:
 def test_few_steps_on_a_small_file_give_a_note_with_a_suggestion(tmp_path: Path) -> None:
     (note,) = _own_plan(tmp_path, 80, "batch_size=64")
     assert note == (
-        "reviews: 128 training rows are 12 steps, which are few to learn from; --set epochs=40 "
-        "takes 80."
+        "reviews: training on 128 rows takes only 12 steps, which may be too few to learn from; "
+        "--set epochs=40 raises this to 80 steps."
     )
     assert _own_plan(tmp_path, 80, "batch_size=64", "epochs=3") == (), "it was chosen"
     assert _own_plan(tmp_path, 80, "batch_size=64", "steps=100") == ()

@@ -105,7 +105,7 @@ def test_a_task_whose_start_is_missing_is_skipped(tmp_path: Path) -> None:
     first, line = refusal(data, "glue/rte", **options)
     assert "lacks files for glue/rte" in first
     assert line.startswith("glue/mnli: no MNLI/train.tsv")
-    assert line.endswith("--start-from pretrained does without.")
+    assert line.endswith("unless you pass --start-from pretrained.")
     lines = '[default]\nlearning_rate = 1e-3\nepochs = 1\n[glue.rte]\nstart_from = "glue/mnli"\n'
     (tmp_path / "chain.toml").write_text(lines)
     plan = plan_jobs(

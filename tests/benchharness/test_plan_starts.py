@@ -197,7 +197,7 @@ def test_the_error_of_missing_start_data_suggests_start_from_pretrained(
     tmp_path: Path, chain: str
 ) -> None:
     data = str(write_rte(tmp_path / "data"))
-    error = r"\nglue/mnli: no MNLI/train.* a task starts from it, and --start-from pre"
+    error = r"\nglue/mnli: no MNLI/train.* a task starts from this one, unless you"
     with pytest.raises(DataError, match=error):
         plan("glue/rte", recipe=chain, data=data)
     assert tasks_of(plan("glue/rte", recipe=chain, data=data, start_from="pretrained")) == [

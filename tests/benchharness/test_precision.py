@@ -57,7 +57,7 @@ def test_a_gpu_without_bf16_is_an_error(monkeypatch: pytest.MonkeyPatch):
 def test_tf32_is_available_on_gpus_only(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(BenchError, match="a CPU does not support tf32: use --precision fp32"):
         Compute(device=CPU, precision="tf32")
-    with pytest.raises(BenchError, match="tf32 is a number format of GPUs"):
+    with pytest.raises(BenchError, match="tf32 needs a GPU"):
         resolve_precision("tf32", gpu=False)
     assert resolve_precision("tf32", gpu=True) == "tf32"
     assert resolve_precision("auto", gpu=True) == "bf16"

@@ -459,7 +459,7 @@ def test_an_unknown_recipe_gets_a_suggestion() -> None:
         (b"[default]\nepochs = [[3]]\n", "default epochs: expected a number, a list of"),
         (b"[default\n", "is not valid TOML"),
         (b"\xff\xfe", "cannot be read"),
-        (b"[like]\nrecipe = 'roberta'\n", "leave the table [like] out"),
+        (b"[like]\nrecipe = 'roberta'\n", "remove the table [like]"),
     ],
 )
 def test_an_invalid_recipe_file_is_an_error(tmp_path: Path, text: bytes, message: str) -> None:
@@ -497,12 +497,15 @@ def test_a_recipe_file_may_have_a_protocol(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("limit = 0", "mine.toml, protocol limit: expected a whole number from 1 up, found 0."),
+        ("limit = 0", "mine.toml, protocol limit: expected a whole number from 1 up, but got 0."),
         (
             "limit = true",
-            "mine.toml, protocol limit: expected a whole number from 1 up, found True.",
+            "mine.toml, protocol limit: expected a whole number from 1 up, but got True.",
         ),
-        ("seeds = 1.5", "mine.toml, protocol seeds: expected a whole number from 1 up, found 1.5."),
+        (
+            "seeds = 1.5",
+            "mine.toml, protocol seeds: expected a whole number from 1 up, but got 1.5.",
+        ),
         ("rows = 5", "mine.toml has 'rows' in [protocol]; expected limit, seeds or tasks."),
     ],
 )

@@ -192,7 +192,7 @@ def test_early_stopping_without_more_evaluations_is_an_error():
 
 @pytest.mark.parametrize("more", [{}, {"best_checkpoint": "true", "evaluations": "1"}])
 def test_select_on_without_a_selection_is_an_error(more: dict[str, str]):
-    assert "chooses among no evaluations" in problem(select_on="train:0.1", **more)
+    assert "does not select among evaluations" in problem(select_on="train:0.1", **more)
 
 
 def test_invalid_combinations_with_average_last_are_an_error():

@@ -73,7 +73,7 @@ def test_an_lstm_can_only_be_used_for_tags_on_frozen_features():
 
     assert tags(features="last", lstm_size="768").tag.lstm_size == 768
     assert added(features="last", lstm_size="768") == {"features": "last"}, "RTE has no tags"
-    with pytest.raises(BenchError, match="an LSTM reads the states of a frozen encoder"):
+    with pytest.raises(BenchError, match="an LSTM needs a frozen encoder"):
         tags(lstm_size="768")
 
 
@@ -110,15 +110,15 @@ def test_settings_of_encoder_training_do_not_apply_to_frozen_features():
         (
             {"features": "mix", "lora_rank": "8"},
             (
-                "lora_rank is 8 (--set), but features is 'mix' (--set), which leaves the encoder "
-                "as it is: give one of them."
+                "lora_rank is 8 (--set), but features is 'mix' (--set), which freezes the "
+                "encoder: use only one of them."
             ),
         ),
         (
             {"features": "mix", "unfreeze": "gradual"},
             (
-                "unfreeze is 'gradual' (--set), but features is 'mix' (--set), which leaves the "
-                "encoder as it is: give one of them."
+                "unfreeze is 'gradual' (--set), but features is 'mix' (--set), which freezes "
+                "the encoder: use only one of them."
             ),
         ),
     ],

@@ -206,14 +206,14 @@ def test_documents_longer_than_the_encoder_reads_are_skipped_with_a_note() -> No
     ]  # fmt: skip
     (note,) = made.notes
     assert note == (
-        "tiny reads at most 512 tokens, and the documents of efficiency/fixed-8192 have 8,192: it "
-        "is not timed on them."
+        "tiny reads at most 512 tokens, but the documents of efficiency/fixed-8192 have 8,192: the "
+        "model is not timed on this task."
     )
-    with pytest.raises(BenchError, match="it is not timed on them"):
+    with pytest.raises(BenchError, match="is not timed on this task"):
         plan(request_of(task=("efficiency/fixed-8192",), data="mini"))
-    with pytest.raises(BenchError, match="are timed on this machine: leave --engine slurm out"):
+    with pytest.raises(BenchError, match="timed only on this machine: remove --engine slurm"):
         request_of(task=(TASK.name,), data="mini", engine="slurm")
-    with pytest.raises(BenchError, match="is timed for no encoder"):
+    with pytest.raises(BenchError, match="is not supported when models are timed"):
         plan(request_of(task=(TASK.name,), data="mini", set=("lora_rank=8",)))
 
 

@@ -218,9 +218,9 @@ def test_two_versions_of_a_benchmark_cannot_be_trained_together(
 @pytest.mark.parametrize(
     ("setting", "value", "message"),
     [
-        ("learning_rate", "1e-3,2e-3", "2 points for the tasks that are trained together"),
-        ("features", "last", "features is 'last' .--set., which leaves the encoder as it is"),
-        ("orders", "both", "orders is 'both' .--set., which is for pairs"),
+        ("learning_rate", "1e-3,2e-3", "2 combinations of values for the tasks that are"),
+        ("features", "last", "features is 'last' .--set., which freezes the encoder"),
+        ("orders", "both", "orders is 'both' .--set., which needs pairs of texts"),
         ("sampling_power", "-1", "sampling_power is '-1' .--set., expected a number"),
     ],
 )

@@ -93,7 +93,7 @@ def test_05_full_disk_for_snapshots_is_reported_once_at_start_and_once_at_end(
         driven(store, Full(), jobs_of(4), told=told)
     assert told.notes == [
         "0 continues, but its state cannot be saved: full",
-        "3 saves its state again, as all jobs do",
+        "3 saves its state again, and so do all other jobs",
         "3 cannot: full again",
     ]
 

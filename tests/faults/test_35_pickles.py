@@ -58,7 +58,7 @@ def test_35_plain_unpickling_of_the_test_file_runs_its_code(malicious: Path, tmp
 @pytest.mark.parametrize("trust", [Trust(), PICKLE, Trust(remote_code=True, pickle=True)])
 def test_35_code_in_a_malicious_pickle_never_runs(malicious: Path, tmp_path: Path, trust: Trust):
     """A trusted pickle is also read as weights only."""
-    words = "holds more than weights" if trust.pickle else "--allow-pickle"
+    words = "no weights at its top level" if trust.pickle else "--allow-pickle"
     with pytest.raises(ModelError, match=words) as raised:
         load_encoder(str(malicious), None, 1, trust)
     assert "weights_only" not in "".join(format_exception(raised.value))
@@ -127,7 +127,7 @@ def test_35_other_objects_in_a_pickle_are_named_or_skipped_if_allowed(
     pickle_weights(folder, **more)
     found = next(iter(more.values()))
     kind = found if isinstance(found, type) else type(found)
-    words = rf"pytorch_model.bin holds more than weights \(.*{kind.__qualname__}.*--allow-pickle"
+    words = rf"pytorch_model.bin contains more than weights \(.*{kind.__qualname__}.*--allow-pickle"
     for ask in (find_model, lambda path: load_encoder(path, None, 1)):
         with pytest.raises(ModelError, match=words):
             ask(str(folder))
@@ -150,7 +150,7 @@ def test_35_code_next_to_weights_in_an_allowed_pickle_does_not_run(tmp_path: Pat
     ("content", "words"),
     [
         (lambda weights: {"state_dict": weights, "epoch": 3}, "they are inside 'state_dict'"),
-        (lambda weights: {"epoch": 3}, "it has none"),
+        (lambda weights: {"epoch": 3}, "it contains none"),
         (lambda weights: torch.nn.Linear(2, 2), "torch.nn.modules.linear.Linear"),
         (lambda weights: list(weights.values()), r"\(list\)"),
     ],
@@ -203,7 +203,7 @@ def test_35_truncated_pickle_is_a_one_line_error(tmp_path: Path, old: bool):
     content = file.read_bytes()
     for end in (0, 1, 7, 80, 200, len(content) // 2, len(content) - 1):
         file.write_bytes(content[:end])
-        with pytest.raises(ModelError, match=r"pytorch_model.bin is no whole|holds more") as raised:
+        with pytest.raises(ModelError, match=r"\.bin (is not a|contains|has no) ") as raised:
             find_model(str(folder))
         assert "\n" not in str(raised.value)
 
@@ -250,7 +250,7 @@ def test_35_tensor_larger_than_its_storage_is_refused(tmp_path: Path):
     content = file.read_bytes()
     at = content.index(b"K\x01K\x07\x86")  # the shape (1, 7)
     file.write_bytes(content[:at] + b"K\x09K\x07\x86" + content[at + 5 :])
-    with pytest.raises(ModelError, match="a tensor outside its numbers"):
+    with pytest.raises(ModelError, match="beyond its stored numbers"):
         find_model(str(folder))
 
 

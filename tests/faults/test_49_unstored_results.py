@@ -88,10 +88,10 @@ def test_49_store_unlocked_during_the_run_gets_all_results(
     assert [outcome.job.seed for outcome in stored] == told.finished == seeds(path) == [*range(5)]
     assert all(store.result(job.key) == make_result(job) for job in jobs)
     began, over = told.notes  # once each
-    assert began.startswith(f"1 has ended, and its result waits in {folder(path)}")
+    assert began.startswith(f"1 has ended; its result is kept in {folder(path)}")
     (seconds,) = re.findall(r"was locked by another process for ([0-9.]+) seconds", began)
     assert 0.05 <= float(seconds) < 5, "as long as it was, and not as long as was meant"
-    assert "can write to its leaderboard again" in over
+    assert "can write to the leaderboard again" in over
 
 
 def test_49_run_waits_for_a_locked_store_after_the_last_job(
@@ -103,7 +103,7 @@ def test_49_run_waits_for_a_locked_store_after_the_last_job(
     lock.__enter__()
     _, told = driven(store, MadeEngine(), jobs_of(1))
     assert seeds(path) == [0]
-    assert told.notes[-1].endswith("the waiting results are stored")
+    assert told.notes[-1].endswith("all waiting results are stored")
 
 
 def test_49_damaged_store_is_not_waited_for(
@@ -194,10 +194,10 @@ def test_49_result_is_kept_in_memory_if_no_folder_has_space(
 
     _, told = driven(store, MadeEngine(finish), jobs_of(3))
     assert seeds(path) == [0, 1, 2]
-    assert "waits in memory, because the disk is full" in told.notes[0]
+    assert "is kept in memory for now, because the disk is full" in told.notes[0]
     full["is"] = True
     more = [make_job(seed=seed) for seed in (7, 8)]
-    with pytest.raises(StoreError, match="no room for the results of minilm RTE seed 7"):
+    with pytest.raises(StoreError, match="results of minilm RTE seed 7"):
         driven(store, MadeEngine(), more)
     assert seeds(path) == [0, 1, 2]
 
@@ -352,9 +352,9 @@ def test_49_bench_run_exits_with_5_and_the_next_run_repeats_no_job(tmp_path: Pat
         _, errors = process.communicate(timeout=120)
     assert process.returncode == 5, errors
     assert "[3/3] tiny MRPC seed 1: mcc 0.500 in 2 s" in errors
-    assert errors.count("its result waits in") == 1, "when it begins"
-    assert errors.count(" wait in ") == 1, "at the end"
-    assert f"The results of 3 jobs wait in {folder(db)}" in errors
+    assert errors.count("its result is kept in") == 1, "when it begins"
+    assert errors.count(" are kept in ") == 1, "at the end"
+    assert f"The results of 3 jobs are kept in {folder(db)}" in errors
     process = start(tmp_path)
     out, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
@@ -372,7 +372,7 @@ def test_49_ctrl_c_with_a_locked_store_keeps_the_results(tmp_path: Path) -> None
         assert process.stdout
         assert process.stderr
         with process.stdout, process.stderr as lines:
-            next(line for line in lines if "waits in" in line)
+            next(line for line in lines if "is kept in" in line)
             process.send_signal(signal.SIGINT)
             rest = lines.read()
         assert process.wait(timeout=60) == 130, rest

@@ -11,7 +11,7 @@ class CorefOptions:
     """Options for coreference resolution.
 
     A training step reads `training_segments` consecutive segments of a document, from a random
-    position on; all of them, if the document has fewer. Each segment has at most `max_tokens`
+    position, or all segments if the document has fewer. Each segment has at most `max_tokens`
     tokens. None stands for the head's default number of segments.
     """
 

@@ -9,10 +9,11 @@ from benchharness.models.folder import FIRST, LAST, MEAN
 
 @dataclass(frozen=True, kw_only=True)
 class RankingOptions:
-    """Options for text vectors, by which documents are ranked.
+    """Options for ranking documents by the cosine similarity of text vectors.
 
-    `pooling` makes a text's vector from its token states: their mean, or the state of the first or
-    last token. Training multiplies cosines by `similarity_scale` before the softmax.
+    `pooling` determines the vector of a text: the mean of its token states, or the state of the
+    first or last token. In training, cosine similarities are multiplied by `similarity_scale`
+    before the softmax.
     """
 
     heads: ClassVar = ("ranking",)
@@ -20,6 +21,6 @@ class RankingOptions:
         one_of(MEAN, FIRST, LAST),
         MEAN,
         stated=True,
-        excludes={"features": "reads a frozen encoder, as --shots 0 does"},
+        excludes={"features": "freezes the encoder, as --shots 0 does"},
     )
     similarity_scale: float = hyperparameter(POSITIVE, 20.0, stated=True)

@@ -312,17 +312,17 @@ REFUSED = [
             },
         ),
         CODE,
-        "offers AutoConfig, AutoModelForMaskedLM and no AutoModel",
+        "offers AutoConfig, AutoModelForMaskedLM, but not AutoModel",
     ),
     (
         lambda f: changed_config(f, auto_map={}),
         CODE,
-        "is of the family 'own', which this version of transformers does not know",
+        "belongs to the family 'own', which this version of transformers does not know",
     ),
     (
         lambda f: changed_config(f, model_type="bart", auto_map={}, is_encoder_decoder=True),
         Trust(),
-        "holds bart, an encoder with a decoder",
+        "contains bart, an encoder-decoder model",
     ),
 ]
 NAMES = ["not trusted", "no file", "no encoder", "unknown family", "decoder"]

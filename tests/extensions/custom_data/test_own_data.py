@@ -162,16 +162,16 @@ def test_bad_file_is_a_one_line_error_and_leaves_no_files(bench, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--data-file", "x.csv", "--hf", "a/b"], "--data-file and --hf exclude each other"),
+        (["--data-file", "x.csv", "--hf", "a/b"], "--data-file and --hf cannot be combined"),
         (
             ["--data-file", "x.csv", "--task", "rte"],
-            "does not go with --task",
+            "cannot be combined with --task",
         ),
         (
             ["--data-file", "x.csv", "--data", "mini", "--suite", "glue"],
-            "does not go with --suite and --data",
+            "cannot be combined with --suite and --data",
         ),
-        (["--task", "rte", "--metric", "f1"], "name them with --data-file or --hf"),
+        (["--task", "rte", "--metric", "f1"], "pass the data with --data-file or --hf"),
         (["--data-file", "nowhere.csv"], "does not exist"),
         (["--hf", "nonsense"], "--hf 'nonsense' is not the name of a data set"),
     ],

@@ -127,14 +127,14 @@ def test_retrained_model_reproduces_the_stored_predictions_exactly(
         before = list(store.stored_runs())
     with monkeypatch.context() as patch:
         patch.setattr(retraining, "versions", lambda: {"torch": "9.0"})
-        with pytest.raises(BenchError, match=r"be the same model .* torch \(.* then, 9.0 now\)"):
+        with pytest.raises(BenchError, match=r"reproduce the model .* torch \(.* then, 9.0 now\)"):
             retrain(key, options)
         patch.setattr("benchharness.kept_folders.shutil.disk_usage", lambda _: FULL)
         with pytest.raises(JobError, match=r"1 MB free, and 2.68 MB are needed for 1 model"):
             retrain(key, options, anyway=True)
     assert not (Path(db).parent / "models").exists()
     folder, said = retrain(key[:12], options)
-    assert said == "trained again: the stored predictions, to the bit."
+    assert said == "trained again: the predictions are bit-identical to the stored ones."
     with open_store(db) as store:
         assert list(store.stored_runs()) == before
     check(result.job, folder, result)
@@ -158,7 +158,7 @@ FULL = shutil.disk_usage("/")._replace(free=1_000_000)
 
 def test_baseline_cannot_be_retrained(stored: tuple[str, Result]) -> None:
     db, result = stored
-    with pytest.raises(BenchError, match="is a baseline, which has no model"):
+    with pytest.raises(BenchError, match="is a baseline: it has no trained network"):
         retrain(replace(result.job, kind="baseline", seed=7).key, RunOptions(db=db))
 
 
@@ -174,6 +174,6 @@ def test_changed_predictions_after_retraining_are_counted(stored: tuple[str, Res
         result, evaluations=(replace(dev, predictions=changed), *result.evaluations[1:])
     )
     assert compared(result, found) == (
-        f"trained again, 1 of {count} answers are others than stored "
-        "(a probability moved by 0.04 at most)."
+        f"trained again: 1 of {count} answers differ from the stored ones "
+        "(a probability changed by at most 0.04)."
     )

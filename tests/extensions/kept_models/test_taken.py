@@ -428,14 +428,17 @@ def test_model_command_takes_a_board_row_or_a_key(bench):
     assert not Path("other").exists()
     ended = bench("model", key[:8], "--retrain")
     assert ended.code == 0
-    assert "trained again: the stored predictions, to the bit.\nThe model is in " in ended.out
+    assert "the predictions are bit-identical to the stored ones.\nThe model is in " in ended.out
     assert check_folder(Path("results/models") / key)["run"] == key
     assert "the model was kept already." in bench("model", key[:8], "--retrain").out
 
 
 def test_dry_run_names_models_for_bench_predict_only(bench):
     run = ("run", "--model", "tiny", "--task", "superglue/wic", "--data", "mini", "--dry-run")
-    said = "the marked words of WiC has no class in transformers: for `bench predict` alone (WiC)."
+    said = (
+        "transformers has no class for the marked words of WiC, so these models can be used only "
+        "with `bench predict` (WiC)."
+    )
     assert said in bench(*run, "--keep-models").out
     assert said not in bench(*run).out
 

@@ -100,11 +100,11 @@ def test_tasks_longer_than_the_model_accepts_are_skipped_with_a_note() -> None:
     made = plan(request_of(suite=("needle",), data="mini"))
     assert {job.task for job in made.jobs if job.model == "tiny"} == {"needle/512"}
     assert made.notes[0] == (
-        "tiny reads at most 512 tokens, and the documents of needle/1024 have 1,024: it is not "
-        "trained on them."
+        "tiny reads at most 512 tokens, but the documents of needle/1024 have 1,024: the model is "
+        "not trained on this task."
     )
     assert len(made.notes) == 4
-    with pytest.raises(BenchError, match="needle/8192 have 8,192: it is not trained on them"):
+    with pytest.raises(BenchError, match="needle/8192 have 8,192: the model is not trained"):
         plan(request_of(task=("needle/8192",), data="mini"))
 
 

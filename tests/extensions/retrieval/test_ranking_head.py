@@ -101,7 +101,7 @@ def test_the_pooling_is_read_from_the_folder(tmp_path: Any) -> None:
     encoder.tokenizer.save_pretrained(tmp_path)
     assert pooling() == "mean"
     assert pooling(pooling_mode_cls_token=True) == "first"
-    with pytest.raises(ModelError, match="makes a text's vector by max_tokens"):
+    with pytest.raises(ModelError, match="uses the pooling max_tokens"):
         pooling(pooling_mode_max_tokens=True)
 
 
@@ -111,7 +111,7 @@ def test_ranking_with_frozen_features_is_an_error_that_suggests_zero_shot(bench:
         *("--set", "features=last", "--dry-run"),
     )
     assert ended.code == 2
-    assert "reads a frozen encoder, as --shots 0 does: give one of them" in ended.err
+    assert "freezes the encoder, as --shots 0 does: use only one of them" in ended.err
 
 
 def test_a_trained_encoder_ranks_better_than_the_untrained_one(bench: Any) -> None:

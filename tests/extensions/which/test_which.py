@@ -285,7 +285,7 @@ def test_custom_data_is_searched_from_command_and_python(bench, tmp_path, folder
     assert (found.best, found.runs) == ("good", len(engine.started))
     code, printed = bench(ByModel(), "--data-file", path)
     assert code == 2
-    assert "does not go with --task and --data" in printed.err
+    assert "cannot be combined with --task and --data" in printed.err
 
 
 def test_every_features_setting_is_a_grid_point(bench):
