@@ -53,6 +53,7 @@ Table = Literal[
     "breakdowns",
     "prediction_files",
     "submissions",
+    "pages",
 ]
 """Names of the tables of an Extension whose values have the form `module:name`."""
 
@@ -89,6 +90,9 @@ class Extension:
             `SpanTask.files`. They are a Layout of the extension "submission".
         submissions: Descriptions of the files for the official server of a suite, keyed by suite.
             They are a Form of the extension "submission".
+        pages: Classes that write pages to which a report links, keyed by the option of
+            `bench report` that asks for them; so far the only option is "predictions". They have
+            the methods of `PredictionPages` in the extension "prediction_pages".
         recipes: The folder in the package with recipe files. The tables of each file are added to
             the packaged recipe with the same file name.
         custom_tasks: The name of the module that infers tasks from users' own data. It has the
@@ -111,6 +115,7 @@ class Extension:
     breakdowns: Mapping[str, str] = field(default_factory=dict)
     prediction_files: Mapping[str, str] = field(default_factory=dict)
     submissions: Mapping[str, str] = field(default_factory=dict)
+    pages: Mapping[str, str] = field(default_factory=dict)
     recipes: str = ""
     custom_tasks: str = ""
     pytest_plugins: tuple[str, ...] = ()

@@ -30,11 +30,6 @@ CORE: Mapping[str, Command] = {
     "report": Command(
         "report:report", "Write the leaderboard as an HTML page.", "report --suite glue", READ
     ),
-    "report predictions": Command(
-        "report:predictions",
-        "Write an HTML page per task with every prediction.",
-        "report predictions roberta --task glue/rte",
-    ),
     "show": Command("show:show", "Show runs, models, tasks and suites.", "show 4f2a9c", READ),
     "show suites": Command("show:suites", "List the suites.", "show suites"),
     "show tasks": Command("show:tasks", "List the tasks.", "show tasks"),

@@ -1,17 +1,12 @@
-"""The commands `bench report` and `bench report predictions`.
+"""The command `bench report`, which writes the leaderboard as an HTML page."""
 
-They write the leaderboard, and the predictions for each example, as HTML pages.
-"""
-
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
 import typer
 
-from benchharness.cli.chosen import Chosen, System
-from benchharness.cli.compare import Split
 from benchharness.cli.options import (
     Database,
     NoTexts,
@@ -19,28 +14,17 @@ from benchharness.cli.options import (
     ShowPaths,
     Suites,
     TrustCode,
-    argument,
     page_beside,
-    pages_beside,
     with_options,
 )
 from benchharness.cli.output import tell_notes
 from benchharness.cli.tables import counting
+from benchharness.discovery import member, places
 from benchharness.driver.options import DATABASE, option
 from benchharness.errors import BenchError
-from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.report.plots.section import Pages as Links
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.stored import LARGE_STORE, lacking_plugins
-from benchharness.stored.answers import (
-    check_folder,
-    page_name,
-    predicted_task,
-    write_page,
-    write_pages,
-)
-from benchharness.stored.predictions import StoredPredictions
 from benchharness.stored.report import Wanted, make_report
 
 
@@ -94,21 +78,14 @@ def report(
     if not (texts or written.predictions):
         raise BenchError("--no-texts applies only to pages of predictions. Add --predictions.")
     path, notes = page_beside(db, written.out), list[str]()
-    folder = path.with_name(f"{path.stem}-predictions")
-    if written.predictions:
-        check_folder(folder)
+    pages = _pages(path, texts=texts) if written.predictions else None
     with open_store(db, create=False) as store:
-
-        def pages(boards: Sequence[Board]) -> Links:
-            made = write_pages(store, boards, folder, path.name, texts=texts)
-            notes.extend(made.notes)
-            return made.pages
-
         wanted = Wanted(suites=suite or (), **vars(page))
         if (runs := store.count()) > LARGE_STORE:
             tell_notes([f"reading {runs:,} runs for the report."])
-        pager = pages if written.predictions else None
+        pager = pages and partial(pages, store)
         make_report(store, path, wanted, pages=pager, counting=counting)
+        notes.extend(pages.notes if pages else ())
         notes.extend(() if suite else lacking_plugins(store))
     tell_notes(notes)
     typer.echo(visible(f"report: {path}"))
@@ -116,57 +93,14 @@ def report(
         typer.launch(str(path.resolve()))
 
 
-Other = Annotated[
-    str | None,
-    argument(
-        "OTHER",
-        "Second system; the pages then show on which examples the two differ.",
-        "stored_systems",
-    ),
-]
+def _pages(path: Path, *, texts: bool) -> Any:
+    """Return the writer of the pages of predictions for the report at `path`.
 
-
-@dataclass(frozen=True, kw_only=True)
-class Pages:
-    """Options of `bench report predictions` for the pages that it writes."""
-
-    out: Path | None = option(
-        None,
-        "Folder for the pages. Default: predictions/NAME next to the database NAME.",
-        metavar="DIR",
-    )
-    no_texts: NoTexts = False
-    show_paths: ShowPaths = False
-    open_it: bool = option(False, "Open the first page in the browser.", flag="--open")
-
-
-@with_options(but=["as_json"])
-def predictions(
-    system: System, other: Other = None, *, chosen: Chosen, split: Split = "dev", written: Pages
-) -> None:
-    """Write a page per task with every example: its gold answer and the prediction of each seed.
-
-    Each page begins with scores, confusion matrices and categories. The examples follow, the
-    hardest first.
+    Raises:
+        BenchError: No extension writes such pages, or their folder cannot be written.
     """
-    pages: list[Path] = []
-    notes: dict[str, None] = {}
-    folder = pages_beside(chosen.db, written.out)
-    with chosen.open() as store:
-        systems = [system] if other is None else [system, other]
-        found = chosen.rows(store, systems, paths=written.show_paths)
-        check_folder(folder)
-        for board, entries, tasks in found:
-            for task in tasks:
-                stored = StoredPredictions(store, paths=board.paths)
-                predicted = predicted_task(stored, board.data_label, task, entries, split)
-                if predicted.reason:
-                    notes[f"a page has no texts, because {predicted.reason}"] = None
-                page = folder / page_name(board, task, entries)
-                pages.append(page if split == "dev" else page.with_stem(f"{page.stem}-{split}"))
-                write_page(pages[-1], replace(predicted, texts=not written.no_texts))
-    tell_notes(notes)
-    for page in pages:
-        typer.echo(visible(f"predictions: {page}"))
-    if written.open_it:
-        typer.launch(str(pages[0].resolve()))
+    place = places("pages").get("predictions")
+    if place is None:
+        raise BenchError("--predictions needs the extension prediction_pages, which is missing.")
+    folder = path.with_name(f"{path.stem}-predictions")
+    return member("the pages of predictions", place)(folder, path.name, texts=texts)

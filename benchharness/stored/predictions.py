@@ -43,12 +43,12 @@ from benchharness.leaderboard.sharing import without_paths
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import Store
 from benchharness.models import find_models, weights_identity
-from benchharness.splits import read_split
+from benchharness.splits import ChangedRowsError, read_split
 from benchharness.stored import Rows, Within, gather_boards, wanted_tasks
 from benchharness.tasks.custom import code_of
 from benchharness.tasks.examples import Example
 from benchharness.tasks.read import SplitRows
-from benchharness.tasks.suites import distinct_title, find_task
+from benchharness.tasks.suites import distinct_title, find_task, split_title
 from benchharness.tasks.task import Task
 
 
@@ -519,3 +519,28 @@ def curves_of(
             if examples:
                 known[task] = known_cells(board, line.entries, task, store)
         yield from stage_curves(board, line, known)
+
+
+def examples_of(
+    stored: StoredPredictions, name: str, results: Sequence[Result]
+) -> tuple[tuple[Example, ...], str]:
+    """Return the examples that all of the results predicted, and an empty reason.
+
+    If the results predicted different examples, or the examples cannot be read, return () and the
+    reason.
+    """
+    digests = {result.evaluation(name).fingerprint for result in results}
+    task, split = name.rsplit(":", 1)
+    if len(digests) > 1:
+        return (), f"the runs predicted different rows of {split_title(task, split)}."
+    reason = ""
+    for job in {result.job.data: result.job for result in results}.values():
+        try:
+            return stored.rows(job, name).examples, ""
+        except ChangedRowsError:
+            where = f"{split_title(task, split)} in {job.data}"
+            reason = f"{where} has changed since these runs read it (its fingerprint differs)."
+        except BenchError as error:
+            reason = f"{split_title(task, split)} could not be read: {error}"
+        reason = stored.said_of(job, reason)
+    return (), reason

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from benchharness.leaderboard.boards.board import Board
@@ -111,7 +111,11 @@ def write_page(path: Path, html: str) -> None:
 
 
 def render_page(
-    template: str, style_names: Iterable[str], script_names: Iterable[str], **values: Any
+    template: str,
+    style_names: Iterable[str],
+    script_names: Iterable[str],
+    home: Path = _HERE,
+    **values: Any,
 ) -> str:
     """Render a page from a template, with its styles and scripts.
 
@@ -122,9 +126,13 @@ def render_page(
         template: File name of the template.
         style_names: File names of the styles.
         script_names: File names of the scripts.
+        home: Folder with the styles, the scripts and a folder `templates`. Files that it lacks are
+            those of the report.
         values: Variables for the template.
     """
-    styles, scripts = tuple(map(_asset, style_names)), tuple(map(_asset, script_names))
+    styles, scripts = (
+        tuple(_asset(home, name) for name in names) for names in (style_names, script_names)
+    )
     allowed = _digests(scripts) or "'none'"
     policy = (
         f"default-src 'none'; script-src {allowed}; "
@@ -133,7 +141,7 @@ def render_page(
         "trusted-types report"
     )
     return (
-        _templates()
+        _templates(home)
         .get_template(template)
         .render(styles=styles, scripts=scripts, policy=policy, **values)
     )
@@ -268,9 +276,10 @@ def _digests(texts: Iterable[str]) -> str:
 
 
 @cache
-def _asset(name: str) -> Markup:
-    """Return the text of a style or script in this package, without comments and indentation."""
-    lines = map(str.strip, (_HERE / name).read_text(encoding="utf-8").splitlines())
+def _asset(home: Path, name: str) -> Markup:
+    """Return the text of a style or script, without comments and indentation."""
+    file = home / name if (home / name).is_file() else _HERE / name
+    lines = map(str.strip, file.read_text(encoding="utf-8").splitlines())
     text = "\n".join(line for line in lines if line and not line.startswith("//"))
     if "</" in text:
         raise ValueError(f"{name} would end its own element: it contains '</'")
@@ -278,10 +287,10 @@ def _asset(name: str) -> Markup:
 
 
 @cache
-def _templates() -> Environment:
+def _templates(home: Path = _HERE) -> Environment:
     # Autoescaping is on for all templates. By default it depends on the suffix, which is .j2 here.
     found = Environment(
-        loader=PackageLoader("benchharness.leaderboard.report"),
+        loader=FileSystemLoader([home / "templates", _HERE / "templates"]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -307,9 +316,12 @@ def _templates() -> Environment:
     return found
 
 
-def template_module(name: str) -> Any:
-    """Return the macros of a template as functions of a module; the functions return HTML."""
-    return _templates().get_template(name).module
+def template_module(name: str, home: Path = _HERE) -> Any:
+    """Return the macros of a template as functions of a module; the functions return HTML.
+
+    `home` is the folder of its page, as in `render_page`.
+    """
+    return _templates(home).get_template(name).module
 
 
 # Compressed parts of a long page (gzip in base64), which a script unpacks when they are needed.

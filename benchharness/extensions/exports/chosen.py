@@ -11,8 +11,7 @@ from benchharness.leaderboard.boards.reproduction import parity_of
 from benchharness.leaderboard.result import predictions_of
 from benchharness.leaderboard.store.store import Store
 from benchharness.stored import Within, gather_boards, stored_name, wanted_tasks, with_family
-from benchharness.stored.answers import examples_of
-from benchharness.stored.predictions import StoredPredictions
+from benchharness.stored.predictions import StoredPredictions, examples_of
 from benchharness.tasks.suites import SUITES, find_suites, find_task
 
 

@@ -1,96 +1,100 @@
-"""Export predictions for each example, as HTML pages and as data for other tools."""
+"""Write pages of predictions, for the entries of a report or for one or two systems."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path, PurePath
-from typing import NamedTuple
 
 from benchharness.errors import BenchError
+from benchharness.extensions.prediction_pages.examples import PredictedTask, System
+from benchharness.extensions.prediction_pages.page import render_predictions
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Entry
 from benchharness.leaderboard.boards.naming import heads
 from benchharness.leaderboard.comparing import PredictedSplit
-from benchharness.leaderboard.report.examples import PredictedTask, System
 from benchharness.leaderboard.report.plots.section import Pages
-from benchharness.leaderboard.report.predictions import render_predictions
 from benchharness.leaderboard.report.rows import row_anchor
 from benchharness.leaderboard.report.table import group_anchor
 from benchharness.leaderboard.report.write import write_page as write_html
 from benchharness.leaderboard.result import Result, predictions_of
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, counted
-from benchharness.splits import ChangedRowsError
-from benchharness.stored.predictions import StoredPredictions, splits_of
-from benchharness.tasks.examples import Example
-from benchharness.tasks.suites import find_task, split_title, title_of
+from benchharness.stored.predictions import StoredPredictions, examples_of, splits_of
+from benchharness.tasks.suites import find_task, title_of
 
 PAGE_MARK = '<meta name="bench-predictions"'
 """Text in the first 4,096 bytes of every page of predictions; files that contain it may be deleted
 when a new report is written."""
 
 
-class Written(NamedTuple):
-    """Outcome of `write_pages`.
+class PredictionPages:
+    """Writer of the pages to which a report links."""
 
-    Attributes:
-        pages: The pages that were written.
-        notes: Messages about predictions without a page, and about pages without example texts.
-    """
+    def __init__(self, folder: Path, home: str, *, texts: bool = True) -> None:
+        """Check that the folder can be written.
 
-    pages: Pages
-    notes: tuple[str, ...]
+        Args:
+            folder: Folder for the pages.
+            home: File name of the leaderboard, which is in the parent of `folder`.
+            texts: Whether to show the texts of the examples.
+
+        Raises:
+            BenchError: The folder cannot be written.
+        """
+        check_folder(folder)
+        self.folder, self.home, self.texts = folder, home, texts
+        self.notes: dict[str, None] = {}
+
+    def __call__(self, store: Store, boards: Iterable[Board]) -> Pages:
+        """Write a page for each entry and task of the leaderboards, and return their addresses.
+
+        Each page compares the entry with the best other model on the task. Pages of an earlier
+        report that are not written again are deleted. Messages about predictions without a page,
+        and about pages without example texts, are added to `notes`.
+
+        Raises:
+            BenchError: A page cannot be written.
+        """
+        pages: dict[tuple[str, str], str] = {}
+        for board in boards:
+            for task in board.tasks:
+                for entry, systems in _compared(board, task):
+                    name = self._write(store, board, task, systems)
+                    if name:
+                        anchor = group_anchor(entry, entry.cells[task].runs[0].task)
+                        pages[anchor, task] = f"{self.folder.name}/{name}"
+        _delete_others(self.folder, {PurePath(page).name for page in pages.values()})
+        return pages
+
+    def _write(self, store: Store, board: Board, task: str, systems: Sequence[Entry]) -> str:
+        """Write the page of the first system, and return its name; "" if it has no predictions."""
+        stored = StoredPredictions(store, paths=board.paths)
+        try:
+            predicted = predicted_task(stored, board.data_label, task, systems)
+        except BenchError as error:  # for example, imported scores have no predictions
+            self.notes[f"a page of predictions was left out: {error}"] = None
+            return ""
+        if predicted.reason:
+            self.notes[f"some pages have no example texts: {predicted.reason}"] = None
+        name = page_name(board, task, systems[:1])
+        write_page(self.folder / name, replace(predicted, texts=self.texts), f"../{self.home}")
+        return name
 
 
-def write_pages(
-    store: Store, boards: Iterable[Board], folder: Path, home: str, *, texts: bool = True
-) -> Written:
-    """Write an HTML page of predictions for each entry and task of the leaderboards.
-
-    Each page compares the entry with the best other model on the task. Pages of an earlier report
-    that are not written again are deleted.
-
-    Args:
-        store: Store that contains the runs.
-        boards: Leaderboards whose predictions are written.
-        folder: Folder for the pages.
-        home: File name of the leaderboard, which is in the parent of `folder`.
-        texts: Whether to show the texts of the examples.
-
-    Raises:
-        BenchError: The folder cannot be written.
-    """
-    check_folder(folder)
-    pages: dict[tuple[str, str], str] = {}
-    notes: dict[str, None] = {}
-    for board in boards:
-        for task in board.tasks:
-            stored = StoredPredictions(store, paths=board.paths)
-            ranked = sorted(
-                (entry for entry in board.entries if task in entry.cells),
-                key=lambda entry: (
-                    not entry.competes,
-                    not entry.cells[task].has_learned,
-                    -entry.cells[task].median,
-                ),
-            )
-            for entry in ranked:
-                other = next((each for each in ranked if each is not entry), None)
-                systems = [entry] if other is None or not other.competes else [entry, other]
-                try:
-                    predicted = predicted_task(stored, board.data_label, task, systems)
-                except BenchError as error:  # for example, imported scores have no predictions
-                    notes[f"a page of predictions was left out: {error}"] = None
-                    continue
-                if predicted.reason:
-                    notes[f"some pages have no example texts: {predicted.reason}"] = None
-                name = page_name(board, task, [entry])
-                write_page(folder / name, replace(predicted, texts=texts), f"../{home}")
-                anchor = group_anchor(entry, entry.cells[task].runs[0].task)
-                pages[anchor, task] = f"{folder.name}/{name}"
-    _delete_others(folder, {PurePath(page).name for page in pages.values()})
-    return Written(pages, tuple(notes))
+def _compared(board: Board, task: str) -> Iterator[tuple[Entry, list[Entry]]]:
+    """Yield each entry with a score on the task, best first, and the systems of its page."""
+    ranked = sorted(
+        (entry for entry in board.entries if task in entry.cells),
+        key=lambda entry: (
+            not entry.competes,
+            not entry.cells[task].has_learned,
+            -entry.cells[task].median,
+        ),
+    )
+    for entry in ranked:
+        other = next((each for each in ranked if each is not entry), None)
+        yield entry, [entry] if other is None or not other.competes else [entry, other]
 
 
 def _delete_others(folder: Path, kept: set[str]) -> None:
@@ -218,28 +222,3 @@ def _system(name: str, entry: Entry, results: Sequence[Result], splits: Sequence
         ),
         flags={r.job.key: r.flags[task] for r in results if task in r.flags},
     )
-
-
-def examples_of(
-    stored: StoredPredictions, name: str, results: Sequence[Result]
-) -> tuple[tuple[Example, ...], str]:
-    """Return the examples that all of the results predicted, and an empty reason.
-
-    If the results predicted different examples, or the examples cannot be read, return () and the
-    reason.
-    """
-    digests = {result.evaluation(name).fingerprint for result in results}
-    task, split = name.rsplit(":", 1)
-    if len(digests) > 1:
-        return (), f"the runs predicted different rows of {split_title(task, split)}."
-    reason = ""
-    for job in {result.job.data: result.job for result in results}.values():
-        try:
-            return stored.rows(job, name).examples, ""
-        except ChangedRowsError:
-            where = f"{split_title(task, split)} in {job.data}"
-            reason = f"{where} has changed since these runs read it (its fingerprint differs)."
-        except BenchError as error:
-            reason = f"{split_title(task, split)} could not be read: {error}"
-        reason = stored.said_of(job, reason)
-    return (), reason

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchharness.extensions.prediction_pages.examples import PredictedTask, System
+from benchharness.extensions.prediction_pages.page import render_predictions
 from benchharness.leaderboard.comparing import PredictedSplit
-from benchharness.leaderboard.report.examples import PredictedTask, System
-from benchharness.leaderboard.report.predictions import render_predictions
 from benchharness.leaderboard.report.write import write_page
 from benchharness.tasks.examples import PairPrediction
 from tests.helpers.browser import Opened, Scheme, faults, opened

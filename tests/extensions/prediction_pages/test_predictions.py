@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from benchharness.extensions.prediction_pages.examples import PredictedTask, System
+from benchharness.extensions.prediction_pages.page import build_view, render_predictions
 from benchharness.leaderboard.comparing import PredictedSplit
 from benchharness.leaderboard.comparing.contrast import flips_of
-from benchharness.leaderboard.report.examples import PredictedTask, System
-from benchharness.leaderboard.report.predictions import build_view, render_predictions
 from benchharness.tasks.examples import ChoicePrediction, PairPrediction
 from benchharness.tasks.metrics.entities import entity_f1
 from benchharness.tasks.suites import find_task

@@ -3,11 +3,10 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 
-from benchharness.leaderboard.boards.cell import marked, note_lines, shown
-from benchharness.leaderboard.comparing.contrast import slices_of
-from benchharness.leaderboard.report.examples import (
+from benchharness.extensions.prediction_pages.examples import (
     ExampleView,
     PredictedTask,
     Row,
@@ -16,10 +15,14 @@ from benchharness.leaderboard.report.examples import (
     rows_of,
     shares_of,
 )
+from benchharness.leaderboard.boards.cell import marked, note_lines, shown
+from benchharness.leaderboard.comparing.contrast import slices_of
 from benchharness.leaderboard.report.write import packed, render_page, template_module
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.answers.base import Confusion, TypeLine, labels_known
 from benchharness.tasks.suites import full_title
+
+_HERE = Path(__file__).parent
 
 _STYLES = ("style.css", "predictions.css")
 _SCRIPTS = ("unpack.js", "predictions.js")
@@ -92,6 +95,7 @@ def render_predictions(predicted: PredictedTask, generated: str, home: str = "")
         "predictions.html.j2",
         _STYLES,
         _SCRIPTS,
+        _HERE,
         view=view,
         generated=generated,
         home=home,
@@ -105,7 +109,7 @@ def _records(view: PredictionsView) -> str:
 
     They are in the order of the data, because they can be compressed best in this order.
     """
-    card = template_module("prediction.html.j2").example_card
+    card = template_module("prediction.html.j2", _HERE).example_card
     ranks = {example.place: rank for rank, example in enumerate(view.examples)}
     splits = {split: number for number, split in enumerate(view.splits)}
     listed = [
