@@ -54,6 +54,7 @@ Table = Literal[
     "prediction_files",
     "submissions",
     "pages",
+    "runners",
 ]
 """Names of the tables of an Extension whose values have the form `module:name`."""
 
@@ -90,6 +91,8 @@ class Extension:
             `SpanTask.files`. They are a Layout of the extension "submission".
         submissions: Descriptions of the files for the official server of a suite, keyed by suite.
             They are a Form of the extension "submission".
+        runners: Functions `(job, report)` that run a job without training and return its Result,
+            for tasks with `Task.is_measured`, keyed by the recipe of the job.
         pages: Classes that write pages to which a report links, keyed by the option of
             `bench report` that asks for them; so far the only option is "predictions". They have
             the methods of `PredictionPages` in the extension "prediction_pages".
@@ -115,6 +118,7 @@ class Extension:
     breakdowns: Mapping[str, str] = field(default_factory=dict)
     prediction_files: Mapping[str, str] = field(default_factory=dict)
     submissions: Mapping[str, str] = field(default_factory=dict)
+    runners: Mapping[str, str] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
     recipes: str = ""
     custom_tasks: str = ""

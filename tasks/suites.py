@@ -14,7 +14,6 @@ from typing import Any
 from benchharness.discovery import extensions
 from benchharness.errors import BenchError, unknown_name
 from benchharness.tasks.conll import NER
-from benchharness.tasks.efficiency import EFFICIENCY_TASKS, SPEEDS
 from benchharness.tasks.glue import GLUE_TASKS, SNLI
 from benchharness.tasks.multiple_choice import RACE, SWAG
 from benchharness.tasks.sources.files import name_key
@@ -104,19 +103,13 @@ _ONE = (
 # fmt: on
 """Rules that average one score per task, as (rule name, score name, tasks, citation)."""
 
-EFFICIENCY = ScoreRule(
-    name="Efficiency",
-    cells=dict.fromkeys(("efficiency/fixed-512", "efficiency/drawn-256"), SPEEDS),
-    cite="benchharness: tokens per second in percent of the reference's, the mean of both lengths",
-)
-
 _GLUE_RULES = (GLUE_9, GLUE_8, GLUE_8_DEV, GLUE_8_DEV_SPEARMAN, GLUE_9_DEV, SUPERGLUE_8)
 
 SEEDS = ("seeds",)
 
 _tasks: dict[str, Task] = {}
 _suites: dict[str, Suite] = {}
-_rules = {rule.name: rule for rule in (*_GLUE_RULES, EFFICIENCY)}
+_rules = {rule.name: rule for rule in _GLUE_RULES}
 _rules |= {n: ScoreRule(name=n, cells=dict.fromkeys(ts, (s,)), cite=c) for n, s, ts, c in _ONE}
 
 
@@ -136,7 +129,6 @@ _OF_CORE: tuple[tuple[Sequence[Task], str, str, str, tuple[str, ...]], ...] = (
     ([NER], "CoNLL-2003", "CoNLL-2003", "", SEEDS),
     ([SWAG], "SWAG", "SWAG", "", SEEDS),
     ([SNLI], "SNLI", "SNLI", "", SEEDS),
-    (EFFICIENCY_TASKS, "Efficiency", "Efficiency", "", ()),
 )
 """Suites of the core, as (tasks, title, rule name, citation, collections). If a citation is empty,
 the citation of the first task is used."""

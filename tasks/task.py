@@ -1,7 +1,7 @@
 """Benchmark tasks: the source of their rows, the conversion of rows to examples, and the metrics.
 
-There is one class of tasks per type of model head: PairTask, SpanTask, ChoiceTask, TagTask (and its
-subclass RoleTask) and TimedTask. Extensions define further ones.
+There is one class of tasks per type of model head: PairTask, SpanTask, ChoiceTask, and TagTask
+(with its subclass RoleTask). Extensions define further ones.
 """
 
 import math
@@ -25,8 +25,6 @@ from benchharness.tasks.examples import (
     SpanPrediction,
     TagExample,
     TagPrediction,
-    TimedExample,
-    TimedPrediction,
 )
 from benchharness.tasks.sources.source import Row, Source
 
@@ -220,6 +218,8 @@ class Task:
             learn from a teacher.
         baseline_has_settings: False if the bag-of-words baseline has no hyperparameters, because it
             counts or compares words. It then uses all training examples.
+        is_measured: True if a model is not trained on the task but measured on this machine, by the
+            function in the table `runners` of an extension.
     """
 
     name: str
@@ -245,6 +245,7 @@ class Task:
     has_weights: ClassVar[bool] = True
     has_outputs: ClassVar[bool] = True
     baseline_has_settings: ClassVar[bool] = True
+    is_measured: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         """Set an empty title to the part of the name after the slash."""
@@ -254,6 +255,11 @@ class Task:
     def kind(self) -> str:
         """Type of the task's answers, by which `tasks.answers.answer_type` finds their class."""
         return self.head
+
+    def usual_limit(self, *, is_gpu: bool) -> int | None:
+        """Return the number of examples per split that are used without --limit; None for all."""
+        del is_gpu  # only tasks that are measured depend on the device
+        return None
 
     def problems(self, example: Any) -> Iterator[str]:
         """Check an example, and yield a predicate such as "has no words" for each problem found.
@@ -422,17 +428,6 @@ class RoleTask(TagTask):
     def kind(self) -> str:
         """Type of the answers: "role", i.e. tags for the arguments of one predicate."""
         return "role"
-
-
-@dataclass(frozen=True, kw_only=True)
-class TimedTask(Task):
-    """Task that measures the speed and memory use of an encoder on documents."""
-
-    convert: Callable[[Row], TimedExample]
-    metrics: tuple[Metric[TimedPrediction, TimedExample], ...]
-    details: tuple[Metric[TimedPrediction, TimedExample], ...] = ()
-    head: ClassVar[str] = "timed"
-    example: ClassVar[type[Example]] = TimedExample
 
 
 def score(

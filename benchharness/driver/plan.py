@@ -32,7 +32,6 @@ from benchharness.recipes.resolve import start_task, unused_settings, with_start
 from benchharness.recipes.zero_shot import (
     OF_FOLDER,
     POOLING,
-    TIMED_DOCUMENTS,
     is_readable,
     timed_recipes,
     zero_shot_recipe,
@@ -41,7 +40,7 @@ from benchharness.splits import languages_of
 from benchharness.tasks.read import SplitRows, document_digest, has_split, read, read_train
 from benchharness.tasks.sources import Data, missing_files, parse_data
 from benchharness.tasks.suites import TASKS, find_task
-from benchharness.tasks.task import Task, TimedTask
+from benchharness.tasks.task import Task
 
 Recipes = Mapping[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]]
 """Resolved recipes, keyed by model and task name. A tuple has one recipe, or one per combination of
@@ -507,7 +506,7 @@ class Parts:
 
         The setting is part of the job's key, so a measurement on another machine is another job.
         """
-        if not isinstance(task, TimedTask):
+        if not task.is_measured:
             return {}
         return {MACHINE: Setting(value=self.machine, source="the machine of the run")}
 
@@ -676,7 +675,7 @@ class Resolver:
             for point in resolve_sweep(model, task.name, self.recipe, values, techniques=needed):
                 start = self.start_from
                 yield with_start(point, model, task, recipe=self.recipe, start_from=start)
-        if isinstance(task, TimedTask):
+        if task.is_measured:
             yield from timed_recipes(task, model, self.recipe, self.overrides)
         elif any(technique.asks_untrained(task) for technique in self.techniques):
             yield zero_shot_recipe(task.name, model)
@@ -686,7 +685,7 @@ def unreadable(models: Iterable[ModelSpec], tasks: Collection[Task]) -> Iterator
     """Yield a message for each model and task whose documents are too long for the model."""
     for model, task in product(models, tasks):
         if not is_readable(task, model):
-            use = "timed" if isinstance(task, TimedTask) else "trained"
+            use = "timed" if task.is_measured else "trained"
             yield (
                 f"{model.name} reads at most {reach(model):,} tokens, but the documents of "
                 f"{task.name} have {task.longest:,}: the model is not {use} on this task."
@@ -741,7 +740,7 @@ class _Reader:
 
     def __init__(self, source: Data, request: Request, learned: Collection[str]) -> None:
         self.source, self._limit = source, request.options.limit
-        self._timed = TIMED_DOCUMENTS["cuda" if request.slots[0].is_gpu else "cpu"]
+        self._is_gpu = request.slots[0].is_gpu
         self._learned = learned
         self._splits = request.splits
         self.rows: dict[str, RowCounts] = {}
@@ -751,7 +750,7 @@ class _Reader:
 
     def limit_of(self, task: Task) -> int | None:
         """Return the largest number of examples to read per split; None for all."""
-        return self._limit or (self._timed if isinstance(task, TimedTask) else None)
+        return self._limit or task.usual_limit(is_gpu=self._is_gpu)
 
     def fingerprints(self, task: Task, wanted: Collection[str] = ()) -> dict[str, str]:
         """Read the splits that the job of a task uses; return their digests, keyed by "task:split".

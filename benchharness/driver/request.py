@@ -26,7 +26,7 @@ from benchharness.tasks.suites import (
     find_task,
     select_tasks,
 )
-from benchharness.tasks.task import Task, TimedTask
+from benchharness.tasks.task import Task
 
 T = TypeVar("T")
 
@@ -215,7 +215,7 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
     # ---- Where to compute.
     # Tasks that are trained together have one job per model and seed.
     asked = len(models) * (len(tasks) + bool(multi_task)) * len(found_seeds)
-    if any(isinstance(task, TimedTask) for task in tasks):
+    if any(task.is_measured for task in tasks):
         asked = 1  # no other job may run while the time is measured
         complaints.collect(_check_engine, options.engine)
     placement = _find_placement(complaints, options, models, asked)

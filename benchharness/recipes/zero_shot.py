@@ -27,7 +27,7 @@ from benchharness.recipes.resolve import (
     within_reach,
 )
 from benchharness.tasks.suites import find_task
-from benchharness.tasks.task import ChoiceTask, Task, TimedTask
+from benchharness.tasks.task import ChoiceTask, Task
 
 PATTERN, WORD = "pattern", "word "
 """Name of the setting with the pattern, and prefix of the names of the settings with the words of
@@ -80,18 +80,13 @@ def _patterns() -> Mapping[str, _Pattern]:
     return {task: _Pattern(**lines) for task, lines in tables.items()}
 
 
-TIMED_DOCUMENTS = {"cpu": 8, "cuda": 1024}
-"""Number of documents that are timed if the user sets no limit, keyed by device. One pass over them
-takes a few seconds, and all passes take minutes."""
-
-
 def is_readable(task: Task, spec: ModelSpec) -> bool:
     """Return whether the longest rows of a task are within the model's maximum length."""
     return task.longest <= (reach(spec) or task.longest)
 
 
 def timed_recipes(
-    task: TimedTask, spec: ModelSpec, recipe: str | None, overrides: Mapping[str, str]
+    task: Task, spec: ModelSpec, recipe: str | None, overrides: Mapping[str, str]
 ) -> Iterator[ResolvedRecipe]:
     """Yield the recipes for timing an encoder: the recipes of its training under another name.
 

@@ -23,9 +23,10 @@ from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
+from benchharness.discovery import places
 from benchharness.errors import BenchError, DataError, JobError
 from benchharness.kept_folders import EVERY_SECONDS
-from benchharness.leaderboard.job import TIMED, ZERO_SHOT, Job
+from benchharness.leaderboard.job import ZERO_SHOT, Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.text import whole_file
 from benchharness.machine import STORE, forget_others, own_rank
@@ -93,10 +94,9 @@ def _read_job(file: Path | None) -> Job:
 RUNNERS = {
     "baseline": "benchharness.baselines:run_baseline",
     ZERO_SHOT: "benchharness.worker.zero_shot:run_zero_shot",
-    TIMED: "benchharness.worker.timing:time_encoder",
     "model": "benchharness.worker.job:run_job",
 }
-"""Names of the functions that run a job, keyed by the kind of job. They are imported on use,
+"""Names of the core's functions that run a job, keyed by the kind of job. They are imported on use,
 because importing scikit-learn and torch takes seconds and a job needs only one of them."""
 
 
@@ -107,7 +107,7 @@ def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
     name_code(code_of(job.definition))  # allow the metric code that the driver has permitted
     kind = job.recipe if job.is_zero_shot else job.kind
     with importing():
-        run: Callable[..., Result] = resolve_name(RUNNERS[kind])
+        run: Callable[..., Result] = resolve_name({**places("runners"), **RUNNERS}[kind])
     return run(job, report, **(options if kind == "model" else {}))
 
 

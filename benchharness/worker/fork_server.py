@@ -23,9 +23,10 @@ from importlib import import_module
 from select import select
 from typing import Any, NoReturn
 
+from benchharness.discovery import places
 from benchharness.leaderboard.job import Job
 from benchharness.tasks.suites import find_task
-from benchharness.tasks.task import Task, TimedTask
+from benchharness.tasks.task import Task
 from benchharness.worker import die_with, importing, keep_priority
 from benchharness.worker.__main__ import QUIET, main, parse
 
@@ -53,8 +54,9 @@ def modules_for(job: Job) -> tuple[str, ...]:
 def modules_of(kind: str, tasks: Collection[Task]) -> tuple[str, ...]:
     """Return the modules that jobs of this kind import if they are scored on these tasks."""
     libraries = {m.library for task in tasks for m in (*task.metrics, *task.details) if m.library}
-    trained = [task.head for task in tasks if kind == "model" and not isinstance(task, TimedTask)]
-    heads = {f"benchharness.heads.{head}" for head in trained}
+    trained = [task.head for task in tasks if kind == "model" and not task.is_measured]
+    added = places("heads")
+    heads = {added.get(head, f"benchharness.heads.{head}").partition(":")[0] for head in trained}
     return (*MODULES[kind], *sorted({*libraries, *heads}))
 
 

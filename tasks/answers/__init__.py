@@ -10,7 +10,7 @@ from benchharness.discovery import member, places
 from benchharness.errors import BenchError
 from benchharness.tasks.answers.base import AnswerType
 from benchharness.tasks.answers.choices import Choices
-from benchharness.tasks.answers.labels import Classes, LabelSets, Numbers, Timings
+from benchharness.tasks.answers.labels import Classes, LabelSets, Numbers
 from benchharness.tasks.answers.spans import Spans
 from benchharness.tasks.answers.tags import Roles, Tags
 from benchharness.tasks.examples import Prediction
@@ -24,7 +24,6 @@ ANSWER_TYPES: Mapping[str, type[AnswerType]] = {
     "choice": Choices,
     "tag": Tags,
     "role": Roles,
-    "timed": Timings,
 }
 """Answer types of the core, keyed by `Task.kind`."""
 

@@ -4,8 +4,8 @@ import sys
 import pytest
 
 from benchharness.errors import BenchError
+from benchharness.extensions.efficiency.tasks import TASKS as EFFICIENCY_TASKS
 from benchharness.extensions.minimal_pairs.tasks import PAIR_TASKS
-from benchharness.tasks.efficiency import EFFICIENCY_TASKS
 from benchharness.tasks.suites import (
     COLLECTIONS,
     SUITES,

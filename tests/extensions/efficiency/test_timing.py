@@ -13,23 +13,8 @@ from benchharness.driver.plan import plan
 from benchharness.encoder import load_encoder
 from benchharness.engines.slots import Slot, machine_of
 from benchharness.errors import BenchError, JobError
-from benchharness.leaderboard.boards.board import build_boards
-from benchharness.leaderboard.job import MACHINE, Setting
-from benchharness.leaderboard.report.plots.cost import timed_of
-from benchharness.leaderboard.report.plots.section import Background, build_plots
-from benchharness.leaderboard.report.run import command_of
-from benchharness.leaderboard.result import Result
-from benchharness.machine import machine_name
-from benchharness.recipes.recipe import Recipe
-from benchharness.tasks.answers import answer_type
-from benchharness.tasks.examples import TimedPrediction
-from benchharness.tasks.read import read
-from benchharness.tasks.sources import parse_data
-from benchharness.tasks.suites import SUITES, find_task
-from benchharness.tasks.task import score
-from benchharness.training.predict import OutOfMemoryError
-from benchharness.worker.technique import Work
-from benchharness.worker.timing import (
+from benchharness.extensions.efficiency.task import TimedPrediction
+from benchharness.extensions.efficiency.timing import (
     Side,
     check_machine,
     documents,
@@ -39,6 +24,21 @@ from benchharness.worker.timing import (
     time_encoder,
     variations,
 )
+from benchharness.leaderboard.boards.board import build_boards
+from benchharness.leaderboard.job import MACHINE, Setting
+from benchharness.leaderboard.report.plots.cost import timed_of
+from benchharness.leaderboard.report.plots.section import Background, build_plots
+from benchharness.leaderboard.report.run import command_of
+from benchharness.leaderboard.result import Result
+from benchharness.machine import machine_name
+from benchharness.recipes.recipe import Recipe
+from benchharness.tasks.answers import answer_type
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import SUITES, find_task
+from benchharness.tasks.task import score
+from benchharness.training.predict import OutOfMemoryError
+from benchharness.worker.technique import Work
 from tests.helpers.boards import facts_by_key, make_runs, row_of
 from tests.helpers.plans import plan_job, plan_jobs, request_of
 from tests.helpers.training import CPU, RECIPE, having

@@ -14,11 +14,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from benchharness.tasks.examples import PairExample, TimedExample, TimedPrediction
+from benchharness.extensions.efficiency.task import TimedExample, TimedPrediction, TimedTask
+from benchharness.tasks.examples import PairExample
 from benchharness.tasks.glue import GLUE_TASKS
 from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.sources.source import Row, Source, Split, number, text
-from benchharness.tasks.task import Metric, TimedTask
+from benchharness.tasks.suite import ScoreRule, suite_of
+from benchharness.tasks.task import Metric
 
 DOCUMENTS = 8192
 """Number of documents in each efficiency task; `--limit` reduces it."""
@@ -136,7 +138,7 @@ def _drawn(name: str, title: str, mean: int, spread: int, longest: int) -> Timed
 
 _MNLI = next(task for task in GLUE_TASKS if task.name == "glue/mnli")
 
-EFFICIENCY_TASKS = (
+TASKS = (
     _drawn("fixed-512", "512 tokens", 512, 0, 512),
     _drawn("drawn-256", "N(256, 64) tokens", 256, 64, 512),
     _drawn("fixed-8192", "8192 tokens", 8192, 0, 8192),
@@ -148,5 +150,18 @@ EFFICIENCY_TASKS = (
         metrics=_METRICS,
         details=_DETAILS,
         cite=_MNLI.cite,
+    ),
+)
+
+SUITES = (
+    suite_of(
+        TASKS,
+        "Efficiency",
+        ScoreRule(
+            name="Efficiency",
+            cells=dict.fromkeys(("efficiency/fixed-512", "efficiency/drawn-256"), SPEEDS),
+            cite="benchharness: tokens per second in percent of the reference's, the mean of both "
+            "lengths",
+        ),
     ),
 )

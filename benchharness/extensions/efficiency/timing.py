@@ -23,6 +23,8 @@ from transformers import BertConfig
 from benchharness.encoder import Encoder, check_reach
 from benchharness.encoder.network import draw_network
 from benchharness.errors import JobError
+from benchharness.extensions.efficiency.hyperparameters import SHAPES, TimedOptions
+from benchharness.extensions.efficiency.task import TimedExample, TimedPrediction
 from benchharness.heads import Limits
 from benchharness.heads.pair import encode
 from benchharness.heads.tokens import Frame, join
@@ -30,9 +32,8 @@ from benchharness.leaderboard.job import MACHINE, Job
 from benchharness.leaderboard.result import Cost, Result
 from benchharness.machine import machine_name
 from benchharness.progress import Progress, Reporter
-from benchharness.recipes.recipe import SHAPES, Recipe, Schedule
+from benchharness.recipes.recipe import Recipe, Schedule
 from benchharness.splits import evaluate_split, read_split
-from benchharness.tasks.examples import TimedExample, TimedPrediction
 from benchharness.training.batching import Features, Indices
 from benchharness.training.compute import Compute
 from benchharness.training.loop import TaskBatches, Training
@@ -89,13 +90,13 @@ def time_encoder(job: Job, report: Reporter) -> Result:
     peak = peak_memory()
     ours.train()
     peaks, loaded = (peak, peak_memory()), time.monotonic()
-    assert recipe.timed is not None, "a timing job has settings for timing"
-    reference = side(*reference_of(recipe.timed.reference, encoder, features))
+    options: TimedOptions = recipe.of_head("timed")
+    reference = side(*reference_of(options.reference, encoder, features))
     for warm_up in (reference.predict, reference.train):
         warm_up()
 
     # ---- Then time encoder and reference in turns.
-    found, alone = _take_turns((ours, reference), recipe.timed.passes, report)
+    found, alone = _take_turns((ours, reference), options.passes, report)
     del reference
     whole = {"peaks": peaks, "largest": largest_batch(ours) if compute.on_gpu else 0}
     predictions = _predictions(rows.examples, features.lengths, found, alone, whole)

@@ -1,0 +1,34 @@
+"""Hyperparameters of a timing."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from benchharness.hyperparameter import COUNT, hyperparameter, one_of
+
+SHAPES: Mapping[str, tuple[int, int]] = {
+    "bert-base": (12, 768),
+    "bert-large": (24, 1024),
+    "bert-small": (4, 512),
+    "bert-mini": (4, 256),
+}
+"""Number of layers and hidden size of BERT's variants (arXiv:1810.04805, 3; arXiv:1908.08962, table
+1)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedOptions:
+    """Options for timing an encoder in comparison with a BERT that has random weights.
+
+    `reference` is the size of that BERT. The two models alternate, and each makes `passes` passes
+    over all documents.
+    """
+
+    heads: ClassVar = ("timed",)
+    reference: str = hyperparameter(
+        one_of(*SHAPES),
+        "bert-base",
+        stated=True,
+        excludes=dict.fromkeys(("features", "lora_rank"), "is not supported when models are timed"),
+    )
+    passes: int = hyperparameter(COUNT, 5, stated=True)

@@ -1,0 +1,72 @@
+"""Task that measures the speed and memory use of an encoder, with its documents and results."""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from benchharness.tasks.examples import Example, PairExample, Prediction
+from benchharness.tasks.sources.source import Row
+from benchharness.tasks.task import Metric, Task
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedExample(PairExample):
+    """Document on which encoders are timed.
+
+    The document consists of `tokens` random tokens, or of its texts if `tokens` is 0.
+    """
+
+    text_a: str = ""
+    label: str | float | tuple[str, ...] | None = ""
+    tokens: int = 0
+
+    @property
+    def content(self) -> Hashable:
+        """The texts and marks of the example if it has a text, else its id."""
+        return super().content if self.text_a else self.id
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedPrediction(Prediction):
+    """Measurements of time and memory for one document.
+
+    Times are in seconds, and are medians over several passes.
+
+    Attributes:
+        tokens: Number of tokens without padding.
+        train: This document's share, in proportion to its tokens, of the times of a training pass
+            over all documents: wall time, CPU time (0 on a GPU), and the reference model's CPU time
+            (on a GPU, its wall time).
+        predict: The same three times for a prediction pass.
+        alone: Wall time and CPU time of predicting this document alone.
+        peaks: Peak memory of the process in bytes during prediction and during training, measured
+            for the whole split.
+        largest: Number of documents in the largest micro-batch with which training fits on the
+            GPU, measured for the whole split; 0 on a CPU.
+    """
+
+    tokens: int
+    train: tuple[float, float, float]
+    predict: tuple[float, float, float]
+    alone: tuple[float, float]
+    peaks: tuple[int, int]
+    largest: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class TimedTask(Task):
+    """Task that measures the speed and memory use of an encoder on documents."""
+
+    convert: Callable[[Row], TimedExample]
+    metrics: tuple[Metric[TimedPrediction, TimedExample], ...]
+    details: tuple[Metric[TimedPrediction, TimedExample], ...] = ()
+    head: ClassVar[str] = "timed"
+    example: ClassVar[type[Example]] = TimedExample
+    is_measured: ClassVar[bool] = True
+
+    def usual_limit(self, *, is_gpu: bool) -> int:
+        """Return the number of documents to time without --limit.
+
+        A pass over them takes a few seconds, and all passes take minutes.
+        """
+        return 1024 if is_gpu else 8
