@@ -98,6 +98,8 @@ class Extension:
             the methods of `PredictionPages` in the extension "prediction_pages".
         recipes: The folder in the package with recipe files. The tables of each file are added to
             the packaged recipe with the same file name.
+        zero_shot: The name of the module that scores tasks without training. It has the functions
+            of `benchharness.recipes.zero_shot.ZeroShotScoring`.
         custom_tasks: The name of the module that infers tasks from users' own data. It has the
             functions of `benchharness.tasks.custom.CustomTasks`.
         pytest_plugins: The names of modules that pytest loads as plugins.
@@ -121,6 +123,7 @@ class Extension:
     runners: Mapping[str, str] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
     recipes: str = ""
+    zero_shot: str = ""
     custom_tasks: str = ""
     pytest_plugins: tuple[str, ...] = ()
 

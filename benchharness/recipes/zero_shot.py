@@ -1,46 +1,32 @@
-"""Prompts for scoring tasks with a language model without training.
+"""Recipes of jobs without training: zero-shot predictions and measurements."""
 
-A prompt is a pattern and, for a classification task, a word for each label.
-
-The patterns from papers are in fixed/zero_shot.toml, and `heads/cloze.py` fills in an example.
-"""
-
-import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
+from typing import Protocol, cast
 
+from benchharness.discovery import extensions
 from benchharness.errors import BenchError, ModelError
-from benchharness.leaderboard.job import TIMED, ZERO_SHOT, Setting
+from benchharness.leaderboard.job import TIMED, ZERO_SHOT, Job, Setting
+from benchharness.leaderboard.result import Result
 from benchharness.models.folder import MEAN, POOLINGS, stated_pooling
 from benchharness.models.spec import ModelSpec
 from benchharness.models.weights import reach
+from benchharness.progress import Reporter
 from benchharness.recipes.resolve import (
     LAST_OF_DECODER,
     MAX_TOKENS,
     POOLING,
     ResolvedRecipe,
-    for_own_rows,
     is_decoder,
     resolve_sweep,
     within_reach,
 )
 from benchharness.tasks.suites import find_task
-from benchharness.tasks.task import ChoiceTask, Task
+from benchharness.tasks.task import Task
 
-PATTERN, WORD = "pattern", "word "
-"""Name of the setting with the pattern, and prefix of the names of the settings with the words of
-labels."""
-
-_MAX_TOKENS = Setting(value=512, source="arXiv:1810.04805, A.2: what most encoders take")
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Pattern:
-    text: str
-    source: str
-    words: Mapping[str, str] = field(default_factory=dict)
+USUAL_MAX_TOKENS = Setting(value=512, source="arXiv:1810.04805, A.2: what most encoders take")
 
 
 OF_FOLDER = "1_Pooling/config.json"
@@ -67,19 +53,6 @@ def _pooling(spec: ModelSpec) -> Setting:
     return Setting(value=known, source=OF_FOLDER)
 
 
-_OPTION = _Pattern(text="{asked}", source="arXiv:1910.14659: the option's tokens, after its text")
-"""Pattern for multiple-choice tasks that fixed/zero_shot.toml does not list."""
-
-_FILE = Path(__file__).parent / "fixed" / "zero_shot.toml"
-
-
-@cache
-def _patterns() -> Mapping[str, _Pattern]:
-    """Return the patterns from papers, keyed by task."""
-    tables = tomllib.loads(_FILE.read_text(encoding="utf-8"))
-    return {task: _Pattern(**lines) for task, lines in tables.items()}
-
-
 def is_readable(task: Task, spec: ModelSpec) -> bool:
     """Return whether the longest rows of a task are within the model's maximum length."""
     return task.longest <= (reach(spec) or task.longest)
@@ -100,26 +73,38 @@ def timed_recipes(
 
 
 def zero_shot_recipe(task: str, spec: ModelSpec) -> ResolvedRecipe:
-    """Return the zero-shot recipe of a task: its pattern, the labels' words and the maximum length.
+    """Return the recipe with which a task is scored without training.
 
-    If the head has no weights, the recipe has a pooling instead of a pattern.
+    If the task's head has no weights, the recipe has the pooling of the encoder and the maximum
+    length. Otherwise a language model is asked, and an extension makes the recipe.
 
     Raises:
         BenchError: The task has no candidate answers that a language model could score.
     """
     found = find_task(task)
-    if not found.has_weights:
-        settings = {POOLING: _pooling(spec), MAX_TOKENS: _MAX_TOKENS}
-        return ResolvedRecipe(name=ZERO_SHOT, settings=within_reach(settings, spec))
-    known = _patterns().get(found.name, _OPTION if isinstance(found, ChoiceTask) else None)
-    if known is None:
-        raise BenchError(
-            f"{found.name} has no prompt for a language model, so it cannot be scored without "
-            "training: remove the task, or train on it with --shots above 0."
-        )
-    words = {WORD + label: word for label, word in known.words.items()}
-    asked = {PATTERN: known.text, **words}
-    settings = {name: Setting(value=value, source=known.source) for name, value in asked.items()}
-    is_own = found.definition or (isinstance(found, ChoiceTask) and found.weighs_tokens)
-    settings = {**settings, MAX_TOKENS: for_own_rows(spec) if is_own else _MAX_TOKENS}
+    if found.has_weights:
+        return zero_shot_scoring().recipe(found, spec)
+    settings = {POOLING: _pooling(spec), MAX_TOKENS: USUAL_MAX_TOKENS}
     return ResolvedRecipe(name=ZERO_SHOT, settings=within_reach(settings, spec))
+
+
+class ZeroShotScoring(Protocol):
+    """Functions of an extension that scores candidate answers with a language model."""
+
+    def recipe(self, task: Task, spec: ModelSpec) -> ResolvedRecipe:
+        """Return the recipe of a task; raise BenchError if it has no candidate answers."""
+
+    def run(self, job: Job, report: Reporter) -> Result:
+        """Run a job with this recipe."""
+
+
+def zero_shot_scoring() -> ZeroShotScoring:
+    """Import the functions of the extension that scores candidate answers.
+
+    Raises:
+        BenchError: No such extension is available.
+    """
+    for each in extensions():
+        if each.zero_shot:
+            return cast("ZeroShotScoring", import_module(f"{each.package}.{each.zero_shot}"))
+    raise BenchError("tasks cannot be scored without training: the extension cloze is missing.")

@@ -10,14 +10,12 @@ from typing import Any
 
 from torch import nn
 
-from benchharness.encoder.language_model import load_language_model
-from benchharness.heads.cloze import Asked, predict_untrained
-from benchharness.heads.tokens import counting, encode_once
+from benchharness.heads.tokens import encode_once
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Cost, Evaluation, Result
-from benchharness.models.weights import hub_revision
 from benchharness.progress import Progress, Reporter
 from benchharness.recipes.recipe import Recipe
+from benchharness.recipes.zero_shot import zero_shot_scoring
 from benchharness.splits import evaluate_split, read_split
 from benchharness.tasks.suites import find_task
 from benchharness.training.predict import predict
@@ -29,43 +27,16 @@ from benchharness.worker.technique import Work
 def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
     """Predict and score every split with a pretrained model, without training.
 
-    A language model scores the candidate answers. If the task's head has no weights, the encoder
-    predicts with that head instead.
+    If the task's head has no weights, the encoder predicts with that head. Otherwise a language
+    model scores the candidate answers, by the functions of an extension.
 
     Raises:
         DataError: If a split differs from the one that the job was planned with.
         ModelError: If the checkpoint is not a language model.
     """
-    if not find_task(job.task).has_weights:
-        return _predict_with_head(job, report)
-    began, started = time.monotonic(), now()
-    compute = find_compute(job.precision, deterministic=False)
-    report(Progress(phase="loading"))
-    rows = {name: read_split(job, name) for name in job.fingerprints}
-    model = load_language_model(job.checkpoint, hub_revision(job.weights), job.seed, job.trust)
-    provenance = provenance_of(job, rows, model.tokenizer, compute, started)
-    model.prepare(compute.device)
-    loaded, done = time.monotonic(), 0  # the time at which prediction begins
-    total = sum(len(split.examples) for split in rows.values())
-
-    def tell(count: int) -> None:
-        speed = (done + count) / max(time.monotonic() - loaded, 1e-9)
-        report(
-            Progress(phase="predicting", step=done + count, steps=total, examples_per_second=speed)
-        )
-
-    evaluations = list[Evaluation]()
-    for name, split in rows.items():
-        task = find_task(name.rpartition(":")[0])
-        shortened = list[str]()
-        asked = Asked(model=model, task=task, values=job.values, compute=compute)
-        with counting(model.tokenizer) as count:
-            predictions = predict_untrained(asked, split.examples, tell, shortened.append)
-        provenance["data"][name] |= {"truncated": len(shortened), **counted(count.numbers())}
-        # Without flags: an untrained model that predicts only one class is not suspicious.
-        evaluations.append(replace(evaluate_split(name, split, predictions), flags=()))
-        done += len(split.examples)
-    return _result(job, evaluations, provenance, _cost(model.network, began, loaded))
+    if find_task(job.task).has_weights:
+        return zero_shot_scoring().run(job, report)
+    return _predict_with_head(job, report)
 
 
 def _predict_with_head(job: Job, report: Reporter) -> Result:
@@ -90,10 +61,10 @@ def _predict_with_head(job: Job, report: Reporter) -> Result:
         lost = 0 if cut is None else int(cut.sum())
         provenance["data"][name] |= {"truncated": lost, **counted(features.counts)}
         evaluations.append(replace(evaluate_split(name, split, predictions), flags=()))
-    return _result(job, evaluations, provenance, _cost(network, began, loaded))
+    return result_of(job, evaluations, provenance, cost_of(network, began, loaded))
 
 
-def _cost(network: nn.Module, began: float, loaded: float) -> Cost:
+def cost_of(network: nn.Module, began: float, loaded: float) -> Cost:
     """Return the cost of the job up to now.
 
     `began` and `loaded` are the times, by the monotonic clock, when the job began and when its
@@ -105,9 +76,10 @@ def _cost(network: nn.Module, began: float, loaded: float) -> Cost:
     return replace(cost, parameters=parameters, peak_memory_bytes=peak_memory())
 
 
-def _result(
+def result_of(
     job: Job, evaluations: Sequence[Evaluation], provenance: Mapping[str, Any], cost: Cost
 ) -> Result:
+    """Return the result of a job without training, which finishes now."""
     return Result(
         job=job,
         evaluations=tuple(evaluations),

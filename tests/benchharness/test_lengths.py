@@ -14,12 +14,12 @@ import benchharness as bh
 from benchharness.api import Results
 from benchharness.driver.plan import Plan
 from benchharness.encoder import load_encoder
-from benchharness.encoder.language_model import load_language_model
 from benchharness.encoder.packing import first_position
 from benchharness.errors import BenchError, ModelError
+from benchharness.extensions.cloze.language_model import load_language_model
+from benchharness.extensions.cloze.scoring import Asked, predict_untrained
 from benchharness.extensions.custom_data.find import find_own
 from benchharness.heads import Head, Limits, head_for
-from benchharness.heads.cloze import Asked, predict_untrained
 from benchharness.heads.text import text_head
 from benchharness.heads.tokens import encode_once, tokenize_ids
 from benchharness.leaderboard.job import Job

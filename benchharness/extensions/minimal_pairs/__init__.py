@@ -2,4 +2,4 @@
 
 from benchharness.extension import Extension
 
-EXTENSION = Extension(name="minimal_pairs", package=__name__, suites=("tasks",))
+EXTENSION = Extension(name="minimal_pairs", package=__name__, needs=("cloze",), suites=("tasks",))

@@ -19,11 +19,11 @@ import torch
 from numpy.typing import NDArray
 
 from benchharness.encoder import check_reach
-from benchharness.encoder.language_model import LanguageModel, Reading
 from benchharness.encoder.tokenizer import TYPES
 from benchharness.errors import JobError
+from benchharness.extensions.cloze.language_model import LanguageModel, Reading
+from benchharness.extensions.cloze.prompts import PATTERN, WORD
 from benchharness.heads.tokens import note_read, telling_refusals
-from benchharness.recipes.zero_shot import PATTERN, WORD
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,

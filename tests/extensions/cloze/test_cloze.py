@@ -27,11 +27,10 @@ from transformers import (
 )
 from transformers import AutoModelForMaskedLM as MaskedLM
 
-from benchharness.encoder.language_model import LanguageModel, Reading, load_language_model
 from benchharness.encoder.tokenizer import load_tokenizer
 from benchharness.errors import BenchError, DataError, JobError, ModelError
-from benchharness.extensions.minimal_pairs.tasks import PARADIGMS
-from benchharness.heads.cloze import (
+from benchharness.extensions.cloze.language_model import LanguageModel, Reading, load_language_model
+from benchharness.extensions.cloze.scoring import (
     Asked,
     Candidate,
     Scoring,
@@ -39,6 +38,7 @@ from benchharness.heads.cloze import (
     encode,
     predict_untrained,
 )
+from benchharness.extensions.minimal_pairs.tasks import PARADIGMS
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import find_model
 from benchharness.recipes.zero_shot import zero_shot_recipe

@@ -8,8 +8,8 @@ import pytest
 import torch
 from transformers import AutoModelForMaskedLM, AutoTokenizer, BertConfig
 
-from benchharness.encoder.language_model import load_language_model
-from benchharness.heads.cloze import Asked, Scoring
+from benchharness.extensions.cloze.language_model import load_language_model
+from benchharness.extensions.cloze.scoring import Asked, Scoring
 from benchharness.models import find_model
 from benchharness.recipes.zero_shot import zero_shot_recipe
 from benchharness.tasks.read import read

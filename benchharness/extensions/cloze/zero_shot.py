@@ -1,0 +1,15 @@
+"""Functions that the core calls to score tasks without training; see `ZeroShotScoring`."""
+
+from benchharness.extensions.cloze.prompts import prompt_recipe as recipe
+from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.result import Result
+from benchharness.progress import Reporter
+
+__all__ = ["recipe", "run"]
+
+
+def run(job: Job, report: Reporter) -> Result:
+    """Run a job; torch is imported here, because planning uses only the recipe."""
+    from benchharness.extensions.cloze.worker import run_language_model  # noqa: PLC0415
+
+    return run_language_model(job, report)
