@@ -49,6 +49,7 @@ Table = Literal[
     "heads",
     "answers",
     "hyperparameters",
+    "techniques",
     "learners",
     "breakdowns",
     "prediction_files",
@@ -80,8 +81,11 @@ class Extension:
         heads: Functions `(task, options)` that create a Head of `benchharness.heads`, keyed by head
             type (`Task.head`). `options` are the hyperparameters of this head type.
         answers: Subclasses of `benchharness.tasks.answers.base.AnswerType`, keyed by `Task.kind`.
-        hyperparameters: Dataclasses with the hyperparameters of a head type, keyed by head type.
-            Their fields are created by `benchharness.hyperparameter.hyperparameter`.
+        hyperparameters: Dataclasses with the hyperparameters of a head type or a technique, keyed
+            by the name of the head type or technique. Their fields are created by
+            `benchharness.hyperparameter.hyperparameter`.
+        techniques: Subclasses of `benchharness.worker.technique.Technique`, keyed by name. A job
+            has the technique if one of its hyperparameters is set.
         learners: Functions that learn the bag-of-words baseline, keyed by `Task.kind`. They are a
             Learner of `benchharness.baselines.learners`.
         breakdowns: Functions `(task, metric name)` that yield the Breakdown objects of
@@ -116,6 +120,7 @@ class Extension:
     heads: Mapping[str, str] = field(default_factory=dict)
     answers: Mapping[str, str] = field(default_factory=dict)
     hyperparameters: Mapping[str, str] = field(default_factory=dict)
+    techniques: Mapping[str, str] = field(default_factory=dict)
     learners: Mapping[str, str] = field(default_factory=dict)
     breakdowns: Mapping[str, str] = field(default_factory=dict)
     prediction_files: Mapping[str, str] = field(default_factory=dict)

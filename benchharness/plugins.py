@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType, NoneType, UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from benchharness.discovery import extensions, loaded
+from benchharness.discovery import extensions, loaded, member
 from benchharness.errors import BenchError
 from benchharness.extension import Extension
 from benchharness.leaderboard.job import Job
@@ -184,12 +184,14 @@ class _Plugin:
         tasks: The names of the tasks that it defines, or to which it adds metrics.
         makes: The names of the tasks that it defines.
         loggers: Its logger classes, keyed by name.
+        settings: The names of the hyperparameters of its techniques.
     """
 
     digest: str
     tasks: frozenset[str]
     makes: frozenset[str]
     loggers: Mapping[str, Callable[[Path], Any]]
+    settings: frozenset[str] = frozenset()
 
 
 _loaded: dict[str, _Plugin] = {}
@@ -214,6 +216,8 @@ def load_plugins(files: Iterable[Path] | None = None) -> None:
         for module in () if extension.is_packaged else extension.suites:
             name = f"{extension.package}.{module}"
             _load(name, partial(import_module, name), _modules_of_jobs(extension))
+        if extension.techniques and not extension.is_packaged:
+            _load_techniques(extension)
     for file in (file.expanduser().absolute() for file in files):
         _load(str(file), partial(_read_toml if file.suffix == ".toml" else _execute, file))
     # Workers get the files through this variable; they find installed plugins by themselves.
@@ -241,19 +245,25 @@ def plugins_for(job: Job, *, kept: bool = False) -> None:
             f"the plugin of {shown} is not loaded. Pass its file with --plugin, or install its "
             "package."
         )
-    found = {each.digest for _, each in _made_of(names) if not kept or names & each.makes}
+    found = {
+        each.digest
+        for _, each in _made_of(names, job.settings)
+        if not kept or names & each.makes or each.settings
+    }
     if not (found <= planned if kept else found == planned):
         since = "model was trained" if kept else "run was planned"
         advice = "use the original file, or train again" if kept else "start the run again"
         raise BenchError(f"the plugins of {shown} have changed since this {since}: {advice}.")
 
 
-def plugins_of(tasks: Iterable[str]) -> dict[str, str]:
+def plugins_of(tasks: Iterable[str], settings: Iterable[str] = ()) -> dict[str, str]:
     """Return the digests of the plugins that define or extend these tasks, keyed by plugin name.
+
+    Plugins whose techniques have one of these settings are included.
 
     The name of a plugin file does not contain its folder, so the file may be moved.
     """
-    return dict(sorted((Path(name).name, p.digest) for name, p in _made_of(tasks)))
+    return dict(sorted((Path(name).name, p.digest) for name, p in _made_of(tasks, settings)))
 
 
 def plugin_files(tasks: Iterable[str]) -> list[str]:
@@ -264,9 +274,13 @@ def plugin_files(tasks: Iterable[str]) -> list[str]:
     return [name for name, _ in _made_of(tasks) if Path(name).is_absolute()]
 
 
-def _made_of(tasks: Iterable[str]) -> Iterator[tuple[str, _Plugin]]:
-    wanted = set(tasks)
-    return ((name, plugin) for name, plugin in _loaded.items() if plugin.tasks & wanted)
+def _made_of(tasks: Iterable[str], settings: Iterable[str] = ()) -> Iterator[tuple[str, _Plugin]]:
+    wanted, used = set(tasks), set(settings)
+    return (
+        (name, plugin)
+        for name, plugin in _loaded.items()
+        if plugin.tasks & wanted or plugin.settings & used
+    )
 
 
 def plugin_loggers() -> dict[str, Callable[[Path], Any]]:
@@ -276,9 +290,34 @@ def plugin_loggers() -> dict[str, Callable[[Path], Any]]:
 
 def _modules_of_jobs(extension: Extension) -> list[str]:
     """Return the names of an extension's modules that only workers import, such as its heads."""
-    tables = (extension.heads, extension.answers, extension.hyperparameters, extension.learners)
+    tables = (
+        extension.heads,
+        extension.answers,
+        extension.hyperparameters,
+        extension.learners,
+        extension.techniques,
+    )
     places = {place.partition(":")[0] for table in tables for place in table.values()}
     return [f"{extension.package}.{module}" for module in sorted(places)]
+
+
+def _load_techniques(extension: Extension) -> None:
+    """Record the code of an extension's techniques, on which jobs with their settings depend."""
+    if extension.package in _loaded:
+        return
+    package = import_module(extension.package)
+    groups = [
+        member(f"the hyperparameters of {name}", f"{extension.package}.{place}")
+        for name, place in extension.hyperparameters.items()
+        if name in extension.techniques
+    ]
+    _loaded[extension.package] = _Plugin(
+        digest=modules_digest(_own_modules(package, _modules_of_jobs(extension))),
+        tasks=frozenset(),
+        makes=frozenset(),
+        loggers={},
+        settings=frozenset(field.name for group in groups for field in fields(group)),
+    )
 
 
 def _load(name: str, load: Callable[[], ModuleType], used: Iterable[str] = ()) -> None:

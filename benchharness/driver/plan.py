@@ -496,7 +496,7 @@ class Parts:
             # If the limit leaves out no examples, this is the same job as without a limit.
             limit=self.reader.limit_of(known) if is_cut else None,
             trust=model.trust,
-            plugins=plugins_of(name.rpartition(":")[0] for name in fingerprints),
+            plugins=plugins_of((name.rpartition(":")[0] for name in fingerprints), recipe.settings),
             definition=find_task(task).definition,
             documents=self._documents(fingerprints) if "context" in recipe.settings else {},
         )

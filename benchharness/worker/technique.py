@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 from torch import nn
 
+from benchharness.discovery import member, places
 from benchharness.encoder import Encoder
 from benchharness.heads import Head, Limits
 from benchharness.leaderboard.job import Job
@@ -143,7 +144,16 @@ first, because loading the teacher has to precede drawing random numbers from th
 
 
 def techniques_of(work: Work) -> list[Technique]:
-    """Create the techniques of a job, in the order of TECHNIQUES."""
+    """Create the techniques of a job: those of the core in the order of TECHNIQUES, then others.
+
+    A job has a technique of an extension if its recipe has the technique's hyperparameters.
+    """
     # The order must be that of TECHNIQUES, because the random numbers depend on it.
     found = [name for name, has in TECHNIQUES.items() if has(work.job, work.recipe)]
-    return [import_module(f"benchharness.worker.{name}").technique(work=work) for name in found]
+    makers = [import_module(f"benchharness.worker.{name}").technique for name in found]
+    makers += [
+        member(f"the technique {name}", place)
+        for name, place in places("techniques").items()
+        if name in work.recipe.added
+    ]
+    return [make(work=work) for make in makers]

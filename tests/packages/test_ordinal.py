@@ -127,6 +127,15 @@ def test_a_killed_training_is_resumed_with_the_same_result(bench: Bench, tmp_pat
     assert runs(other)["tiny"]["key"] == runs(bench)["tiny"]["key"]
 
 
+def test_the_technique_of_the_package_changes_the_training_of_any_task(bench: Bench) -> None:
+    words = ("run", "--task", "glue/rte", "--data", "mini", "--model", "tiny", "--seeds", "1")
+    bench(*words, "--no-baselines", "--set", "fresh_layers=1,0")
+    found = json.loads(bench("show", "runs", "--task", "glue/rte", "--json"))["runs"]
+    assert len({run["key"] for run in found}) == 2
+    shown = [json.loads(bench("show", str(run["key"]), "--json")) for run in found]
+    assert [("fresh_layers" in json.dumps(run)) for run in shown].count(True) == 1
+
+
 def test_a_change_of_the_head_makes_other_runs(bench: Bench, tmp_path: Path) -> None:
     """The digest of a job covers modules that only its worker imports."""
     site = tmp_path / "site"

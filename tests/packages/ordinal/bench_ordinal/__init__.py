@@ -1,4 +1,4 @@
-"""Ordered levels, such as one to five stars: a head, an answer type, and a suite with one task."""
+"""Ordered levels, such as one to five stars: a head, an answer type, a suite and a technique."""
 
 from benchharness.extension import COMPARE, Command, Extension
 
@@ -8,7 +8,11 @@ EXTENSION = Extension(
     suites=("tasks",),
     heads={"ordinal": "head:head"},
     answers={"ordinal": "answers:Levels"},
-    hyperparameters={"ordinal": "hyperparameters:OrdinalOptions"},
+    hyperparameters={
+        "ordinal": "hyperparameters:OrdinalOptions",
+        "fresh_layers": "hyperparameters:FreshOptions",
+    },
+    techniques={"fresh_layers": "technique:FreshLayers"},
     learners={"ordinal": "baseline:learn_level_words"},
     recipes="recipes",
     commands={

@@ -1,9 +1,9 @@
-"""Hyperparameters of the ordinal head."""
+"""Hyperparameters of the ordinal head and of the technique."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from benchharness.hyperparameter import POSITIVE, hyperparameter
+from benchharness.hyperparameter import COUNT_OR_NONE, POSITIVE, hyperparameter
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -12,3 +12,10 @@ class OrdinalOptions:
 
     heads: ClassVar = ("ordinal",)
     threshold_gap: float = hyperparameter(POSITIVE, 1.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreshOptions:
+    """Options of the technique: the `fresh_layers` top layers begin with random weights."""
+
+    fresh_layers: int = hyperparameter(COUNT_OR_NONE, 0)
