@@ -54,6 +54,7 @@ Table = Literal[
     "breakdowns",
     "prediction_files",
     "submissions",
+    "sections",
     "pages",
     "runners",
 ]
@@ -97,6 +98,8 @@ class Extension:
             They are a Form of the extension "submission".
         runners: Functions `(job, report)` that run a job without training and return its Result,
             for tasks with `Task.is_measured`, keyed by the recipe of the job.
+        sections: Functions `(store, board)` that return HTML as a `markupsafe.Markup`, or an empty
+            text, for a section of the report below a leaderboard, keyed by the heading.
         pages: Classes that write pages to which a report links, keyed by the option of
             `bench report` that asks for them; so far the only option is "predictions". They have
             the methods of `PredictionPages` in the extension "prediction_pages".
@@ -126,6 +129,7 @@ class Extension:
     prediction_files: Mapping[str, str] = field(default_factory=dict)
     submissions: Mapping[str, str] = field(default_factory=dict)
     runners: Mapping[str, str] = field(default_factory=dict)
+    sections: Mapping[str, str] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
     recipes: str = ""
     zero_shot: str = ""

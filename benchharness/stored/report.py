@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from benchharness import __version__
+from benchharness.discovery import member, places
 from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board, best_of
 from benchharness.leaderboard.boards.terminal import over_seeds_alone
@@ -191,9 +192,17 @@ def _background(
         sizes=known_sizes(),
         stages=stages,
         contrasts={board_key(board): _neighbours(store, board) for board in boards if sure},
+        sections={board_key(board): [*_sections(store, board)] for board in boards},
         predictions={} if pages is None else pages(boards),
     )
     return background, faults
+
+
+def _sections(store: Store, board: Board) -> Iterator[tuple[str, str]]:
+    """Yield the heading and the HTML of each section that an extension adds to a leaderboard."""
+    for heading, place in places("sections").items():
+        if html := member(f"the section {heading!r} of the report", place)(store, board):
+            yield heading, html
 
 
 def _curve_figures(

@@ -118,6 +118,7 @@ class Page:
     Attributes:
         tables: Tables of the leaderboards.
         plots: Plots of each leaderboard.
+        added: Headings and HTML of the sections that extensions add to each leaderboard.
         parts: Pairs of a table and the runs of its entries.
         others: Runs that do not belong to a leaderboard.
         failures: Failed runs.
@@ -127,6 +128,7 @@ class Page:
 
     tables: tuple[TableView, ...]
     plots: tuple[Plots, ...]
+    added: tuple[Sequence[tuple[str, str]], ...]
     parts: tuple[tuple[TableView, tuple[EntryRuns, ...]], ...]
     others: tuple[RunSection, ...]
     failures: tuple[FailedRun, ...]
@@ -179,6 +181,7 @@ def build_page(
     page = Page(
         tables=tables,
         plots=tuple(plots),
+        added=tuple(background.sections.get(board_key(board), ()) for board in boards),
         parts=tuple(parts),
         others=others,
         failures=tuple(_failures(entries, others)),

@@ -60,6 +60,7 @@ class Background:
         contrasts: Significance tests of pairs of entries, keyed by leaderboard.
         predictions: Addresses of predictions pages.
         places: Addresses of the files with the details of runs that `write_runs` has written.
+        sections: Headings and HTML of further sections, keyed by leaderboard.
     """
 
     sizes: Sizes = field(default_factory=dict)
@@ -68,6 +69,7 @@ class Background:
     contrasts: Mapping[BoardKey, Contrasts] = field(default_factory=dict)
     predictions: Pages = field(default_factory=dict)
     places: Places = field(default_factory=dict)
+    sections: Mapping[BoardKey, Sequence[tuple[str, str]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ EXTENSION = Extension(
     techniques={"fresh_layers": "technique:FreshLayers"},
     learners={"ordinal": "baseline:learn_level_words"},
     recipes="recipes",
+    sections={"Levels": "section:levels_section"},
     commands={
         "levels": Command(
             "command:levels",
