@@ -280,10 +280,9 @@ class EncoderOptions:
     evenly spaced; "0+2+4" names the layers to keep.
 
     `features` selects the states that the head reads; all values except "fine-tuned" freeze the
-    encoder. `lora_rank` above 0 trains low-rank adapters instead of the encoder. If `unfreeze` is
-    "gradual", the first epoch trains the head alone, and every further epoch trains one more layer.
-    The learning rate is multiplied by `layer_decay` from each layer to the layer below. The top
-    layer counts as `top_layer_depth` layers below the head.
+    encoder. If `unfreeze` is "gradual", the first epoch trains the head alone, and every further
+    epoch trains one more layer. The learning rate is multiplied by `layer_decay` from each layer to
+    the layer below. The top layer counts as `top_layer_depth` layers below the head.
     """
 
     dropout: float | None = hyperparameter(
@@ -298,12 +297,6 @@ class EncoderOptions:
         ),
         FINE_TUNED,
         excludes={"as_text": _WHOLE},
-    )
-    lora_rank: int = hyperparameter(
-        COUNT_OR_NONE,
-        0,
-        excludes={"features": _FROZEN, "as_text": _WHOLE},
-        aliases="lora_r rank",
     )
     unfreeze: str = hyperparameter(
         one_of("all", "gradual"), "all", excludes={"features": _FROZEN, "as_text": _WHOLE}

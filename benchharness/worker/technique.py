@@ -137,7 +137,6 @@ TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
     "text_to_text": lambda _, recipe: recipe.text,
     "language_model_loss": lambda _, recipe: recipe.pair and recipe.pair.lm_weight,
     "frozen": lambda _, recipe: recipe.encoder.is_frozen,
-    "adapters": lambda _, recipe: recipe.encoder.lora_rank,
 }
 """Condition under which a job has a technique, keyed by the technique's module. Distillation is
 first, because loading the teacher has to precede drawing random numbers from the seed."""

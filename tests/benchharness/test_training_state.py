@@ -12,11 +12,11 @@ import pytest
 import torch
 from torch import nn
 
+from benchharness.extensions.adapters.technique import add_adapters
 from benchharness.progress import SIGNALS, Interrupted
 from benchharness.training.loop import Training
 from benchharness.training.meter import DivergedError, Meter
 from benchharness.training.snapshots import State, read_state, write_state
-from benchharness.worker.adapters import add_adapters
 from tests.helpers.training import RECIPE, begin, fit, having, make_network, weights_of
 
 FOUR_STEPS = having(RECIPE, epochs=2, batch_size=32, evaluations=2)

@@ -19,15 +19,12 @@ class Adapters(Technique):
 
     def on_network(self, prepared: Prepared) -> None:
         """Add adapters to the encoder's query and value layers."""
-        rank = self.work.recipe.encoder.lora_rank
+        rank = self.work.recipe.added["adapters"].lora_rank
         self.provenance = {"adapters": add_adapters(prepared.network.encoder, rank)}
 
     def before_writing(self, network: nn.Module) -> None:
         """Merge the adapters into the weights of their layers."""
         merge_adapters(network)
-
-
-technique = Adapters
 
 
 ADAPTED = {

@@ -10,10 +10,10 @@ from torch import nn
 
 from benchharness.encoder import Encoder
 from benchharness.errors import BenchError, ModelError
+from benchharness.extensions.adapters.technique import add_adapters, merge_adapters
 from benchharness.heads.pair import PairNetwork
 from benchharness.training.optimizer import param_groups
 from benchharness.training.predict import predict
-from benchharness.worker.adapters import add_adapters, merge_adapters
 from tests.helpers.families import FAMILIES, make_config
 from tests.helpers.families import make_network as make_family
 from tests.helpers.training import CPU, RECIPE, having, make_data, make_network, train

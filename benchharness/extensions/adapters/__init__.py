@@ -1,0 +1,10 @@
+"""Low-rank adapters (LoRA), which are trained instead of the encoder: `--set lora_rank=8`."""
+
+from benchharness.extension import Extension
+
+EXTENSION = Extension(
+    name="adapters",
+    package=__name__,
+    hyperparameters={"adapters": "hyperparameters:AdapterOptions"},
+    techniques={"adapters": "technique:Adapters"},
+)
