@@ -1,5 +1,6 @@
 """Extensions: each folder can be deleted, and a third-party package can add the same things."""
 
+import ast
 import importlib
 import os
 import re
@@ -130,6 +131,50 @@ def test_help_imports_no_module_of_an_extension() -> None:
     loaded = ended((sys.executable, "-P", "-c", code)).stdout.splitlines()[-1].split()
     assert loaded[0] == "loaded:"
     assert {*loaded[1:]} == {each.package for each in OWN}
+
+
+FEATURES = re.compile(
+    "(?i)coref|retriev|needle(?!ss)|beir|blimp|cloze|ontonotes|conll.?2012|xtreme|lexglue|quac|coqa|"
+    "hotpot"
+)
+"""Names of features that are extensions."""
+
+NAMED = {
+    "Rudinger et al., Gender Bias in Coreference Resolution, NAACL 2018": "the title of a paper",
+    "tasks cannot be scored without training: the extension cloze is missing.": "what is missing",
+}
+"""Reasons for the texts of the core that name a feature."""
+
+
+def words_of(path: Path) -> set[str]:
+    """Return the names and texts in a source file, without docstrings."""
+    nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    names = {getattr(node, name, None) for node in nodes for name in ("id", "attr", "name", "arg")}
+    texts = {
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and id(node) not in docstrings
+    }
+    return {word for word in names | texts if isinstance(word, str)}
+
+
+def test_the_core_names_no_feature_of_an_extension() -> None:
+    """Messages, names and constants of the core are free of them, except old migrations."""
+    files = [
+        path
+        for package in ("benchharness", "tasks", "leaderboard")
+        for path in (ROOT / package).rglob("*.py")
+        if path == path.resolve() and OURS not in path.parents and "migrations" not in path.parts
+    ]
+    assert len(files) > 150
+    found = {
+        (path.name, word)
+        for path in files
+        for word in words_of(path)
+        if FEATURES.search(word) and word not in NAMED
+    }
+    assert found == set()
 
 
 # A package of somebody's own.
