@@ -151,11 +151,8 @@ def words_of(path: Path) -> set[str]:
     nodes = [*ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
     docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
     names = {getattr(node, name, None) for node in nodes for name in ("id", "attr", "name", "arg")}
-    texts = {
-        node.value
-        for node in nodes
-        if isinstance(node, ast.Constant) and id(node) not in docstrings
-    }
+    constants = (node for node in nodes if isinstance(node, ast.Constant))
+    texts = {node.value for node in constants if id(node) not in docstrings}
     return {word for word in names | texts if isinstance(word, str)}
 
 
