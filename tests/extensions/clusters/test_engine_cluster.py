@@ -167,7 +167,7 @@ def test_job_refused_by_a_node_fails_with_its_message():
     assert cluster.sent == [0]
 
 
-def test_jobs_are_requested_only_if_the_cluster_has_room():
+def test_jobs_are_taken_from_the_queue_only_if_a_node_is_free():
     taken, finished = [], []
 
     def queue():
@@ -181,7 +181,7 @@ def test_jobs_are_requested_only_if_the_cluster_has_room():
     assert sorted(finished) == taken == [0, 1, 2, 3, 4]
 
 
-def test_none_from_the_job_queue_waits_for_running_jobs():
+def test_engine_waits_for_running_jobs_if_the_queue_yields_none():
     finished = []
 
     def queue():
@@ -217,7 +217,7 @@ def test_exception_in_the_reporter_cancels_running_jobs():
     assert len(cluster.cancelled) == 2
 
 
-def test_memory_need_is_estimated_unless_set_and_small_for_baselines():
+def test_memory_request_is_estimated_by_job_kind_unless_set():
     small = make_job()
     floor = replace(small, kind="baseline", weights="baseline:majority:1")
     usual = Needs(gpus=2, cpus=4)
@@ -243,7 +243,7 @@ def remote(job, **fields):
     return RemoteJob(**{**standard, **fields})
 
 
-def test_node_runs_the_worker_with_its_environment(monkeypatch):
+def test_node_sets_the_environment_of_its_worker(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
     job, phases = make_job("ok"), []
     left = run_remote(remote(job), lambda progress: phases.append(progress.phase))
@@ -286,7 +286,7 @@ def test_node_registers_the_task_defined_in_a_job():
     assert TASKS[own.name].definition == own.to_json()
 
 
-def test_job_from_another_version_is_refused_by_a_node():
+def test_node_refuses_a_job_of_another_version():
     left = run_remote(remote(make_job("ok"), version="0.0.1, method 1"), lambda _: None)
     assert "install the same version on every node" in left["refused"]
 

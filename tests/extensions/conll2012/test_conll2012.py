@@ -156,7 +156,7 @@ def test_chains_that_share_a_mention_are_merged_for_training(tmp_path: Path):
     assert first.chains == (((0, 1), (2, 3)), ((2, 3), (2, 4), (6, 7)))
 
 
-def test_repeated_mention_of_a_chain_is_trained_once_and_counted(tmp_path: Path):
+def test_repeated_mention_is_dropped_from_training_and_counted(tmp_path: Path):
     content = PLAIN.replace("(3)|(7", "(3)|(3)|(7", 1)
     (first, _) = read_task(tmp_path, "conll2012/coref", content)  # type: ignore[misc]
     assert first.clusters == DOCUMENTS[0].clusters
@@ -195,11 +195,11 @@ def test_tags_include_continuations_and_references_of_each_role():
         ),
     ],
 )
-def test_invalid_document_has_a_fault_that_names_the_cause(example: DocumentExample, fault: str):
+def test_check_of_an_invalid_document_names_the_cause(example: DocumentExample, fault: str):
     assert fault in find_fault(COREF, example)
 
 
-def test_predicate_beyond_the_sentence_is_a_fault():
+def test_predicate_index_outside_the_sentence_is_reported():
     example = RoleExample(id="x", words=("a",), tags=("O",), predicate=1)
     assert "the predicate index 1; expected one of its 1 words" in find_fault(SRL, example)
 

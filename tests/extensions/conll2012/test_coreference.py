@@ -282,7 +282,7 @@ A, B, C, D, E, F, G, H, P, Q, R, S = ((n, n + 1) for n in range(12))
         (((A, B, C, D, E, H, P, Q, R, S), (F, G)), (1.0, 0.9, 1.0, 7 / 12)),
     ],
 )  # fmt: skip
-def test_muc_and_b3_of_the_example_of_the_scorers_tests(
+def test_muc_and_b3_match_the_worked_examples_of_the_official_scorer(
     predicted: Clusters, expected: tuple[float, ...]
 ):
     gold = ((A, B, C, D, E), (F, G), (H, P, Q, R, S))
@@ -292,7 +292,7 @@ def test_muc_and_b3_of_the_example_of_the_scorers_tests(
     assert (found.recall, found.precision) == pytest.approx(expected[2:])
 
 
-def test_repeated_gold_mentions_count_again_as_in_scorer_pl():
+def test_repeated_gold_mentions_are_scored_as_by_scorer_pl():
     gold = ((A, A, B), (B, C), (D, E, E, F, G))
     found = [measure(gold, ((A, B), (D, E, F, G))) for measure in (muc, b_cubed, ceaf_e)]
     printed = (
@@ -303,7 +303,7 @@ def test_repeated_gold_mentions_count_again_as_in_scorer_pl():
     assert found == [pytest.approx(sums) for sums in printed]
 
 
-def test_gold_answer_with_a_repeated_mention_scores_at_most_4_3():
+def test_repeated_gold_mention_can_raise_f1_above_1_but_not_above_4_3():
     chain = tuple((0, place, place + 1) for place in range(100))
     gold = (chain, ((0, 200, 201), (0, 202, 203), (0, 200, 201)))
     example = DocumentExample(
@@ -314,7 +314,7 @@ def test_gold_answer_with_a_repeated_mention_scores_at_most_4_3():
     assert 1.0 < scores["f1"] <= 4 / 3
 
 
-def test_few_repeated_gold_mentions_in_a_response_are_dropped_and_many_an_error(tmp_path):
+def test_response_that_repeats_over_10_gold_mentions_is_an_error(tmp_path):
     example = DocumentExample(
         id="nw/x/000", sentences=(tuple("abcdefgh"),), speakers=("-",), clusters=((A, B), (C, D))
     )
@@ -328,7 +328,7 @@ def test_few_repeated_gold_mentions_in_a_response_are_dropped_and_many_an_error(
         read_predictions(path, COREF, rows)
 
 
-def test_ceafe_pairs_entities_one_to_one():
+def test_ceafe_aligns_gold_and_predicted_entities_one_to_one():
     gold = ((A, B, C), (D, E, F, G))
     predicted = ((A, B), (C, D), (F, G, H, P))
     found = ceaf_e(gold, predicted)

@@ -59,7 +59,7 @@ def examples(found, split="train"):
         (['"so" and "so"', '"a"'], ['"so" and "so"', '"a"']),
     ],
 )  # fmt: skip
-def test_column_is_parsed_only_if_all_of_its_cells_are_literals(cells, values):
+def test_text_column_is_parsed_only_if_every_cell_is_a_literal(cells, values):
     found = read_cells(Table(name="x", columns={"c": cells}, ids=[*map(str, range(len(cells)))]))
     assert found.columns == {"c": values}
 
@@ -89,7 +89,7 @@ def test_cell_that_is_not_a_list_is_an_error_with_its_line(odd, said, tmp_path):
 # Numbers and options.
 
 
-def test_number_column_skips_missing_values_and_reports_odd_ones():
+def test_numeric_column_ignores_missing_values_and_reports_other_texts():
     prices = [n + 0.5 for n in range(60)]
     assert Column("price", [*prices, "NA", "n/a", "nan"]).numbers == prices
     assert Column("price", [*prices, "unknown", "unknown"]).odd_number == (60, "unknown")
@@ -157,7 +157,7 @@ def test_stored_definition_of_an_older_version_keeps_its_task_name():
     assert OwnData.from_json(stored).to_json() == stored
 
 
-def test_class_missing_from_train_counts_only_in_splits_that_have_it(tmp_path):
+def test_macro_f1_skips_unseen_classes_that_a_split_does_not_contain(tmp_path):
     for name, rows in (
         ("train", TWO[:40]),
         ("dev", TWO[40:60]),
@@ -181,7 +181,7 @@ def test_class_missing_from_train_counts_only_in_splits_that_have_it(tmp_path):
     assert 0.6 < score("test", wrong=["odd"]) < 0.67
 
 
-def test_some_labels_of_a_test_file_may_be_hidden(tmp_path):
+def test_test_file_may_have_rows_without_a_label(tmp_path):
     for hidden in ("-1", "", "?"):
         folder = tmp_path / f"as {hidden}".replace("?", "mark")
         table(folder, [["text", "label"], *TWO[:40]], "train.csv")
@@ -222,7 +222,7 @@ def test_texts_with_contradicting_labels_are_counted(tmp_path):
 # Verdicts.
 
 
-def test_rows_rejected_in_a_verdict_column_are_skipped(tmp_path):
+def test_rows_that_the_verdict_column_rejects_are_skipped(tmp_path):
     rows = [[sentence(n), "ab"[n % 2], "rejected" if n % 5 == 0 else "ok"] for n in range(60)]
     path = table(tmp_path, [["text", "label", "state"], *rows])
     found = find_own(path, columns="text=text,label=label,verdict=state")
@@ -232,7 +232,7 @@ def test_rows_rejected_in_a_verdict_column_are_skipped(tmp_path):
     assert OwnData.from_json(json.loads(json.dumps(found.task.definition))) == found.own
 
 
-def test_verdicts_of_an_annotation_tool_count_without_a_column_option(tmp_path):
+def test_verdict_column_of_an_annotation_tool_is_detected(tmp_path):
     verdicts = ["accept", "reject", "accept", "ignore"]
     rows = [
         {"text": sentence(n), "label": "abc"[n % 3], "answer": verdicts[n % 4]} for n in range(80)
@@ -299,7 +299,7 @@ def test_span_tags_are_recognised_in_all_usual_spellings(tags, wanted):
         assert [to_iob(tag, spelling.kinds) for tag in written] == wanted.split()
 
 
-def test_odd_tag_among_spans_is_an_error_unless_accuracy_is_the_metric(tmp_path):
+def test_tag_that_is_not_iob_is_an_error_unless_the_metric_is_accuracy(tmp_path):
     lines = [
         "".join(
             f"{w} {'BPER' if t == 'B-PER' and n in (7, 9) else t}\n"
@@ -352,7 +352,7 @@ def test_spans_that_begin_with_an_i_tag_are_counted(tmp_path):
     assert "1 of 90 spans begin with I-: they are read as beginning with B-" in said
 
 
-def test_list_of_tags_is_not_a_label_of_a_text(tmp_path):
+def test_column_of_tag_lists_is_not_detected_as_a_label(tmp_path):
     rows = [{"text": sentence(n), "tags": tagged(n)[1][: 3 + n % 3]} for n in range(60)]
     (tmp_path / "x.jsonl").write_text(as_jsonl(rows))
     with pytest.raises(DataError, match=r"no column of x\.jsonl can be a label"):

@@ -89,7 +89,7 @@ def test_held_out_split_is_stratified_by_label(tmp_path):
     assert Counter(example.label for example in dev) == {"often": 72, "rare": 8}
 
 
-def test_label_with_one_row_is_in_train(tmp_path):
+def test_label_with_a_single_row_stays_in_train(tmp_path):
     rows = [*labelled(["a", "b"], 40), (sentence(99), "once")]
     found = find_own(table(tmp_path, [["text", "label"], *rows]))
     train, dev = (read(found.task, s, parse_data(found.data)).examples for s in ("train", "dev"))
@@ -153,7 +153,7 @@ def test_planted_leaks_are_detected(tmp_path):
     assert "2 (like 2 of train)" in said
 
 
-def test_short_texts_leak_only_if_they_are_equal():
+def test_short_texts_are_leaks_only_if_they_are_identical():
     def pair(name: str, text: str) -> PairExample:
         return PairExample(id=name, text_a=text, label="a")
 
@@ -235,7 +235,7 @@ def test_tags_of_a_test_split_may_be_hidden(tmp_path):
     assert not any(e.is_hidden for e in read(found.task, "dev", parse_data(found.data)).examples)
 
 
-def test_missing_option_is_an_empty_text(tmp_path):
+def test_missing_multiple_choice_option_is_read_as_an_empty_text(tmp_path):
     rows = [
         {"question": q, "a": o[0], "b": o[1], "c": None if n % 2 else o[2], "answer": "ab"[n % 2]}
         for n in range(40)
@@ -258,7 +258,7 @@ def test_part_of_speech_tags_are_scored_by_accuracy(tmp_path):
     assert [metric.name for metric in found.task.metrics] == ["accuracy"]
 
 
-def test_unanswered_questions_make_a_task_like_squad_2(tmp_path):
+def test_questions_without_an_answer_are_detected_as_squad_2_style_data(tmp_path):
     rows = []
     for number in range(30):
         context, question, answer = passage(number)
@@ -282,7 +282,7 @@ def test_sharded_parquet_files_are_read_as_one_split(tmp_path):
     assert found.sentences[1].startswith("rows: 48 train, 12 dev")
 
 
-def test_columns_of_lists_and_numbers_are_not_detected_as_texts(tmp_path):
+def test_list_and_number_columns_are_not_detected_as_texts(tmp_path):
     """Their names are typical of a question and a context."""
     rows = [
         {"document": n, "context": c, "query": ["x", str(n)], "question": q, "answer": a}
@@ -317,7 +317,7 @@ def test_hidden_tags_of_a_hub_data_set_are_none():
     assert hub_table("there", flat).columns["tags"] == [["O", "O"], None]
 
 
-def test_written_task_with_special_characters_can_be_loaded(tmp_path, bench):
+def test_task_plugin_for_labels_with_special_characters_can_be_loaded(tmp_path, bench):
     """A label is MySQL's NULL, and the name of the file has a space."""
     table(tmp_path, [["text", "label"], *labelled([r"\N", '"""'], 40)], "my rows.csv")
     words = ("run", "--data-file", "my rows.csv", "--write-task")
@@ -382,7 +382,7 @@ def test_near_duplicates_are_not_split_between_train_and_dev(tmp_path):
     assert len(numbers) <= len(dev) / 2 + 3  # both of nearly every two
 
 
-def test_nearly_equal_texts_are_split_and_the_leak_is_reported(tmp_path):
+def test_data_of_nearly_equal_texts_only_is_split_with_a_leak_warning(tmp_path):
     rows = [
         [f"please book a table for {n} people at the place now", "ab"[n % 2]] for n in range(80)
     ]
@@ -448,7 +448,7 @@ def test_decimal_and_thousands_separators_are_inferred_from_a_column(shown, said
     assert sentences == ([said] if said else [])
 
 
-def test_partly_unlabelled_test_file_is_reported_as_not_scored(tmp_path):
+def test_partly_labelled_test_file_is_reported_as_not_scored(tmp_path):
     rows = [[sentence(n), n % 2] for n in range(80)]
     table(tmp_path, [["text", "label"], *rows], "train.csv")
     for hidden, said in ((0, 0), (3, 1), (20, 0)):
@@ -459,7 +459,7 @@ def test_partly_unlabelled_test_file_is_reported_as_not_scored(tmp_path):
         assert sentences.count(unscored) == said
 
 
-def test_annotated_row_without_a_choice_has_no_labels(tmp_path):
+def test_annotation_without_a_choice_is_an_empty_label_set(tmp_path):
     def task(number, *choices, seen=True):
         value = {"from_name": "topic", "type": "choices", "value": {"choices": list(choices)}}
         said = [{"result": [value] if choices else []}] if seen else []
@@ -473,7 +473,7 @@ def test_annotated_row_without_a_choice_has_no_labels(tmp_path):
     assert any("have no label, which is read as none of the labels" in each for each in sentences)
 
 
-def test_choice_between_two_sentences_needs_no_question(tmp_path):
+def test_choice_task_without_a_question_has_an_empty_question(tmp_path):
     rows = [[sentence(n), sentence(n + 100)] for n in range(40)]
     path = table(tmp_path, [["good", "bad"], *rows])
     found = find_own(path, columns="options=bad+good,answer=good")
@@ -559,7 +559,7 @@ def test_combining_characters_are_not_separate_words(text, answer, words, tmp_pa
     assert " ".join(marked) == answer
 
 
-def test_no_header_is_for_tables_only(tmp_path):
+def test_no_header_option_is_an_error_for_files_that_are_no_tables(tmp_path):
     path = GOOD["lists of tags"].write(tmp_path)
     with pytest.raises(BenchError, match="--no-header applies to tables"):
         find_own(str(path), no_header=True)
@@ -568,7 +568,7 @@ def test_no_header_is_for_tables_only(tmp_path):
         find_own(bare, columns="text=1,label=2")
 
 
-def test_lines_above_a_table_are_skipped_when_read_in_parts(tmp_path):
+def test_lines_above_the_header_are_skipped_in_partial_reads(tmp_path):
     head = "# printed by Kim, page 1\n\n"
     (tmp_path / "rows.csv").write_text(head + as_csv([["text", "n"], *([t, 1] for t, _ in TWO)]))
     (part,) = read_parts(str(tmp_path / "rows.csv"))
@@ -577,7 +577,7 @@ def test_lines_above_a_table_are_skipped_when_read_in_parts(tmp_path):
     assert part.ids == read_table([tmp_path / "rows.csv"]).ids
 
 
-def test_width_of_each_row_is_checked_once_when_read_in_parts(tmp_path, monkeypatch):
+def test_column_count_of_each_row_is_checked_once_in_partial_reads(tmp_path, monkeypatch):
     """This holds for the first part too, whose first row may be a header."""
     measured = []
     check = parts.check_widths
@@ -613,7 +613,7 @@ def test_row_without_a_list_of_words_is_an_error(tmp_path):
         find_own(str(tmp_path / "tags.jsonl"))
 
 
-def test_folder_of_a_known_benchmark_is_an_error_with_its_command(tmp_path: Path) -> None:
+def test_folder_of_a_known_benchmark_is_an_error_that_shows_its_command(tmp_path: Path) -> None:
     objects = [{"_id": str(n), "title": "", "text": f"text {n}"} for n in range(3)]
     for name in ("corpus", "queries"):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(o) + "\n" for o in objects))
@@ -623,7 +623,7 @@ def test_folder_of_a_known_benchmark_is_an_error_with_its_command(tmp_path: Path
         find_own(str(tmp_path))
 
 
-def test_race_folder_is_an_error_with_its_command(tmp_path: Path) -> None:
+def test_race_folder_is_an_error_that_shows_its_command(tmp_path: Path) -> None:
     article = {"article": "a b", "questions": ["c"], "options": [["d", "e"]], "answers": ["A"]}
     for name in ("train/middle", "train/high", "dev/middle", "dev/high"):
         folder = tmp_path / "RACE" / name
@@ -634,7 +634,9 @@ def test_race_folder_is_an_error_with_its_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("above", ["Report,,,\nof May,,,\n", ""], ids=["titles", "Qualtrics"])
-def test_header_is_detected_alike_when_read_in_parts(above: str, tmp_path: Path) -> None:
+def test_header_detection_is_the_same_for_whole_and_partial_reads(
+    above: str, tmp_path: Path
+) -> None:
     below = (
         ""
         if above
@@ -648,7 +650,7 @@ def test_header_is_detected_alike_when_read_in_parts(above: str, tmp_path: Path)
     assert len(part.ids) == 20
 
 
-def test_row_is_read_alike_whatever_its_part_contains(tmp_path: Path) -> None:
+def test_value_of_a_row_does_not_depend_on_other_rows_of_its_part(tmp_path: Path) -> None:
     rows = [{"premise": "yes", "hypothesis": "true"}, {"premise": "yes", "hypothesis": "a cat"}]
     for count in (1, 2):
         file = tmp_path / f"{count}.jsonl"
@@ -665,7 +667,7 @@ def examples_in(path: str) -> list:
     return [row for row in rows if not row.is_hidden]
 
 
-def test_right_answers_from_an_answer_column_get_shuffled_positions(tmp_path: Path) -> None:
+def test_position_of_the_gold_option_is_shuffled_for_an_answer_column(tmp_path: Path) -> None:
     rows = [(exam(n)[0], exam(n)[1], exam(n)[1][n % 4]) for n in range(40)]
     wrong = [[o for o in options if o != right] for _, options, right in rows]
     lines = [[asked, *others, right] for (asked, _, right), others in zip(rows, wrong, strict=True)]
@@ -678,7 +680,7 @@ def test_right_answers_from_an_answer_column_get_shuffled_positions(tmp_path: Pa
     assert max(places.values()) < 40
 
 
-def test_quiz_answers_are_counted_from_1(tmp_path: Path) -> None:
+def test_answer_numbers_of_quiz_files_start_at_1(tmp_path: Path) -> None:
     said = [1 + n % 4 if n % 8 else "1,3" for n in range(40)]
     lines = [[exam(n)[0], *exam(n)[1], right] for n, right in enumerate(said)]
     names = ["Question", *(f"Answer {n} - max 75" for n in range(1, 5)), "Correct answer(s)"]

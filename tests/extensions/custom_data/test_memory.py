@@ -50,7 +50,7 @@ def test_columnar_file_too_large_for_memory_is_an_error_before_reading(
 
 @pytest.mark.parametrize("name", ["rows.parquet", "rows.arrow"])
 @pytest.mark.parametrize("is_packed", [True, False])
-def test_dictionary_encoded_texts_are_counted_per_row(
+def test_memory_estimate_counts_dictionary_encoded_texts_per_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, is_packed: bool
 ) -> None:
     """A categorical column, or one that Parquet encodes as a dictionary, stores each text once."""
@@ -103,7 +103,7 @@ def _write_columns(path: Path, count: int = 60_000) -> None:
         file.write_table(rows, max_chunksize=10_000)
 
 
-def test_parquet_file_is_refused_by_its_footer_alone(
+def test_parquet_file_too_large_for_memory_is_refused_from_its_footer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decompressing the rows could take more memory than there is."""
@@ -114,7 +114,7 @@ def test_parquet_file_is_refused_by_its_footer_alone(
         read_table([tmp_path / "rows.parquet"])
 
 
-def test_arrow_memory_error_is_not_reported_as_a_damaged_file(
+def test_arrow_memory_error_is_reported_as_a_file_too_large_for_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def ends(*_: object) -> None:

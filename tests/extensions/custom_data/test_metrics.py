@@ -60,7 +60,7 @@ def script(tmp_path, evaluate_copies):
     load_script.cache_clear()
 
 
-def test_script_metric_is_scaled_to_0_to_1_and_listed_with_built_in_ones(script, tmp_path):
+def test_script_metric_is_the_headline_and_built_in_metrics_are_details(script, tmp_path):
     path = script("balanced_script", BALANCED)
     found = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{path}"])
     (metric,) = found.task.metrics
@@ -115,7 +115,7 @@ def test_digest_of_a_script_without_helpers_is_the_file_digest(script, tmp_path)
 
 
 @pytest.mark.parametrize("has_digest", [True, False], ids=["as --write-task has it", "as in TOML"])
-def test_script_named_by_a_plugin_is_run(has_digest, script, tmp_path):
+def test_metric_script_named_by_a_plugin_is_run(has_digest, script, tmp_path):
     """A later command in the same process runs it too, although the plugin is loaded already."""
     path = script(f"plugin_script_{has_digest}", BALANCED)
     own = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{path}"]).own
@@ -165,12 +165,14 @@ def test_script_at_an_unreadable_path_is_an_error(place, evaluate_copies, monkey
         ),
     ],
 )
-def test_script_metric_that_cannot_rank_is_an_error(name, body, said, script, tmp_path):
+def test_script_metric_that_does_not_favour_right_answers_is_an_error(
+    name, body, said, script, tmp_path
+):
     with pytest.raises(BenchError, match=said):
         find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{script(name, body)}"])
 
 
-def test_score_option_selects_one_value_of_a_script(script, tmp_path):
+def test_score_option_selects_one_value_of_a_metric_script(script, tmp_path):
     path = script("chosen_script", TWO)
     word = f"evaluate:{path},score=one"
     found = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[word])

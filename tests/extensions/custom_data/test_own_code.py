@@ -163,7 +163,7 @@ def test_network_with_only_a_forward_method_trains_with_every_head(tmp_path: Pat
     ],
     ids=["no setter", "both", "alias", "another kind"],
 )
-def test_vocabulary_is_reduced_only_if_the_embedding_methods_work(
+def test_vocabulary_is_reduced_only_with_a_valid_embedding_getter_and_setter(
     tmp_path: Path, methods: str, is_cut: bool, monkeypatch: pytest.MonkeyPatch
 ):
     answers: list[bool] = []
@@ -174,17 +174,17 @@ def test_vocabulary_is_reduced_only_if_the_embedding_methods_work(
     assert answers == [is_cut]
 
 
-def test_own_network_named_bert_trains(tmp_path: Path):
+def test_custom_network_with_the_model_type_bert_can_be_trained(tmp_path: Path):
     assert run(save_own(tmp_path / "own", GETTER + SETTER, "bert")).cost.steps > 0
 
 
-def test_reduced_vocabulary_gives_the_same_losses(tmp_path: Path):
+def test_losses_with_a_reduced_vocabulary_equal_those_with_the_full_one(tmp_path: Path):
     folders = [save_own(tmp_path / "whole"), save_own(tmp_path / "cut", GETTER + SETTER)]
     whole, cut = ([point.loss for point in run(folder).curve] for folder in folders)
     assert cut == pytest.approx(whole, rel=1e-4)
 
 
-def test_features_without_hidden_states_support_is_an_error(tmp_path: Path):
+def test_features_option_is_an_error_without_output_hidden_states(tmp_path: Path):
     folder = save_own(tmp_path / "own")
     with pytest.raises(ModelError, match="takes no output_hi"):
         run(folder, features="last")

@@ -66,7 +66,7 @@ def test_multi_label_run_is_scored_with_baselines(ran):
     assert board.board.title == "films"
 
 
-def test_board_and_report_need_no_rows(ran, tmp_path):
+def test_leaderboard_and_report_do_not_need_the_custom_data_file(ran, tmp_path):
     asked = (
         ("leaderboard", "--suite", "films", "--json"),
         ("show", "films", "--json"),
@@ -100,7 +100,7 @@ def test_job_contains_its_task_definition(ran):
 
 
 @pytest.mark.soak
-def test_killed_custom_data_job_resumes_identically_in_a_new_process(tmp_path):
+def test_killed_custom_data_job_resumes_with_the_uninterrupted_result(tmp_path):
     found, values = find_own(str(GOOD["comma"].write(tmp_path))), {"epochs": "3", "batch_size": "8"}
     where = {"overrides": values, "limit": 48, "precision": "fp32"}
     job = plan_job("tiny", [found.task], found.data, **where)
@@ -116,7 +116,7 @@ def test_killed_custom_data_job_resumes_identically_in_a_new_process(tmp_path):
     assert again.provenance["resumed"]["times"] == 1
 
 
-def test_stored_jobs_of_a_moved_file_are_not_rerun(ran, tmp_path):
+def test_finished_jobs_are_not_rerun_if_their_data_file_was_moved(ran, tmp_path):
     path = tmp_path / "elsewhere"
     path.mkdir()
     moved = GOOD["lists of labels"].write(path)
@@ -145,7 +145,7 @@ def test_every_task_kind_is_planned_from_a_file(bench, tmp_path):
         assert "3 jobs (1 model x 1 task x 1 seed and 2 " in ended.out
 
 
-def test_bad_file_is_a_one_line_error_and_leaves_no_files(bench, tmp_path):
+def test_malformed_data_file_is_a_one_line_error_and_writes_nothing(bench, tmp_path):
     Path("ragged.csv").write_text(as_csv([["text", "label"], *TWO, ["one", "two", "three"]]))
     Path("stars.csv").write_text(as_csv([["review", "stars"], *labelled([1, 2, 3, 4, 5])]))
     for path, said in (
@@ -289,7 +289,7 @@ def test_hub_data_set_is_pinned_to_a_commit_and_run(tmp_path):
 # What is said once.
 
 
-def test_single_task_has_no_score_column_and_reports_skipped_rows_once(bench, tmp_path):
+def test_one_task_board_has_no_score_column_and_one_skipped_rows_note(bench, tmp_path):
     rows = [[text if n % 9 else "", label] for n, (text, label) in enumerate(TWO)]
     (tmp_path / "gaps.csv").write_text(as_csv([["text", "label"], *rows]))
     words = ["run", "--model", "majority", "--no-baselines", "--seeds", "1", "--data-file"]

@@ -45,7 +45,7 @@ def test_prediction_without_probabilities_counts_as_certain():
     assert tied.label == RTE.labels[0]
 
 
-def test_numbers_are_averaged():
+def test_regression_predictions_are_averaged():
     found = one(STSB, PairPrediction(id="a", label=2.0), PairPrediction(id="a", label=3.5))
     assert found == PairPrediction(id="a", label=2.75)
 
@@ -74,7 +74,7 @@ def test_answers_equal_after_normalisation_count_together():
     assert found.text == "the bridge"
 
 
-def test_no_answer_score_is_the_mean_also_for_large_logits():
+def test_no_answer_score_is_the_exact_mean_for_large_logits():
     found = one(SQUAD, span("x", -3000.0), span("x", 1000.0))
     assert found == span("x", -1000.0)
 
@@ -85,7 +85,7 @@ def test_tags_are_decided_by_majority_and_ties_by_the_first_member():
     assert found.tags == ("B-PER", "O", "B-LOC")
 
 
-def test_order_of_examples_is_kept_and_lengths_must_match():
+def test_averaging_keeps_the_example_order_and_requires_equal_lengths():
     members = [[PairPrediction(id=str(i), label=float(i + m)) for i in range(3)] for m in (0, 2)]
     assert average(STSB, members) == tuple(
         PairPrediction(id=str(i), label=i + 1.0) for i in range(3)
@@ -108,13 +108,13 @@ def test_each_member_uses_its_own_no_answer_threshold():
     assert found.no_answer_score == pytest.approx((0.1 - 0.4) / 2)
 
 
-def test_missing_answer_has_no_vote():
+def test_averaging_ignores_missing_answers():
     missing = SpanPrediction(id="q", text="", missing=True)
     assert one(SQUAD, missing, span("Rome")).text == "Rome"
     assert one(SQUAD, missing, missing).missing
 
 
-def test_text_that_is_no_option_has_no_vote():
+def test_averaging_ignores_answers_that_are_not_an_option():
     task = find_task("superglue/record")
     free = ChoicePrediction(id="0", option=-1, text="Atlantis")
     assert one(task, free, ChoicePrediction(id="0", option=1)).option == 1

@@ -78,13 +78,13 @@ def test_seeds_of_a_model_become_one_ensemble(bench, stored):
     assert "ensembles and baselines are below the models" in ended.out
 
 
-def test_same_ensemble_is_stored_once_and_others_separately(bench, stored):
+def test_identical_ensembles_are_stored_once(bench, stored):
     for words in (("minilm",), ("minilm",), ("minilm", "bert"), ("minilm", "--name", "mine")):
         assert bench("ensemble", *words, "--db", "board.sqlite").code == 0
     assert sorted(r.job.model for r in ensembles()) == ["mine", "minilm x3", "minilm x3 + bert"]
 
 
-def test_ensemble_of_several_models_has_complete_json(bench, stored):
+def test_json_of_an_ensemble_lists_its_members_and_common_scores(bench, stored):
     ended = bench("ensemble", "bert", "minilm", "--name", "both", "--db", "board.sqlite", "--json")
     (made,) = json.loads(ended.out)
     assert (made["name"], made["task"]) == ("both", "glue/rte")

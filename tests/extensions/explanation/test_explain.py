@@ -222,7 +222,7 @@ python run_glue.py \\
 """
 
 
-def test_command_line_uses_the_defaults_of_its_script(place, tmp_path):
+def test_missing_command_line_options_take_the_defaults_of_the_script(place, tmp_path):
     file = tmp_path / "run.sh"
     file.write_text(COMMAND)
     assert names(explained(place, file)) == []
@@ -233,7 +233,7 @@ def test_command_line_uses_the_defaults_of_its_script(place, tmp_path):
     assert (seed.theirs, seed.theirs_from) == (42, "the default of run_glue: seed")
 
 
-def test_run_qa_differs_in_padding_and_stride(place, tmp_path):
+def test_run_qa_training_is_reported_to_differ_in_padding_and_stride(place, tmp_path):
     board = tmp_path / "board.sqlite"
     run = store_run(board, "squad/v1.1", "tiny", {"em": 0.5}, overrides={"epochs": "2"})
     file = tmp_path / "run.sh"
@@ -288,7 +288,7 @@ def test_script_arguments_in_json_are_read(place, tmp_path):
     assert names(explained(place, file)) == ["epochs"]
 
 
-def test_recipe_file_is_compared(place, tmp_path):
+def test_recipe_file_can_be_compared_with_a_run(place, tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text("[default]\nlearning_rate = 3e-5\n[glue.mrpc]\nepochs = 5.0\n")
     assert set(names(explained(place, file))) == {"learning_rate", "epochs"}
@@ -299,7 +299,7 @@ def test_published_score_is_compared_by_the_recipe_of_its_paper(place):
     assert {"learning_rate", "epochs", "batch_size"}.isdisjoint(names(found))
 
 
-def test_stored_run_is_compared_by_its_key(place):
+def test_two_stored_runs_can_be_compared_by_key(place):
     other = store_run(
         place / "board.sqlite",
         "glue/mrpc",
@@ -314,7 +314,7 @@ def test_stored_run_is_compared_by_its_key(place):
     assert found.gap == pytest.approx(0.02)
 
 
-def test_weight_decay_groups_differ_for_convbert(tmp_path):
+def test_convbert_weight_decay_groups_are_reported_as_a_difference(tmp_path):
     save_checkpoint(tmp_path / "small", "convbert", embedding_size=16, head_ratio=1)
     result = store_run(
         tmp_path / "board.sqlite", "glue/mrpc", tmp_path / "small", {"accuracy": 0.7}
@@ -435,7 +435,7 @@ def test_json_file_of_another_layout_is_a_data_error(name, place, tmp_path):
         explained(place, folder)
 
 
-def test_model_of_a_deleted_checkpoint_is_listed_as_unread(place, tmp_path):
+def test_settings_of_a_deleted_checkpoint_are_listed_as_unread(place, tmp_path):
     save_checkpoint(tmp_path / "small")
     run = store_run(tmp_path / "board.sqlite", "glue/mrpc", tmp_path / "small", {"accuracy": 0.7})
     other = write_folder(tmp_path / "out", tmp_path / "small")
@@ -513,7 +513,9 @@ class ByEpochs(LearnedEngine):
             yield from super().run([job], report)
 
 
-def test_try_runs_the_likeliest_differences_separately(bench, tmp_path, monkeypatch):
+def test_try_option_reruns_each_of_the_likeliest_differences_separately(
+    bench, tmp_path, monkeypatch
+):
     """Of three differences one changes the score, one fails, and one is not a setting."""
     monkeypatch.setattr("benchharness.engines.local.LocalEngine", ByEpochs({}))
     monkeypatch.setattr("benchharness.driver.session.prepared_workers", lambda *_: nullcontext())
@@ -552,7 +554,7 @@ def test_try_runs_the_likeliest_differences_separately(bench, tmp_path, monkeypa
     assert f"noise: ±{tried['noise'] * 100:.1f}" in ended.out
 
 
-def test_python_error_names_the_python_argument(tmp_path, monkeypatch):
+def test_python_api_error_names_the_python_argument(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with open_store("board.sqlite") as store:
         result = make_result(make_job())

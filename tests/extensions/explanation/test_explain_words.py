@@ -145,7 +145,9 @@ def test_every_known_argument_changes_the_answer(word, explained, tmp_path) -> N
     assert found[0] != found[1]
 
 
-def test_arguments_that_only_a_folder_has_change_the_answer(explained, place, tmp_path) -> None:
+def test_arguments_found_only_in_output_folders_change_the_answer(
+    explained, place, tmp_path
+) -> None:
     strategy = {"evaluation_strategy": "steps", "load_best_model_at_end": True}
     found = [
         of_arguments({n: Said(v, "") for n, v in (strategy | {"eval_steps": steps}).items()}, 60)
@@ -170,7 +172,7 @@ def test_every_setting_and_alias_is_read_or_listed_as_unknown(word: str) -> None
 @pytest.mark.parametrize(
     ("cut", "length", "points"), [(0, 900, None), (3, 900, 13.8), (0, 9, 13.8)]
 )
-def test_length_difference_has_an_effect_only_if_rows_are_truncated(
+def test_max_length_difference_has_an_effect_only_if_rows_are_truncated(
     cut, length, points, place, tmp_path
 ) -> None:
     run = make_result(
@@ -191,7 +193,9 @@ def test_length_difference_has_an_effect_only_if_rows_are_truncated(
     ("name", "here"),
     [("bert-base-uncased", False), ("org/other", False), ("small", True), ("/data/Small/", True)],
 )
-def test_other_checkpoint_is_the_first_difference(name, here, explained, tmp_path) -> None:
+def test_different_checkpoint_is_the_first_reported_difference(
+    name, here, explained, tmp_path
+) -> None:
     file = tmp_path / "same.sh"
     file.write_text(f"python run_glue.py --model_name_or_path {name} --task_name mrpc")
     found = explained(file)
@@ -304,12 +308,12 @@ def test_unreadable_optimizer_file_is_a_one_line_error(
 # Published rows.
 
 
-def test_human_score_is_an_error(explained) -> None:
+def test_comparison_with_a_human_score_is_an_error(explained) -> None:
     with pytest.raises(BenchError, match="is a score of human performance"):
         explained("glue_leaderboard_2021: GLUE Human Baselines")
 
 
-def test_published_system_without_a_recipe_has_no_comparison(explained) -> None:
+def test_published_system_without_a_recipe_has_no_compared_settings(explained) -> None:
     """The recipe would be the run's own, which differs in nothing."""
     systems = {s.name for s in published.systems() if not s.model}
     row = next(

@@ -67,7 +67,7 @@ def test_scores_are_filtered_by_suite_task_model_and_data(bench, db):
     assert {(row["model"], row["task"]) for row in json.loads(ended.out)} == {("one", "glue/rte")}
 
 
-def test_out_writes_a_file(bench, db, tmp_path):
+def test_out_option_writes_the_export_to_a_file(bench, db, tmp_path):
     out = tmp_path / "new" / "table.tex"
     ended = bench("export", "--format", "latex", "--out", out, "--db", db)
     assert (ended.code, ended.out) == (0, f"export: {out}\n")
@@ -100,7 +100,7 @@ def test_scores_that_do_not_differ_significantly_from_the_best_are_bold(bench, t
     assert "far & \\textbf" not in text
 
 
-def test_a_task_with_unreadable_rows_has_no_ties(bench, official):
+def test_statistical_ties_are_omitted_if_the_rows_of_a_task_are_unreadable(bench, official):
     ended = bench("export", "--format", "latex", "--ties", "--caption", "Ours.", "--db", official)
     assert ended.code == 0
     assert "--ties shows no ties on CoLA" in ended.err
@@ -145,7 +145,7 @@ def push(db, endpoint, form, **environment):
     )
 
 
-def test_scores_are_pushed_to_the_hub_in_one_commit_or_not_at_all(official, tmp_path):
+def test_push_to_the_hub_is_one_commit_or_sends_nothing(official, tmp_path):
     readme = tmp_path / "hub" / "models" / "me" / "mine" / ("a" * 40) / "README.md"
     readme.parent.mkdir(parents=True)
     readme.write_text("---\nlicense: mit\n---\n# Mine\n")
@@ -222,7 +222,7 @@ def test_a_failed_push_reports_whether_anything_was_sent(
         (["--out", "/proc/none/x.csv"], "could not be written"),
     ],
 )
-def test_an_impossible_export_is_an_error_of_one_sentence(bench, db, words, sentence):
+def test_invalid_export_options_are_a_one_line_error(bench, db, words, sentence):
     ended = bench("export", *words, "--db", db)
     assert (ended.code, ended.out) == (2, "")
     assert sentence in ended.err

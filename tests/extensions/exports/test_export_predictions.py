@@ -99,7 +99,7 @@ def test_empty_export_is_a_parquet_table_without_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["squad/v1.1", "squad/v2.0"])
-def test_export_without_texts_has_no_spans(name: str) -> None:
+def test_span_answers_are_null_in_an_export_without_texts(name: str) -> None:
     for row in prediction_rows(exported(name, texts=False)):
         assert (row["gold"], row["predicted"]) == (None, None)
         assert row["right"] is not None

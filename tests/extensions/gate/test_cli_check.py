@@ -113,7 +113,7 @@ def test_drop_exits_with_3_and_lists_lost_examples(checked, learn):
     assert "SST-2" not in ended.out.rpartition("RTE: ")[2]
 
 
-def test_check_reruns_jobs_that_the_store_has(checked, learn):
+def test_check_retrains_jobs_that_are_already_stored(checked, learn):
     """The database of the baseline has runs with the same keys, which the check must not use."""
     learn(rte=0.2)
     assert checked().code == 3
@@ -143,14 +143,14 @@ def test_task_without_a_baseline_is_reported_and_others_are_compared(checked, be
     assert "None of 2 tasks is significantly worse" in ended.out
 
 
-def test_check_leaves_no_note_of_named_code(checked, monkeypatch, tmp_path):
+def test_check_deletes_its_records_of_custom_metric_code(checked, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr("benchharness.leaderboard.store.store.named_code", lambda: {"key"})
     assert checked().code == 0
     assert list((tmp_path / "data" / "benchharness" / "named-code").iterdir()) == []
 
 
-def test_custom_data_is_checked(bench, learn, monkeypatch, tmp_path):
+def test_check_command_accepts_a_custom_data_file(bench, learn, monkeypatch, tmp_path):
     """The check detects the task of the file, which the baseline names."""
     path = str(own_files.GOOD["comma"].write(tmp_path))
     task = find_own(path).task.name
@@ -173,7 +173,7 @@ def test_custom_data_is_checked(bench, learn, monkeypatch, tmp_path):
     assert "cannot be combined with --suite" in ended.err
 
 
-def test_changed_recipe_is_not_compared(checked, learn):
+def test_check_with_another_recipe_is_not_compared(checked, learn):
     learn(rte=0.1)
     ended = checked("--set", "epochs=1")
     assert ended.code == 4
@@ -181,7 +181,7 @@ def test_changed_recipe_is_not_compared(checked, learn):
     assert "No task could be compared" in ended.out
 
 
-def test_changed_rows_are_not_compared(checked, learn):
+def test_check_on_changed_rows_is_not_compared(checked, learn):
     file = Path("results/baseline.json")
     digest = baseline()["tasks"]["glue/rte"]["conditions"]["fingerprints"]["glue/rte:dev"]
     file.write_text(file.read_text().replace(digest, "0" * 64))
@@ -194,7 +194,7 @@ def rewrite(**fields):
     Path("results/baseline.json").write_text(json.dumps({**baseline(), **fields}))
 
 
-def test_changed_checkpoint_is_compared_with_a_note(checked):
+def test_check_of_another_checkpoint_is_compared_with_a_note(checked):
     tasks = baseline()["tasks"]
     for sample in tasks.values():
         sample["conditions"]["weights"] = "sha256:another"
@@ -298,7 +298,9 @@ def test_collapsed_seed_is_replaced_by_another_and_reported(checked, learn, monk
 
 
 @pytest.mark.parametrize("share", [0.8, 0.4])
-def test_more_collapsed_runs_fail_independently_of_a_drop(checked, learn, monkeypatch, share):
+def test_check_fails_if_more_runs_collapse_even_without_a_score_drop(
+    checked, learn, monkeypatch, share
+):
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     learn(world=2, rte=collapsing(1, 2, 4, share=share))
     ended = checked("--junit", "check.xml")
@@ -311,7 +313,7 @@ def test_more_collapsed_runs_fail_independently_of_a_drop(checked, learn, monkey
     assert failures == str(1 + (share < 0.5))
 
 
-def test_other_tasks_are_judged_if_all_runs_of_one_collapsed(checked, learn):
+def test_other_tasks_are_compared_if_all_runs_of_one_task_collapsed(checked, learn):
     learn(world=2, rte=CONSTANT)
     ended = checked()
     assert ended.code == 3
@@ -356,7 +358,7 @@ def test_invalid_check_option_is_an_error(checked, words, code, sentence):
     assert ended.out == ""
 
 
-def test_baseline_has_exactly_one_limit(checked, bench):
+def test_baseline_requires_runs_with_the_same_row_limit(checked, bench):
     bench(*RUN, "--limit", "50", "--seeds", "2")
     ended = bench("check", "--write", "--model", "tiny", "--suite", "glue")
     assert ended.code == 2
@@ -402,7 +404,9 @@ def test_interrupted_check_resumes_and_leaves_no_files(checked, learn, monkeypat
 
 
 @pytest.mark.parametrize("hindrance", ["a file in the way", "the same check running"])
-def test_check_works_without_a_usable_cache(checked, monkeypatch, tmp_path, hindrance):
+def test_check_runs_in_a_temporary_folder_if_the_cache_is_unusable(
+    checked, monkeypatch, tmp_path, hindrance
+):
     cache = tmp_path / "cache"
     monkeypatch.setenv("BENCH_CACHE", str(cache))
     if hindrance == "a file in the way":
@@ -422,7 +426,9 @@ class TakenLock:
         raise Timeout(str(self._path))
 
 
-def test_only_files_of_old_checks_are_deleted(checked, monkeypatch, tmp_path):
+def test_check_deletes_only_cache_folders_of_checks_older_than_a_week(
+    checked, monkeypatch, tmp_path
+):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
     days = {"0" * 32: 8, "1" * 32: 6, "mine": 8}
     for name, age in days.items():

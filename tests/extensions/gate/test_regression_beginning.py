@@ -60,7 +60,7 @@ def curve(*steps):
     )
 
 
-def test_losses_within_rounding_error_are_no_change():
+def test_losses_within_rounding_error_count_as_unchanged():
     found = check([loss * (1 + 4e-4) for loss in LOSSES])
     assert found.tasks[0].change is None
     assert found.exit_code == 0
@@ -97,7 +97,7 @@ def test_losses_are_not_compared_across_libraries_devices_or_weights(fields):
     assert found.exit_code == 0
 
 
-def test_losses_of_seeds_and_steps_of_one_side_are_not_compared():
+def test_losses_are_compared_only_at_common_seeds_and_steps():
     assert find_change({1: begun()}, {2: begun([9, 9, 9])}) is None
     assert find_change({1: begun()}, {1: begun([9, 9, 9], (4, 8, 12))}) is None
     assert find_change({}, {1: begun()}) is None
@@ -111,7 +111,7 @@ def test_check_with_other_seeds_notes_that_only_scores_were_compared(seeds, is_s
     assert ["were compared" in note for note in said] == [True] * is_said
 
 
-def test_first_ten_steps_or_the_first_curve_point_are_kept():
+def test_baseline_records_the_first_ten_losses_or_the_first_curve_point():
     def steps(*points):
         return beginning_of(replace(make_result(), curve=curve(*points))).steps
 
@@ -122,7 +122,7 @@ def test_first_ten_steps_or_the_first_curve_point_are_kept():
     assert steps() == ()
 
 
-def test_maker_is_the_device_and_four_library_versions():
+def test_origin_of_first_losses_is_the_device_and_library_versions():
     versions = {"torch": "2.13.0", "transformers": "5.23.0", "tokenizers": "0.23.3"}
     result = make_result()
     provenance = {"versions": {**versions, "numpy": "2.4.6"}, "machine": {"device": "cpu"}}
@@ -130,12 +130,12 @@ def test_maker_is_the_device_and_four_library_versions():
     assert maker_of(replace(result, provenance={})) == ""
 
 
-def test_baseline_file_keeps_first_losses():
+def test_baseline_file_round_trips_first_losses():
     baseline = kept({"glue/rte": with_beginnings(BEFORE["glue/rte"], LOSSES), **BEFORE})
     assert Baseline.from_text(baseline.to_text(), "file") == baseline
 
 
-def test_every_output_format_reports_changed_training():
+def test_changed_training_is_reported_in_every_output_format():
     found = check([0.70, 0.70, 0.90])
     said = "with seed 1, the loss at step 6 is 0.7000, but it was 0.6900"
     failure = ET.fromstring(to_junit(found)).find("testsuite/testcase/failure")

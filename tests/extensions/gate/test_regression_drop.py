@@ -27,7 +27,7 @@ def test_p_value_with_equal_spreads_equals_students_t_with_4_degrees():
     assert drop_p_values(BEFORE, after, 0.001) == pytest.approx(stats.t.sf(both.statistic, 4))
 
 
-def test_equal_or_higher_scores_are_no_drop():
+def test_p_value_of_an_equal_or_higher_score_is_at_least_one_half():
     assert drop_p_values(BEFORE, BEFORE, 0.001) == pytest.approx(0.5)
     assert drop_p_values(BEFORE, [0.9], 0.001) > 0.95
 

@@ -35,7 +35,7 @@ def test_simulated_runs_have_the_given_mean_and_spread():
 
 
 @pytest.mark.parametrize("after", [1, 3])
-def test_collapsed_runs_fail_a_check_only_if_they_are_more(after):
+def test_check_fails_for_collapsed_runs_only_if_their_share_rises(after):
     """The old rule, first in each pair, failed two of three checks."""
     shares = [alarming_shares(after=after, collapsing=rate)[1] for rate in (0.0, 0.05, 0.5)]
     assert 0.03 <= shares[0] <= 0.06

@@ -44,7 +44,7 @@ def test_junit_has_one_case_per_task():
     assert cases["mine/<b>|x"].find("error").attrib["type"] == "not compared"
 
 
-def test_passing_check_is_one_notice():
+def test_passing_check_is_annotated_by_a_single_notice():
     (line,) = annotations(verdict(rte=(0.8, 0.8)))
     assert line.startswith("::notice title=bench check::None of 2")
 

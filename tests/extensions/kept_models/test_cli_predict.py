@@ -88,7 +88,7 @@ def test_predictions_for_dev_rows_equal_the_stored_ones(bench, kept, tmp_path, t
 
 
 @pytest.mark.parametrize("task", ["superglue/wic", "superglue/copa", "conll2012/coref"])
-def test_rows_of_a_benchmark_are_read_by_its_own_columns(bench, kept, tmp_path, task) -> None:
+def test_predict_accepts_the_original_columns_of_a_benchmark(bench, kept, tmp_path, task) -> None:
     folder, result = kept(task)
     from benchharness.tasks.sources import parse_data, rows
     from benchharness.tasks.suites import find_task
@@ -103,7 +103,7 @@ def test_rows_of_a_benchmark_are_read_by_its_own_columns(bench, kept, tmp_path, 
     assert [line[name] for line in found] == [row[name] for row in stored.predictions]
 
 
-def test_multi_task_model_predicts_the_task_given_by_option(bench, tmp_path) -> None:
+def test_predict_with_a_multi_task_model_requires_the_task_option(bench, tmp_path) -> None:
     job = make_shared_job("glue/rte", "glue/stsb", limit=12)
     result = run_job(job, keep=tmp_path / "model")
     stored = next(each for each in result.evaluations if each.task == "glue/stsb")
@@ -155,7 +155,7 @@ def test_plain_text_file_keeps_all_lines(text: str, expected: list[str], tmp_pat
     assert next(iter(table.columns.values())) == expected
 
 
-def test_stdin_takes_texts_or_json_and_csv_has_one_column_per_score(
+def test_predict_reads_stdin_as_texts_or_json_and_writes_scores_to_csv(
     bench, kept, tmp_path, monkeypatch
 ) -> None:
     folder, _ = kept("glue/sst2")
@@ -246,7 +246,7 @@ def test_damaged_gzip_file_is_an_error_that_names_it(tmp_path, name, damage) -> 
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl.GZ", "rows.txt.gz", "rows.parquet.gz"])
-def test_gzip_file_is_read_whatever_the_case_and_inner_suffix(tmp_path, name) -> None:
+def test_gzip_file_is_read_with_any_case_and_inner_suffix(tmp_path, name) -> None:
     rows = ROWS if ".jsonl" in name else b"sentence\na fine film\nflat\n"
     if "parquet" in name:
         frame, file = pd.DataFrame({"sentence": ["a fine film", "flat"]}), BytesIO()
@@ -269,7 +269,7 @@ def test_gzip_file_is_read_whatever_the_case_and_inner_suffix(tmp_path, name) ->
         ("rows.conll", "a\tO\nb\tO\n\na\tO\nb\tO\n\nc\tO\nd\tO\n"),
     ],
 )
-def test_layout_is_detected_alike_for_predict_and_run(tmp_path, name, text) -> None:
+def test_predict_and_run_detect_the_same_file_layout(tmp_path, name, text) -> None:
     (tmp_path / name).write_text(text)
     table, *more = read_parts(str(tmp_path / name))
     whole = read_table([tmp_path / name])

@@ -133,7 +133,7 @@ def test_onnx_file_of_the_folder_is_compared(folder: Path, monkeypatch: pytest.M
     assert found.costs[1].memory > size
 
 
-def test_constant_predictions_make_the_check_powerless_and_are_flagged(
+def test_variant_check_flags_constant_predictions_as_undetectable_loss(
     bench: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measure, "_memory", lambda *_: 10**6)

@@ -103,7 +103,7 @@ def test_loss_of_half_a_point_is_detected_on_ten_thousand_rows() -> None:
     assert chance(10_000, 0.0, 0.005, 0.025) >= 90
 
 
-def test_verdicts_follow_the_exact_test() -> None:
+def test_equivalence_verdicts_match_the_exact_test() -> None:
     for rows, lost, gained in [(872, 12, 10), (10_000, 150, 100), (300, 4, 2), (3_000, 20, 20)]:
         verdict, margin = judge_counts(rows, lost, gained), default_margin(rows)
         is_worse = lost >= fewest(rows, 0.0, lost + gained)
@@ -114,7 +114,7 @@ def test_verdicts_follow_the_exact_test() -> None:
         assert (verdict.lost, verdict.gained, verdict.rows) == (lost, gained, rows)
 
 
-def test_power_and_needed_rows_follow_the_exact_test() -> None:
+def test_power_and_needed_rows_match_the_exact_test() -> None:
     verdict = judge_counts(872, 22, 14)
     assert verdict.told == "cannot be told"
     assert 100 * verdict.power == pytest.approx(chance(872, 0.0, 0.02, 37 / 874), abs=3)
@@ -123,7 +123,7 @@ def test_power_and_needed_rows_follow_the_exact_test() -> None:
     assert 76 < sum(chance(verdict.needed, *each, 37 / 874) for each in shown) < 86
 
 
-def test_verdict_on_one_row_and_on_equal_rows() -> None:
+def test_verdict_is_inconclusive_on_one_row_and_not_worse_on_equal_rows() -> None:
     for lost, gained in [(0, 0), (1, 0), (0, 1)]:
         alone = judge_counts(1, lost, gained)
         assert alone.told == "cannot be told"
@@ -165,7 +165,7 @@ def split_of(task: str, gold: list, one: list, other: list) -> PredictedSplit:
     )
 
 
-def test_correlation_is_judged_by_the_bootstrap() -> None:
+def test_correlation_loss_is_tested_by_the_bootstrap() -> None:
     draws = np.random.default_rng(3)
     gold = draws.uniform(0, 5, 400)
     good = np.clip(gold + draws.normal(0, 0.8, 400), 0, 5)
@@ -182,7 +182,7 @@ def test_correlation_is_judged_by_the_bootstrap() -> None:
     assert worse.told == "worse"
 
 
-def test_f1_verdict_on_equal_rows_few_rows_and_changed_rows() -> None:
+def test_f1_verdict_is_not_worse_on_equal_rows_and_inconclusive_on_few() -> None:
     draws = np.random.default_rng(5)
     gold = draws.choice(["equivalent", "not_equivalent"], 408)
     one = np.where(draws.random(408) < 0.85, gold, "equivalent")

@@ -53,7 +53,7 @@ def test_loading_does_not_change_the_random_state(kept: tuple[Path, Result]) -> 
     assert torch.equal(torch.rand(1), wanted)
 
 
-def test_no_rows_give_no_predictions(kept: tuple[Path, Result]) -> None:
+def test_predicting_an_empty_list_returns_no_predictions(kept: tuple[Path, Result]) -> None:
     assert predict(load_trained(kept[0]), ()) == ((), 0, (0, 0, 0, 0))
 
 
@@ -142,7 +142,7 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], bytes]]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damage_with_matching_digests_is_a_one_line_error(
+def test_damaged_model_with_matching_digests_is_a_one_line_error(
     kept: tuple[Path, Result], tmp_path: Path, damage: str
 ) -> None:
     folder, (name, content) = tmp_path / "copy", DAMAGE[damage]
