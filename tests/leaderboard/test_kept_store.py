@@ -123,7 +123,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_output_for_a_store_of_the_first_release_is_unchanged(path: Path) -> None:
+def test_printed_output_for_a_store_of_the_first_release_is_unchanged(path: Path) -> None:
     found = printed(path)
     for run in found.values():
         if "key" in run:  # what is said of a run by the newest certificate, and by a folder beside

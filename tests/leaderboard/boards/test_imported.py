@@ -47,7 +47,7 @@ def _bring(store: Store, *rows: dict[str, Any]) -> int:
     return store.add_results(map(to_result, scores))
 
 
-def test_imported_row_needs_six_fields(tmp_path: Path) -> None:
+def test_imported_row_is_valid_with_the_six_required_fields(tmp_path: Path) -> None:
     assert list(read_rows(_json(tmp_path, ROW))) == [ImportedScore(**ROW)]
     path = tmp_path / "rows.csv"
     path.write_text("\ufeffsource,score,split,metric,task,model\nx,1,dev,accuracy,glue/rte,m\n")
@@ -56,7 +56,7 @@ def test_imported_row_needs_six_fields(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["minilm", *HOSTILE_CELLS])
-def test_exports_of_benchharness_can_be_imported(tmp_path: Path, name: str) -> None:
+def test_exported_scores_can_be_imported(tmp_path: Path, name: str) -> None:
     board = one_board(
         make_rows(name, [0.5, 0.7], data="hub")
         + make_rows("both", [0.6], data="hub", kind="ensemble", weights="ensemble:x")
@@ -134,7 +134,7 @@ def test_duplicate_rows_are_an_error(tmp_path: Path) -> None:
         list(read_rows(_json(tmp_path, ROW, {**ROW, "score": 0.5})))
 
 
-def test_equal_rows_are_stored_once_and_a_corrected_score_replaces_the_old(store: Store) -> None:
+def test_reimported_row_with_another_score_replaces_the_stored_one(store: Store) -> None:
     assert _bring(store, {}, {"split": "test"}, {"source": "another"}) == 3
     assert _bring(store, {}, {"split": "test"}) == 0
     assert _bring(store, {"score": 0.5}) == 1
@@ -172,7 +172,7 @@ def board(store: Store) -> Board:
     return board
 
 
-def test_imported_rows_have_blocks_of_their_own_and_no_rank(board: Board) -> None:
+def test_imported_rows_are_listed_per_split_without_a_rank(board: Board) -> None:
     assert {entry.model for entry in board.entries} == {"one", "two"}
     assert all("theirs" not in run.model for entry in board.entries for run in entry.runs)
     dev, test = imported_blocks(board)
@@ -205,9 +205,7 @@ def test_terminal_and_report_mark_imported_rows(board: Board) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"data": "mini"}, {"limit": 50}, {}])
-def test_imported_rows_without_measured_rows_make_a_board(
-    store: Store, fields: dict[str, Any]
-) -> None:
+def test_board_can_consist_of_imported_rows_only(store: Store, fields: dict[str, Any]) -> None:
     _bring(store, fields)
     (board,) = build_boards(store.runs(), GLUE)
     assert board.entries == ()
@@ -245,7 +243,7 @@ def test_hostile_names_and_sources_are_escaped(store: Store) -> None:
     assert "\0" not in file.getvalue()
 
 
-def test_flags_survive_an_export_and_import(tmp_path: Path, store: Store) -> None:
+def test_flags_are_kept_by_an_export_and_import(tmp_path: Path, store: Store) -> None:
     flags = {"glue/rte": ("constant predictions",)}
     board = one_board(make_rows("stuck", data="hub", flags=flags))
     path = tmp_path / "rows.csv"

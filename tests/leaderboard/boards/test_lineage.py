@@ -22,7 +22,7 @@ def entries_of(rows: list[RunRow]) -> dict[str, Entry]:
     return {entry.starts.get("glue/rte", ""): entry for entry in one_board(rows).entries}
 
 
-def test_runs_that_started_from_seeds_of_one_job_share_a_cell() -> None:
+def test_runs_started_from_different_seeds_of_a_job_share_a_cell() -> None:
     starts = [mnli(seed) for seed in range(3)]
     rows = [*starts, *(rte(start, start.seed) for start in starts)]
     (entry,) = one_board(rows).entries
@@ -48,7 +48,7 @@ def test_starts_with_different_recipe_values_are_separate_entries() -> None:
     assert [len(cell.values) for cell in cells if cell] == [1, 1]
 
 
-def test_start_run_of_another_suite_is_found() -> None:
+def test_start_task_of_a_run_can_be_in_another_suite() -> None:
     start = mnli(0)
     scores = {"superglue/rte": {"accuracy": 0.7}}
     row = make_row(task="glue/rte", key="r", start_from=start.key)
@@ -64,7 +64,7 @@ def test_start_run_of_another_suite_is_found() -> None:
     assert [entry.starts for entry in glue[0].entries] == [{}]
 
 
-def test_chains_of_starts_with_different_first_runs_are_distinct() -> None:
+def test_runs_with_different_first_runs_in_their_chain_are_distinct() -> None:
     ones = [make_row(task="snli/snli", seed=0, key=f"snli {d}", recipe_digest=d,
                      scores={"accuracy": 0.5}) for d in "ab"]  # fmt: skip
     middles = [mnli(0, start_from=one.key) for one in ones]

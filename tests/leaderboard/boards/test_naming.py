@@ -39,7 +39,7 @@ def board() -> Board:
     )
 
 
-def test_row_name_has_the_overridden_settings(board: Board) -> None:
+def test_row_name_contains_the_overridden_settings(board: Board) -> None:
     assert [entry.name for entry in board.entries] == [
         "minilm",
         "minilm, lr 3e-4, 3 epochs",
@@ -115,7 +115,7 @@ def test_row_names_stay_unique_if_a_differing_value_is_another_rows_name() -> No
         assert select_entry(found, full_label(entry)) is entry
 
 
-def test_name_of_a_sweep_has_the_swept_setting() -> None:
+def test_row_name_of_a_sweep_contains_the_swept_setting() -> None:
     points = [
         make_row(
             scores=0.5 + place / 10,
@@ -132,7 +132,7 @@ def test_name_of_a_sweep_has_the_swept_setting() -> None:
     assert full_label(entry) == "minilm:sweep=lr,epochs=3:fp32"
 
 
-def test_column_heads_of_a_comparison_show_the_difference(board: Board) -> None:
+def test_column_heads_of_a_comparison_show_only_the_differing_settings(board: Board) -> None:
     minilm, both, rate, bert = board.entries
     assert heads([minilm, bert]) == ("minilm", "bert")
     assert heads([minilm, both]) == ("paper", "lr 3e-4, 3 epochs")
@@ -155,11 +155,11 @@ def test_column_heads_of_a_comparison_show_the_difference(board: Board) -> None:
         ("train:0.1", "train:0.1"),
     ],
 )
-def test_values_are_written_as_in_papers(value: Any, text: str) -> None:
+def test_hyperparameter_values_are_formatted_as_in_papers(value: Any, text: str) -> None:
     assert value_text(value) == text
 
 
-def test_settings_have_readable_and_shell_safe_names() -> None:
+def test_hyperparameters_have_readable_and_shell_safe_names() -> None:
     assert setting_word("epochs", [1.0]) == ("1 epoch", "epochs=1")
     assert setting_word("best_checkpoint", [False]) == (
         "no best checkpoint",

@@ -49,7 +49,7 @@ def test_few_shot_truncated_and_zero_shot_runs_are_not_comparable(
     assert reason in compared.reason
 
 
-def test_every_reference_is_a_published_dev_row() -> None:
+def test_every_reference_score_is_a_published_dev_row() -> None:
     rows = {(r.table, r.system) for suite in SUITES for r in published(suite) if r.split == "dev"}
     for name, references in REFERENCES.items():
         assert name == name.lower()
@@ -78,25 +78,27 @@ def test_minilm_is_compared_with_the_numbers_of_its_readme() -> None:
         ([0.300, 0.400, 0.500], "within noise"),
     ],
 )
-def test_verdict_depends_on_the_spread_over_seeds(values: list[float], verdict: str) -> None:
+def test_reproduction_verdict_depends_on_the_spread_over_seeds(
+    values: list[float], verdict: str
+) -> None:
     reproduction = cola(values)
     assert reproduction.verdict == verdict
     assert reproduction.ours == pytest.approx(100 * sorted(values)[1])
     assert reproduction.difference == pytest.approx(100 * sorted(values)[1] - 47.5)
 
 
-def test_noise_is_the_prediction_interval_of_students_t_plus_rounding() -> None:
+def test_reproduction_noise_is_the_t_prediction_interval_plus_rounding() -> None:
     values = [0.46, 0.47, 0.49, 0.50, 0.45]
     bound = t.ppf(0.975, 4) * stdev(100 * v for v in values) * math.sqrt(1 + 1 / 5)
     assert cola(values).noise == pytest.approx(bound + 0.05)
 
 
-def test_noise_of_equal_seeds_is_the_rounding_error() -> None:
+def test_reproduction_noise_of_equal_seeds_is_the_rounding_error() -> None:
     assert cola([0.4753, 0.4753]).verdict == "within noise"
     assert cola([0.4757, 0.4757]).verdict == "above"
 
 
-def test_one_seed_has_a_difference_and_no_verdict() -> None:
+def test_reproduction_with_a_single_seed_has_no_verdict() -> None:
     reproduction = cola([0.40])
     assert reproduction.difference == pytest.approx(-7.5)
     assert (reproduction.verdict, reproduction.reason) == (
@@ -111,7 +113,7 @@ def test_published_number_without_a_metric_name_is_not_comparable() -> None:
     assert "whether it is accuracy or f1" in mrpc.reason
 
 
-def test_published_metric_that_the_run_lacks_is_not_comparable() -> None:
+def test_published_metric_missing_from_the_run_is_not_comparable() -> None:
     rows = [
         make_row("roberta-base", "squad/v2.0", 0, {"f1": 0.8}, data="hub"),
         make_row("roberta-base", "squad/v1.1", 0, {"f1": 0.8, "em": 0.7}, data="hub"),
@@ -175,7 +177,7 @@ def test_reproduction_table_has_one_line_per_comparison() -> None:
     assert "\u202e" not in text
 
 
-def test_reproduction_table_is_a_count_of_verdicts_without_details() -> None:
+def test_reproduction_table_shows_only_verdict_counts_without_details() -> None:
     rows = make_rows(values=[0.47, 0.48], data="hub") + make_rows("roberta-base", data="hub")
     console = Console(width=300, file=StringIO(), color_system=None)
     render_reproductions(one_board(rows), console)
@@ -185,18 +187,18 @@ def test_reproduction_table_is_a_count_of_verdicts_without_details() -> None:
     assert line.endswith("--details shows them.")
 
 
-def test_no_reproduction_table_without_a_comparison() -> None:
+def test_reproduction_table_is_omitted_if_nothing_is_comparable() -> None:
     console = Console(file=StringIO())
     render_reproductions(one_board(make_rows(data="mini")), console)
     assert console.file.getvalue() == ""  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", ["MiniLM-L6-H384-uncased", "nreimers/MiniLM-L6-H384-uncased"])
-def test_a_model_is_recognized_by_the_last_part_of_its_name(name: str) -> None:
+def test_published_model_is_recognized_by_the_last_part_of_its_hub_name(name: str) -> None:
     assert cola([0.47, 0.48], model=name).row.system == "MiniLM-L6-H384"
 
 
-def test_no_reproduction_for_unknown_models_or_synthetic_or_limited_data() -> None:
+def test_reproduction_requires_a_known_model_and_full_official_data() -> None:
     assert found(make_rows("tiny", data="hub")) == {}
     assert found(make_rows(data="mini")) == {}
     assert found(make_rows(data="hub", limit=100)) == {}
@@ -209,7 +211,7 @@ def test_reproductions_do_not_depend_on_seed_order() -> None:
     assert replace(expected["glue/rte", "accuracy"], noise=None).verdict == "not comparable"
 
 
-def test_best_of_a_sweep_is_compared_only_with_the_best_of_a_grid(
+def test_sweep_result_is_compared_only_with_published_best_of_grid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     theirs = cola([0.5, 0.501]).row

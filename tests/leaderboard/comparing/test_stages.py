@@ -47,7 +47,7 @@ def parts(curve: StageCurve):
     return [(part.trend, part.first, part.last) for part in curve.stretches]
 
 
-def test_rising_flat_and_falling_trends_are_found():
+def test_rising_flat_and_falling_trends_are_detected():
     steps = np.arange(20)
     rise = np.minimum(steps, 8) * 0.03
     curve = curves_of(board_of({SST2: drawn(rise, 5)}))[SST2]
@@ -64,7 +64,7 @@ def test_rising_flat_and_falling_trends_are_found():
 @pytest.mark.parametrize(
     "seeds", [3, *(pytest.param(seeds, marks=pytest.mark.soak) for seeds in (2, 5))]
 )
-def test_a_flat_curve_has_at_most_5_percent_false_trends(seeds):
+def test_flat_curves_have_at_most_5_percent_false_trends(seeds):
     alarms = 0
     for draw in range(200):
         curve = curves_of(board_of({SST2: drawn([0.2] * 12, seeds, draw=draw)}))[SST2]
@@ -102,7 +102,7 @@ def test_sampling_of_examples_counts_as_noise():
     assert parts(unsure) == [("is flat", 0, 2)]
 
 
-def test_one_seed_without_examples_gives_no_trend():
+def test_single_seed_without_per_example_results_has_no_trend():
     curve = curves_of(board_of({SST2: [[0.6], [0.9]]}))[SST2]
     assert (curve.scope, curve.stretches) == ("", ())
     assert "not tested, because there is one seed" in curve.summary
@@ -140,7 +140,7 @@ def test_checkpoints_with_different_families_or_equal_steps_are_an_error():
         lines_of(board, lambda entry: entry.stage)
 
 
-def test_each_recipe_has_a_curve_and_a_single_checkpoint_has_none():
+def test_pretraining_curves_are_per_recipe_and_need_two_checkpoints():
     board = board_of({SST2: [[0.5], [0.6]]})
     again = board_of({SST2: [[0.5], [0.6]]}, recipe="checkpoints")
     both = replace(board, entries=board.entries + again.entries)

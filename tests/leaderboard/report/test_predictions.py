@@ -56,7 +56,7 @@ def records(html: str) -> list[dict[str, object]]:
 
 
 @pytest.mark.parametrize("name", TASKS)
-def test_page_has_every_example_with_gold_answer_and_predictions(name: str) -> None:
+def test_prediction_page_has_every_example_with_gold_answer(name: str) -> None:
     html = render_predictions(page_of(name), WHEN)
     cards = records(html)
     assert [card["place"] for card in cards] == list(range(1, len(mini(name, "dev")) + 1))
@@ -75,7 +75,7 @@ def test_page_has_every_example_with_gold_answer_and_predictions(name: str) -> N
     assert page.values("id").count("list") == 1
 
 
-def test_states_flips_and_confusion_matrix_agree_with_the_scores() -> None:
+def test_prediction_page_counts_agree_with_the_predictions() -> None:
     predicted = page_of("glue/rte", seeds=3)
     view = build_view(predicted)
     (split,) = predicted.splits
@@ -173,7 +173,7 @@ def texts_of(example: object) -> list[str]:
     return [text for text in found if text and (len(text) > 12 or " " in text)]
 
 
-def test_unreadable_examples_leave_predictions_with_a_reason() -> None:
+def test_prediction_page_without_readable_examples_states_the_reason() -> None:
     predicted = page_of("glue/rte")
     (split,) = predicted.splits
     alone = replace(predicted, splits=(replace(split, examples=()),), reason="RTE dev has changed.")

@@ -62,7 +62,7 @@ def choose(page: Opened, name: str, value: str) -> None:
     page.page.locator(f"select.{name}").select_option(value)
 
 
-def test_examples_load_in_portions_and_can_be_reordered(page: Opened) -> None:
+def test_examples_load_in_pages_and_can_be_reordered(page: Opened) -> None:
     assert len(shown(page)) == 20
     page.page.get_by_role("button", name="Show 20 more").click()
     assert len(shown(page)) == 40
@@ -89,7 +89,7 @@ def test_search_finds_texts_and_example_ids(page: Opened) -> None:
     assert matching(page) == 0
 
 
-def test_clicking_a_confusion_matrix_cell_filters_and_the_url_keeps_it(
+def test_confusion_matrix_cell_filters_examples_and_is_kept_in_the_url(
     page: Opened, browser: "Browser", path: Path
 ) -> None:
     cell = page.page.locator("td[data-cell='0.1.3'] button")
@@ -107,7 +107,7 @@ def test_clicking_a_confusion_matrix_cell_filters_and_the_url_keeps_it(
         assert again.page.url == path.as_uri()
 
 
-def test_url_anchor_opens_its_example(browser: "Browser", path: Path) -> None:
+def test_url_anchor_shows_the_example_with_this_number(browser: "Browser", path: Path) -> None:
     with opened(browser, path) as found:
         choose(found, "order", "place")
         assert found.page.url.endswith("#order=place")

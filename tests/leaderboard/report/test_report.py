@@ -59,7 +59,7 @@ def test_links_have_targets_and_ids_are_unique(html: str) -> None:
     assert max(ids.values()) == 1
 
 
-def test_a_run_on_two_boards_has_one_section(tmp_path: Path) -> None:
+def test_run_on_two_boards_has_a_single_report_section(tmp_path: Path) -> None:
     small, cut = make_result(make_job(task="glue/wnli")), make_result(make_job(limit=64))
     prints = {"glue/rte:train": "1" * 64, "glue/rte:dev": "2" * 64}
     full = make_result(make_job(fingerprints=prints))
@@ -73,7 +73,7 @@ def test_a_run_on_two_boards_has_one_section(tmp_path: Path) -> None:
     assert all(href[1:] in ids for href in page.values("href"))
 
 
-def test_each_cell_links_to_its_runs_and_each_run_has_a_section(
+def test_report_cells_link_to_the_sections_of_their_runs(
     html: str, runs: list[Result | Failure]
 ) -> None:
     page = Page(html)
@@ -101,7 +101,7 @@ def test_run_section_has_settings_weights_data_and_versions() -> None:
     assert job.key in text
 
 
-def test_row_with_its_settings_in_its_name_does_not_repeat_the_recipe() -> None:
+def test_report_omits_the_recipe_if_the_row_name_has_the_settings() -> None:
     job = make_job(overridden=True)
     setting = {**job.settings, "epochs": Setting(value=1, source="--set")}
     html = report([make_result(replace(job, settings=setting))])
@@ -125,7 +125,7 @@ def test_failed_job_is_listed_with_its_reason() -> None:
     assert "1 failed" in Page(html).text
 
 
-def test_legend_explains_only_displayed_marks() -> None:
+def test_report_legend_explains_only_displayed_marks() -> None:
     several = report(make_runs())
     alone = report(run for run in make_runs() if run.job.model == "distilbert-base")
     assert "<b>Bold</b> marks the best" in several
@@ -187,14 +187,14 @@ def test_durations_are_shown_in_readable_units(seconds: float, text: str) -> Non
     assert dict(section.cost)["wall time"] == text
 
 
-def test_best_of_a_column_is_bold_and_rows_are_ranked(html: str) -> None:
+def test_report_marks_the_best_score_of_a_column_and_ranks_rows(html: str) -> None:
     best = re.findall(r'<td class="number score best.*?>(\d+\.\d)<', html, re.DOTALL)
     assert len(best) == 1
     rows = re.findall(r'<span class="name">(.*?)</span>', html)
     assert rows == ["roberta-base", "bert-base", "minilm", "tiny", "distilbert-base"]
 
 
-def test_legend_cites_the_score_rule(html: str) -> None:
+def test_report_legend_cites_the_source_of_the_score_rule(html: str) -> None:
     assert f"score GLUE-9: {GLUE.rule.cite}" in Page(html).text
 
 
@@ -205,13 +205,13 @@ def test_runs_without_details_are_shown_with_their_scores() -> None:
     assert "details" in {tag for tag, _ in page.elements}
 
 
-def test_run_without_a_board_has_a_section() -> None:
+def test_run_without_a_board_has_a_report_section() -> None:
     text = Page(render_report((), [make_result()], WHEN)).text
     assert "Runs that are on no leaderboard" in text
     assert "minilm on RTE" in text
 
 
-def test_report_of_an_empty_store_shows_a_first_command() -> None:
+def test_report_of_an_empty_store_shows_an_example_command() -> None:
     assert "bench run --model tiny" in Page(render_report((), [], WHEN)).text
 
 
@@ -219,7 +219,7 @@ def test_report_is_reproducible(runs: list[Result | Failure], html: str) -> None
     assert report(runs) == html
 
 
-def test_failed_write_leaves_the_old_report(
+def test_failed_write_keeps_the_previous_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "report.html"

@@ -122,7 +122,7 @@ def test_notes_open_by_pointer_and_keyboard(page: Opened) -> None:
     assert tip.inner_text().startswith(page.names()[1])
 
 
-def test_first_touch_shows_the_note_and_second_touch_follows_the_link(
+def test_first_touch_on_a_cell_shows_its_note_and_the_second_follows_its_link(
     browser: "Browser", path: Path
 ) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 800}, has_touch=True)
@@ -153,7 +153,9 @@ def test_rows_are_filtered_by_family_size_and_year(page: Opened) -> None:
     assert page.names("published")
 
 
-def test_url_restores_the_view(page: Opened, browser: "Browser", path: Path) -> None:
+def test_report_url_restores_sorting_columns_and_filters(
+    page: Opened, browser: "Browser", path: Path
+) -> None:
     view = """() => [
         [...document.querySelectorAll(".rows tbody tr[id]")].map((row) => row.id),
         [...document.querySelectorAll(".scroll > .rows th[scope=col]")]
@@ -264,7 +266,7 @@ def test_opening_published_rows_does_not_move_columns(page: Opened, width: int) 
     assert len(set(before)) >= 13
 
 
-def test_controls_take_two_lines_on_a_phone_and_filters_fold(page: Opened) -> None:
+def test_report_filters_are_collapsible_on_a_phone_screen(page: Opened) -> None:
     page.page.set_viewport_size({"width": 390, "height": 844})
     tools = page.page.locator(".tools")
     height = "(tools) => tools.getBoundingClientRect().height"

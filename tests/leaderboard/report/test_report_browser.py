@@ -52,7 +52,7 @@ def test_content_security_policy_blocks_injected_scripts(browser: "Browser", pat
         assert ran == ["Leaderboard", "refused"]
 
 
-def test_every_row_is_visible_without_scripts(browser: "Browser", path: Path) -> None:
+def test_every_report_row_is_visible_without_scripts(browser: "Browser", path: Path) -> None:
     with opened(browser, path, scripts=False) as found:
         assert found.page.locator("table.rows tbody tr:visible .name").count() == 5 + 3 + 98 + 89
         assert found.page.locator("button:visible, .choose input:visible").count() == 0
@@ -72,7 +72,7 @@ def test_column_head_sorts_rows_with_empty_cells_last(report: Opened) -> None:
     ]
 
 
-def test_rows_are_sorted_within_their_kind(report: Opened) -> None:
+def test_report_sorting_keeps_row_groups_together(report: Opened) -> None:
     report.page.get_by_role("button", name="model", exact=True).click()
     assert report.names() == sorted(report.names())
     kinds = report.run("() => [...document.querySelectorAll('tbody')].map((b) => b.className)")
@@ -114,7 +114,7 @@ def test_rows_can_be_sorted_by_parameters(report: Opened) -> None:
     assert values == sorted(values)
 
 
-def test_kinds_of_rows_can_be_hidden_and_folded(report: Opened) -> None:
+def test_row_groups_of_the_report_can_be_hidden_and_collapsed(report: Opened) -> None:
     report.page.get_by_label("Measured here").uncheck()
     assert report.names() == []
     assert report.names("published") == []
@@ -125,7 +125,7 @@ def test_kinds_of_rows_can_be_hidden_and_folded(report: Opened) -> None:
     assert len(report.names("published")) == 98
 
 
-def test_columns_can_be_hidden(report: Opened) -> None:
+def test_report_columns_can_be_hidden(report: Opened) -> None:
     cells = report.page.locator("tbody.measured tr").nth(1).locator("td:visible, th:visible")
     before = cells.count()
     report.page.locator(".columns > summary").first.click()

@@ -72,7 +72,7 @@ def mean_difference(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray
 
 
 @pytest.mark.parametrize(("units", "seeds"), [(7, 1), (10, 1), (9, 3)])
-def test_exact_permutation_test_of_few_units_matches_scipy(units: int, seeds: int) -> None:
+def test_exact_permutation_test_of_few_examples_matches_scipy(units: int, seeds: int) -> None:
     one, other = drawn(units, seeds, shift=0.7)
     samples = (one.mean(axis=1), other.mean(axis=1))
     theirs = stats.permutation_test(
@@ -82,7 +82,7 @@ def test_exact_permutation_test_of_few_units_matches_scipy(units: int, seeds: in
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.1, 0.25])
-def test_sampled_permutation_test_of_many_units_matches_scipy(shift: float) -> None:
+def test_sampled_permutation_test_of_many_examples_matches_scipy(shift: float) -> None:
     one, other = drawn(200, shift=shift)
     theirs = stats.permutation_test(
         (one[:, 0], other[:, 0]),

@@ -45,14 +45,14 @@ def _faults(path: Path) -> list[str]:
         return list(store.faults())
 
 
-def test_intact_store_has_no_faults(path: Path) -> None:
+def test_integrity_check_of_an_intact_store_finds_nothing(path: Path) -> None:
     before = path.read_bytes()
     assert _faults(path) == []
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(("damage", "sentence"), DAMAGES.items())
-def test_each_kind_of_damage_is_reported_and_nothing_is_changed(
+def test_integrity_check_reports_each_kind_of_damage_without_changes(
     path: Path, damage: str, sentence: str
 ) -> None:
     with closing(sqlite3.connect(path)) as connection:
@@ -66,7 +66,7 @@ def test_each_kind_of_damage_is_reported_and_nothing_is_changed(
     assert path.read_bytes() == before
 
 
-def test_number_in_a_name_column_is_read_as_text(path: Path) -> None:
+def test_number_in_a_text_column_of_the_database_is_read_as_text(path: Path) -> None:
     """Test a number where a name was: SQLite does not enforce the types of columns."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE copy AS SELECT * FROM headlines")
@@ -107,7 +107,7 @@ def without_a_page(path: Path) -> Path:
     return path
 
 
-def test_missing_database_page_is_reported(without_a_page: Path) -> None:
+def test_integrity_check_reports_a_missing_database_page(without_a_page: Path) -> None:
     assert _faults(without_a_page)
 
 

@@ -285,7 +285,7 @@ def noted_plans(engine: Engine) -> Iterator[list[str]]:
             plans.extend(row[-1] for row in explained)
 
 
-def test_generated_store_is_like_a_real_one(store: Store) -> None:
+def test_generated_store_of_the_load_tests_is_valid(store: Store) -> None:
     assert list(store.faults()) == []
     assert store.count() == (9 + 10 + 10) * 2 * 5
     assert store.suites() == ["made02", "made01", "glue"]
@@ -318,7 +318,7 @@ def test_names_are_read_from_a_covering_index(
     assert all(plan.startswith("SEARCH headlines USING COVERING INDEX") for plan in about)
 
 
-def test_table_scan_is_visible_in_the_query_plan(store: Store) -> None:
+def test_load_tests_detect_a_table_scan_in_the_query_plan(store: Store) -> None:
     with store._engine.connect() as connection:
         plan = connection.execute(text("EXPLAIN QUERY PLAN SELECT * FROM runs WHERE data = 'x'"))
         assert [row[-1] for row in plan] == ["SCAN runs"]
@@ -372,7 +372,7 @@ def test_report_reads_and_writes_only_changed_runs(many: Path, tmp_path: Path) -
         assert len(reported(store, page, show_paths=True)[0]) == 50
 
 
-def test_list_of_runs_reads_only_the_newest(many: Path, bench: Any, monkeypatch: Any) -> None:
+def test_show_runs_reads_only_the_newest_rows(many: Path, bench: Any, monkeypatch: Any) -> None:
     read = list[str]()
     monkeypatch.setattr(
         record_module, "row_of", lambda key, *data: read.append(key) or row_of(key, *data)
@@ -390,7 +390,7 @@ def test_list_of_runs_reads_only_the_newest(many: Path, bench: Any, monkeypatch:
         assert keys == [row.key for row in store.runs()]
 
 
-def test_run_in_a_large_store_reads_and_shows_only_its_own_models(
+def test_run_command_reads_only_its_own_models_from_a_large_store(
     many: Path, bench: Any, monkeypatch: Any
 ) -> None:
     words = [
@@ -481,7 +481,7 @@ def test_export_of_a_damaged_job_is_an_error(
 
 
 @pytest.mark.parametrize("words", [["--suite", "no"], ["--model", "no"], ["--task", "wsc"]])
-def test_csv_export_with_an_unknown_filter_writes_nothing(
+def test_csv_export_with_an_unmatched_filter_is_an_error_without_output(
     many: Path, bench: Any, words: list[str]
 ) -> None:
     ended = bench("export", *words, "--db", str(many))

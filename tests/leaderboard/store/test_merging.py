@@ -69,7 +69,7 @@ def test_merging_does_not_reorder_attempts_after_a_clock_change(tmp_path: Path) 
         assert a.result(mine[0].job.key) == mine[1]
 
 
-def test_merged_failure_hides_no_result(tmp_path: Path) -> None:
+def test_merged_failure_does_not_hide_a_result(tmp_path: Path) -> None:
     done = _timed(1, 1)
     failed = make_failure(done.job, finished="2026-09-01T00:00:00Z")
     with _store(tmp_path / "a", done) as a, _store(tmp_path / "b") as b:
@@ -122,7 +122,7 @@ def test_run_that_violates_the_schema_is_named_in_the_error(tmp_path: Path) -> N
         assert store.count() == 0
 
 
-def test_large_merge_lets_other_writers_in_between_batches(
+def test_large_merge_releases_the_lock_between_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merging, "PIECE_SECONDS", 0)  # a hundred runs each

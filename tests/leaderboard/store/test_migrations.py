@@ -128,7 +128,7 @@ def test_revisions_are_linear_and_numbered() -> None:
     assert scripts.get_heads() == [migration.revisions()[-1]]
 
 
-def test_the_migrations_are_packaged() -> None:
+def test_migrations_are_included_in_the_package() -> None:
     folder = files("benchharness.leaderboard") / "store" / "migrations"
     assert (folder / "env.py").is_file()
     assert (folder / "versions" / "r0010.py").is_file()
@@ -163,7 +163,7 @@ def test_upgraded_store_accepts_results(path: Path, add_revision: AddRevision) -
         assert len(list(path.parent.glob("*.bak"))) == 1
 
 
-def test_new_store_has_the_newest_revision_without_a_backup(
+def test_new_store_is_created_at_the_newest_revision_without_a_backup(
     tmp_path: Path, add_revision: AddRevision
 ) -> None:
     new = add_revision()

@@ -33,7 +33,7 @@ HOSTILE = (
 )
 
 
-def test_result_round_trips(store: Store) -> None:
+def test_stored_result_is_read_back_equal(store: Store) -> None:
     result = make_result(make_job(task="glue/mnli", limit=100, start_from="ab" * 32))
     assert store.add_result(result) == 1
     assert store.result(result.job.key) == result
@@ -55,7 +55,7 @@ def test_order_of_splits_and_scores_of_a_result_is_kept(store: Store) -> None:
     assert list(store.runs()[0].scores["glue/mnli"]) == ["zeta", "alpha"]
 
 
-def test_failure_round_trips(store: Store) -> None:
+def test_stored_failure_is_read_back_equal(store: Store) -> None:
     failure = make_failure(kind="killed", details="line one\n\tline two é")
     assert store.add_failure(failure) == 1
     assert store.result(failure.job.key) == failure
@@ -99,7 +99,7 @@ def test_listed_row_has_the_scores_of_every_predicted_task(store: Store) -> None
     assert set(store.runs()[0].scores["glue/mnli"]) == {"accuracy", "accuracy_mm"}
 
 
-def test_a_hidden_split_has_predictions_and_no_scores(store: Store) -> None:
+def test_split_with_hidden_labels_is_stored_without_scores(store: Store) -> None:
     job = make_job()
     result = make_result(job, evaluations=(make_evaluation(job, job.task, "dev", scores={}),))
     store.add_result(result)
@@ -151,7 +151,7 @@ def test_lists_can_be_filtered_by_model_suite_task_and_key(store: Store) -> None
     assert store.runs(model="c") == store.runs(key="zz") == store.runs(key="")[3:] == []
 
 
-def test_finished_keys_works_for_more_keys_than_one_statement_accepts(store: Store) -> None:
+def test_finished_keys_accepts_more_keys_than_an_sql_statement(store: Store) -> None:
     results = make_suite(seeds=1)
     for result in results:
         store.add_result(result)
@@ -163,7 +163,7 @@ def test_finished_keys_works_for_more_keys_than_one_statement_accepts(store: Sto
     assert store.finished_keys([]) == set()
 
 
-def test_recipes_with_one_name_have_different_digests(store: Store) -> None:
+def test_recipes_with_equal_names_and_other_values_have_other_digests(store: Store) -> None:
     slow, fast = {"learning_rate": 1e-5}, {"learning_rate": 3e-5}
     for values, seed in ((slow, 1), (fast, 1), (slow, 2)):
         store.add_result(make_result(make_job(settings=values, seed=seed)))
@@ -174,7 +174,7 @@ def test_recipes_with_one_name_have_different_digests(store: Store) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "f" * 64, "xyz", "' OR 1=1 --", "%", "\udc80", "\0"])
-def test_unknown_key_is_an_error(store: Store, prefix: str) -> None:
+def test_unknown_run_key_is_an_error(store: Store, prefix: str) -> None:
     store.add_result(make_result())
     for look_up in (store.result, store.attempts):
         with pytest.raises(BenchError, match="no run has a key that begins with") as raised:
@@ -182,7 +182,7 @@ def test_unknown_key_is_an_error(store: Store, prefix: str) -> None:
         assert raised.value.exit_code == 2
 
 
-def test_ambiguous_key_is_an_error_that_lists_the_candidates(store: Store) -> None:
+def test_ambiguous_run_key_is_an_error_that_lists_the_candidates(store: Store) -> None:
     jobs = [make_job(seed=seed) for seed in range(40)]
     for job in jobs:
         store.add_failure(make_failure(job))
@@ -225,7 +225,7 @@ def test_result_that_violates_a_constraint_is_not_stored(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_round_trip(store: Store, name: str) -> None:
+def test_hostile_names_are_stored_unchanged(store: Store, name: str) -> None:
     job = make_job(model=name, data=name, recipe=name, checkpoint=name, weights=name)
     result = make_result(job, provenance={name: [name]})
     store.add_result(result)
@@ -271,7 +271,7 @@ def test_metric_name_that_no_database_accepts_is_an_error(store: Store, name: st
     ).filter(lambda data: "inf" not in repr(data)),
     seed=st.integers(-(2**63), 2**63 - 1),
 )
-def test_random_results_round_trip(
+def test_random_results_are_read_back_equal(
     store: Store, model: str, value: float, extra: object, seed: int
 ) -> None:
     job = make_job(model=model, seed=seed)
@@ -281,7 +281,7 @@ def test_random_results_round_trip(
     assert store.result(job.key) == result
 
 
-def test_reading_results_needs_no_sqlalchemy() -> None:
+def test_result_module_does_not_import_sqlalchemy() -> None:
     code = "import sys, leaderboard.result; sys.exit('sqlalchemy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

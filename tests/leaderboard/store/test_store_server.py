@@ -38,7 +38,7 @@ def url(running: str) -> Iterator[str]:
     empty(running)
 
 
-def test_results_round_trip_on_a_server(url: str) -> None:
+def test_results_are_read_back_equal_from_a_server(url: str) -> None:
     result = make_result(make_job(model="nul \0 surrogate \udc80 ' quote"))
     with pytest.raises(StoreError, match="there is no leaderboard at"):
         open_store(url, create=False)
@@ -100,7 +100,7 @@ def test_unreachable_server_is_an_error_without_the_password() -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_result_is_kept_in_a_file_while_another_writer_locks_the_server(
+def test_result_is_saved_to_a_file_if_the_server_is_locked(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -69,7 +69,7 @@ def test_bar_value_is_the_median_over_seeds() -> None:
     assert "median of 3 seeds" in bar.note
 
 
-def test_four_entries_are_drawn_and_the_table_has_all_entries() -> None:
+def test_category_plot_draws_four_entries_and_its_table_lists_all() -> None:
     runs = [squad(f"model {i}", f1_hasans=i / 10) for i in range(7)]
     figure = figure_of("squad", runs, SQUAD)
     assert figure is not None
@@ -79,17 +79,17 @@ def test_four_entries_are_drawn_and_the_table_has_all_entries() -> None:
     assert len(figure.table.rows) == 7
 
 
-def test_only_category_scores_count_as_categories() -> None:
+def test_category_plot_uses_only_category_scores() -> None:
     assert set(category_names(SQUAD, SUITES["squad"].rule).values()) == {
         "f1_hasans",
         "f1_noans",
     }
 
 
-def test_every_category_has_a_metric_in_the_built_in_tasks() -> None:
+def test_every_plotted_category_has_a_metric_in_a_built_in_task() -> None:
     ends = {m.name.partition("_")[2] for task in TASKS.values() for m in task.details}
     assert set(CATEGORIES) <= ends
 
 
-def test_task_without_category_scores_has_no_figure() -> None:
+def test_task_without_category_scores_has_no_category_plot() -> None:
     assert figure_of("squad", [squad("bert")], SQUAD) is None

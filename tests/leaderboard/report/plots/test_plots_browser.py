@@ -70,7 +70,7 @@ def unfold(page: Opened) -> None:
     page.run("document.querySelectorAll('.plots details').forEach((d) => { d.open = true; })")
 
 
-def test_each_kind_of_plot_is_drawn_with_a_size(page: Opened) -> None:
+def test_every_kind_of_plot_is_visible_in_a_browser(page: Opened) -> None:
     unfold(page)
     titles = shown(page)
     assert "GLUE-9 against parameters" in titles
@@ -166,9 +166,7 @@ def test_axe_finds_no_accessibility_fault_in_plots(browser: "Browser", path: Pat
         assert faults == []
 
 
-def test_plots_of_long_boards_are_unpacked_when_they_are_viewed(
-    browser: "Browser", tmp_path: Path
-) -> None:
+def test_plots_of_long_boards_are_loaded_when_viewed(browser: "Browser", tmp_path: Path) -> None:
     runs = [
         plotted(f"model {i}", task, 0, 0.5 + i / 200, parameters=10**6 * (i + 1), seconds=60 + i)
         for i in range(FEW_ENTRIES + 1)
