@@ -37,7 +37,7 @@ QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
 QUOTES = '0\t1\t2\tHow do I say "yes?\tHow "so?\t1\n2\t5\t6\t\tWho asked?\t0\n'
 
 
-def test_qqp_rows_may_have_a_single_quote_or_an_empty_question(tmp_path: Path) -> None:
+def test_qqp_accepts_unpaired_quotes_and_empty_questions(tmp_path: Path) -> None:
     rows = read_as(tmp_path, "glue/qqp", "train", {"glue/QQP/train.tsv": QQP + QUOTES})
     assert dict(rows.odd) == {EMPTY: 1}
     assert [e.content[:2] for e in rows.examples] == [  # type: ignore[index]
@@ -58,7 +58,7 @@ MNLI = "index\tsentence1\tsentence2\tgold_label\n0\tA man.\tHe.\t-\n1\tB.\tC.\tn
 
 
 @pytest.mark.parametrize("split", ["dev", "dev_mm"])
-def test_mnli_rows_without_an_agreed_label_are_left_out(split: str, tmp_path: Path) -> None:
+def test_mnli_rows_without_an_agreed_label_are_skipped(split: str, tmp_path: Path) -> None:
     genres = "mismatched" if split == "dev_mm" else "matched"
     rows = read_as(tmp_path, "glue/mnli", split, {f"glue/MNLI/dev_{genres}.tsv": MNLI})
     assert (labels(rows), rows.left_out) == (["neutral"], 1)
@@ -85,7 +85,7 @@ def multirc(*questions: tuple[int, list[tuple[int, int]]]) -> str:
     return to_lines([{"idx": 7, "version": 1.1, "passage": {"text": "x", "questions": found}}])
 
 
-def test_multirc_may_skip_numbers_and_have_questions_without_right_answers(tmp_path: Path) -> None:
+def test_multirc_accepts_number_gaps_and_questions_without_right_options(tmp_path: Path) -> None:
     text = multirc((40, [(210, 0), (215, 0)]), (44, [(230, 1), (231, 0)]))
     rows = read_as(tmp_path, "superglue/multirc", "dev", {"superglue/MultiRC/val.jsonl": text})
     assert [e.id for e in rows.examples] == ["7-40-210", "7-40-215", "7-44-230", "7-44-231"]
@@ -123,7 +123,7 @@ def test_multirc_may_skip_numbers_and_have_questions_without_right_answers(tmp_p
         ("boolq", "BoolQ", {"passage": 3, "question": "x", "label": True}),
     ],
 )
-def test_error_of_a_malformed_row_names_no_python_exception(
+def test_error_for_a_malformed_row_does_not_name_a_python_exception(
     task: str, name: str, row: Any, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match="row 0 cannot be converted: ") as caught:
@@ -139,7 +139,7 @@ def test_error_of_a_malformed_row_names_no_python_exception(
 # RACE.
 
 
-def test_race_answers_may_be_lower_case_and_options_empty(tmp_path: Path) -> None:
+def test_race_accepts_lower_case_answer_letters_and_empty_options(tmp_path: Path) -> None:
     passage = {"article": "x", "questions": ["Why?", "Why?"], "answers": ["b", "C"]}
     text = json.dumps({**passage, "options": [["a", "", "c", "d"], ["a", "a", "c", "d"]]})
     files = {f"race/dev/{level}/1.txt": text for level in ("middle", "high")}
@@ -182,7 +182,7 @@ def test_answer_with_a_byte_or_utf16_offset_is_relocated_and_counted(
     assert (example.answers, dict(rows.odd)) == (((answer, found),), {MOVED: 1})  # type: ignore[attr-defined]
 
 
-def test_answer_that_is_not_in_the_context_is_kept_and_counted(tmp_path: Path) -> None:
+def test_answer_text_missing_from_the_context_is_kept_and_counted(tmp_path: Path) -> None:
     text = squad("In Bonn.", ("Berlin", 3), ("Bonn", 3), ("Rome", -1))
     rows = read_as(tmp_path, "xtreme/xquad", "test_de", {"xtreme/xquad/xquad.de.json": text})
     assert dict(rows.odd) == {NOWHERE: 2}
@@ -233,7 +233,7 @@ def test_untranslated_pawsx_rows_are_kept_and_counted(tmp_path: Path) -> None:
     assert dict(rows.odd) == {NOT_TRANSLATED: 2, EMPTY: 1}
 
 
-def test_tydiqa_may_be_one_file_of_all_languages(tmp_path: Path) -> None:
+def test_tydiqa_file_of_all_languages_is_split_by_language(tmp_path: Path) -> None:
     found = [
         json.loads(squad("In Bonn.", ("Bonn", 3), name=f"{n}-1-0")) for n in ("korean", "swahili")
     ]
@@ -255,7 +255,7 @@ def test_irregular_rows_do_not_change_the_fingerprint_of_a_split(tmp_path: Path)
     assert (dict(rows[0].odd), dict(rows[1].odd)) == ({MOVED: 1}, {})
 
 
-def test_mnli_hub_rows_without_a_label_are_left_out() -> None:
+def test_mnli_hub_rows_without_a_label_are_skipped() -> None:
     source = find_task("glue/mnli").source
     assert hub._label(source, source.split("dev"), -1, "row 0") is None
     assert hub._label(source, source.split("dev"), 2, "row 1") == "contradiction"

@@ -62,7 +62,7 @@ def read_mini(name: str, split: str) -> tuple[Example, ...]:
 
 
 @pytest.mark.parametrize("suite", METRICS)
-def test_tasks_and_metrics_are_those_of_the_official_boards(suite: str) -> None:
+def test_tasks_and_metrics_match_the_official_leaderboards(suite: str) -> None:
     found = {
         name.partition("/")[2]: [metric.name for metric in TASKS[name].metrics]
         for name in SUITES[suite].tasks
@@ -73,21 +73,21 @@ def test_tasks_and_metrics_are_those_of_the_official_boards(suite: str) -> None:
 
 
 @every_split
-def test_every_split_is_read_with_unique_ids(name: str, split: str) -> None:
+def test_every_embedded_split_has_unique_ids(name: str, split: str) -> None:
     examples = read_mini(name, split)
     assert len({example.id for example in examples}) == len(examples) >= 40
     assert len({type(example) for example in examples}) == 1
 
 
 @every_split
-def test_labels_are_hidden_exactly_in_test_splits_scored_by_a_server(name: str, split: str) -> None:
+def test_labels_are_hidden_only_in_test_splits_scored_by_a_server(name: str, split: str) -> None:
     hidden = {example.is_hidden for example in read_mini(name, split)}
     by_server = split.startswith("test") and not name.startswith(PUBLIC_TESTS)
     assert hidden == {by_server and TASKS[name].trained_on is None}
 
 
 @every_split
-def test_labels_answers_marks_and_tags_are_valid(name: str, split: str) -> None:
+def test_every_embedded_example_passes_the_check(name: str, split: str) -> None:
     task = TASKS[name]
     for example in read_mini(name, split):
         check(task, example)
@@ -130,7 +130,7 @@ def check(task: Task, example: Example) -> None:  # noqa: C901  (one case for ea
 
 
 @every_split
-def test_every_split_has_labels_of_every_class(name: str, split: str) -> None:
+def test_every_embedded_split_has_every_class(name: str, split: str) -> None:
     task, examples = TASKS[name], read_mini(name, split)
     if isinstance(task, PairTask) and task.labels and not any(e.is_hidden for e in examples):
         found = [e.label for e in examples if isinstance(e, PairExample)]
@@ -164,7 +164,7 @@ def test_perfect_predictions_score_1_in_every_metric(name: str, split: str) -> N
 
 
 @every_split
-def test_metrics_name_the_library_that_they_import(
+def test_metrics_declare_the_library_that_they_import(
     name: str, split: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task, examples = TASKS[name], read_mini(name, split)
@@ -179,7 +179,7 @@ def test_metrics_name_the_library_that_they_import(
 
 
 @every_split
-def test_limit_keeps_groups_whole_and_is_reproducible(name: str, split: str) -> None:
+def test_row_limit_keeps_groups_whole_and_is_reproducible(name: str, split: str) -> None:
     task, whole = TASKS[name], read_mini(name, split)
     part = read(task, split, MINI, limit=20)
     assert 1 <= len(part.examples) <= 20

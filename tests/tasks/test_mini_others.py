@@ -50,7 +50,7 @@ def test_conll_tags_are_iob1(name: str) -> None:
             before = tag
 
 
-def test_conll_names_can_have_several_entity_types() -> None:
+def test_conll_names_are_ambiguous_between_entity_types() -> None:
     kinds: dict[str, set[str]] = {}
     for word, _, _, tag in (row for rows in sentences("train") for row in rows):
         kinds.setdefault(word, set()).add(tag[2:])

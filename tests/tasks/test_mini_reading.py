@@ -28,7 +28,7 @@ def passages(split: str, level: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_squad_files_name_their_version(split: str) -> None:
+def test_embedded_squad_files_state_their_version(split: str) -> None:
     for version, named in (("1.1", "1.1"), ("2.0", "v2.0")):
         content = json.loads((SQUAD / f"{split}-v{version}.json").read_text("utf-8"))
         assert content["version"] == named
@@ -43,7 +43,7 @@ def test_squad_answers_are_at_their_offsets(name: str) -> None:
             assert context[start : start + len(answer["text"])] == answer["text"]
 
 
-def test_squad_v1_questions_all_have_answers() -> None:
+def test_every_squad_v1_question_has_an_answer() -> None:
     assert all(q["answers"] for _, q in questions("train-v1.1") + questions("dev-v1.1"))
     assert not any("is_impossible" in q for _, q in questions("train-v1.1"))
 
@@ -96,7 +96,7 @@ def test_race_answers_are_in_the_passage_and_balanced_over_the_letters(level: st
     assert max(letters.values()) / letters.total() < 0.4
 
 
-def test_one_wrong_option_of_race_high_is_in_the_passage() -> None:
+def test_race_high_passages_contain_one_wrong_option() -> None:
     def told(level: str) -> set[int]:
         return {
             sum(option in passage["article"] for option in options)
@@ -113,7 +113,7 @@ def test_race_ids_are_file_names() -> None:
         assert json.loads(path.read_text("utf-8"))["id"] == f"{path.parent.name}{path.name}"
 
 
-def test_shortened_fact_has_only_the_selected_answers() -> None:
+def test_shortened_fact_contains_only_the_selected_answers() -> None:
     (fact,) = draw_story(seeded("fact"), 1)
     for kind in ("when", "where", "how many"):
         short = fact.only(kind)
@@ -124,7 +124,7 @@ def test_shortened_fact_has_only_the_selected_answers() -> None:
         assert len(short.told()) < len(fact.told())
 
 
-def test_facts_of_a_story_share_no_answer() -> None:
+def test_facts_of_a_generated_story_have_different_answers() -> None:
     story = draw_story(seeded("story"), 3)
     assert tell(story).count(".") == 3
     for kind in KINDS:

@@ -39,14 +39,14 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("task", KEYS)
-def test_rows_have_the_official_keys_and_test_rows_no_label(task: str) -> None:
+def test_superglue_rows_have_the_official_keys_and_hidden_test_labels(task: str) -> None:
     for split in ("train", "val"):
         assert all(set(row) == KEYS[task] for row in rows(f"{task}/{split}"))
     assert all(set(row) == KEYS[task] - {"label"} for row in rows(f"{task}/test"))
 
 
 @pytest.mark.parametrize("task", [*KEYS, "MultiRC", "ReCoRD"])
-def test_indexes_count_from_zero(task: str) -> None:
+def test_row_indexes_start_at_zero(task: str) -> None:
     for split in ("train", "val", "test"):
         assert [row["idx"] for row in rows(f"{task}/{split}")] == list(
             range(len(rows(f"{task}/{split}")))
@@ -54,7 +54,7 @@ def test_indexes_count_from_zero(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", LABELS)
-def test_labels_are_valid_and_balanced(task: str) -> None:
+def test_embedded_superglue_labels_are_valid_and_balanced(task: str) -> None:
     for split in ("train", "val"):
         counts = Counter(row["label"] for row in rows(f"{task}/{split}"))
         assert set(counts) == LABELS[task]
@@ -62,7 +62,7 @@ def test_labels_are_valid_and_balanced(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", [*KEYS, "MultiRC", "ReCoRD"])
-def test_rows_are_unique_across_splits(task: str) -> None:
+def test_superglue_rows_are_unique_across_splits(task: str) -> None:
     names = [f"{task}/{split}" for split in ("train", "val", "test")]
     seen = []
     for row in (row for name in names for row in rows(name)):
@@ -79,7 +79,7 @@ def test_wic_offsets_mark_the_word() -> None:
         assert row["sentence2"][row["start2"] : row["end2"]] == row["word"]
 
 
-def test_wsc_spans_are_at_their_word_index() -> None:
+def test_embedded_wsc_spans_are_at_their_word_index() -> None:
     for row in rows("WSC/train"):
         words, target = row["text"].split(), row["target"]
         assert words[target["span2_index"]] == target["span2_text"] == "it"
@@ -87,7 +87,7 @@ def test_wsc_spans_are_at_their_word_index() -> None:
         assert " ".join(words[first : first + 2]).lower() == target["span1_text"].lower()
 
 
-def test_record_spans_end_at_their_last_character() -> None:
+def test_record_span_ends_are_inclusive() -> None:
     for row in rows("ReCoRD/train"):
         text, (query,) = row["passage"]["text"], row["qas"]
         names = [text[e["start"] : e["end"] + 1] for e in row["passage"]["entities"]]

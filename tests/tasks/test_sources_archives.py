@@ -90,7 +90,7 @@ def test_links_and_devices_in_a_tar_are_ignored(tmp_path: Path) -> None:
     assert contents(open_archive(path, "a")) == {}
 
 
-def test_link_in_a_zip_is_read_as_its_bytes(tmp_path: Path) -> None:
+def test_symbolic_link_in_a_zip_is_not_followed(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:
         info = zipfile.ZipInfo("train.tsv")

@@ -42,7 +42,7 @@ def examples(folder: Path, *questions: list[dict[str, Any]], **words: Any) -> li
     return [example for example in rows.examples if isinstance(example, SpanExample)]
 
 
-def test_question_with_answers_becomes_a_span_example(tmp_path: Path) -> None:
+def test_squad_question_with_answers_becomes_a_span_example(tmp_path: Path) -> None:
     (example,) = examples(tmp_path, answers(("Bob", 8)))
     assert example == SpanExample(
         id="q0",
@@ -53,7 +53,7 @@ def test_question_with_answers_becomes_a_span_example(tmp_path: Path) -> None:
     )
 
 
-def test_unanswerable_question_is_not_hidden(tmp_path: Path) -> None:
+def test_unanswerable_squad_question_has_an_empty_answer_list(tmp_path: Path) -> None:
     (example,) = examples(tmp_path, [])
     assert example.answers == ()
 
@@ -77,7 +77,7 @@ def test_squad_version_is_detected_from_the_content_of_the_file(tmp_path: Path, 
         read_squad(tmp_path, second, "1.1", split)
 
 
-def test_training_question_without_a_locatable_answer_is_left_out_and_counted(
+def test_squad_training_question_without_a_locatable_answer_is_skipped(
     tmp_path: Path,
 ) -> None:
     document = {"data": [article(answers(("Cy", 0)), answers(("Bob", 8)), [])]}
@@ -94,7 +94,7 @@ def test_training_split_without_usable_questions_is_an_error(tmp_path: Path) -> 
         examples(tmp_path, answers(("Cy", 0)))
 
 
-def test_offsets_count_characters_and_not_bytes(tmp_path: Path) -> None:
+def test_squad_offsets_count_characters_and_not_bytes(tmp_path: Path) -> None:
     context = "😀 مرحبا Zoë"
     document = {"data": [article(answers(("Zoë", 8)), context=context)]}
     (example,) = read_squad(tmp_path, document).examples

@@ -30,7 +30,7 @@ def one(folder: Path, task: str, document: Mapping[str, Any], split: str = "trai
     )
 
 
-def test_diagnostics_are_predicted_by_the_rte_model() -> None:
+def test_superglue_diagnostics_are_predicted_by_rte_models() -> None:
     followers = {task.name for task in SUPERGLUE_TASKS if task.trained_on == "superglue/rte"}
     assert followers == {"superglue/axb", "superglue/axg"}
 
@@ -40,7 +40,7 @@ def test_axg_also_reports_accuracy() -> None:
     assert [metric.name for metric in axg.details] == ["accuracy"]
 
 
-def test_boolq_passage_comes_first_and_labels_are_booleans(tmp_path: Path) -> None:
+def test_boolq_example_has_the_passage_first_and_a_boolean_label(tmp_path: Path) -> None:
     row = {"question": "is it", "passage": "It is.", "idx": 2336, "label": True}
     assert one(tmp_path, "boolq", row) == PairExample(
         id="0", text_a="It is.", text_b="is it", label="True"
@@ -48,13 +48,13 @@ def test_boolq_passage_comes_first_and_labels_are_booleans(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("label", ["true", 1, None, "", "-1"])
-def test_boolq_label_that_is_no_boolean_is_an_error(tmp_path: Path, label: object) -> None:
+def test_boolq_label_that_is_not_boolean_is_an_error(tmp_path: Path, label: object) -> None:
     row = {"question": "is it", "passage": "It is.", "label": label}
     with pytest.raises(DataError, match=r"train\.jsonl line 1 has the label"):
         one(tmp_path, "boolq", row)
 
 
-def test_cb_labels_have_their_own_order_and_not_that_of_mnli() -> None:
+def test_cb_labels_have_the_order_of_cb_and_not_of_mnli() -> None:
     """Fix the order of CB's labels.
 
     In that of MNLI every contradiction would be read as neutral.
@@ -170,7 +170,7 @@ def test_record_answer_that_is_no_entity_counts_as_in_the_official_script(tmp_pa
     assert metrics["em"].compute([replace(said, text="Bo")], [found]) == 0
 
 
-def test_record_query_without_a_gold_entity_is_scored_and_not_trained_on(tmp_path: Path) -> None:
+def test_record_query_without_a_gold_entity_is_scored_but_not_trained_on(tmp_path: Path) -> None:
     rows = [record(["Cy"]), {**record(["Al"]), "qas": [{**record(["Al"])["qas"][0], "idx": 1}]}]
     for name in ("train", "val"):
         data = write_file(tmp_path, f"ReCoRD/{name}.jsonl", to_lines(rows))
@@ -222,7 +222,7 @@ def test_wsc_marks_both_spans(tmp_path: Path) -> None:
     assert example.label == "True"
 
 
-def test_axg_minimal_pairs_are_consecutive_rows(tmp_path: Path) -> None:
+def test_axg_groups_consecutive_rows_as_minimal_pairs(tmp_path: Path) -> None:
     rows = [
         {"premise": f"He {i}", "hypothesis": "h", "label": "entailment", "pair_id": 551646 + 2 * i}
         for i in range(4)

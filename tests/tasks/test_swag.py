@@ -48,7 +48,7 @@ def test_question_is_the_start_of_the_sentence_and_options_are_its_endings(tmp_p
         ("😀 \u2028 مرحبا", "😀 \u2028 مرحبا"),
     ],
 )
-def test_hostile_texts_are_read_verbatim(tmp_path: Path, quoted: str, text: str) -> None:
+def test_unusual_texts_are_read_unchanged(tmp_path: Path, quoted: str, text: str) -> None:
     first, second = read_swag(tmp_path, HEADER + line(quoted) + line("after"))
     assert first.options[3] == text
     assert second.options[3] == "after"

@@ -37,7 +37,7 @@ def test_scores_of_different_splits_never_share_a_name(split: str, name: str) ->
     assert score(task, split, PREDICTIONS, EXAMPLES) == {name: 1.0}
 
 
-def test_total_is_the_same_in_every_python_version() -> None:
+def test_float_sum_does_not_depend_on_the_python_version() -> None:
     assert total([0.1] * 10) == 0.9999999999999999
     assert total([]) == 0.0
 
@@ -52,7 +52,7 @@ def scored(value: object) -> object:
 
 
 @pytest.mark.parametrize("value", [np.float32(0.5), np.array(0.5), 0.5])
-def test_scores_are_python_floats(value: object) -> None:
+def test_scores_are_converted_to_python_floats(value: object) -> None:
     assert repr(scored(value)) == "{'mine': 0.5}"
 
 

@@ -90,12 +90,12 @@ def test_f1m_is_0_where_the_official_script_divides_by_0():
     assert question_f1("True").compute(*build(rows)) == 0.0
 
 
-def test_scores_have_the_names_of_the_superglue_rule():
+def test_group_metrics_have_the_score_names_of_the_superglue_rule():
     metrics = answer_option_f1("True"), question_exact_match, question_f1("True"), gender_parity
     assert [metric.name for metric in metrics] == ["f1a", "em", "f1m", "parity"]
 
 
-def test_options_of_a_question_need_not_be_adjacent():
+def test_multirc_options_of_a_question_may_be_in_nonadjacent_rows():
     rows = [(1, True, True), (2, True, True), (1, True, False)]
     assert question_exact_match.compute(*build(rows)) == 0.5
 

@@ -83,7 +83,7 @@ def test_per_example_parts_reproduce_micro_and_macro_f1():
         )
 
 
-def test_unknown_label_is_a_fault_of_an_example():
+def test_check_reports_unknown_labels_of_a_multi_label_example():
     columns = {"text": ("text",), "labels": ("labels",)}
     own = OwnData(title="t", kind="labels", columns=columns, labels=LABELS, metrics=("micro_f1",))
     task = own_task(own)

@@ -118,7 +118,7 @@ def test_invalid_options_are_wrong_and_counted_in_a_flag():
 @pytest.mark.parametrize(
     ("task", "noun"), [("superglue/record", "entity"), ("superglue/copa", "option")]
 )
-def test_flag_of_invalid_answers_uses_the_tasks_word_for_an_answer(task: str, noun: str) -> None:
+def test_flag_of_invalid_answers_calls_them_entities_or_options(task: str, noun: str) -> None:
     rows = read(find_task(task), "dev", parse_data("mini"), limit=4)
     lost = [ChoicePrediction(id=e.id, option=-1, text="Atlantis") for e in rows.examples]
     flags = evaluate_split(f"{task}:dev", rows, lost).flags
