@@ -109,7 +109,7 @@ def jobs_of(*recipes):
     return [make_job(recipe, seed=seed) for seed, recipe in enumerate(recipes)]
 
 
-def test_each_job_has_one_result_and_reports_its_progress():
+def test_cluster_engine_yields_one_result_per_job_and_reports_progress():
     jobs = jobs_of("ok", "ok", "ok")
     outcomes, cluster, seen = run(jobs)
     assert sorted(outcome.job.seed for outcome in outcomes) == [0, 1, 2]
@@ -119,7 +119,7 @@ def test_each_job_has_one_result_and_reports_its_progress():
     assert [phase for seed, phase in seen if seed == 2] == ["waiting", "training"]
 
 
-def test_lost_job_is_resent_and_its_attempts_are_recorded():
+def test_lost_cluster_job_is_resent_and_its_attempts_are_recorded():
     notes: list[str] = []
     cluster = FakeCluster()
     engine = ClusterEngine(cluster, NEEDS, Orders())
@@ -129,7 +129,7 @@ def test_lost_job_is_resent_and_its_attempts_are_recorded():
     assert cluster.sent == [0, 0, 0]
 
 
-def test_job_lost_three_times_fails_and_the_others_finish():
+def test_cluster_job_lost_three_times_fails_while_others_finish():
     outcomes, cluster, _ = run(jobs_of("lost:9", "ok"))
     failure, result = sorted(outcomes, key=lambda outcome: outcome.job.seed)
     assert isinstance(result, Result)
@@ -156,12 +156,12 @@ def test_job_interrupted_by_its_node_is_resent():
 
 
 @pytest.mark.parametrize("how", ["twice", "late"])
-def test_repeated_or_late_results_count_once(how):
+def test_repeated_or_late_cluster_results_are_used_once(how):
     outcomes, _, _ = run(jobs_of(how, "slow:3"))
     assert sorted(outcome.job.seed for outcome in outcomes) == [0, 1]
 
 
-def test_job_refused_by_a_node_fails_with_its_message():
+def test_job_refused_by_a_cluster_node_fails_with_its_message():
     (outcome,), cluster, _ = run(jobs_of("refused"))
     assert outcome.error == "node7: there is no such folder."
     assert cluster.sent == [0]
@@ -277,7 +277,7 @@ def test_node_without_visible_devices_lists_gpus_or_refuses_the_job(monkeypatch,
             assert told["CUDA_VISIBLE_DEVICES"] == expected
 
 
-def test_node_registers_the_task_defined_in_a_job():
+def test_node_registers_the_custom_task_of_a_job():
     columns = {"text": ("text",), "label": ("label",)}
     own = OwnData(title="t", kind="class", columns=columns, labels=("a", "b"), metrics=("f1",))
     job = replace(make_job("ok", task=own.name), definition=own.to_json())
@@ -291,7 +291,7 @@ def test_node_refuses_a_job_of_another_version():
     assert "install the same version on every node" in left["refused"]
 
 
-def test_kept_encoders_are_passed_between_jobs_by_a_shared_folder(tmp_path):
+def test_trained_encoders_are_passed_between_jobs_through_a_shared_folder(tmp_path):
     first = make_job("ok")
     second = replace(make_job("ok", task="glue/rte"), start_from=first.key)
 
@@ -313,7 +313,7 @@ def test_kept_encoders_are_passed_between_jobs_by_a_shared_folder(tmp_path):
     assert [path.name for path in (tmp_path / "shared").iterdir()] == [first.key]
 
 
-def test_folder_not_shared_with_the_driver_is_an_error(tmp_path):
+def test_run_on_a_node_without_the_shared_folder_is_an_error(tmp_path):
     class Elsewhere(FakeCluster):
         def _end(self, ticket, remote, job, turns):
             remote.mark.unlink()
@@ -327,7 +327,7 @@ def test_folder_not_shared_with_the_driver_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("is_seen", [True, False])
-def test_snapshots_are_saved_only_if_the_node_shares_the_folder(tmp_path, is_seen):
+def test_node_saves_snapshots_only_in_a_folder_shared_with_the_driver(tmp_path, is_seen):
     class Node(FakeCluster):
         def _end(self, ticket, remote, job, turns):
             if not is_seen:

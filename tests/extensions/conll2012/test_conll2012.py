@@ -83,7 +83,7 @@ def read_task(folder: Path, task: str, content: str | bytes, name: str = NAME) -
     return read_file(task, "train", write_file(folder, name, content)).examples
 
 
-def test_documents_and_propositions_are_read(tmp_path: Path):
+def test_conll2012_documents_and_propositions_are_read(tmp_path: Path):
     assert read_task(tmp_path, "conll2012/coref", PLAIN) == DOCUMENTS
     assert read_task(tmp_path, "conll2012/srl", PLAIN) == PROPOSITIONS
 
@@ -96,7 +96,7 @@ def test_documents_and_propositions_are_read(tmp_path: Path):
         "CoNLL12/train.english.v4_gold_conll",
     ],
 )
-def test_official_folder_layouts_are_accepted(tmp_path: Path, name: str):
+def test_official_conll2012_folder_layouts_are_accepted(tmp_path: Path, name: str):
     assert read_task(tmp_path, "conll2012/coref", PLAIN, name) == DOCUMENTS
 
 
@@ -137,7 +137,7 @@ def test_malformed_line_is_an_error_that_names_it(
         read_task(tmp_path, f"conll2012/{task}", PLAIN.replace(old, new, 1))
 
 
-def test_files_without_chains_or_propositions_are_an_error(tmp_path: Path):
+def test_conll2012_files_without_chains_or_propositions_are_an_error(tmp_path: Path):
     bare = "".join(
         f"{line.rsplit(maxsplit=1)[0]} -\n" if line.startswith("bc") else f"{line}\n"
         for line in PLAIN.splitlines()
@@ -164,14 +164,14 @@ def test_repeated_mention_is_dropped_from_training_and_counted(tmp_path: Path):
     assert first.chains == (((0, 1), (2, 3), (2, 3)), ((2, 4), (6, 7)))
 
 
-def test_proposition_without_a_verb_is_left_out_and_counted(tmp_path: Path):
+def test_proposition_without_a_verb_is_skipped_and_counted(tmp_path: Path):
     content = PLAIN.replace("(V*)             -", "*                -")
     folder = write_file(tmp_path, NAME, content)
     found = read_file("conll2012/srl", "train", folder)
     assert (found.examples, found.left_out) == (PROPOSITIONS[:2], 1)
 
 
-def test_tags_include_continuations_and_references_of_each_role():
+def test_role_tags_include_continuations_and_references():
     assert len(set(TAGS)) == len(TAGS) == 1 + 2 * len(KINDS)
     assert {"B-ARG0", "I-C-ARG1", "B-R-ARGM-TMP", "B-V", "I-C-V", "B-ARGA"} < set(TAGS)
 
@@ -208,7 +208,7 @@ def test_predicate_index_outside_the_sentence_is_reported():
 
 
 @pytest.mark.parametrize("task", [COREF, SRL])
-def test_mini_files_read_the_same_in_the_official_layout(tmp_path: Path, task):
+def test_embedded_conll2012_rows_are_the_same_in_the_official_layout(tmp_path: Path, task):
     deep = tmp_path / "conll-2012/v4/data/development/data/english/annotations/bc/mini/00"
     deep.mkdir(parents=True)
     text = (mini_folder() / "conll2012/dev.english.v4_gold_conll").read_text("utf-8")
@@ -220,7 +220,7 @@ def test_mini_files_read_the_same_in_the_official_layout(tmp_path: Path, task):
     shutil.rmtree(tmp_path / "conll-2012")
 
 
-def test_written_columns_have_the_format_of_the_official_scorers():
+def test_predictions_are_written_in_the_columns_of_the_official_scorers():
     clusters = [ClusterPrediction(id=e.id, clusters=e.clusters or ()) for e in DOCUMENTS]
     assert write_clusters(clusters, DOCUMENTS).decode() == (
         "#begin document (bc/cctv/00/cctv_0001); part 000\n"

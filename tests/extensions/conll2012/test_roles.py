@@ -75,7 +75,9 @@ def test_scores_of_1000_random_files_match_srl_eval():
         ("O O", []),
     ],
 )
-def test_continuation_joins_the_last_argument_of_its_role(tags: str, expected: list[Argument]):
+def test_continuation_tag_extends_the_last_argument_of_its_role(
+    tags: str, expected: list[Argument]
+):
     assert arguments(tags.split()) == expected
 
 

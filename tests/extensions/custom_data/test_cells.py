@@ -64,7 +64,7 @@ def test_text_column_is_parsed_only_if_every_cell_is_a_literal(cells, values):
     assert found.columns == {"c": values}
 
 
-def test_objects_in_cells_become_columns():
+def test_fields_of_objects_in_cells_become_columns():
     cells = ["{'a': 1, 'b': {'c': 'x'}}", '{"a": 2, "b": {"c": "y"}}']
     found = read_cells(Table(name="x", columns={"t": ["s", "t"], "o": cells}, ids=["1", "2"]))
     assert found.columns == {"t": ["s", "t"], "o.a": [1, 2], "o.b.c": ["x", "y"]}
@@ -134,7 +134,7 @@ def test_labels_in_two_unicode_forms_are_one_label(tmp_path):
         (["pos", "neg"], None),
     ],
 )
-def test_similar_labels_are_reported(labels, said, tmp_path):
+def test_similar_label_spellings_are_reported(labels, said, tmp_path):
     rows = [[sentence(n), labels[n % len(labels)]] for n in range(60)]
     found = find_own(table(tmp_path, [["text", "label"], *rows])).sentences
     assert [s for s in found if "labels differ" in s][:1] == [
@@ -142,7 +142,7 @@ def test_similar_labels_are_reported(labels, said, tmp_path):
     ]
 
 
-def test_stored_definition_of_an_older_version_keeps_its_task_name():
+def test_custom_task_stored_by_an_older_version_keeps_its_name():
     """The definition lacks verdicts and unseen labels."""
     stored = {
         "title": "reviews",
@@ -205,7 +205,7 @@ def test_dev_split_without_any_train_label_is_an_error(tmp_path):
         find_own(str(tmp_path))
 
 
-def test_actual_share_of_the_held_out_dev_split_is_reported(tmp_path):
+def test_dev_split_share_that_groups_change_is_reported(tmp_path):
     rows = [[sentence(n), "ab"[n % 2], "one" if n < 78 else f"user{n}"] for n in range(80)]
     path = table(tmp_path, [["text", "label", "user"], *rows])
     said = " ".join(find_own(path, columns="text=text,label=label,group=user").sentences)
@@ -321,7 +321,7 @@ def test_tag_that_is_not_iob_is_an_error_unless_the_metric_is_accuracy(tmp_path)
     "spell",
     [lambda t: t, lambda t: t.replace("-", "_"), lambda t: "-".join(reversed(t.split("-")))],
 )
-def test_span_type_that_only_dev_has_is_reported_as_unseen(spell, tmp_path):
+def test_span_type_missing_from_train_is_reported_as_unseen(spell, tmp_path):
     def file(first, last, kind):
         rows = (tagged(n) for n in range(first, last))
         return "\n".join(
@@ -339,7 +339,7 @@ def test_span_type_that_only_dev_has_is_reported_as_unseen(spell, tmp_path):
     )
 
 
-def test_spans_that_begin_with_an_i_tag_are_counted(tmp_path):
+def test_number_of_spans_that_begin_with_an_i_tag_is_reported(tmp_path):
     lines = [
         "".join(
             f"{w} {'I-PER' if t == 'B-PER' and n == 7 else t}\n"
@@ -359,7 +359,7 @@ def test_column_of_tag_lists_is_not_detected_as_a_label(tmp_path):
         find_own(str(tmp_path / "x.jsonl"))
 
 
-def test_dominant_tag_is_reported_if_it_makes_accuracy_uninformative(tmp_path):
+def test_tag_of_most_words_is_reported_as_making_accuracy_uninformative(tmp_path):
     rows = [{"tokens": sentence(n).split()[:6], "tags": [0, 0, 1, 2, 0, 0]} for n in range(60)]
     (tmp_path / "x.jsonl").write_text(as_jsonl(rows))
     said = find_own(str(tmp_path / "x.jsonl")).sentences
@@ -392,7 +392,7 @@ def test_conll_columns_are_split_at_tabs_or_else_at_plain_spaces(line, fields):
 
 
 @pytest.mark.parametrize("separator", ["\t", " "])
-def test_hash_with_a_tag_is_a_word_and_not_a_comment(separator, tmp_path):
+def test_tagged_hash_sign_is_read_as_a_word_and_not_as_a_comment(separator, tmp_path):
     def lines(n):
         pairs = [("#", "O"), *zip(*tagged(n), strict=True), ("#tag", "O"), ("#", "B-PER")]
         return "".join(f"{w}{separator}{t}\n" for w, t in pairs)

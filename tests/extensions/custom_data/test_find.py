@@ -108,7 +108,7 @@ def test_groups_and_equal_texts_are_not_split_between_train_and_dev(tmp_path):
     assert found.leaks == {"dev": (0, 0)}
 
 
-def test_rows_of_one_passage_are_not_split_between_train_and_dev(tmp_path):
+def test_rows_that_share_a_passage_are_not_split_between_train_and_dev(tmp_path):
     rows = []
     for number in range(40):
         context, _, answer = passage(number // 4)
@@ -169,7 +169,7 @@ def test_short_texts_are_leaks_only_if_they_are_identical():
     ]
 
 
-def test_skipped_rows_are_not_leaks(tmp_path):
+def test_skipped_rows_are_not_counted_as_leaks(tmp_path):
     folder = tmp_path / "gaps"
     folder.mkdir()
     for name, first in {"train": 0, "dev": 100}.items():
@@ -221,7 +221,7 @@ def test_iobes_tags_are_converted_to_iob2(tmp_path):
     assert example.tags == ("O", "B-PER", "I-PER", "O", "B-LOC")
 
 
-def test_tags_of_a_test_split_may_be_hidden(tmp_path):
+def test_test_split_may_have_hidden_tags(tmp_path):
     for name, first in {"train": 0, "dev": 60, "test": 120}.items():
         rows = [
             [n, word, "" if name == "test" else tag]
@@ -307,7 +307,7 @@ def test_list_and_number_columns_are_not_detected_as_texts(tmp_path):
         )
 
 
-def test_hidden_tags_of_a_hub_data_set_are_none():
+def test_tags_of_minus_1_in_a_hub_data_set_are_read_as_hidden():
     rows = {"words": [["a", "b"], ["c"]], "tags": [[0, 0], [-1]]}
     named = SimpleNamespace(feature=SimpleNamespace(names=["O"]))
     flat = MagicMock(column_names=tuple(rows), features={"words": None, "tags": named})
@@ -350,7 +350,7 @@ def test_csv_field_of_500000_characters_is_read(tmp_path):
         ({"encoding": "utf-16"}, "cannot be read as utf-16"),
     ],
 )
-def test_invalid_option_is_an_error(options, said, tmp_path):
+def test_invalid_custom_data_option_is_an_error(options, said, tmp_path):
     with pytest.raises(BenchError, match=said) as refused:
         find_own(str(GOOD["comma"].write(tmp_path)), **options)
     if "encoding" in options:  # a wrong argument, or a wrong file
@@ -406,7 +406,7 @@ def test_unusable_split_column_is_an_error(columns, rows, said, tmp_path):
     assert said in str(caught.value)
 
 
-def test_split_column_is_used_if_columns_are_given(tmp_path):
+def test_split_column_is_detected_even_if_other_columns_are_given(tmp_path):
     rows = [[sentence(n), n % 2, n % 3, ["train", "test"][n % 4 == 0]] for n in range(80)]
     path = table(tmp_path, [["text", "label", "other", "split"], *rows])
     found = find_own(path, columns="text=text,label=label")
@@ -482,7 +482,7 @@ def test_choice_task_without_a_question_has_an_empty_question(tmp_path):
     assert list(reversed(example.options)) in rows
 
 
-def test_archive_is_read_like_the_folder_in_it(tmp_path):
+def test_archive_is_read_like_the_folder_that_it_contains(tmp_path):
     folder = tmp_path / "deep" / "films"
     for split, span in {"train": range(40), "test": range(40, 60)}.items():
         for number in span:
@@ -518,7 +518,7 @@ def test_contradicting_or_damaged_label_studio_export_is_an_error(change, said, 
     ("spans", "said"),
     [([[0, 3, "A"], [2, 9, "B"]], "overlaps"), ([[50, 60, "A"]], "has no word there")],
 )
-def test_overlapping_or_wordless_spans_are_an_error(spans, said, tmp_path):
+def test_spans_that_overlap_or_contain_no_word_are_an_error(spans, said, tmp_path):
     rows = [{"text": "one two three", "label": [[0, 3, "A"]]}] * 9 + [
         {"text": "one two three", "label": spans}
     ]
@@ -596,7 +596,9 @@ def test_column_count_of_each_row_is_checked_once_in_partial_reads(tmp_path, mon
             list(read_parts(str(tmp_path / "odd.csv")))
 
 
-def test_missing_openpyxl_and_damaged_archives_are_one_line_errors(tmp_path, monkeypatch):
+def test_excel_file_without_openpyxl_and_damaged_archives_are_one_line_errors(
+    tmp_path, monkeypatch
+):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     for name, said in {"a.xlsx": "xlsx", "a.csv.gz": "pack it again", "a.zip": "again"}.items():
         (tmp_path / name).write_bytes(b"PK\x03\x04 nothing" * 9)
@@ -704,7 +706,7 @@ def test_cannotanswer_marks_a_question_as_unanswerable(tmp_path: Path) -> None:
     }
 
 
-def test_sts_scores_belong_to_the_pairs_of_the_same_lines(tmp_path: Path) -> None:
+def test_sts_scores_are_matched_to_sentence_pairs_by_line(tmp_path: Path) -> None:
     pairs = "".join(f"{sentence(n)}\t{sentence(n + 500)}\n" for n in range(40))
     scores = {n: n % 26 / 5 for n in range(40) if n not in (0, 3, 4, 39)}
     (tmp_path / "STS.input.news.txt").write_text(pairs)

@@ -149,7 +149,9 @@ def run(folder: Path, task: str = "glue/rte", **values: str) -> Result:
     "task",
     ["glue/rte", "glue/stsb", "squad/v2.0", "swag/regular", "conll2003/ner", "superglue/wic"],
 )
-def test_network_with_only_a_forward_method_trains_with_every_head(tmp_path: Path, task: str):
+def test_custom_network_with_only_a_forward_method_trains_with_every_head(
+    tmp_path: Path, task: str
+):
     assert run(save_own(tmp_path / "own"), task).cost.steps > 0
 
 

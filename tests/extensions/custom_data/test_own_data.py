@@ -127,7 +127,7 @@ def test_finished_jobs_are_not_rerun_if_their_data_file_was_moved(ran, tmp_path)
         assert all(len(store.attempts(key)) == 1 for key in ran.keys)
 
 
-def test_command_reports_detection_and_plans_the_same_jobs_as_python(bench, ran, tmp_path):
+def test_command_line_plans_the_same_custom_data_jobs_as_the_python_api(bench, ran, tmp_path):
     path = GOOD["lists of labels"].write(tmp_path)
     ended = bench(*RUN, "--data-file", str(path), "--dry-run", "--json")
     assert ended.code == 0
@@ -136,7 +136,7 @@ def test_command_reports_detection_and_plans_the_same_jobs_as_python(bench, ran,
     assert "rows: 48 train, 12 dev; dev is 20%" in ended.err
 
 
-def test_every_task_kind_is_planned_from_a_file(bench, tmp_path):
+def test_every_task_kind_can_be_planned_from_a_data_file(bench, tmp_path):
     for kind in ("class", "number", "tags", "spans", "choice"):
         (tmp_path / kind).mkdir()
         path = next(f for f in GOOD.values() if f.kind == kind).write(tmp_path / kind)
@@ -182,7 +182,7 @@ def test_conflicting_options_are_an_error(bench, words, said):
     assert said in ended.err
 
 
-def test_write_task_writes_a_plugin_that_runs(bench, tmp_path):
+def test_write_task_option_writes_a_runnable_plugin(bench, tmp_path):
     path = GOOD["a number for two"].write(tmp_path)
     ended = bench("run", "--write-task", "--data-file", str(path))
     assert ended.code == 0, ended.err
@@ -247,7 +247,7 @@ def test_regression_target_is_scaled_and_prediction_unscaled():
     assert found.label == 250_000.0
 
 
-def test_multi_label_file_and_list_get_the_same_score(tmp_path):
+def test_multi_label_predictions_score_equally_from_a_file_and_a_list(tmp_path):
     found = find_own(str(GOOD["lists of labels"].write(tmp_path)))
     examples = bh.load(found.task.name, "dev", found.data)
     lines = [f"{n}\t{', '.join(labels)}" for n, labels in enumerate(examples["label"])]
@@ -259,7 +259,7 @@ def test_multi_label_file_and_list_get_the_same_score(tmp_path):
 # A data set of the hub.
 
 
-def test_hub_data_set_is_pinned_to_a_commit_and_run(tmp_path):
+def test_run_of_a_hub_data_set_records_its_commit(tmp_path):
     """Labels have the names of its ClassLabel; "main" is resolved once."""
     commit = "c" * 40
     rows = [{"sentence": text, "label": int(label == "pos")} for text, label in TWO]
@@ -304,7 +304,7 @@ def test_one_task_board_has_no_score_column_and_one_skipped_rows_note(bench, tmp
     assert "score" not in table
 
 
-def test_file_without_a_header_runs_from_command_and_python(bench, tmp_path):
+def test_file_without_a_header_can_be_run_from_command_line_and_python(bench, tmp_path):
     path = tmp_path / "bare.csv"
     path.write_text(as_csv(TWO))
     refused = bench(*RUN, "--data-file", str(path), "--columns", "text=1,label=2", "--dry-run")

@@ -79,7 +79,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_task_kind_is_trained_and_scored_with_baselines(name, tmp_path):
+def test_each_inferred_task_kind_is_trained_and_scored_with_baselines(name, tmp_path):
     kind = KINDS[name]
     place = kind.write(tmp_path)
     options = {"columns": kind.columns, "db": tmp_path / "own.sqlite", **SETTINGS}

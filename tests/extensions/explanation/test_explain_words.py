@@ -127,12 +127,12 @@ OF_FOLDERS = {"eval_steps", "distributed_state"}
 """Arguments that depend on the number of steps, or are an object of accelerate."""
 
 
-def test_every_known_argument_has_a_test_case() -> None:
+def test_every_known_training_argument_has_a_test_case() -> None:
     assert WORDS.keys() | OF_FOLDERS == {*OWN}
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_every_known_argument_changes_the_answer(word, explained, tmp_path) -> None:
+def test_every_known_training_argument_affects_the_explanation(word, explained, tmp_path) -> None:
     found = []
     given, changed = WORDS[word]
     for arguments in (given, given | changed):
@@ -145,7 +145,7 @@ def test_every_known_argument_changes_the_answer(word, explained, tmp_path) -> N
     assert found[0] != found[1]
 
 
-def test_arguments_found_only_in_output_folders_change_the_answer(
+def test_arguments_stored_only_in_output_folders_affect_the_explanation(
     explained, place, tmp_path
 ) -> None:
     strategy = {"evaluation_strategy": "steps", "load_best_model_at_end": True}
@@ -162,7 +162,7 @@ def test_arguments_found_only_in_output_folders_change_the_answer(
 @pytest.mark.parametrize(
     "word", [*SETTINGS, *(alias for facts in SETTINGS.values() for alias in facts.aliases)]
 )
-def test_every_setting_and_alias_is_read_or_listed_as_unknown(word: str) -> None:
+def test_every_hyperparameter_name_is_read_or_listed_as_unknown(word: str) -> None:
     if word in OWN:
         return
     found, unknown = of_arguments({word: Said(0.123, "here")})
@@ -276,7 +276,9 @@ def test_five_planted_differences_of_a_trainer_run_are_reported(planted, explain
     assert (decays.theirs, decays.theirs_from) == (ALL_DECAY, "optimizer.pt: param_groups")
 
 
-def test_values_that_no_file_contains_are_listed_as_assumed(explained, place, tmp_path) -> None:
+def test_values_missing_from_all_training_files_are_listed_as_assumed(
+    explained, place, tmp_path
+) -> None:
     found = explained(write_folder(tmp_path / "out", place / "small"))
     assert found.assumed.keys() >= {"decays", "order", "padding", "padding_side"}
     assert found.assumed["decays"] == "all but biases and norms, by name"

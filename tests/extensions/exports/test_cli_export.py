@@ -52,7 +52,7 @@ def stored(path):
         return [(run.key, run.attempt, run.digest) for run in store.stored_runs()]
 
 
-def test_csv_is_the_default_and_goes_to_stdout(bench, db):
+def test_export_writes_csv_to_stdout_by_default(bench, db):
     ended = bench("export", "--db", db)
     rows = list(csv.DictReader(io.StringIO(ended.out)))
     assert ended.code == 0
@@ -61,7 +61,7 @@ def test_csv_is_the_default_and_goes_to_stdout(bench, db):
     assert {row["seeds"] for row in rows if row["model"] == "one"} == {"2"}
 
 
-def test_scores_are_filtered_by_suite_task_model_and_data(bench, db):
+def test_export_filters_scores_by_suite_task_model_and_data(bench, db):
     words = ("--suite", "glue", "--task", "rte", "--model", "one", "--data", "mini")
     ended = bench("export", "--format", "json", *words, "--db", db)
     assert {(row["model"], row["task"]) for row in json.loads(ended.out)} == {("one", "glue/rte")}
@@ -75,7 +75,7 @@ def test_out_option_writes_the_export_to_a_file(bench, db, tmp_path):
     assert list(out.parent.iterdir()) == [out]
 
 
-def test_tables_have_the_requested_columns_and_models(bench, official):
+def test_exported_tables_have_the_requested_columns_and_models(bench, official):
     table = ("export", "--format", "latex", "--db", official)
     text = bench(*table, "--columns", "rte,seeds", "--models", "minilm,tiny").out
     assert r"Model & Seeds & RTE \\" in text
@@ -229,7 +229,7 @@ def test_invalid_export_options_are_a_one_line_error(bench, db, words, sentence)
     assert ended.err.count("\n") == 1
 
 
-def test_an_exported_database_can_be_imported(bench, db, tmp_path):
+def test_exported_database_can_be_imported(bench, db, tmp_path):
     archive, other = tmp_path / "store.jsonl.gz", tmp_path / "other.sqlite"
     ended = bench("export", "--all", archive, "--db", db)
     assert ended.out == f"archive: {archive}, 10 runs\n"

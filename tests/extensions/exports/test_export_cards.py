@@ -70,7 +70,7 @@ def test_eval_results_are_valid_for_the_hubs_parser(board: Board) -> None:
     assert "the median of 3 seeds" in rte.notes
 
 
-def test_synthetic_and_limited_data_are_an_error_for_cards() -> None:
+def test_model_card_for_synthetic_or_limited_data_is_an_error() -> None:
     for fields in ({"data": "mini"}, {"data": "hub", "limit": 50}):
         cut = one_board(make_rows(**fields))  # type: ignore[arg-type]
         for write in (to_model_index, to_eval_results):
@@ -78,7 +78,7 @@ def test_synthetic_and_limited_data_are_an_error_for_cards() -> None:
                 write([cut])
 
 
-def test_data_that_are_not_on_the_hub_are_an_error_for_cards(
+def test_model_card_for_data_that_are_not_on_the_hub_is_an_error(
     board: Board, monkeypatch: Any
 ) -> None:
     task = TASKS["glue/rte"]
@@ -90,7 +90,7 @@ def test_data_that_are_not_on_the_hub_are_an_error_for_cards(
             write([board])
 
 
-def test_a_card_of_several_models_is_an_error(board: Board) -> None:
+def test_model_card_for_several_models_is_an_error(board: Board) -> None:
     two = one_board(make_rows("one", data="hub") + make_rows("two", data="hub"))
     for write in (to_model_index, to_eval_results):
         with pytest.raises(

@@ -41,7 +41,7 @@ def _rows(text: str) -> dict[str, list[str]]:
     return {line[0]: line[1:] for line in lines if line[0]}
 
 
-def test_table_has_rules_caption_label_spread_and_baselines(board: Board) -> None:
+def test_latex_table_has_rules_caption_label_spread_and_baselines(board: Board) -> None:
     text = to_latex([board])
     for word in (
         r"\toprule",
@@ -118,7 +118,7 @@ def test_published_average_with_another_score_rule_is_shown_as_printed() -> None
     assert r",GLUE-dev-8." in text
 
 
-def test_statistical_ties_are_bold_and_explained(board: Board) -> None:
+def test_latex_table_shows_and_explains_statistical_ties_in_bold(board: Board) -> None:
     choice = Choice(ties={"glue/cola": frozenset({"minilm:paper:fp32"})})
     text = to_latex([board], choice)
     assert _rows(text)["MiniLM-L6-H384"][:2] == ["60.0", r"\textbf{60.0}"]
@@ -149,7 +149,7 @@ def test_hostile_names_are_escaped_for_latex(name: str) -> None:
     assert all(len(c.encode()) <= 2 for c in shown)
 
 
-def test_ordinary_names_remain_readable_after_escaping() -> None:
+def test_latex_escaping_keeps_ordinary_names_readable() -> None:
     assert latex_escaped("org/roberta-base_v2.1") == r"org/roberta-base\_v2.1"
     assert latex_escaped("a--b''c–d") == r"a-{}-b'{}'c\textendash{}d"
 
@@ -185,7 +185,7 @@ def test_latex_table_names_a_local_checkpoint_as_the_user_does() -> None:
     assert "BERT-base" in text.partition("bottomrule")[2]
 
 
-def test_empty_columns_are_left_out_and_collapsed_scores_are_not_bold() -> None:
+def test_latex_omits_empty_columns_and_bold_for_collapsed_scores() -> None:
     """Test a board of two of GLUE's nine tasks, one of them with collapsed runs."""
     rows = [
         make_row(model, task, scores=score, data="hub", flags={task: flags})
@@ -219,7 +219,7 @@ CONSTANT = {"glue/rte": ("constant predictions",)}
         ("ccc", False, "50.0"),
     ],
 )
-def test_median_of_collapsed_seeds_is_marked_and_not_bold(
+def test_median_score_of_a_collapsed_run_is_never_bold(
     seeds: str, learned: bool, text: str
 ) -> None:
     one = [

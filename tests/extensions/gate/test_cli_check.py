@@ -96,7 +96,7 @@ def test_baseline_file_has_scores_outcomes_and_conditions(checked):
     assert found["summary"]["glue/rte"]["spread"] > 0
 
 
-def test_runs_similar_to_the_baseline_pass(checked, learn):
+def test_check_passes_for_runs_similar_to_the_baseline(checked, learn):
     learn(world=1)
     ended = checked()
     assert ended.code == 0, ended.err
@@ -104,7 +104,7 @@ def test_runs_similar_to_the_baseline_pass(checked, learn):
     assert "tolerated" in ended.out
 
 
-def test_drop_exits_with_3_and_lists_lost_examples(checked, learn):
+def test_check_exits_with_3_at_a_drop_and_lists_lost_examples(checked, learn):
     learn(world=2, rte=0.4)
     ended = checked("--limit", "100")
     assert ended.code == 3
@@ -121,7 +121,7 @@ def test_check_retrains_jobs_that_are_already_stored(checked, learn):
     assert checked().code == 0
 
 
-def test_json_junit_markdown_and_annotations_are_written(checked, learn, monkeypatch):
+def test_check_writes_json_junit_markdown_and_annotations(checked, learn, monkeypatch):
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     learn(world=2, rte=0.4)
@@ -135,7 +135,7 @@ def test_json_junit_markdown_and_annotations_are_written(checked, learn, monkeyp
     assert "::error title=RTE is worse::" in ended.err
 
 
-def test_task_without_a_baseline_is_reported_and_others_are_compared(checked, bench, learn):
+def test_check_reports_a_task_without_a_baseline_and_compares_the_others(checked, bench, learn):
     learn(cola=0.9)
     ended = checked("--task", "cola")
     assert ended.code == 4
@@ -204,7 +204,7 @@ def test_check_of_another_checkpoint_is_compared_with_a_note(checked):
     assert "The checkpoint is not that of the baseline" in ended.err
 
 
-def test_baseline_of_official_files_needs_the_data_option(checked):
+def test_check_of_a_baseline_on_official_files_requires_the_data_option(checked):
     rewrite(data="files")
     ended = checked()
     assert ended.code == 2
@@ -212,7 +212,7 @@ def test_baseline_of_official_files_needs_the_data_option(checked):
     assert checked("--data", "mini").code == 0
 
 
-def test_failed_job_exits_with_1_unless_a_task_is_worse(checked, learn):
+def test_check_with_a_failed_job_exits_with_1_unless_a_task_is_worse(checked, learn):
     learn(rte=None)
     ended = checked()
     assert ended.code == 1

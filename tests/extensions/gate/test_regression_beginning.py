@@ -75,7 +75,7 @@ def test_changed_loss_fails_the_check_without_a_worse_score():
     assert "Training has changed since the baseline" in found.sentence
 
 
-def test_allowed_training_change_passes_the_check():
+def test_check_passes_with_an_allowed_training_change():
     found = check([0.70, 0.70, 0.90], may_change=True)
     assert found.exit_code == 0
     assert found.tasks[0].change is not None

@@ -13,7 +13,7 @@ def test_false_alarm_rate_without_a_change_is_3_to_7_percent(examples, before):
     assert 0.03 <= failing_share(examples=examples, before=before) <= 0.07
 
 
-def test_power_rises_with_the_drop_and_exceeds_90_percent_at_5_points():
+def test_power_of_the_check_rises_with_the_drop_to_over_90_percent():
     shares = [failing_share(suites=300, drop=drop) for drop in (0.0, 0.01, 0.02, 0.05)]
     assert shares == sorted(shares)
     assert shares[-1] > 0.9

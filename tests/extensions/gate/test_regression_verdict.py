@@ -86,12 +86,12 @@ def test_flips_are_decided_by_majority_and_sorted_by_clarity():
         ({"plugins": {"theirs": "ff"}}, "the plugin theirs has changed"),
     ],
 )
-def test_changed_condition_prevents_the_comparison(change, clause):
+def test_comparison_is_refused_under_a_changed_condition(change, clause):
     (found,) = differences(conditions(), conditions(**change))
     assert clause in found
 
 
-def test_changed_weights_do_not_prevent_the_comparison():
+def test_comparison_is_allowed_with_changed_weights():
     assert list(differences(conditions(), conditions(weights="revision 2"))) == []
 
 

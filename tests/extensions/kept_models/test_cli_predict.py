@@ -117,7 +117,9 @@ def test_predict_with_a_multi_task_model_requires_the_task_option(bench, tmp_pat
     assert "was trained on glue/rte, glue/stsb: choose one with --task" in ended.err
 
 
-def test_order_of_rows_is_kept_when_read_in_parts(bench, kept, tmp_path, monkeypatch) -> None:
+def test_predict_keeps_the_row_order_across_partial_reads(
+    bench, kept, tmp_path, monkeypatch
+) -> None:
     folder, _ = kept("glue/sst2")
     texts = [f"film {'very ' * (n * 7 % 23)}{n}" for n in range(60)]
     rows = [[text, f"a, b\nand {n}"] for n, text in enumerate(texts)]
@@ -148,7 +150,9 @@ def stdin_of(text: str) -> TextIOWrapper:
         ("sentence,id\na fine film,7\nflat,8\n", ["a fine film", "flat"]),
     ],
 )
-def test_plain_text_file_keeps_all_lines(text: str, expected: list[str], tmp_path: Path):
+def test_predict_keeps_every_line_of_a_plain_text_file(
+    text: str, expected: list[str], tmp_path: Path
+):
     file = tmp_path / "texts.txt"
     file.write_text(text)
     (table,) = read_parts(str(file))
@@ -182,14 +186,14 @@ def test_predict_reads_stdin_as_texts_or_json_and_writes_scores_to_csv(
     ]
 
 
-def test_truncated_rows_are_counted(bench, kept, monkeypatch) -> None:
+def test_predict_reports_the_number_of_truncated_rows(bench, kept, monkeypatch) -> None:
     folder, _ = kept("glue/sst2")
     monkeypatch.setattr(sys, "stdin", stdin_of("word " * 3000 + "\nflat\n"))
     ended = bench("predict", str(folder))
     assert "1 row of 2 had to be cut to" in ended.err
 
 
-def test_unknown_tokens_are_reported(bench, kept, tmp_path) -> None:
+def test_predict_reports_the_share_of_unknown_tokens(bench, kept, tmp_path) -> None:
     folder, _ = kept("glue/cola")
     (tmp_path / "rows.jsonl").write_text(
         "".join(json.dumps({"text": text}) + "\n" for text in ("ܐܒ ܓܕ", "the bird \u200b", "ܗܘ"))
@@ -214,7 +218,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_unreadable_rows_are_a_one_line_error_and_leave_no_file(
+def test_predict_with_unreadable_rows_is_a_one_line_error_without_output(
     bench, kept, tmp_path, fault
 ) -> None:
     folder, _ = kept("glue/sst2")
@@ -295,7 +299,9 @@ def test_predict_takes_encoding_no_header_and_columns_options(bench, kept, tmp_p
     assert (ended.code, ended.out) == (2, "")
 
 
-def test_formulas_and_escape_sequences_in_output_are_made_harmless(bench, kept, tmp_path) -> None:
+def test_predict_escapes_formulas_and_control_sequences_in_its_output(
+    bench, kept, tmp_path
+) -> None:
     folder, _ = kept("glue/sst2")
     names = ["=HYPERLINK(1)", "\x1b[31m-1", "\u202e+2", "\x9b2J"]
     rows = [{"idx": name, "sentence": "a film"} for name in names]
@@ -326,7 +332,9 @@ app._finish_output()
     [("<&-", 0, "0\n"), ("0>/dev/null", 1, "stdin cannot be read: Bad file descriptor"),
      (">&-", 1, "the output could not be written (Bad file descriptor)")],
 )  # fmt: skip
-def test_closed_stdin_is_empty_and_closed_stdout_is_an_error(closed, code, said) -> None:
+def test_predict_treats_closed_stdin_as_empty_and_closed_stdout_as_an_error(
+    closed, code, said
+) -> None:
     words = f'"$@" {closed}' if closed != ">&-" else f'"$@" </dev/null {closed}'
     ended = subprocess.run(
         ["bash", "-c", words, "-", sys.executable, "-P", "-c", STREAMS],
@@ -337,7 +345,7 @@ def test_closed_stdin_is_empty_and_closed_stdout_is_an_error(closed, code, said)
     assert "AttributeError" not in ended.stderr
 
 
-def test_long_prediction_reports_progress(bench, kept, tmp_path, monkeypatch) -> None:
+def test_predict_reports_progress_of_long_predictions(bench, kept, tmp_path, monkeypatch) -> None:
     folder, _ = kept("glue/sst2")
     (tmp_path / "rows.jsonl").write_bytes(ROWS)
     monkeypatch.setattr("benchharness.progress.ALIVE_SECONDS", 0.001)

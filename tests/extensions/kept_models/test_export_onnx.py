@@ -64,7 +64,9 @@ def test_onnx_file_with_different_logits_is_not_written(
     assert {path: path.read_bytes() for path in (folder / "onnx").iterdir()} == before
 
 
-def test_unsupported_export_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_onnx_export_of_an_unsupported_model_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     long = taken_folder(tmp_path / "longformer", "longformer", "SequenceClassification")
     with pytest.raises(BenchError, match="LongformerForSequenceClassification cannot be exported"):
         export(long)

@@ -90,7 +90,7 @@ def test_kept_gpt2_model_with_added_tokens_reproduces_predictions(tmp_path: Path
     check(job, tmp_path / "kept", run_job(job, keep=tmp_path / "kept"))
 
 
-def test_full_disk_leaves_no_partial_model(tmp_path: Path) -> None:
+def test_full_disk_leaves_no_partially_saved_model(tmp_path: Path) -> None:
     job = make_job("glue/rte", limit=8)
     with room_for(1_000_000), pytest.raises(JobError, match="this run cannot be written to"):
         run_job(job, keep=tmp_path / "models" / "kept")
@@ -156,13 +156,13 @@ def test_versions_that_do_not_change_results_are_ignored(
 FULL = shutil.disk_usage("/")._replace(free=1_000_000)
 
 
-def test_baseline_cannot_be_retrained(stored: tuple[str, Result]) -> None:
+def test_retraining_a_baseline_is_an_error(stored: tuple[str, Result]) -> None:
     db, result = stored
     with pytest.raises(BenchError, match="is a baseline: it has no trained network"):
         retrain(replace(result.job, kind="baseline", seed=7).key, RunOptions(db=db))
 
 
-def test_changed_predictions_after_retraining_are_counted(stored: tuple[str, Result]) -> None:
+def test_retraining_reports_the_number_of_changed_predictions(stored: tuple[str, Result]) -> None:
     _, result = stored
     dev = result.evaluations[0]
     count = sum(len(each.predictions) for each in result.evaluations)

@@ -133,7 +133,7 @@ FAULTS: Mapping[str, tuple[str, Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_check_detects_a_planted_fault_and_names_its_cause(
+def test_export_check_detects_a_planted_fault_and_names_its_cause(
     fault: str, runs: Mapping[str, Kept], written: Mapping[str, Path], tmp_path: Path
 ):
     name, plant, cause = FAULTS[fault]
@@ -144,7 +144,7 @@ def test_check_detects_a_planted_fault_and_names_its_cause(
         check(kept.model, folder, CLASS, kept.dev)
 
 
-def test_failed_export_leaves_no_folder(
+def test_failed_model_export_leaves_no_folder(
     runs: Mapping[str, Kept], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     kept = runs["stsb"]

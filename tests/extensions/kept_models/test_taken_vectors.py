@@ -136,7 +136,9 @@ def damage(found: Vectors, what: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("what", ["pooling", "weights", "length"])
-def test_check_refuses_files_with_other_vectors(found: Vectors, what: str, tmp_path: Path) -> None:
+def test_export_check_refuses_files_with_other_vectors(
+    found: Vectors, what: str, tmp_path: Path
+) -> None:
     folder = damage(found, what, tmp_path / "damaged")
     with pytest.raises(JobError, match="was not exported"):
         check(found.model, folder, "AutoModel", found.dev)

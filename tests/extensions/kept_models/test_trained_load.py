@@ -45,7 +45,7 @@ def test_loaded_model_reproduces_the_stored_predictions_exactly(kept: tuple[Path
     assert not model.network.training
 
 
-def test_loading_does_not_change_the_random_state(kept: tuple[Path, Result]) -> None:
+def test_loading_a_model_does_not_change_the_random_state(kept: tuple[Path, Result]) -> None:
     torch.manual_seed(1)
     wanted = torch.rand(1)
     torch.manual_seed(1)
@@ -112,7 +112,9 @@ def test_folder_without_a_valid_model_is_a_one_line_error(
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_task_that_the_model_was_not_trained_on_is_an_error(kept: tuple[Path, Result]) -> None:
+def test_loading_a_model_for_a_task_outside_its_training_is_an_error(
+    kept: tuple[Path, Result],
+) -> None:
     with pytest.raises(BenchError, match="was not trained on glue/rte, but on glue/mrpc"):
         load_trained(kept[0], "glue/rte")
 

@@ -126,7 +126,7 @@ def scored(path: Path) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("form", ["list", "bars", "commas", "blanks", "objects", "lines"])
-def test_label_sets_are_read_as_lists_or_separated_names(form: str, tmp_path: Path) -> None:
+def test_label_sets_are_read_as_json_lists_or_separated_names(form: str, tmp_path: Path) -> None:
     rows, draw = read(ECTHR, "dev", MINI), Random("sets")
     made: list[Any] = [guess(ECTHR, example, draw) for example in rows.examples]
     assert {len(each.label) for each in made} >= {0, 1, 2}
@@ -146,7 +146,9 @@ def test_label_sets_are_read_as_lists_or_separated_names(form: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("cell", ['["2", "77"]', "2 77", "[2]", '["2"', "none at all"])
-def test_unknown_label_in_a_set_is_an_error_with_its_line(cell: str, tmp_path: Path) -> None:
+def test_unknown_label_in_a_label_set_is_an_error_that_names_the_line(
+    cell: str, tmp_path: Path
+) -> None:
     rows = read(ECTHR, "dev", MINI, limit=2)
     path = tmp_path / "answers.tsv"
     path.write_text(f"index\tprediction\n{rows.examples[0].id}\t{cell}\n1\t\n")
@@ -154,7 +156,7 @@ def test_unknown_label_in_a_set_is_an_error_with_its_line(cell: str, tmp_path: P
         read_predictions(path, ECTHR, rows)
 
 
-def test_measured_task_cannot_be_scored_from_a_file(tmp_path: Path) -> None:
+def test_scoring_a_file_for_a_speed_measurement_task_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "speeds.tsv"
     path.write_text("index\tprediction\n")
     with pytest.raises(DataError, match="is a measurement, which only `bench run`"):
@@ -176,7 +178,7 @@ def rows_of(*examples: Any) -> SplitRows:
         ("(none)", ()),
     ],
 )
-def test_label_name_may_contain_a_separator(
+def test_label_name_may_contain_the_separator_of_label_sets(
     text: str, labels: tuple[str, ...], tmp_path: Path
 ) -> None:
     task: Any = replace(ECTHR, labels=("yes, of course", "no"))

@@ -52,7 +52,7 @@ def perfect(name: str, data: str, folder: Path) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", READ)
-def test_file_of_right_answers_has_a_perfect_score(name: str, tmp_path: Path) -> None:
+def test_prediction_file_of_gold_answers_has_a_perfect_score(name: str, tmp_path: Path) -> None:
     scores, task = perfect(name, "mini", tmp_path), TASKS[name]
     ending = ending_of(task, (task.dev_splits or task.test_splits)[0])
     assert [scores[metric.name + ending] for metric in task.metrics] == [
@@ -106,7 +106,7 @@ ODD_ANSWER = " The, "
 
 
 @pytest.mark.parametrize("name", READ)
-def test_official_numbers_equal_the_scores_of_the_task(name: str, tmp_path: Path) -> None:
+def test_official_script_numbers_equal_the_scores_of_the_task(name: str, tmp_path: Path) -> None:
     """Units are percent or 0 to 1; CoQA's script rounds to one decimal."""
     task = TASKS[name]
     scored, scores = scored_at_random(name, "mini", tmp_path)
@@ -151,7 +151,7 @@ def other(metric: Metric[Any, Any], score: float) -> Metric[Any, Any]:
 
 
 @pytest.mark.parametrize("name", [name for name in READ if TASKS[name].script])
-def test_replaced_metric_is_not_shown_as_an_official_number(
+def test_score_of_a_replaced_metric_is_not_shown_as_official(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = TASKS[name]
@@ -171,7 +171,7 @@ def test_replaced_metric_is_not_shown_as_an_official_number(
     assert 0.125 in scores.values()
 
 
-def test_mlqa_normalises_by_the_language_of_the_answers(tmp_path: Path) -> None:
+def test_mlqa_answers_are_normalised_by_their_language(tmp_path: Path) -> None:
     answers = [{"text": "der Hund", "answer_start": 8}]
     qas = [{"id": "q1", "question": "Wer?", "answers": answers}]
     paragraph = {"context": "Das ist der Hund von Anna.", "qas": qas}
@@ -183,7 +183,7 @@ def test_mlqa_normalises_by_the_language_of_the_answers(tmp_path: Path) -> None:
     assert scored.official == {"exact_match": 100.0, "f1": 100.0}
 
 
-def test_every_suite_has_a_submission_or_is_listed_without_one() -> None:
+def test_every_suite_supports_submission_or_is_listed_as_unsupported() -> None:
     assert {task.suite for task in TASKS.values()} - {*SUBMITTED_SUITES} == NOT_SUBMITTED
 
 
@@ -264,7 +264,7 @@ MAKERS: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("suffix", ["tsv", "jsonl"])
 @pytest.mark.parametrize("counts", [True, False])
-def test_predictions_are_matched_by_text_id_or_row_number(
+def test_prediction_rows_are_matched_by_example_id_or_row_number(
     kind: str, suffix: str, counts: bool, tmp_path: Path
 ) -> None:
     rows, made = words(MAKERS[kind])
@@ -311,7 +311,9 @@ def test_invalid_prediction_row_is_an_error_with_its_line(
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
-def test_blimp_predictions_have_the_columns_of_the_authors(suffix: str, tmp_path: Path) -> None:
+def test_blimp_prediction_files_have_the_columns_of_the_authors(
+    suffix: str, tmp_path: Path
+) -> None:
     task = TASKS["blimp/blimp"]
     rows = read(task, "dev", parse_data("mini"))
     made: list[Prediction] = [
