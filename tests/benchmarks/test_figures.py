@@ -193,7 +193,7 @@ def test_profiled_operations_are_classified_by_kind(names, kind):
     assert kind_of(iter(names)) == kind
 
 
-def test_transfer_of_the_weights_to_the_gpu_is_not_counted_in_a_step():
+def test_kernel_launches_of_a_step_exclude_the_transfer_of_weights():
     names = ["cudaStreamSynchronize", "cudaLaunchKernel", FIRST, "cudaLaunchKernelExC"]
     names += ["cudaStreamSynchronize", "cudaMemcpyAsync", FIRST, "cudaGraphLaunch"]
     events = [

@@ -17,7 +17,7 @@ def test_training_step_launches_few_kernels_and_never_synchronizes(family: str, 
     assert 0.9 * most < found.total() <= most, found
 
 
-def test_views_do_not_count_as_kernels() -> None:
+def test_kernel_count_excludes_tensor_views() -> None:
     states = torch.ones(4, 6, requires_grad=True)
     with Kernels() as kernels:
         (states.view(2, 12).T[0] * torch.empty(2)).sum().backward()

@@ -153,6 +153,6 @@ def test_trainer_script_scores_gold_tag_logits_with_f1_1(sample, checkpoint):
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: w.task)
-def test_every_workload_has_a_task_and_a_trainer_script(workload):
+def test_every_benchmark_workload_has_a_task_and_a_trainer_script(workload):
     assert find_task(workload.task).head == workload.head
     assert workload.head in HEADS

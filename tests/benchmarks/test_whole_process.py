@@ -29,12 +29,12 @@ def test_peak_memory_of_a_process_includes_its_children():
     assert run_whole(command, {"NAME": ""}).peak_bytes > 120e6
 
 
-def test_a_failed_process_is_an_error_with_its_message():
+def test_failed_benchmark_process_is_an_error_with_its_message():
     with pytest.raises(RuntimeError, match="no such thing"):
         run_whole([sys.executable, "-c", "raise SystemExit('no such thing')"], {})
 
 
-def test_a_hanging_process_is_killed_at_the_time_limit():
+def test_hanging_benchmark_process_is_killed_at_the_time_limit():
     token, begun = LIMIT.set(0.5), time.monotonic()
     try:
         with pytest.raises(subprocess.TimeoutExpired):
@@ -54,7 +54,7 @@ def test_benchmark_processes_keep_the_folders_of_pythonpath():
     assert (first, last) == (str(ROOT), "/elsewhere")
 
 
-def test_matrix_product_rate_is_measured(monkeypatch):
+def test_peak_rate_of_matrix_products_is_measured(monkeypatch):
     import torch
 
     monkeypatch.setattr("benchmarks.matmul.SHAPES", {"cpu": ((64, 64, 64),), "cuda": ()})

@@ -65,7 +65,7 @@ def test_failures_baselines_and_untrained_runs_have_no_parity_statement() -> Non
     assert parity_of(replace(asked, cost=replace(asked.cost, steps=0))) == ""
 
 
-def test_family_of_a_pretraining_checkpoint_comes_from_its_stage() -> None:
+def test_parity_family_of_a_pretraining_checkpoint_comes_from_its_record() -> None:
     stage = Stage(run="mine", step=100, tokens=None, family="roberta")
     assert parity_of(trained("", stage=stage)) == "proved, fp32 CPU"
 

@@ -60,7 +60,7 @@ NAMES = {
 }
 
 
-def test_job_key_depends_exactly_on_fields_that_change_a_result() -> None:
+def test_job_key_depends_only_on_fields_that_change_a_result() -> None:
     job = make_job(task="glue/rte")
     assert len({job.key, *(replace(job, **{name: OTHER[name]}).key for name in OTHER)}) == 1 + len(
         OTHER

@@ -134,7 +134,9 @@ def test_printed_output_for_a_store_of_the_first_release_is_unchanged(path: Path
     assert found == json.loads(gzip.decompress(PRINTED.read_bytes()))
 
 
-def test_kept_store_has_no_faults_and_its_archive_round_trips(path: Path, tmp_path: Path) -> None:
+def test_first_release_store_is_valid_and_its_archive_round_trips(
+    path: Path, tmp_path: Path
+) -> None:
     archive = tmp_path / "all.jsonl.gz"
     with open_store(path) as store, open_store(tmp_path / "other.sqlite") as other:
         assert list(store.faults()) == []
@@ -144,7 +146,7 @@ def test_kept_store_has_no_faults_and_its_archive_round_trips(path: Path, tmp_pa
         assert list(other.stored_runs()) == list(store.stored_runs())
 
 
-def test_kept_store_has_every_kind_of_run(path: Path) -> None:
+def test_first_release_store_has_every_kind_of_run(path: Path) -> None:
     with open_store(path) as store:
         rows = store.runs()
         jobs = [store.result(row.key).job for row in rows]

@@ -36,7 +36,7 @@ def test_permissions_of_written_files_follow_the_umask(tmp_path: Path) -> None:
     assert (tmp_path / "x").stat().st_mode & 0o777 == 0o640
 
 
-def test_error_names_the_file_and_not_its_temporary_file() -> None:
+def test_write_error_names_the_target_and_not_the_temporary_file() -> None:
     with pytest.raises(OSError, match=r"'/proc/page\.html'$"), whole_file(Path("/proc/page.html")):
         pass
 

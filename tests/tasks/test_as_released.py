@@ -47,7 +47,7 @@ def test_qqp_accepts_unpaired_quotes_and_empty_questions(tmp_path: Path) -> None
     assert labels(rows) == ["duplicate", "not_duplicate"]
 
 
-def test_broken_line_of_qqps_first_release_is_an_error_with_its_number(tmp_path: Path) -> None:
+def test_malformed_qqp_line_is_an_error_that_names_the_line_number(tmp_path: Path) -> None:
     for broken in ("1\t3\t4\tWhat is a line\nbreak?\tWhat?\t0\n", "3\t7\t8\tWhy?\tWhy\tnot?\t0\n"):
         text = QQP + QUOTES + broken
         with pytest.raises(DataError, match=r"line 4 has \d fields, but the first line has 6"):
@@ -64,7 +64,7 @@ def test_mnli_rows_without_an_agreed_label_are_skipped(split: str, tmp_path: Pat
     assert (labels(rows), rows.left_out) == (["neutral"], 1)
 
 
-def test_mnli_test_rows_without_labels_are_kept(tmp_path: Path) -> None:
+def test_mnli_test_rows_without_labels_are_included(tmp_path: Path) -> None:
     text = "index\tsentence1\tsentence2\n0\tA.\tB.\n1\tC.\tD.\n"
     rows = read_as(tmp_path, "glue/mnli", "test", {"glue/MNLI/test_matched.tsv": text})
     assert (labels(rows), rows.left_out) == ([None, None], 0)
@@ -173,7 +173,7 @@ GANGA = "\u0917\u0902\u0917\u093e"
         ("In  Bonn .", " Bonn ", 4, 3),  # blanks are of the answer
     ],
 )
-def test_answer_with_a_byte_or_utf16_offset_is_relocated_and_counted(
+def test_squad_answer_with_a_byte_or_utf16_offset_is_relocated_and_counted(
     context: str, answer: str, start: int, found: int, tmp_path: Path
 ) -> None:
     text = squad(context, (answer, start))
@@ -182,21 +182,21 @@ def test_answer_with_a_byte_or_utf16_offset_is_relocated_and_counted(
     assert (example.answers, dict(rows.odd)) == (((answer, found),), {MOVED: 1})  # type: ignore[attr-defined]
 
 
-def test_answer_text_missing_from_the_context_is_kept_and_counted(tmp_path: Path) -> None:
+def test_squad_answer_missing_from_the_context_is_retained_and_counted(tmp_path: Path) -> None:
     text = squad("In Bonn.", ("Berlin", 3), ("Bonn", 3), ("Rome", -1))
     rows = read_as(tmp_path, "xtreme/xquad", "test_de", {"xtreme/xquad/xquad.de.json": text})
     assert dict(rows.odd) == {NOWHERE: 2}
     assert rows.examples[0].answer_texts == ("Bonn", "Berlin", "Rome")  # type: ignore[attr-defined]
 
 
-def test_duplicate_question_id_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_duplicate_squad_question_id_is_an_error_that_names_it(tmp_path: Path) -> None:
     one = json.loads(squad("In Bonn.", ("Bonn", 3), name="q7"))
     text = json.dumps({**one, "data": one["data"] * 2})
     with pytest.raises(DataError, match=r"has 2 rows with the id 'q7': download the official file"):
         read_as(tmp_path, "squad/v1.1", "dev", {"squad/dev-v1.1.json": text})
 
 
-def test_supporting_facts_without_a_sentence_are_counted(tmp_path: Path) -> None:
+def test_supporting_facts_that_name_no_sentence_are_counted(tmp_path: Path) -> None:
     facts = [["A", 0], ["A", 7], ["Nowhere", 0]]
     question = {"_id": "h", "question": "?", "answer": "Bo", "type": "bridge"}
     text = json.dumps([{**question, "supporting_facts": facts, "context": [["A", ["Bo sat."]]]}])
@@ -213,7 +213,7 @@ def panx(folder: Path, text: str) -> SplitRows:
     return read_as(folder, "xtreme/panx", "test_de", {"xtreme/panx_dataset/de/test": text})
 
 
-def test_panx_words_without_a_language_are_dropped_as_in_xtremes_script(tmp_path: Path) -> None:
+def test_panx_words_without_a_language_prefix_are_dropped(tmp_path: Path) -> None:
     lines = "de:Bonn\tB-LOC\nist\tO\nde:\tO\nde:schoen\tO\n\nalles\tO\n\nde:Ja\tO\n\n"
     rows = panx(tmp_path, lines)
     assert [e.words for e in rows.examples] == [("Bonn", "", "schoen"), ("Ja",)]  # type: ignore[attr-defined]
@@ -225,7 +225,7 @@ def test_panx_file_without_language_prefixes_is_an_error(tmp_path: Path) -> None
         panx(tmp_path, "Bonn\tB-LOC\nist\tO\n\n")
 
 
-def test_untranslated_pawsx_rows_are_kept_and_counted(tmp_path: Path) -> None:
+def test_untranslated_pawsx_rows_are_included_and_counted(tmp_path: Path) -> None:
     """Test the faults of google-research-datasets/paws issues 4 and 15."""
     text = "id\tsentence1\tsentence2\tlabel\n1\tEin Weg.\tNS\t0\n2\t\t\t0\n3\tNS \tB.\t1\n"
     rows = read_as(tmp_path, "xtreme/pawsx", "test_de", {"xtreme/x-final/de/test_2k.tsv": text})

@@ -76,7 +76,7 @@ def test_conll2003_file_names_of_the_hub_are_accepted(tmp_path: Path) -> None:
         ("-DOCSTART- -X- O O\n\n", r"is empty"),
     ],
 )  # fmt: skip
-def test_malformed_file_is_an_error_that_names_the_line(
+def test_malformed_conll2003_file_is_an_error_that_names_the_line(
     tmp_path: Path, content: str, error: str
 ) -> None:
     with pytest.raises(DataError, match=error):

@@ -152,7 +152,7 @@ def perfect(task: Task, examples: Sequence[Example]) -> list[Prediction]:
 
 
 @every_split
-def test_perfect_predictions_score_1_in_every_metric(name: str, split: str) -> None:
+def test_gold_predictions_score_1_in_every_metric(name: str, split: str) -> None:
     task, examples = TASKS[name], read_mini(name, split)
     if any(e.is_hidden for e in examples):
         pytest.skip("the labels are hidden")
@@ -261,7 +261,9 @@ def over_the_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answer]:
 @pytest.mark.parametrize(
     ("name", "split"), [(n, s) for n, s in EVERY_SPLIT if not n.startswith(APART)]
 )
-def test_hub_rows_equal_file_rows(name: str, split: str, over_the_hub: Answer) -> None:
+def test_rows_from_the_hub_equal_those_from_files(
+    name: str, split: str, over_the_hub: Answer
+) -> None:
     assert over_the_hub.error == ""
     digest, found = over_the_hub.rows[f"{name}:{split}"]
     # Where documents begin is in CoNLL-2003's files alone, and in no digest.

@@ -52,16 +52,16 @@ def test_span_missing_from_the_text_is_cut_at_the_end_of_the_text() -> None:
 
 
 @pytest.mark.parametrize("index", [-1, 2, 99])
-def test_word_index_outside_the_text_is_an_error(index: int) -> None:
+def test_marked_span_with_a_word_index_outside_the_text_is_an_error(index: int) -> None:
     with pytest.raises(ValueError, match=f"word index {index} is not inside the 2 words"):
         word_mark("only two", index, "two")
 
 
-def test_character_offsets_are_marked_as_given() -> None:
+def test_marked_span_has_the_given_character_offsets() -> None:
     assert character_mark("a bat", "b", 2, 5) == Mark(text="b", start=2, end=5)
 
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (3, 3), (2, 6), (5, 4)])
-def test_character_offsets_outside_the_text_are_an_error(start: int, end: int) -> None:
+def test_marked_span_with_offsets_outside_the_text_is_an_error(start: int, end: int) -> None:
     with pytest.raises(ValueError, match="is not inside 'a bat'"):
         character_mark("a bat", "a", start, end)

@@ -34,7 +34,7 @@ def test_data_generator_reproduces_the_committed_files(tmp_path: Path) -> None:
     assert [name for name in written if written[name] != committed[name]] == []
 
 
-def test_embedded_files_are_small() -> None:
+def test_embedded_data_files_are_under_5_megabytes() -> None:
     files = data_files(mini_folder())
     assert sum(map(len, files.values())) < 5_000_000
     assert sum(len(data) for name, data in files.items() if name.startswith("glue/")) < 1_500_000

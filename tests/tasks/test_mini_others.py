@@ -31,7 +31,7 @@ def pairs(name: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ["train", "testa", "testb"])
-def test_conll_has_four_columns_and_documents(name: str) -> None:
+def test_embedded_conll2003_files_have_four_columns_and_documents(name: str) -> None:
     text = (CONLL / f"eng.{name}").read_text("utf-8")
     assert text.startswith("-DOCSTART- -X- O O\n\n")
     assert text.count("-DOCSTART-") == -(-len(sentences(name)) // 10)
@@ -39,7 +39,7 @@ def test_conll_has_four_columns_and_documents(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["train", "testa", "testb"])
-def test_conll_tags_are_iob1(name: str) -> None:
+def test_embedded_conll2003_tags_are_iob1(name: str) -> None:
     tags = {row[3] for rows in sentences(name) for row in rows}
     assert {f"I-{kind}" for kind in ("PER", "LOC", "ORG", "MISC")} | {"O"} <= tags
     assert {tag for tag in tags if tag.startswith("B-")} == {"B-LOC"}
@@ -50,14 +50,14 @@ def test_conll_tags_are_iob1(name: str) -> None:
             before = tag
 
 
-def test_conll_names_are_ambiguous_between_entity_types() -> None:
+def test_embedded_conll2003_names_are_ambiguous_between_entity_types() -> None:
     kinds: dict[str, set[str]] = {}
     for word, _, _, tag in (row for rows in sentences("train") for row in rows):
         kinds.setdefault(word, set()).add(tag[2:])
     assert kinds["Berg"] == {"PER", "LOC", "ORG"}
 
 
-def test_conll_dev_sentences_are_not_in_train() -> None:
+def test_embedded_conll2003_dev_sentences_are_not_in_train() -> None:
     train, dev = ({str(rows) for rows in sentences(name)} for name in ("train", "testa"))
     assert not train & dev
     assert (len(train), len(dev)) == (500, 150)

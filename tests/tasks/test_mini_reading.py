@@ -86,7 +86,7 @@ def test_race_passages_have_four_questions_of_four_options(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["middle", "high"])
-def test_race_answers_are_in_the_passage_and_balanced_over_the_letters(level: str) -> None:
+def test_embedded_race_answers_are_in_the_passage_and_balanced(level: str) -> None:
     letters: Counter[str] = Counter()
     for passage in passages("train", level):
         for answer, options in zip(passage["answers"], passage["options"], strict=True):
@@ -108,7 +108,7 @@ def test_race_high_passages_contain_one_wrong_option() -> None:
     assert told("high") == {2}
 
 
-def test_race_ids_are_file_names() -> None:
+def test_embedded_race_ids_are_file_names() -> None:
     for path in RACE.glob("dev/*/*.txt"):
         assert json.loads(path.read_text("utf-8"))["id"] == f"{path.parent.name}{path.name}"
 

@@ -46,7 +46,7 @@ def test_superglue_rows_have_the_official_keys_and_hidden_test_labels(task: str)
 
 
 @pytest.mark.parametrize("task", [*KEYS, "MultiRC", "ReCoRD"])
-def test_row_indexes_start_at_zero(task: str) -> None:
+def test_embedded_superglue_row_indexes_start_at_zero(task: str) -> None:
     for split in ("train", "val", "test"):
         assert [row["idx"] for row in rows(f"{task}/{split}")] == list(
             range(len(rows(f"{task}/{split}")))

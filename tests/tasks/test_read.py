@@ -40,7 +40,7 @@ def converting(convert: object) -> PairTask:
     return replace(IRONY, convert=convert)  # type: ignore[arg-type]
 
 
-def test_rows_become_examples_with_their_position_as_id(tmp_path: Path) -> None:
+def test_rows_are_converted_to_examples_with_their_position_as_id(tmp_path: Path) -> None:
     data = write(tmp_path, ["label\tsentence", "1\tOh great.", "0\tIt rains."])
     assert read(IRONY, "train", data).examples == (
         PairExample(id="0", text_a="Oh great.", label="ironic"),
@@ -48,14 +48,14 @@ def test_rows_become_examples_with_their_position_as_id(tmp_path: Path) -> None:
     )
 
 
-def test_rows_with_two_texts_and_a_number_become_examples(tmp_path: Path) -> None:
+def test_rows_with_two_texts_and_a_number_are_converted_to_examples(tmp_path: Path) -> None:
     data = write(tmp_path, ["a\tb\tscore", "x\ty\t3.800"])
     assert read(GRADES, "train", data).examples == (
         PairExample(id="0", text_a="x", text_b="y", label=3.8),
     )
 
 
-def test_hidden_labels_are_none(tmp_path: Path) -> None:
+def test_hidden_labels_are_read_as_none(tmp_path: Path) -> None:
     data = write(tmp_path, ["index\tsentence", "0\tOh."], "test.tsv")
     assert read(IRONY, "test", data).examples[0] == PairExample(id="0", text_a="Oh.", label=None)
 
@@ -118,7 +118,7 @@ def test_exception_in_a_converter_is_not_caught(tmp_path: Path) -> None:
         ({"idx": 0, "text": "Oh.", "label": ["plain"]}, "its label is .*, expected a name"),
     ],
 )
-def test_row_with_values_of_wrong_types_is_an_error(row: Row, reason: str) -> None:
+def test_row_with_a_value_of_the_wrong_type_is_an_error(row: Row, reason: str) -> None:
     with pytest.raises(TypeError, match=reason):
         pair("text")(row)
 
@@ -134,7 +134,7 @@ def test_rows_with_a_limit_have_another_fingerprint(tmp_path: Path) -> None:
     assert read(IRONY, "train", data, limit=40) == whole
 
 
-def test_has_split_does_not_read_the_rows(tmp_path: Path) -> None:
+def test_split_existence_check_does_not_read_the_rows(tmp_path: Path) -> None:
     data = write(tmp_path, ["label\tsentence"])
     assert has_split(IRONY, "train", data)
     assert not has_split(IRONY, "dev", data)

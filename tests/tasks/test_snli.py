@@ -60,18 +60,18 @@ def test_snli_premise_is_the_first_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["NA", "", "\u2028", "a\x00b", '"quoted"', "😀", "\ud800"])
-def test_unusual_texts_are_read_unchanged(tmp_path: Path, text: str) -> None:
+def test_unusual_snli_texts_are_read_unchanged(tmp_path: Path, text: str) -> None:
     (example,) = read_snli(tmp_path, to_lines([row("neutral", text)])).examples
     assert isinstance(example, PairExample)
     assert example.text_a == text
 
 
-def test_unescaped_line_separator_does_not_end_a_line(tmp_path: Path) -> None:
+def test_unescaped_unicode_line_separator_does_not_end_a_json_line(tmp_path: Path) -> None:
     content = to_lines([row("neutral", "one two")]).replace("one two", "one\u2028two")
     assert len(read_snli(tmp_path, content + content.replace("one", "1")).examples) == 2
 
 
-def test_byte_order_mark_and_carriage_returns_are_ignored(tmp_path: Path) -> None:
+def test_snli_reader_ignores_byte_order_mark_and_carriage_returns(tmp_path: Path) -> None:
     content = "\ufeff" + to_lines([row("neutral"), row("-")]).replace("\n", "\r\n")
     assert len(read_snli(tmp_path, content).examples) == 1
 
@@ -96,7 +96,7 @@ GOOD = to_lines([row("neutral")])
         ("", r"snli/snli train .* is empty"),
     ],
 )  # fmt: skip
-def test_malformed_file_is_an_error_that_names_the_line(
+def test_malformed_snli_file_is_an_error_that_names_the_line(
     tmp_path: Path, content: str | bytes, error: str
 ) -> None:
     with pytest.raises(DataError, match=error):

@@ -85,7 +85,7 @@ def test_hidden_labels_are_none_with_or_without_a_label_column(tmp_path: Path) -
     )
 
 
-def test_a_public_test_split_keeps_its_labels(tmp_path: Path) -> None:
+def test_labels_of_a_public_test_split_are_read(tmp_path: Path) -> None:
     write(tmp_path, "open.tsv", "sentence\tlabel\nOh.\t1\n")
     assert read_rows(tmp_path, "test_open")[0]["label"] == "ironic"
     write(tmp_path, "open.tsv", "sentence\nOh.\n")
@@ -115,7 +115,7 @@ def test_missing_file_is_an_error_that_names_the_expected_files(tmp_path: Path) 
         (b"sentence\tlabel\nfine\t0\ncaf\xe9\t0\n", r"train\.tsv line 3 is not UTF-8 text"),
     ],
 )
-def test_malformed_file_is_an_error_that_names_file_and_line(
+def test_malformed_table_is_an_error_that_names_file_and_line(
     tmp_path: Path, content: str | bytes, error: str
 ) -> None:
     write(tmp_path, "train.tsv", content)
@@ -123,7 +123,7 @@ def test_malformed_file_is_an_error_that_names_file_and_line(
         read_rows(tmp_path)
 
 
-def test_line_with_too_few_fields_is_an_error(tmp_path: Path) -> None:
+def test_table_line_with_too_few_fields_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, "dev.tsv", "src\t0\n")
     with pytest.raises(DataError, match=r"dev\.tsv line 1 has 2 fields"):
         read_rows(tmp_path, "dev")

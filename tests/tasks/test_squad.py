@@ -89,7 +89,7 @@ def test_squad_training_question_without_a_locatable_answer_is_skipped(
     assert dev.left_out == 0
 
 
-def test_training_split_without_usable_questions_is_an_error(tmp_path: Path) -> None:
+def test_squad_training_split_without_usable_questions_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"squad/v2\.0 train .* is empty"):
         examples(tmp_path, answers(("Cy", 0)))
 
@@ -102,7 +102,7 @@ def test_squad_offsets_count_characters_and_not_bytes(tmp_path: Path) -> None:
     assert example.answers == (("Zoë", 8),)
 
 
-def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
+def test_squad_reader_ignores_a_byte_order_mark(tmp_path: Path) -> None:
     text = json.dumps({"data": [article([])]})
     assert len(read_squad(tmp_path, b"\xef\xbb\xbf" + text.encode()).examples) == 1
 
@@ -146,14 +146,14 @@ def without(key: str, place: str) -> dict[str, Any]:
         ({"data": [article([{"text": "x", "answer_start": "0"}])]}, r"row 0 cannot be converted"),
     ],
 )  # fmt: skip
-def test_malformed_file_is_an_error_that_names_the_place(
+def test_malformed_squad_file_is_an_error_that_names_the_position(
     tmp_path: Path, document: Any, error: str
 ) -> None:
     with pytest.raises(DataError, match=error):
         read_squad(tmp_path, document)
 
 
-def test_subset_of_questions_covers_most_articles() -> None:
+def test_subset_of_squad_questions_covers_most_articles() -> None:
     questions = [
         SpanExample(id=f"{a}-{q}", question="?", context="c", answers=(("c", 0),), title=str(a))
         for a in range(20)
@@ -164,7 +164,7 @@ def test_subset_of_questions_covers_most_articles() -> None:
 
 
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
-def test_answers_of_the_official_file_are_at_their_offsets(version: str) -> None:
+def test_answers_of_the_official_squad_files_are_at_their_offsets(version: str) -> None:
     folder = os.environ.get("BENCH_TEST_DATA")
     data = Data(source="files", folder=Path(folder or "."))
     task = next(task for task in SQUAD_TASKS if task.name == f"squad/{version}")

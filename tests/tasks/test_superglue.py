@@ -35,7 +35,7 @@ def test_superglue_diagnostics_are_predicted_by_rte_models() -> None:
     assert followers == {"superglue/axb", "superglue/axg"}
 
 
-def test_axg_also_reports_accuracy() -> None:
+def test_axg_score_includes_accuracy() -> None:
     axg = NAMES["superglue/axg"]
     assert [metric.name for metric in axg.details] == ["accuracy"]
 
@@ -141,7 +141,7 @@ def record(answers: list[str]) -> dict[str, Any]:
     }
 
 
-def test_record_options_are_the_distinct_entities_in_order(tmp_path: Path) -> None:
+def test_record_options_are_the_distinct_entities_in_text_order(tmp_path: Path) -> None:
     assert one(tmp_path, "record", record(["Al", "Al"])) == ChoiceExample(
         id="4756",
         context="Bo met Al. Al left Bo.",
@@ -151,11 +151,11 @@ def test_record_options_are_the_distinct_entities_in_order(tmp_path: Path) -> No
     )
 
 
-def test_record_may_have_several_right_entities(tmp_path: Path) -> None:
+def test_record_query_may_have_several_gold_entities(tmp_path: Path) -> None:
     assert one(tmp_path, "record", record(["Bo", "Al"])).gold == (0, 1)
 
 
-def test_record_answer_that_is_no_entity_counts_as_in_the_official_script(tmp_path: Path) -> None:
+def test_record_answer_that_is_not_an_entity_is_scored_as_officially(tmp_path: Path) -> None:
     """Score as the script does.
 
     It compares with all answer texts, whether a passage marks them or not.
@@ -199,7 +199,7 @@ def wic(**changed: Any) -> dict[str, Any]:
     return {**row, **places, "label": False, **changed}
 
 
-def test_wic_marks_the_word_in_both_sentences(tmp_path: Path) -> None:
+def test_wic_example_marks_the_word_in_both_sentences(tmp_path: Path) -> None:
     example = one(tmp_path, "wic", wic())
     assert example.marks == (Mark(text="a", start=2, end=5), Mark(text="b", start=4, end=8))
     assert example.text_b[4:8] == "bats"
@@ -213,7 +213,7 @@ def test_wic_offset_outside_the_sentence_is_an_error(tmp_path: Path, changed: An
         one(tmp_path, "wic", wic(**changed))
 
 
-def test_wsc_marks_both_spans(tmp_path: Path) -> None:
+def test_wsc_example_marks_both_spans(tmp_path: Path) -> None:
     target = {"span1_text": "Mark", "span1_index": 0, "span2_text": "He", "span2_index": 4}
     row = {"text": "Mark lied to Pete. He left.", "target": target, "label": True, "idx": 0}
     example = one(tmp_path, "wsc", row)

@@ -32,7 +32,7 @@ def with_splits(*names: str) -> PairTask:
         ("test_mm", "accuracy_test_mm"),
     ],
 )
-def test_scores_of_different_splits_never_share_a_name(split: str, name: str) -> None:
+def test_score_names_of_different_splits_have_different_suffixes(split: str, name: str) -> None:
     task = with_splits("train", "dev", "dev_mm", "test", "test_mm")
     assert score(task, split, PREDICTIONS, EXAMPLES) == {name: 1.0}
 

@@ -140,7 +140,7 @@ def test_cluster_job_lost_three_times_fails_while_others_finish():
     assert cluster.sent.count(0) == 3
 
 
-def test_job_interrupted_by_its_node_is_resent():
+def test_cluster_job_interrupted_by_its_node_is_resent():
     class Preempting(FakeCluster):
         def _end(self, ticket, remote, job, turns):
             if self.sent.count(job.seed) == 1:
@@ -195,7 +195,7 @@ def test_engine_waits_for_running_jobs_if_the_queue_yields_none():
     assert finished == [1, 2]
 
 
-def test_closing_the_engine_cancels_running_jobs():
+def test_closing_the_cluster_engine_cancels_running_jobs():
     cluster = FakeCluster(3)
     outcomes = ClusterEngine(cluster, NEEDS, Orders()).run(
         jobs_of("ok", "slow:99", "slow:99"), lambda *_: None
@@ -206,7 +206,7 @@ def test_closing_the_engine_cancels_running_jobs():
     assert not cluster.is_open
 
 
-def test_exception_in_the_reporter_cancels_running_jobs():
+def test_exception_in_the_progress_callback_cancels_running_cluster_jobs():
     def report(job, progress):
         if progress.phase == "training":
             raise BrokenPipeError
@@ -344,7 +344,7 @@ def test_node_saves_snapshots_only_in_a_folder_shared_with_the_driver(tmp_path, 
     assert list(tmp_path.iterdir()) == [], "the folder with the driver's mark is gone again"
 
 
-def test_progress_is_throttled_except_for_new_phases():
+def test_cluster_progress_reports_are_throttled_except_at_new_phases():
     told = []
     report = sparsely(60.0, told.append)
     for phase in ("loading", "training", "training", "predicting"):

@@ -109,7 +109,9 @@ def test_files_with_automatic_annotation_are_accepted_for_coreference_only(tmp_p
 
 @pytest.mark.parametrize("task", ["conll2012/coref", "conll2012/srl"])
 @pytest.mark.parametrize("ending", ["gold_skel", "gold_conll"])
-def test_skeleton_files_without_words_are_an_error(tmp_path: Path, task: str, ending: str):
+def test_conll2012_skeleton_files_without_words_are_an_error(
+    tmp_path: Path, task: str, ending: str
+):
     content = PLAIN.replace("Mary", "[WORD]")
     with pytest.raises(DataError, match="line 2 belongs to a skeleton"):
         read_task(tmp_path, task, content, NAME.replace("gold_conll", ending))
@@ -129,7 +131,7 @@ def test_skeleton_files_without_words_are_an_error(tmp_path: Path, task: str, en
         ("coref", "0   0       It   PRP   (TOP(S(NP*)       -    -", "0   0  It  -", r"line 9 has 10 columns; expected CoNLL-2012's 12"),
     ],
 )  # fmt: skip
-def test_malformed_line_is_an_error_that_names_it(
+def test_malformed_conll2012_line_is_an_error_that_names_it(
     tmp_path: Path, task: str, old: str, new: str, error: str
 ):
     assert old in PLAIN

@@ -160,7 +160,7 @@ def draw(random: Random) -> tuple[list[ClusterPrediction], list[DocumentExample]
 
 
 @pytest.mark.parametrize("sets", [200, pytest.param(1_000, marks=pytest.mark.soak)])
-def test_scores_of_random_files_match_the_official_scorer(sets):
+def test_coreference_scores_of_random_files_match_the_official_scorer(sets):
     values = set[float]()
     for seed in range(sets):
         predictions, examples = draw(Random(seed))
@@ -176,7 +176,7 @@ def test_scores_of_random_files_match_the_official_scorer(sets):
     assert len(values) > 0.3 * sets, "the sets must differ"
 
 
-def test_crossing_mentions_of_a_chain_match_the_official_scorer(tmp_path: Path) -> None:
+def test_crossing_mentions_are_scored_as_by_the_official_scorer(tmp_path: Path) -> None:
     """Shuffle the marks of each word.
 
     In "0)|(0" the end belongs to the mention that begins there.
@@ -229,7 +229,9 @@ def gold_file(words: int, chains: list[list[tuple[int, int]]]) -> str:
 
 
 @pytest.mark.parametrize("kind", ["in two chains", "twice", "crossing", "marks in any order"])
-def test_overlapping_gold_chains_match_the_official_scorer(kind: str, tmp_path: Path) -> None:
+def test_overlapping_gold_chains_are_scored_as_by_the_official_scorer(
+    kind: str, tmp_path: Path
+) -> None:
     """Compare on random files.
 
     The rules were compared with scorer.pl itself on 471, 900 and 240 random files; and 120 where a
@@ -336,7 +338,7 @@ def test_ceafe_aligns_gold_and_predicted_entities_one_to_one():
     assert found == pytest.approx((1.3, 2, 1.3, 3))
 
 
-def test_empty_prediction_scores_0():
+def test_coreference_score_of_an_empty_prediction_is_0():
     example = DocumentExample(
         id="nw/0/000", sentences=(("a", "b"),), speakers=("-",), clusters=(((0, 1), (1, 2)),)
     )

@@ -77,7 +77,7 @@ def test_fields_of_objects_in_cells_become_columns():
         ("['billing'", "rows.csv line 9 has \"['billing'\" in the column 'tags'"),
     ],
 )
-def test_cell_that_is_not_a_list_is_an_error_with_its_line(odd, said, tmp_path):
+def test_cell_that_is_not_a_list_of_labels_is_an_error_that_names_the_line(odd, said, tmp_path):
     rows = [[sentence(n), odd if n == 7 else str(["bug", "account"][n % 2 :])] for n in range(60)]
     path = table(tmp_path, [["text", "tags"], *rows])
     for columns in ("", "text=text,labels=tags", "text=text,label=tags"):
@@ -103,7 +103,7 @@ def test_numeric_column_ignores_missing_values_and_reports_other_texts():
 # Labels.
 
 
-def test_labels_in_two_unicode_forms_are_one_label(tmp_path):
+def test_labels_in_different_unicode_forms_are_merged(tmp_path):
     forms = ["gem\u00fcse", "gemu\u0308se", "obst"]
     rows = [[sentence(n), forms[n % 3]] for n in range(60)]
     for columns in ("text=text,label=label", "text=text,labels=label"):
@@ -198,7 +198,7 @@ def test_test_file_may_have_rows_without_a_label(tmp_path):
     assert not any(e.is_hidden for e in examples(found, "test"))
 
 
-def test_dev_split_without_any_train_label_is_an_error(tmp_path):
+def test_dev_split_without_any_training_label_is_an_error(tmp_path):
     table(tmp_path, [["text", "label"], *TWO], "train.csv")
     table(tmp_path, [["text", "label"], *([sentence(n), -1] for n in range(9))], "dev.csv")
     with pytest.raises(DataError, match=r"dev\.csv has no label that .* train: its labels are -1"):
@@ -245,7 +245,7 @@ def test_verdict_column_of_an_annotation_tool_is_detected(tmp_path):
     assert found.own.labels == ("accept", "ignore", "reject")
 
 
-def test_disagreeing_annotators_are_an_error_with_the_line(tmp_path):
+def test_disagreeing_annotations_of_a_row_are_an_error_that_names_the_line(tmp_path):
     rows = [
         {
             "text": sentence(n),
@@ -384,7 +384,7 @@ def test_tag_of_most_words_is_reported_as_making_accuracy_uninformative(tmp_path
         ("# O", ["#", "O"]),
     ],
 )
-def test_conll_columns_are_split_at_tabs_or_else_at_plain_spaces(line, fields):
+def test_conll_columns_are_split_at_tabs_or_at_ascii_spaces(line, fields):
     assert fields_of(line) == fields
     assert [word.columns for found in sentences_of([line]) for word in found] == [fields][
         : len(fields)

@@ -64,7 +64,7 @@ def test_detected_task_split_and_columns_are_reported(tmp_path):
     assert not any("is read as" in sentence for sentence in asked.sentences)
 
 
-def test_task_name_depends_on_file_name_and_definition(tmp_path):
+def test_custom_task_name_depends_on_file_name_and_definition(tmp_path):
     path = GOOD["comma"].write(tmp_path)
     first = find_own(str(path))
     (tmp_path / "moved").mkdir()
@@ -122,7 +122,7 @@ def test_rows_that_share_a_passage_are_not_split_between_train_and_dev(tmp_path)
 # Leaks.
 
 
-def test_planted_leaks_are_detected(tmp_path):
+def test_planted_train_dev_leaks_are_detected(tmp_path):
     """At least 95 % of 600 planted rows are detected, and none of 600 other rows."""
     texts = [sentence(n) for n in range(3000)]
     planted = plant(texts[:600], random.Random(1))
@@ -196,7 +196,7 @@ def test_regression_targets_are_standardised(tmp_path):
     assert f"for training, numbers are scaled: (number - {zero:g}) / {one:g}" in found.sentences
 
 
-def test_labels_of_a_row_are_sorted(tmp_path):
+def test_labels_of_a_multi_label_row_are_sorted(tmp_path):
     rows = [{"text": sentence(n), "tags": GENRES[n % 3 :: -1]} for n in range(30)]
     (tmp_path / "sets.jsonl").write_text(as_jsonl(rows))
     found = find_own(str(tmp_path / "sets.jsonl"), columns="text=text,labels=tags")
@@ -357,7 +357,7 @@ def test_invalid_custom_data_option_is_an_error(options, said, tmp_path):
         assert refused.value.exit_code == (2 if "which is not" in said else 4)
 
 
-def test_folder_without_or_with_two_train_files_is_an_error(tmp_path):
+def test_data_folder_needs_exactly_one_train_file(tmp_path):
     with pytest.raises(DataError, match="does not exist"):
         find_own(str(tmp_path / "nowhere"))
     for name in ("one.csv", "two.csv"):
@@ -504,7 +504,7 @@ def test_archive_is_read_like_the_folder_that_it_contains(tmp_path):
         (lambda task: task["annotations"][0]["result"][0].pop("value"), "Label Studio"),
     ],
 )
-def test_contradicting_or_damaged_label_studio_export_is_an_error(change, said, tmp_path):
+def test_label_studio_export_with_conflicts_or_damage_is_an_error(change, said, tmp_path):
     value = {"from_name": "mood", "type": "choices", "value": {"choices": ["a"]}}
     tasks = [{"data": {"text": "t"}, "annotations": [{"result": [value]}]} for _ in range(9)]
     copied = json.loads(json.dumps(tasks))
@@ -607,7 +607,7 @@ def test_excel_file_without_openpyxl_and_damaged_archives_are_one_line_errors(
         assert "\n" not in str(caught.value)
 
 
-def test_row_without_a_list_of_words_is_an_error(tmp_path):
+def test_tagging_row_without_a_list_of_words_is_an_error(tmp_path):
     rows = [dict(zip(("tokens", "ner_tags"), tagged(n), strict=True)) for n in range(40)]
     rows[7] = {"tokens": None, "ner_tags": None}
     (tmp_path / "tags.jsonl").write_text(as_jsonl(rows))

@@ -17,7 +17,7 @@ ROW = "a rather long line of words,pos\n"
 
 
 @pytest.mark.parametrize("name", ["rows.csv", "rows.csv.gz"])
-def test_text_file_too_large_for_memory_is_an_error_with_its_size(
+def test_text_file_too_large_for_memory_is_an_error_that_states_its_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     content = ("text,label\n" + ROW * 60_000).encode()
@@ -79,7 +79,7 @@ def test_memory_estimate_counts_dictionary_encoded_texts_per_row(
     ],
     ids=["year", "bytes"],
 )
-def test_value_that_python_cannot_represent_is_an_error_with_its_column(
+def test_value_that_python_cannot_represent_is_an_error_that_names_the_column(
     tmp_path: Path, name: str, values: pa.Array
 ) -> None:
     rows = pa.table({"text": ["a text"], "when": values})
@@ -166,7 +166,7 @@ def test_free_memory_is_the_minimum_of_machine_container_and_limit(
     assert memory.free_memory() <= 2**30
 
 
-def test_memory_estimate_is_within_a_factor_of_the_peak(tmp_path: Path) -> None:
+def test_memory_estimate_is_within_a_factor_of_three_of_the_peak(tmp_path: Path) -> None:
     """Short cells take the most memory, because each is an object."""
     path = tmp_path / "rows.csv"
     path.write_text("a,b,c\n" + "".join(f"x{n},{n},y\n" for n in range(30_000)))

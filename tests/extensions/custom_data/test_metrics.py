@@ -210,7 +210,7 @@ def test_metrics_of_the_same_name_are_made_unique():
 
 
 @pytest.mark.parametrize("words", [["f1", "f1"], ["f1", "evaluate:f1", "evaluate:x/f1"]])
-def test_repeated_metric_is_an_error_before_rows_are_read(words):
+def test_repeated_metric_option_is_an_error_before_rows_are_read(words):
     with pytest.raises(BenchError, match="twice"):
         find_own("nowhere.csv", metrics=words)
 

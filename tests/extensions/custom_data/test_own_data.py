@@ -176,7 +176,7 @@ def test_malformed_data_file_is_a_one_line_error_and_writes_nothing(bench, tmp_p
         (["--hf", "nonsense"], "--hf 'nonsense' is not the name of a data set"),
     ],
 )
-def test_conflicting_options_are_an_error(bench, words, said):
+def test_conflicting_custom_data_options_are_an_error(bench, words, said):
     ended = bench(*RUN, *words)
     assert ended.code in (2, 4)
     assert said in ended.err
@@ -229,7 +229,7 @@ def test_multi_label_loss_equals_bce_with_logits():
     assert found[0].scores == pytest.approx(torch.sigmoid(logits[0]).tolist())
 
 
-def test_regression_target_is_scaled_and_prediction_unscaled():
+def test_regression_targets_are_scaled_and_predictions_unscaled():
     columns = {"text": ("t",), "number": ("n",)}
     own = OwnData(
         title="t",
@@ -289,7 +289,7 @@ def test_run_of_a_hub_data_set_records_its_commit(tmp_path):
 # What is said once.
 
 
-def test_one_task_board_has_no_score_column_and_one_skipped_rows_note(bench, tmp_path):
+def test_single_task_leaderboard_has_no_score_column(bench, tmp_path):
     rows = [[text if n % 9 else "", label] for n, (text, label) in enumerate(TWO)]
     (tmp_path / "gaps.csv").write_text(as_csv([["text", "label"], *rows]))
     words = ["run", "--model", "majority", "--no-baselines", "--seeds", "1", "--data-file"]

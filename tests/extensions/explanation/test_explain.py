@@ -294,7 +294,7 @@ def test_run_can_be_compared_with_a_recipe_file(place, tmp_path):
     assert set(names(explained(place, file))) == {"learning_rate", "epochs"}
 
 
-def test_published_score_is_compared_by_the_recipe_of_its_paper(place):
+def test_run_can_be_compared_with_the_recipe_of_a_published_score(place):
     found = explained(place, "bert_paper_ablation: BERT-base")
     assert {"learning_rate", "epochs", "batch_size"}.isdisjoint(names(found))
 

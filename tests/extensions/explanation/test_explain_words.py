@@ -207,7 +207,7 @@ def test_different_checkpoint_is_the_first_reported_difference(
     assert (first.name, first.ours, first.theirs) == ("model", "small", name)
 
 
-def test_checkpoint_named_in_the_config_is_a_difference(explained, place, tmp_path):
+def test_checkpoint_name_in_a_config_is_reported_as_a_difference(explained, place, tmp_path):
     changes: Any = {"CONFIG": {"_name_or_path": "org/other"}}
     found = explained(write_folder(tmp_path / "out", place / "small", **changes))
     assert [(e.name, e.theirs) for e in found.differences] == [("model", "org/other")]

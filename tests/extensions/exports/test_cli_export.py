@@ -87,7 +87,7 @@ def test_exported_tables_have_the_requested_columns_and_models(bench, official):
     assert lines[0] == "model,score"
 
 
-def test_scores_that_do_not_differ_significantly_from_the_best_are_bold(bench, tmp_path):
+def test_ties_option_shows_scores_not_significantly_below_the_best_in_bold(bench, tmp_path):
     db = tmp_path / "ties.sqlite"
     with open_store(db) as store:
         for model, wrong in (("best", range(5)), ("near", range(4, 10)), ("far", range(60))):
@@ -109,7 +109,7 @@ def test_statistical_ties_are_omitted_if_the_rows_of_a_task_are_unreadable(bench
 
 
 @pytest.mark.parametrize("form", ["model-index", "eval-results"])
-def test_model_cards_and_eval_results_need_exactly_one_model(bench, official, form):
+def test_export_as_model_card_or_eval_results_needs_exactly_one_model(bench, official, form):
     ended = bench("export", "--format", form, "--model", "minilm", "--db", official)
     assert ended.code == 0
     data = yaml.safe_load(ended.out)
@@ -181,7 +181,7 @@ def test_push_to_the_hub_is_one_commit_or_sends_nothing(official, tmp_path):
         ({"failing": {"/commit/": 403}}, True, "hf auth login"),
     ],
 )
-def test_a_failed_push_reports_whether_anything_was_sent(
+def test_failed_push_reports_whether_anything_was_sent(
     official, tmp_path, trouble, is_known, reason
 ):
     (tmp_path / "hub" / "models" / "me" / "mine" / ("a" * 40)).mkdir(parents=True)
@@ -242,7 +242,7 @@ def test_exported_database_can_be_imported(bench, db, tmp_path):
     assert stored(other) == stored(db)
 
 
-def test_a_damaged_archive_is_an_error_and_changes_nothing(bench, db, tmp_path):
+def test_import_of_a_damaged_archive_is_an_error_without_changes(bench, db, tmp_path):
     archive, other = tmp_path / "store.jsonl.gz", tmp_path / "other.sqlite"
     bench("export", "--all", archive, "--db", db)
     lines = gzip.decompress(archive.read_bytes()).splitlines(keepends=True)
@@ -256,7 +256,7 @@ def test_a_damaged_archive_is_an_error_and_changes_nothing(bench, db, tmp_path):
     assert stored(db) == before
 
 
-def test_imported_scores_are_shown_but_not_ranked(bench, db, tmp_path):
+def test_imported_scores_are_listed_without_a_rank(bench, db, tmp_path):
     file = tmp_path / "rows.csv"
     file.write_text(ROWS.replace("source\n", "source,data\n").replace("blog\n", "blog,mini\n"))
     assert bench("db", "import", file, "--db", db).out == f"{file}: 1 of 1 rows added\n"
@@ -286,7 +286,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_an_invalid_import_file_is_an_error_and_creates_no_database(bench, tmp_path, name):
+def test_invalid_import_file_is_an_error_and_creates_no_database(bench, tmp_path, name):
     content, code, sentence = WRONG[name]
     (tmp_path / name).write_text(content)
     ended = bench("db", "import", tmp_path / name, "--db", tmp_path / "none.sqlite")
@@ -296,7 +296,7 @@ def test_an_invalid_import_file_is_an_error_and_creates_no_database(bench, tmp_p
     assert not (tmp_path / "none.sqlite").exists()
 
 
-def test_a_push_restores_the_timeout_and_hooks_of_the_http_client(monkeypatch):
+def test_push_restores_the_timeout_and_hooks_of_the_http_client(monkeypatch):
     """Each response restarts the timeout of the next request. Later requests are not affected."""
     monkeypatch.setattr(cards, "ANSWER_SECONDS", 0.2)
 

@@ -29,7 +29,7 @@ def board() -> Board:
     return one_board(make_rows("minilm", [0.5, 0.943, 0.6], data="hub"))
 
 
-def test_model_index_is_valid_for_the_hubs_class(board: Board) -> None:
+def test_exported_model_index_is_valid_for_the_hub_library(board: Board) -> None:
     text = to_model_index([board])
     name, results = model_index_to_eval_results(yaml.safe_load(text)["model-index"])
     assert name == "minilm"
@@ -59,7 +59,7 @@ def test_model_card_is_valid_with_hostile_names(name: str) -> None:
     assert len(card.data.eval_results or ()) > 9
 
 
-def test_eval_results_are_valid_for_the_hubs_parser(board: Board) -> None:
+def test_exported_eval_results_are_valid_for_the_parser_of_the_hub(board: Board) -> None:
     entries = parse_eval_result_entries(yaml.safe_load(to_eval_results([board])))
     assert {entry.task_id for entry in entries} == {
         task.partition("/")[2] for task in board.rule.cells

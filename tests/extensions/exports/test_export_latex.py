@@ -95,7 +95,7 @@ def test_export_columns_can_be_selected_by_title_or_task_name(board: Board) -> N
         to_latex([board], Choice(columns=("rte", "nope")))
 
 
-def test_published_rows_have_notes_on_their_metric_and_source(board: Board) -> None:
+def test_latex_notes_state_metric_and_source_of_published_scores(board: Board) -> None:
     text = to_latex([board], WITH_PUBLISHED)
     row = _rows(text)[r"MiniLM-L6-H384\textsuperscript{1}"]
     assert row[1] == "47.5"

@@ -65,7 +65,7 @@ def test_exported_row_states_whether_the_prediction_is_right(name: str) -> None:
             assert (row["gold"] == row["predicted"]) == row["right"]
 
 
-def test_csv_json_lines_and_parquet_have_equal_rows(tmp_path: Path) -> None:
+def test_exported_csv_json_lines_and_parquet_have_equal_rows(tmp_path: Path) -> None:
     splits = [exported(name) for name in TASKS]
     rows = [row for split in splits for row in prediction_rows(split)]
     lines, table, text = io.BytesIO(), tmp_path / "rows.parquet", io.BytesIO()

@@ -81,7 +81,7 @@ def _markdown_rows(text: str) -> list[list[str]]:
     return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
 
 
-def test_markdown_has_the_values_of_the_board_and_the_best_in_bold(board: Board) -> None:
+def test_markdown_table_has_the_leaderboard_scores_with_the_best_in_bold(board: Board) -> None:
     head, *rows = _markdown_rows(to_markdown([board]))
     by_model = {row[1]: dict(zip(head, row, strict=True)) for row in rows}
     assert head[:5] == ["#", "model", "recipe", "score", "CoLA"]
@@ -94,14 +94,14 @@ def test_markdown_has_the_values_of_the_board_and_the_best_in_bold(board: Board)
 
 
 @pytest.mark.parametrize("name", HOSTILE_CELLS)
-def test_markdown_shows_hostile_names_verbatim(name: str) -> None:
+def test_markdown_table_shows_hostile_names_unchanged(name: str) -> None:
     head, first, second = _markdown_rows(to_markdown([_hostile_board(name)]))
     assert len(first) == len(second) == len(head)
     assert unescape(first[1]).strip() == visible(name).strip()
     assert "<" not in first[1]
 
 
-def test_exported_boards_can_be_filtered_by_model_and_task(board: Board) -> None:
+def test_exported_leaderboards_can_be_filtered_by_model_and_task(board: Board) -> None:
     (part,) = narrowed([board], ["second", "first"], ["glue/rte", "glue/mnli"])
     assert [entry.model for entry in part.entries] == ["first", "second"]
     assert set(part.tasks) == {"glue/rte", "glue/mnli"}

@@ -67,7 +67,7 @@ def checked(bench, learn, made):
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_documented_check_commands_succeed(bench):
+def test_documented_check_commands_exit_with_0(bench):
     """Runs are really trained, and none collapses, which `bench check --write` would refuse."""
     lines = block("regression.md", "bench check --write", "git add").splitlines()
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("bench ")]
@@ -221,7 +221,7 @@ def test_check_with_a_failed_job_exits_with_1_unless_a_task_is_worse(checked, le
     assert checked().code == 3
 
 
-def test_baseline_with_one_seed_is_refused_or_marked_as_weak(bench, learn):
+def test_baseline_with_one_seed_is_an_error_unless_weak_ones_are_allowed(bench, learn):
     learn()
     bench(*RUN, "--seeds", "1")
     make = ("check", "--write", "--model", "tiny", "--suite", "glue")
@@ -255,7 +255,7 @@ def test_baseline_of_eight_tasks_reports_detectable_drops(bench, learn, seeds, s
     assert "none" in {row["would see"] for row in rows["tasks"]} or seeds > 2
 
 
-def test_baseline_of_collapsed_runs_is_refused_or_marked_as_weak(bench, learn):
+def test_baseline_of_collapsed_runs_is_an_error_unless_weak_ones_are_allowed(bench, learn):
     learn(rte=CONSTANT)
     bench(*RUN)
     make = ("check", "--write", "--model", "tiny", "--suite", "glue")
@@ -332,7 +332,7 @@ def test_check_interrupted_at_a_replacement_seed_resumes(checked, learn, monkeyp
     assert (ended.code, [job.seed for job in started]) == (0, [5]), ended.err
 
 
-def test_collapsed_run_of_a_baseline_is_ignored_in_the_comparison(bench, learn):
+def test_comparison_excludes_collapsed_runs_of_the_baseline(bench, learn):
     learn(rte=collapsing(1, share=0.8))
     bench(*RUN)
     assert bench("check", "--write", "--model", "tiny", "--suite", "glue", "--allow-weak").code == 0

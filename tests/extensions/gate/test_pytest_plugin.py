@@ -114,5 +114,5 @@ def test_pytest_marker_runs_a_check_that_fails_at_a_regression(project):
         ),
     ],
 )
-def test_invalid_marker_arguments_are_an_error(project, words, arguments, sentence):
+def test_invalid_pytest_marker_arguments_are_an_error(project, words, arguments, sentence):
     assert failure_of_marked(project, *words, **arguments).startswith(sentence)

@@ -87,7 +87,7 @@ def test_baseline_outcomes_for_other_examples_are_an_error(right):
         judge("tiny", before, BEFORE, MORE_IDS, alpha=0.05)
 
 
-def test_sample_of_one_seed_has_no_spread():
+def test_baseline_sample_of_one_seed_has_no_spread():
     assert sample((0.5,), "10").spread is None
 
 
@@ -127,7 +127,7 @@ def result(seed, *labels):
     )
 
 
-def test_sample_records_right_examples_per_seed():
+def test_baseline_sample_records_correct_examples_per_seed():
     found = sample_of(
         [result(1, "yes", "yes"), result(2, "no", "no")], [0.5, 0.5], {"glue/rte:dev": ROWS}
     )

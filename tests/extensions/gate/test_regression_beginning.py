@@ -60,13 +60,13 @@ def curve(*steps):
     )
 
 
-def test_losses_within_rounding_error_count_as_unchanged():
+def test_first_losses_within_rounding_error_count_as_unchanged():
     found = check([loss * (1 + 4e-4) for loss in LOSSES])
     assert found.tasks[0].change is None
     assert found.exit_code == 0
 
 
-def test_changed_loss_fails_the_check_without_a_worse_score():
+def test_changed_first_loss_fails_the_check_without_a_worse_score():
     found = check([0.70, 0.70, 0.90])
     change = found.tasks[0].change
     assert (change.seed, change.step, change.before, change.now) == (1, 6, 0.69, 0.70)
@@ -91,20 +91,20 @@ def test_check_passes_with_an_allowed_training_change():
         {"weights": "revision 2"},
     ],
 )
-def test_losses_are_not_compared_across_libraries_devices_or_weights(fields):
+def test_first_losses_are_not_compared_across_libraries_devices_or_weights(fields):
     found = check([0.80, 0.80, 0.80], **fields)
     assert found.tasks[0].change is None
     assert found.exit_code == 0
 
 
-def test_losses_are_compared_only_at_common_seeds_and_steps():
+def test_first_losses_are_compared_only_at_common_seeds_and_steps():
     assert find_change({1: begun()}, {2: begun([9, 9, 9])}) is None
     assert find_change({1: begun()}, {1: begun([9, 9, 9], (4, 8, 12))}) is None
     assert find_change({}, {1: begun()}) is None
 
 
 @pytest.mark.parametrize(("seeds", "is_said"), [((1, 7), False), ((6, 7), True)])
-def test_check_with_other_seeds_notes_that_only_scores_were_compared(seeds, is_said):
+def test_check_notes_if_only_scores_were_compared_for_lack_of_common_seeds(seeds, is_said):
     baseline = kept({"glue/rte": with_beginnings(BEFORE["glue/rte"], LOSSES)})
     now = with_beginnings(sample((0.80, 0.80), "1101" + LARGE), LOSSES, seeds=seeds)
     said = list(_notes([], {"glue/rte": now}, baseline))

@@ -39,7 +39,7 @@ def test_zero_spread_over_seeds_is_replaced_by_that_of_one_example():
     assert drop_p_values(flat, [0.30], 0.01) < 0.01
 
 
-def test_spread_of_new_runs_does_not_raise_the_tolerance():
+def test_tolerated_drop_does_not_depend_on_the_spread_of_new_runs():
     """One of three runs has collapsed, and the lower mean counts."""
     collapsed, all_lower = (0.81, 0.82, 0.50), (0.71, 0.71, 0.71)
     low = drop_p_values(BEFORE, collapsed, 0.001)

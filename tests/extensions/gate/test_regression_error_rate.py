@@ -9,7 +9,7 @@ from tests.extensions.gate.simulated_suites import SUITE, alarming_shares, faili
 
 
 @pytest.mark.parametrize(("examples", "before"), [(100, 10), (200, 10), (200, 5)])
-def test_false_alarm_rate_without_a_change_is_3_to_7_percent(examples, before):
+def test_false_alarm_rate_of_the_check_is_3_to_7_percent(examples, before):
     assert 0.03 <= failing_share(examples=examples, before=before) <= 0.07
 
 
@@ -19,7 +19,7 @@ def test_power_of_the_check_rises_with_the_drop_to_over_90_percent():
     assert shares[-1] > 0.9
 
 
-def test_false_alarm_rate_follows_alpha():
+def test_false_alarm_rate_of_the_check_is_close_to_alpha():
     assert 0.14 <= failing_share(alpha=0.2) <= 0.23
 
 
@@ -55,7 +55,7 @@ def test_p_value_of_collapsed_runs_is_exact():
     assert collapse_p_value(5, 5, 24, 0, 0) >= binom.sf(4, 24, 0.05)
 
 
-def test_collapses_are_compared_with_the_baseline_by_fishers_test():
+def test_collapse_rates_are_compared_by_fishers_exact_test():
     fisher = fisher_exact([[12, 12], [20, 20]], alternative="greater").pvalue
     assert collapse_p_value(12, 18, 24, 20, 40) == pytest.approx(fisher)
     assert collapse_p_value(12, 18, 24, 0, 40) < 1e-6

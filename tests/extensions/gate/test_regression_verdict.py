@@ -44,7 +44,7 @@ def test_exit_code_of_a_verdict_is_that_of_its_most_severe_outcome():
     assert judge("nothing", {}, {}, {}, alpha=0.05).exit_code == 4
 
 
-def test_more_tasks_raise_the_tolerated_drop():
+def test_tolerated_drop_rises_with_the_number_of_tasks():
     """In Holm's first step each of T tasks is tested at alpha / T."""
     alone = {"glue/rte": sample((0.78,), "1101" + LARGE)}
     both = {**alone, "glue/cola": sample((0.5,), "1111" + LARGE, "glue/cola:dev")}

@@ -68,7 +68,7 @@ def answers_of(kind: str, row: dict) -> dict:
     "task",
     ["glue/mrpc", "glue/stsb", "squad/v2.0", "race/all", "conll2003/ner"],
 )
-def test_predictions_for_dev_rows_equal_the_stored_ones(bench, kept, tmp_path, task) -> None:
+def test_predict_gives_the_stored_predictions_for_dev_rows(bench, kept, tmp_path, task) -> None:
     folder, result = kept(task)
     stored = result.evaluations[0]
     examples = read_split(result.job, stored.name).examples
@@ -237,7 +237,7 @@ ROWS = "".join(f'{{"sentence": "film {number}"}}\n' for number in range(200)).en
 
 @pytest.mark.parametrize("name", ["rows.jsonl.gz", "rows.jsonl.GZ", "rows.csv.gz", "rows.txt.gz"])
 @pytest.mark.parametrize("damage", ["cut", "flipped", "checksum"])
-def test_damaged_gzip_file_is_an_error_that_names_it(tmp_path, name, damage) -> None:
+def test_predict_reports_a_damaged_gzip_file_by_name(tmp_path, name, damage) -> None:
     rows = ROWS if ".jsonl" in name else b"sentence\n" + b"a fine film\n" * 200
     packed = bytearray(gzip.compress(rows))
     if damage == "cut":
@@ -282,7 +282,7 @@ def test_predict_and_run_detect_the_same_file_layout(tmp_path, name, text) -> No
     assert not any(each.ids for each in more)
 
 
-def test_predict_takes_encoding_no_header_and_columns_options(bench, kept, tmp_path) -> None:
+def test_predict_accepts_the_encoding_no_header_and_columns_options(bench, kept, tmp_path) -> None:
     folder, _ = kept("glue/sst2")
     (tmp_path / "rows.csv").write_bytes("un café\nплохо\n".encode("utf-16"))
     (tmp_path / "rows.tsv").write_bytes("ein Ärgernis\t7\nschön\t8\n".encode("latin-1"))
@@ -353,7 +353,7 @@ def test_predict_reports_progress_of_long_predictions(bench, kept, tmp_path, mon
     assert "bench: rows predicted so far: 0 (0 s)" in ended.err
 
 
-def test_unknown_model_or_key_without_a_kept_model_is_an_error(bench, tmp_path) -> None:
+def test_predict_with_an_unknown_model_or_an_unsaved_one_is_an_error(bench, tmp_path) -> None:
     (tmp_path / "rows.csv").write_text("sentence\nx\n")
     assert (
         "no-model is not a folder, so it has no model"
@@ -386,7 +386,7 @@ finally:
 """
 
 
-def test_predict_from_a_folder_imports_no_training_libraries(kept, tmp_path) -> None:
+def test_predict_from_a_model_folder_imports_no_training_libraries(kept, tmp_path) -> None:
     folder, _ = kept("glue/sst2")
     (tmp_path / "rows.csv").write_text("sentence\nx\n")
     words = (sys.executable, "-P", "-c", LOADED, str(folder), "rows.csv")

@@ -288,7 +288,7 @@ def predicts_what_is_stored(folder: Path, result: Result) -> None:
     assert change < 1e-4
 
 
-def test_exported_folder_reproduces_stored_predictions(runs: Mapping[str, Kept], tmp_path: Path):
+def test_exported_model_reproduces_stored_predictions(runs: Mapping[str, Kept], tmp_path: Path):
     for name, kept in runs.items():
         take(kept.model, kept.result, tmp_path / name, kept.dev)
         predicts_what_is_stored(tmp_path / name, kept.result)
@@ -323,7 +323,7 @@ def test_exported_folder_reproduces_stored_predictions(runs: Mapping[str, Kept],
         ("glue/rte", {"features": "mix"}, ""),  # no class
     ],
 )
-def test_exported_folder_of_other_heads_reproduces_stored_predictions(
+def test_exported_models_of_other_heads_reproduce_stored_predictions(
     task: str, settings: Mapping[str, str], family: str, tmp_path: Path
 ):
     named = {"model": str(save_family(tmp_path / family, family))} if family else {}
@@ -331,7 +331,7 @@ def test_exported_folder_of_other_heads_reproduces_stored_predictions(
 
 
 @pytest.mark.parametrize("kind", ["t5", "t5.1.1", "mt5"])
-def test_exported_text_model_reproduces_stored_predictions(kind: str, tmp_path: Path):
+def test_exported_text_to_text_model_reproduces_stored_predictions(kind: str, tmp_path: Path):
     """T5 1.1 and mT5 have a separate output layer."""
     check_taken(text_job(save_text_model(tmp_path / kind, kind)), tmp_path, is_class=True)
 

@@ -208,7 +208,7 @@ def test_exported_model_has_equal_logits_in_transformers_alone(taken, family: st
     assert written.checked.largest_change <= PACKED
 
 
-def test_all_head_classes_of_transformers_are_covered():
+def test_export_covers_every_head_class_of_transformers():
     have = {
         (family, kind)
         for kind, name in KINDS.items()

@@ -99,7 +99,7 @@ def _other_weights(folder: Path) -> None:
         (_other_weights, "does not fit this model"),
     ],
 )
-def test_folder_without_a_valid_model_is_a_one_line_error(
+def test_loading_a_folder_without_a_valid_model_is_a_one_line_error(
     kept: tuple[Path, Result], tmp_path: Path, change: Callable[[Path], None], said: str
 ) -> None:
     folder = tmp_path / "copy"
@@ -156,7 +156,7 @@ def test_damaged_model_with_matching_digests_is_a_one_line_error(
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_manifest_with_a_path_outside_the_folder_is_refused(
+def test_model_manifest_with_a_path_outside_the_folder_is_refused(
     kept: tuple[Path, Result], tmp_path: Path
 ) -> None:
     """`bench model --to` copies the files that the manifest names."""

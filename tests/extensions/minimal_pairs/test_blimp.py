@@ -43,7 +43,7 @@ def predicted(example: ChoiceExample, good: float, bad: float) -> ChoicePredicti
     return ChoicePrediction(id=example.id, option=scores.index(max(scores)), scores=scores)
 
 
-def test_accuracies_of_1000_prediction_sets_match_the_official_scripts() -> None:
+def test_blimp_accuracies_match_the_official_scripts() -> None:
     draw = Random(1)
     for _ in range(1000):
         uids = draw.sample(PARADIGMS, draw.randint(1, 12))
@@ -108,7 +108,7 @@ def test_blimp_rows_on_the_hub_are_read_from_one_config_per_paradigm(
     assert read_there.fingerprint == read(BLIMP, "dev", parse_data("mini")).fingerprint
 
 
-def test_missing_and_unknown_paradigms_are_an_error_that_names_them(tmp_path: Path) -> None:
+def test_missing_or_unknown_blimp_paradigms_are_an_error_that_names_them(tmp_path: Path) -> None:
     data = copied(tmp_path)
     (data / "causative.jsonl").unlink()
     with pytest.raises(DataError, match="lacks the paradigm causative"):

@@ -41,7 +41,7 @@ def official(scores: dict[str, list[tuple[float, float]]]) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", ["supplement", "ewok", "comps", "multiblimp"])
-def test_accuracies_on_random_scores_with_ties_match_babylm_eval(name: str) -> None:
+def test_minimal_pair_accuracies_with_ties_match_babylm_eval(name: str) -> None:
     task, draw = find_task(f"pairs/{name}"), Random(name)
     examples = read(task, "dev", MINI).examples
     for _ in range(25 if name == "multiblimp" else 325):
@@ -91,7 +91,7 @@ def test_minimal_pairs_have_the_texts_compared_by_the_official_code() -> None:
         ("multiblimp", "nld/data.tsv", "sen\twrong\na\tb\n", "no column 'wrong_sen'"),
     ],
 )
-def test_malformed_files_are_an_error_in_one_sentence(
+def test_malformed_minimal_pair_files_are_an_error(
     tmp_path: Path, task: str, file: str, text: str | None, said: str
 ) -> None:
     shutil.copytree(mini_folder() / "pairs" / task, tmp_path / task)

@@ -60,7 +60,7 @@ def test_changed_corpus_changes_the_fingerprint_of_the_split(folder: Path) -> No
         ("queries.jsonl", '{"_id": 7, "text": "x"}', "has the _id 7; expected a text"),
     ],
 )
-def test_malformed_line_is_an_error_that_names_it(
+def test_malformed_beir_line_is_an_error_that_names_it(
     folder: Path, file: str, line: str, said: str
 ) -> None:
     with (folder / file).open("a") as found:
@@ -107,7 +107,7 @@ def test_last_of_duplicate_judgements_is_used(folder: Path) -> None:
     assert read_test(folder).examples[0].relevant == (("d190", 2), ("d197", 0))
 
 
-def test_queries_without_text_are_kept_and_counted(folder: Path) -> None:
+def test_beir_queries_without_text_are_retained_and_counted(folder: Path) -> None:
     with (folder / "queries.jsonl").open("a") as file:
         file.write('{"_id": "empty", "text": ""}\n{"_id": "blank", "text": " "}\n')
     assert judge(folder, "empty\td1\t1", "blank\td1\t1") == {beir.NO_TEXT: 2}
@@ -144,7 +144,7 @@ def test_judgements_of_another_data_set_are_an_error(folder: Path, line: str, sa
     assert said in str(caught.value)
 
 
-def test_file_without_judgements_is_an_error(folder: Path) -> None:
+def test_beir_file_without_judgements_is_an_error(folder: Path) -> None:
     for text in ("", "query-id\tcorpus-id\tscore\n"):
         (folder / "qrels" / "test.tsv").write_text(text)
         with pytest.raises(DataError, match="is empty"):
@@ -187,7 +187,7 @@ def test_corpus_larger_than_the_memory_is_an_error(
         read_test(folder)
 
 
-def test_hub_rows_equal_file_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beir_rows_from_the_hub_equal_those_from_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Serve the qrels as a separate data set, as the hub does."""
 
     def of_hub(source: Any, split: str) -> list[dict[str, Any]]:

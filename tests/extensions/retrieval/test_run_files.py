@@ -53,14 +53,14 @@ def test_trec_run_is_read_with_documents_and_scores(rows: SplitRows, tmp_path: P
     assert run.predictions[0].scores == (0.3, 0.9, 0.3)
 
 
-def test_ranks_that_contradict_the_scores_are_noted(rows: SplitRows, tmp_path: Path) -> None:
+def test_trec_ranks_that_contradict_the_scores_are_noted(rows: SplitRows, tmp_path: Path) -> None:
     some = lines(rows, "Q0 d1 1 0.5 x") + lines(rows, "Q0 d2 2 0.7 x")
     (note,) = found(rows, some, tmp_path).notes
     assert "the ranks of 4 queries contradict their scores" in note
     assert found(rows, some.replace("0.7", "0.5"), tmp_path).notes == ()
 
 
-def test_missing_queries_score_zero_and_unknown_queries_are_ignored(
+def test_trec_run_scores_missing_queries_as_0_and_ignores_unknown_ones(
     rows: SplitRows, tmp_path: Path
 ) -> None:
     text = lines(rows, "Q0 d1 1 0.5 x").partition("\n")[2] + "elsewhere Q0 d1 1 1 x\n"
@@ -72,7 +72,7 @@ def test_missing_queries_score_zero_and_unknown_queries_are_ignored(
     ]
 
 
-def test_judged_document_missing_from_the_corpus_counts_if_retrieved(
+def test_retrieved_judged_document_outside_the_corpus_counts_as_relevant(
     rows: SplitRows, tmp_path: Path
 ) -> None:
     first: Any = rows.examples[0]
@@ -99,7 +99,7 @@ def test_judged_document_missing_from_the_corpus_counts_if_retrieved(
         ("", "none of its 0 queries is one of the 4 of the split"),
     ],
 )
-def test_run_file_that_trec_eval_refuses_is_an_error(
+def test_trec_run_file_that_trec_eval_refuses_is_an_error(
     rows: SplitRows, line: str, said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match=r"^[^\n]*run\.txt cannot be scored: [^\n]*$") as caught:
@@ -107,7 +107,9 @@ def test_run_file_that_trec_eval_refuses_is_an_error(
     assert said in str(caught.value)
 
 
-def test_query_id_with_unicode_white_space_round_trips(rows: SplitRows, tmp_path: Path) -> None:
+def test_query_id_with_unicode_white_space_is_read_back_equal(
+    rows: SplitRows, tmp_path: Path
+) -> None:
     odd = "q\u00a0\u2028\x85"
     renamed = replace(rows, examples=(replace(rows.examples[0], id=odd),))
     made: Any = [guess(TASK, renamed.examples[0], Random(1))]

@@ -209,7 +209,7 @@ def test_submission_check_accepts_a_valid_submission(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", MENDABLE)
-def test_unambiguous_submission_fault_is_found_and_repaired(name: str, tmp_path: Path) -> None:
+def test_unambiguous_submission_error_is_found_and_repaired(name: str, tmp_path: Path) -> None:
     damage, sentence = MENDABLE[name]
     path = put(tmp_path, damage(clean("glue")))
     found = check(path)
@@ -221,7 +221,7 @@ def test_unambiguous_submission_fault_is_found_and_repaired(name: str, tmp_path:
 
 
 @pytest.mark.parametrize("name", STUCK)
-def test_ambiguous_submission_fault_is_found_but_not_repaired(name: str, tmp_path: Path) -> None:
+def test_ambiguous_submission_error_is_found_but_not_repaired(name: str, tmp_path: Path) -> None:
     damage, sentence = STUCK[name]
     path = put(tmp_path, damage(clean("glue")))
     found = check(path)
@@ -247,7 +247,7 @@ def test_regression_score_outside_the_scale_is_clipped_by_repair(tmp_path: Path)
     assert b"4\t5.000\n" in members(tmp_path / "out.zip")["STS-B.tsv"]
 
 
-def test_submission_fault_in_many_lines_is_reported_once(tmp_path: Path) -> None:
+def test_submission_error_in_many_lines_is_reported_once(tmp_path: Path) -> None:
     damage = said("\t1", "\tyes", "CoLA.tsv")
     (fault,) = check(put(tmp_path, damage(clean("glue"))))
     assert "CoLA.tsv line 3: the label is 'yes'" in str(fault)
@@ -262,32 +262,32 @@ ONE = (
 
 
 @pytest.mark.parametrize("name", ONE)
-def test_submission_fault_with_a_single_cause_is_reported_once(name: str, tmp_path: Path) -> None:
+def test_submission_error_with_a_single_cause_is_reported_once(name: str, tmp_path: Path) -> None:
     damage, sentence = (MENDABLE | STUCK)[name]
     (fault,) = check(put(tmp_path, damage(clean("glue"))))
     assert sentence in str(fault)
 
 
-def test_surplus_indices_are_reported_as_one_fault(tmp_path: Path) -> None:
+def test_surplus_indices_are_reported_as_one_error(tmp_path: Path) -> None:
     damage = cola(lambda t: [*t, *(f"{index}\t1" for index in range(6, 283))])
     count, fault = check(put(tmp_path, damage(clean("glue"))))
     assert count.sentence == "it has 283 answers, expected 6"
     assert "index 6 is not one of the 6" in str(fault)
 
 
-def test_repeated_indices_are_reported_as_one_fault(tmp_path: Path) -> None:
+def test_repeated_indices_are_reported_as_one_error(tmp_path: Path) -> None:
     damage = cola(lambda t: [*t[:-2], *t[1:3]])
     doubled, missing = check(put(tmp_path, damage(clean("glue"))))
     assert "is repeated (it is in line 2" in doubled.sentence
     assert missing.sentence == "2 indices are missing: 4, 5"
 
 
-def test_damaged_nested_zip_is_reported_as_one_fault(tmp_path: Path) -> None:
+def test_damaged_nested_zip_is_reported_as_one_error(tmp_path: Path) -> None:
     (fault,) = check(put(tmp_path, zipped({"in.zip": b"PK"})))
     assert "in.zip is damaged" in str(fault)
 
 
-def test_submission_check_finds_faults_in_several_files(tmp_path: Path) -> None:
+def test_submission_check_finds_errors_in_several_files(tmp_path: Path) -> None:
     files = clean("glue")
     files["CoLA.tsv"] = files["CoLA.tsv"].replace(b"prediction", b"predictions")
     files["RTE.tsv"] = files["RTE.tsv"].replace(b"\n", b"\r\n")

@@ -216,7 +216,7 @@ def test_submission_files_in_a_folder_of_the_zip_are_accepted(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", MENDABLE)
-def test_unambiguous_submission_fault_is_found_and_repaired(name: str, tmp_path: Path) -> None:
+def test_unambiguous_submission_error_is_found_and_repaired(name: str, tmp_path: Path) -> None:
     damage, sentence = MENDABLE[name]
     path = put(tmp_path, damage(clean("superglue")))
     found = check(path)
@@ -226,7 +226,7 @@ def test_unambiguous_submission_fault_is_found_and_repaired(name: str, tmp_path:
 
 
 @pytest.mark.parametrize("name", STUCK)
-def test_ambiguous_submission_fault_is_found_but_not_repaired(name: str, tmp_path: Path) -> None:
+def test_ambiguous_submission_error_is_found_but_not_repaired(name: str, tmp_path: Path) -> None:
     damage, sentence = STUCK[name]
     path = put(tmp_path, damage(clean("superglue")))
     found = check(path)
@@ -243,7 +243,7 @@ def test_submission_check_blames_only_the_damaged_file(name: str, tmp_path: Path
 
 
 @pytest.mark.parametrize("name", ["not UTF-8", "an empty file", "a label twice"])
-def test_submission_fault_with_a_single_cause_is_reported_once(name: str, tmp_path: Path) -> None:
+def test_submission_error_with_a_single_cause_is_reported_once(name: str, tmp_path: Path) -> None:
     damage, sentence = (STUCK | MENDABLE)[name]
     (fault,) = check(put(tmp_path, damage(clean("superglue"))))
     assert sentence in str(fault)
@@ -258,7 +258,7 @@ def test_lone_surrogate_in_a_submission_is_accepted_and_kept(tmp_path: Path) -> 
     assert members(tmp_path / "out.zip") == files
 
 
-def test_labels_are_written_as_the_server_reads_them() -> None:
+def test_superglue_labels_are_written_in_the_format_of_the_server() -> None:
     first = {
         name: json.loads(content.splitlines()[0]) for name, content in clean("superglue").items()
     }

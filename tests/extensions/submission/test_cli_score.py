@@ -49,7 +49,7 @@ def call(bench, *words):
         if t.dev_splits and t.has_train and t.kind not in ("ranking", "labels")
     ],
 )
-def test_score_command_gives_the_metrics_of_the_task(name, bench, made):
+def test_score_command_prints_the_metrics_of_the_task(name, bench, made):
     path, guesses, examples = made(name)
     found = call(bench, path, "--task", name)
     expected = dict(score(TASKS[name], "dev", guesses, examples))
@@ -63,13 +63,13 @@ def test_score_command_gives_the_metrics_of_the_task(name, bench, made):
 
 
 @pytest.mark.parametrize("name", ["glue/ax", "superglue/axb", "superglue/axg"])
-def test_diagnostic_set_is_scored_on_its_test_rows(name, bench, made):
+def test_score_command_uses_the_test_rows_of_a_diagnostic_set(name, bench, made):
     path, guesses, examples = made(name, "test")
     found = call(bench, path, "--task", name)
     assert found["splits"]["test"]["scores"] == dict(score(TASKS[name], "test", guesses, examples))
 
 
-def test_two_files_are_scored_on_both_dev_splits_of_mnli(bench, made):
+def test_score_command_accepts_a_file_per_mnli_dev_split(bench, made):
     files = [made("glue/mnli", split)[0] for split in ("dev", "dev_mm")]
     found = call(bench, *files, "--task", "mnli")
     assert list(found["splits"]) == ["dev", "dev_mm"]
@@ -82,7 +82,7 @@ def plain(examples):
     return [{"id": e.id, "answers": [text for text, _ in e.answers]} for e in examples]
 
 
-def test_squad_1_scores_equal_those_of_the_script(bench, made):
+def test_squad_1_scores_equal_those_of_the_official_script(bench, made):
     for seed in range(10):
         path, guesses, examples = made("squad/v1.1", seed=seed)
         found = call(bench, path, "--task", "squad/v1.1")["splits"]["dev"]
@@ -100,7 +100,9 @@ DRAWS = {
 
 @pytest.mark.parametrize("layout", ["odds", "tiny", "ties"])
 @pytest.mark.parametrize("threshold", [None, 1.0, 0.25, -2.0])
-def test_squad_2_scores_equal_those_of_the_script(threshold, layout, bench, made, tmp_path):
+def test_squad_2_scores_equal_those_of_the_official_script(
+    threshold, layout, bench, made, tmp_path
+):
     """The threshold sweep uses the scores of the file, and its order for equal scores."""
     options = () if threshold is None else ("--na-prob-threshold", threshold)
     limit = 1.0 if threshold is None else threshold
@@ -201,7 +203,7 @@ def test_missing_answers_are_an_error_with_the_strict_or_store_option(bench, mad
     assert "--allow-missing --store --model theirs" in Path("page.html").read_text()
 
 
-def test_record_scores_of_free_text_equal_those_of_the_script(bench, made):
+def test_record_scores_of_free_text_equal_those_of_the_official_script(bench, made):
     path, _, examples = made("superglue/record")
     draw = random.Random(0)
     answers = {e.id: draw.choice([*e.options, "the " + e.options[0], "", "x y"]) for e in examples}
@@ -335,7 +337,7 @@ def test_storing_equal_predictions_twice_creates_one_job(bench, made):
         assert len(store.runs()) == 2
 
 
-def test_stored_score_has_predictions_and_no_training(bench, made):
+def test_stored_score_of_a_file_has_predictions_and_no_training(bench, made):
     path, guesses, _ = made("glue/rte")
     key = call(bench, path, "--task", "glue/rte", *STORE)["stored"]
     with open_store("board.sqlite") as store:

@@ -165,7 +165,7 @@ def test_submit_command_accepts_a_model_alias(bench, small):
     assert Path("glue-roberta.zip").exists()
 
 
-def test_suite_with_public_labels_has_no_submission(bench):
+def test_submitting_to_a_suite_with_public_labels_is_an_error(bench):
     store_run("snli/snli")
     ended = bench("submit", "--model", "minilm", "--suite", "snli", "--db", "board.sqlite")
     assert ended.code == 2
@@ -250,7 +250,7 @@ def test_predictions_for_changed_rows_are_not_submitted(bench, superglue, monkey
     assert "has changed since run" in ended.err
 
 
-def test_squad_submission_is_a_folder_with_the_threshold_applied(bench):
+def test_squad_submission_applies_the_no_answer_threshold(bench):
     spans = [
         SpanPrediction(id="a", text="Rome", no_answer_score=1.0),
         SpanPrediction(id="b", text="Oslo", no_answer_score=-2.0),
@@ -368,7 +368,7 @@ def damaged(small, tmp_path):
     return "damaged.zip"
 
 
-def test_submit_check_lists_faults_and_exits_with_4(bench, damaged):
+def test_submit_check_lists_errors_and_exits_with_4(bench, damaged):
     ended = bench("submit", "--check", damaged)
     assert ended.code == 4
     assert ended.err == "bench: damaged.zip has 1 problem.\n"
@@ -378,7 +378,7 @@ def test_submit_check_lists_faults_and_exits_with_4(bench, damaged):
     assert "mends 1 of them" in hint
 
 
-def test_submit_check_gives_json(bench, damaged):
+def test_submit_check_prints_json(bench, damaged):
     ended = bench("submit", "--check", damaged, "--json")
     assert (ended.code, ended.err) == (4, "bench: damaged.zip has 1 problem.\n")
     found = json.loads(ended.out)
@@ -387,7 +387,7 @@ def test_submit_check_gives_json(bench, damaged):
     assert (fault["file"], fault["line"], fault["mendable"]) == ("RTE.tsv", 1, True)
 
 
-def test_repair_writes_a_new_file_and_lists_repaired_faults(bench, damaged):
+def test_repair_writes_a_new_file_and_lists_repaired_errors(bench, damaged):
     ended = bench("submit", "--repair", damaged)
     assert ended.code == 0
     assert ended.out.startswith("repaired: RTE.tsv line 1: the header")
@@ -407,7 +407,7 @@ def test_unrepairable_submission_exits_with_4_and_writes_nothing(bench, small):
     assert not Path("out.zip").exists()
 
 
-def test_list_of_many_faults_is_shortened_in_text_but_not_in_json(bench, small):
+def test_list_of_many_submission_errors_is_shortened_in_text_but_not_in_json(bench, small):
     files = clean("glue")
     for rows, more in ((30, "12 problems"), (19, "1 problem")):
         lines = (b"%d\t7%d\n" % (i, i) for i in range(rows))
@@ -431,7 +431,7 @@ def test_list_of_many_faults_is_shortened_in_text_but_not_in_json(bench, small):
         ("--model", "tiny", "--suite", "glue", "--check", "a.zip"),
     ],
 )
-def test_submit_without_exactly_one_action_is_an_error(bench, words):
+def test_submit_command_needs_exactly_one_action(bench, words):
     ended = bench("submit", *words)
     assert ended.code == 2
     assert ended.err.startswith("bench: pass one of these: --model NAME")

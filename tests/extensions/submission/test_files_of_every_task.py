@@ -70,7 +70,7 @@ SUBMITTED = [
 
 
 @pytest.mark.parametrize(("name", "split"), SUBMITTED)
-def test_submission_files_are_scored_like_the_predictions(
+def test_submission_files_score_the_same_as_their_predictions(
     name: str, split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`bench submit` writes random predictions, for SQuAD 2.0 with no-answer scores."""
@@ -232,7 +232,7 @@ def test_predictions_of_documented_plugins_are_scored(
 
 @pytest.mark.parametrize("name", READ)
 @pytest.mark.parametrize("odd", ["Infinity", "-Infinity", "NaN", "1e999"])
-def test_infinite_or_nan_value_in_predictions_is_a_one_line_error(
+def test_infinite_or_nan_prediction_is_a_one_line_error(
     name: str, odd: str, tmp_path: Path
 ) -> None:
     task = TASKS[name]
@@ -296,7 +296,7 @@ def words(make: Callable[[int], str]) -> tuple[SplitRows, list[ChoicePrediction]
         ("a/2\t2", "a/2\t4", "line 4: the label is '4', expected 0 or 1 or 2 or 3"),
     ],
 )
-def test_invalid_prediction_row_is_an_error_with_its_line(
+def test_invalid_prediction_row_is_an_error_that_names_the_line(
     old: str, new: str, said: str, tmp_path: Path
 ) -> None:
     rows, made = words(MAKERS["paths"])

@@ -153,7 +153,7 @@ def test_record_answer_outside_the_entities_is_kept_as_text(file: Callable[[str]
     assert found.missing == 0
 
 
-def test_missing_record_query_is_counted_and_noted(file: Callable[[str], Path]) -> None:
+def test_missing_record_query_is_counted_as_wrong_with_a_note(file: Callable[[str], Path]) -> None:
     rows, path = mini("superglue/record"), file("superglue/record")
     path.write_text(without_last(path.read_text()))
     found = read_predictions(path, TASKS["superglue/record"], rows)
@@ -272,7 +272,7 @@ def test_predicted_answers_to_unknown_questions_are_ignored_with_a_note(
     assert "1 of its answers" in note
 
 
-def test_no_answer_scores_are_read_from_a_file_in_its_order(tmp_path: Path) -> None:
+def test_no_answer_scores_keep_the_order_of_their_file(tmp_path: Path) -> None:
     task, rows = TASKS["squad/v2.0"], mini("squad/v2.0")
     path = write(task, guesses(task.name, rows), rows.examples, tmp_path)
     ids = [example.id for example in rows.examples][::-1]

@@ -89,7 +89,7 @@ def test_search_runs_each_encoder_once_per_task_in_the_first_round():
     )
 
 
-def test_search_ends_early_if_one_encoder_is_far_better():
+def test_search_stops_early_if_one_encoder_is_far_better():
     noise = np.random.default_rng(1)
     grid = grid_of()
     ended = searched(grid, lambda t: 10 * (t.encoder == "d") + noise.normal(0, 0.1))
@@ -109,7 +109,7 @@ def test_search_tries_a_failing_encoder_once_per_grid_point():
     assert sum(trial.encoder == "b" for trial in ended) == 3
 
 
-def test_search_ends_if_all_trials_fail():
+def test_search_stops_if_all_trials_fail():
     assert set(searched(grid_of(), lambda _: None).values()) == {None}
 
 
@@ -233,7 +233,7 @@ def test_search_result_has_the_best_encoder_with_interval_and_cost(bench):
     assert found["left"] is None
 
 
-def test_equal_encoders_are_not_significantly_different(bench):
+def test_search_result_states_if_encoders_do_not_differ_significantly(bench):
     shares = {"tiny": 0.8, "good": 0.8, "poor": 0.4}
     _, printed = bench(ByModel(shares=shares), "--seeds", "2")
     assert "is not significantly different from" in printed.out
@@ -244,7 +244,7 @@ def test_equal_encoders_are_not_significantly_different(bench):
 
 
 @pytest.mark.parametrize("learned", [None, "good"])
-def test_collapsed_encoders_are_flagged_and_never_the_best(bench, learned):
+def test_search_flags_collapsed_encoders_and_never_selects_them(bench, learned):
     shares = {name: 0.9 if name == learned else CONSTANT for name in SHARES}
     _, printed = bench(ByModel(shares=shares), "--seeds", "2", tasks=("glue/rte", "glue/qnli"))
     lines = {line.split()[0]: line for line in printed.out.splitlines() if line.split()}

@@ -162,7 +162,7 @@ def test_xtreme_scores_of_random_predictions_equal_the_official_scorers(
         }
 
 
-def test_xtreme_average_equals_that_of_evaluate_py() -> None:
+def test_xtreme_average_equals_that_of_the_official_script() -> None:
     for seed in range(20):
         draw = Random(seed)
         cells = RULES["XTREME-7"].cells
@@ -233,7 +233,7 @@ def test_udpos_reader_keeps_fused_words_and_skips_empty_sentences(
 
 
 @pytest.mark.parametrize("number", ["-", "1-", "a-b", "1-2-3", "", "\u0661", "9" * 5000])
-def test_invalid_word_number_in_a_treebank_is_an_error(number: str, tmp_path: Path) -> None:
+def test_invalid_word_number_in_a_udpos_treebank_is_an_error(number: str, tmp_path: Path) -> None:
     line = f"{number}\tJa\t_\tINTJ\t_\t_\t0\t_\t_\t_\n"
     write(tmp_path / "ud-treebanks-v2.5" / "UD_German-A" / "de_a-ud-test.conllu", line)
     with pytest.raises(DataError, match=r"line 1 has the word number '.*; expected a number such"):
@@ -243,7 +243,7 @@ def test_invalid_word_number_in_a_treebank_is_an_error(number: str, tmp_path: Pa
     assert len(read(TASKS["udpos"], "test_de", files(tmp_path)).examples) == 1
 
 
-def test_rows_of_one_language_are_selected_from_a_multilingual_table(tmp_path: Path) -> None:
+def test_xtreme_rows_of_a_language_are_selected_from_a_multilingual_table(tmp_path: Path) -> None:
     header = "language\tgold_label\tsentence1\tsentence2\n"
     lines = "ar\tneutral\ta\tb\nde\tentailment\tc\td\nar\tcontradiction\te\tf\n"
     write(tmp_path / "XNLI-1.0/xnli.test.tsv", header + lines)
@@ -403,7 +403,7 @@ def test_xtreme_prediction_for_an_unknown_question_is_noted(tmp_path: Path) -> N
     assert len(read_predictions(path, TASKS["mlqa"], rows).predictions) == len(answers)
 
 
-def test_part_of_speech_predictions_are_read_from_a_tag_file(tmp_path: Path) -> None:
+def test_udpos_predictions_are_read_from_a_tag_file(tmp_path: Path) -> None:
     rows = read(TASKS["udpos"], "test_de", Data(source="mini"))
     path = tmp_path / "test-de.tsv"
     lines = ("".join(f"{tag}\n" for tag in e.tags) + "\n" for e in rows.examples)  # type: ignore[attr-defined]

@@ -52,20 +52,20 @@ def board() -> Board:
         ([], ()),
     ],
 )
-def test_selection_label_names_the_number_of_evaluations_and_the_split(
+def test_checkpoint_selection_label_states_evaluation_count_and_split(
     selections: list[Selection], labels: tuple[str, ...]
 ):
     assert selection_labels(selections) == labels
 
 
-def test_cell_of_a_selected_checkpoint_states_the_number_of_evaluations(board: Board):
+def test_score_of_a_selected_checkpoint_states_the_number_of_evaluations(board: Board):
     chosen, plain = (next(e for e in board.entries if e.model == m) for m in ("minilm", "plain"))
     assert {cell.selection for cell in chosen.cells.values()} == {SENTENCE}
     assert {cell.selection for cell in plain.cells.values()} == {""}
     assert (chosen.selection_labels, plain.selection_labels) == ((SENTENCE,), ())
 
 
-def test_seeds_with_different_numbers_of_evaluations_show_a_range():
+def test_selection_label_shows_a_range_if_evaluation_counts_differ():
     rows = [
         make_row(seed=seed, selection=replace(BEST, evaluations=made))
         for seed, made in enumerate((4, 2, 7))
@@ -95,7 +95,7 @@ def test_terminal_shows_checkpoint_selection_once_below_the_model(board: Board):
     assert "!" not in file.getvalue()
 
 
-def test_report_shows_checkpoint_selection_at_the_row_and_each_cell(board: Board):
+def test_report_shows_checkpoint_selection_per_entry_and_score(board: Board):
     rows = {row.name: row for group in build_table(board, 1).groups for row in group.rows}
     assert rows["minilm"].details.endswith(SENTENCE)
     notes = [cell.note for cell in rows["minilm"].cells if cell.order]
@@ -151,7 +151,9 @@ def test_checkpoint_selection_of_a_run_is_stored_and_passes_the_check(tmp_path: 
     "fields",
     [{}, {"evaluations": "<b>"}, {**asdict(BEST), "held_out": "x"}, {**asdict(BEST), "step": None}],
 )
-def test_malformed_selection_record_is_not_shown(fields: dict[str, object], tmp_path: Path):
+def test_malformed_checkpoint_selection_record_is_not_shown(
+    fields: dict[str, object], tmp_path: Path
+):
     with open_store(tmp_path / "s.sqlite") as store:
         store.add_result(chosen(**fields))
         assert [row.selection for row in store.runs()] == [None]

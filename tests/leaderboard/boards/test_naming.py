@@ -39,7 +39,7 @@ def board() -> Board:
     )
 
 
-def test_row_name_contains_the_overridden_settings(board: Board) -> None:
+def test_entry_name_contains_the_overridden_settings(board: Board) -> None:
     assert [entry.name for entry in board.entries] == [
         "minilm",
         "minilm, lr 3e-4, 3 epochs",
@@ -50,7 +50,7 @@ def test_row_name_contains_the_overridden_settings(board: Board) -> None:
     assert not any("~" in entry.name + entry.recipe_label for entry in board.entries)
 
 
-def test_row_names_need_no_quotes_in_a_shell(board: Board) -> None:
+def test_entry_names_need_no_shell_quoting(board: Board) -> None:
     names = [full_label(entry) for entry in board.entries]
     assert names[1] == "minilm:lr=3e-4,epochs=3:fp32"
     for entry in board.entries:
@@ -74,24 +74,24 @@ def test_row_names_need_no_quotes_in_a_shell(board: Board) -> None:
         ("bert:paper+set:fp32", 3),
     ],
 )
-def test_unambiguous_partial_name_selects_its_row(board: Board, name: str, row: int) -> None:
+def test_unambiguous_partial_name_selects_an_entry(board: Board, name: str, row: int) -> None:
     assert select_entry(board, name) is board.entries[row]
 
 
-def test_ambiguous_name_is_an_error_that_lists_the_rows(board: Board) -> None:
+def test_ambiguous_entry_name_is_an_error_that_lists_the_entries(board: Board) -> None:
     with pytest.raises(BenchError, match=r"use minilm:paper or minilm:epochs=3 or "):
         select_entry(board, "minilm")
     assert select_entry(board, "minilm:lr=5e-5") is None
     assert select_entry(board, "minilm:bf16") is None
 
 
-def test_unknown_name_is_an_error_that_lists_the_rows_of_the_model(board: Board) -> None:
+def test_unknown_entry_name_is_an_error_that_lists_entries_of_the_model(board: Board) -> None:
     said = r"stored are minilm:paper, minilm:epochs=3, minilm:lr=3e-4; "
     with pytest.raises(BenchError, match=said):
         boards_with([board], ["minilm:lr=5e-5", "bert"])
 
 
-def test_rows_with_one_recipe_are_named_by_the_differing_value() -> None:
+def test_entries_with_equal_recipe_names_are_named_by_the_differing_value() -> None:
     other = {**settings_of(), "learning_rate": Setting(value=5e-5, source="another version")}
     facts = {"recipe_digest": "b" * 12, "settings": other}
     found = one_board([*rows(level=0.9), *make_rows(values=[0.8], **facts)])
@@ -99,7 +99,7 @@ def test_rows_with_one_recipe_are_named_by_the_differing_value() -> None:
     assert select_entry(found, "minilm:lr=5e-5") is found.entries[1]
 
 
-def test_row_names_stay_unique_if_a_differing_value_is_another_rows_name() -> None:
+def test_entry_names_are_unique_even_if_shortened_names_collide() -> None:
     older = {**settings_of(), "learning_rate": Setting(value=3e-5, source="another version")}
     longer = settings_of(learning_rate=3e-5) | {"epochs": Setting(value=3.0, source="a paper")}
     found = one_board(
@@ -115,7 +115,7 @@ def test_row_names_stay_unique_if_a_differing_value_is_another_rows_name() -> No
         assert select_entry(found, full_label(entry)) is entry
 
 
-def test_row_name_of_a_sweep_contains_the_swept_setting() -> None:
+def test_entry_name_of_a_sweep_contains_the_swept_setting() -> None:
     points = [
         make_row(
             scores=0.5 + place / 10,

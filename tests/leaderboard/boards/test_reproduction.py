@@ -40,7 +40,7 @@ def cola(values: list[float], model: str = "minilm", **fields: object) -> Reprod
         ({"kind": "zero-shot"}, "was not trained on the task"),
     ],
 )
-def test_few_shot_truncated_and_zero_shot_runs_are_not_comparable(
+def test_few_shot_layer_truncated_and_zero_shot_runs_are_not_reproductions(
     fields: dict[str, object], reason: str
 ) -> None:
     """Test a former fault: a few-shot row was called 30 points below fine-tuning on all rows."""
@@ -49,14 +49,14 @@ def test_few_shot_truncated_and_zero_shot_runs_are_not_comparable(
     assert reason in compared.reason
 
 
-def test_every_reference_score_is_a_published_dev_row() -> None:
+def test_every_reference_score_is_a_published_dev_score() -> None:
     rows = {(r.table, r.system) for suite in SUITES for r in published(suite) if r.split == "dev"}
     for name, references in REFERENCES.items():
         assert name == name.lower()
         assert set(references) <= rows, name
 
 
-def test_minilm_is_compared_with_the_numbers_of_its_readme() -> None:
+def test_minilm_runs_are_compared_with_the_scores_of_its_readme() -> None:
     theirs = {key: r.theirs.value for key, r in found(make_rows(data="hub")).items()}
     assert theirs == {
         ("glue/cola", "mcc"): 47.5,
@@ -107,7 +107,7 @@ def test_reproduction_with_a_single_seed_has_no_verdict() -> None:
     )
 
 
-def test_published_number_without_a_metric_name_is_not_comparable() -> None:
+def test_published_score_without_a_metric_name_is_not_comparable() -> None:
     mrpc = found(make_rows(values=[0.88, 0.89], data="hub"))["glue/mrpc", "accuracy or f1"]
     assert (mrpc.ours, mrpc.verdict) == (None, "not comparable")
     assert "whether it is accuracy or f1" in mrpc.reason
@@ -158,7 +158,7 @@ def test_published_ensemble_or_best_of_grid_is_not_comparable(
         assert bool(reproduction.reason) == (verdict == "not comparable")
 
 
-def test_diagnostic_set_has_no_reproduction() -> None:
+def test_diagnostic_set_is_not_compared_with_published_scores() -> None:
     row = make_row("roberta-large", "glue/mnli", 1, 0.9, data="hub")
     both = replace(row, scores={**row.scores, "glue/ax": {"mcc": 0.4}})
     assert {task for task, _ in found([both])} == {"glue/mnli"}
@@ -232,7 +232,7 @@ def test_sweep_result_is_compared_only_with_published_best_of_grid(
 @pytest.mark.parametrize(
     ("features", "theirs"), [("last", 94.9), ("sum-all", 95.5), ("fine-tuned", 96.4)]
 )
-def test_frozen_feature_runs_are_compared_with_the_papers_feature_rows(
+def test_frozen_feature_runs_are_compared_with_published_feature_scores(
     features: str, theirs: float
 ) -> None:
     settings = {"features": Setting(value=features, source="--set")}

@@ -45,12 +45,12 @@ def test_sweep_label_states_the_number_of_grid_points() -> None:
     assert entry.recipe_label == "paper+set sweep, best of 2 on dev"
 
 
-def test_board_of_a_sweep_does_not_depend_on_row_order() -> None:
+def test_best_sweep_point_does_not_depend_on_the_order_of_runs() -> None:
     shuffled = random.Random(3).sample(ROWS, len(ROWS))
     assert build_boards(shuffled, GLUE) == build_boards(ROWS, GLUE)
 
 
-def test_runs_with_different_values_outside_a_sweep_are_separate_entries() -> None:
+def test_runs_with_different_values_are_separate_entries_unless_in_a_sweep() -> None:
     rows = [
         *point("2e-5", "glue/rte", 0.60, is_sweep=False),
         *point("3e-5", "glue/rte", 0.70, is_sweep=False),
@@ -69,7 +69,7 @@ def test_failed_sweep_point_is_never_the_best() -> None:
     assert count_points([failed, *ROWS]) == 3
 
 
-def test_sweep_with_only_failed_points_shows_one_failure() -> None:
+def test_sweep_whose_points_all_failed_shows_a_single_failure() -> None:
     rows = [
         make_failed_row(task="glue/rte", recipe_digest=rate, **SWEEP) for rate in ("2e-5", "3e-5")
     ]

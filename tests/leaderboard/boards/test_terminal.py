@@ -37,12 +37,14 @@ def board() -> Board:
 
 @pytest.mark.gold
 @pytest.mark.parametrize("width", [60, 80, 140])
-def test_terminal_board_matches_the_gold_file(board: Board, width: int) -> None:
+def test_terminal_leaderboard_matches_the_reference_file(board: Board, width: int) -> None:
     check_gold(f"board-{width}.txt", printed(board, width))
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 160])
-def test_terminal_board_fits_the_width_without_truncated_numbers(board: Board, width: int) -> None:
+def test_terminal_leaderboard_fits_the_width_without_truncated_numbers(
+    board: Board, width: int
+) -> None:
     text = printed(board, width)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
@@ -55,7 +57,7 @@ def test_terminal_board_fits_the_width_without_truncated_numbers(board: Board, w
                 assert f"{cell.median * 100:.1f}" in text
 
 
-def test_terminal_board_written_to_a_pipe_has_no_escape_codes(board: Board) -> None:
+def test_terminal_leaderboard_written_to_a_pipe_has_no_escape_codes(board: Board) -> None:
     assert "\x1b" not in printed(board)
 
 
@@ -68,7 +70,7 @@ def test_no_color_environment_variable_disables_colours(
 
 
 @pytest.mark.parametrize("name", ["[bold]x[/bold]", "[/]", "[link=http://x]y"])
-def test_markup_in_names_is_printed_as_text(name: str) -> None:
+def test_terminal_prints_markup_in_names_as_text(name: str) -> None:
     assert name in of(make_rows(name), width=120)
 
 
@@ -170,7 +172,7 @@ def lines_of(rows: Iterable[RunRow], monkeypatch: pytest.MonkeyPatch, **options:
     return len(file.getvalue().splitlines())
 
 
-def test_terminal_board_of_24_models_fits_45_lines_at_80_columns(
+def test_terminal_leaderboard_of_24_models_fits_45_lines_at_80_columns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = [
@@ -185,7 +187,7 @@ def test_terminal_board_of_24_models_fits_45_lines_at_80_columns(
     assert lines_of(rows, monkeypatch) <= 45
 
 
-def test_terminal_board_with_published_rows_fits_40_lines_at_80_columns(
+def test_terminal_leaderboard_with_published_scores_fits_40_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = [

@@ -79,7 +79,7 @@ def test_entry_can_be_selected_by_model_recipe_and_precision() -> None:
         select_entry(board, "minilm")
 
 
-def test_systems_without_a_common_board_are_an_error() -> None:
+def test_comparison_of_systems_without_a_common_leaderboard_is_an_error() -> None:
     mini, hub = (
         one_board(make_rows(name, data=data)) for name, data in (("a", "mini"), ("b", "hub"))
     )

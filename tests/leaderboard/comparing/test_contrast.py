@@ -93,7 +93,7 @@ def test_flips_show_readable_gold_answers_and_predictions(name: str) -> None:
         assert flip.text
 
 
-def test_no_answer_predictions_use_the_threshold_of_the_headline_score() -> None:
+def test_flips_apply_the_no_answer_threshold_of_the_headline_score() -> None:
     task = find_task("squad/v2.0")
     example = SpanExample(id="q", question="Who?", context="Ann sang.", answers=())
     sure = SpanPrediction(id="q", text="Ann", no_answer_score=-1.0)
@@ -108,7 +108,7 @@ def test_no_answer_predictions_use_the_threshold_of_the_headline_score() -> None
     assert flip.answers == ("(no answer)", "Ann")
 
 
-def test_free_text_answer_is_shown_verbatim() -> None:
+def test_flips_show_free_text_answers_unchanged() -> None:
     task = find_task("superglue/record")
     example = ChoiceExample(id="0", context="", question="?", options=("Ann", "Bob"), gold=(0,))
     right = ChoicePrediction(id="0", option=0)
@@ -125,7 +125,7 @@ def test_free_text_answer_is_shown_verbatim() -> None:
         assert flip.answers == ("Ann", shown)
 
 
-def test_p_value_correction_covers_only_tasks_with_a_test() -> None:
+def test_p_values_are_corrected_over_the_tested_tasks_only() -> None:
     plain = Contrast(task="glue/rte", seeds=(1,), scores=(0.6, 0.5), examples=9)
     apart = Interval(low=0.05, high=0.15)
     tested = replace(plain, p_value=0.02, interval=apart)
@@ -235,7 +235,7 @@ def test_interval_of_a_difference_is_clipped_to_possible_values() -> None:
         ("glue/rte", ("f9",), (0.5, 0.6), -math.inf),
     ],
 )
-def test_bounds_of_a_difference_follow_from_the_range_of_the_metric(
+def test_bounds_of_a_score_difference_follow_from_the_metric_range(
     task, names, scores, low
 ) -> None:
     assert difference_bounds(find_task(task), names, scores) == Interval(low=low, high=-low)

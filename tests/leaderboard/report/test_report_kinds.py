@@ -87,7 +87,7 @@ def test_rank_range_is_shown_only_if_it_covers_several_ranks() -> None:
     assert [row.ranks for row in group.rows] == ["1 to 3", "", ""]
 
 
-def test_collapsed_models_are_never_the_best() -> None:
+def test_collapsed_models_are_never_the_best_of_a_column() -> None:
     rows = [
         make_row(model, task, scores=score, flags={task: ("constant predictions",)})
         for task in GLUE.rule.cells
@@ -101,7 +101,7 @@ def test_collapsed_models_are_never_the_best() -> None:
     assert not table.has_heat
 
 
-def test_cell_note_counts_collapsed_runs() -> None:
+def test_score_note_counts_collapsed_runs() -> None:
     flags = {"glue/rte": ("constant predictions",)}
     rows = [make_row(seed=seed, flags=flags if seed < 2 else {}) for seed in range(5)]
     table = build_table(one_board(rows), 1)

@@ -43,7 +43,7 @@ def test_interval_of_one_example_is_the_t_interval_over_seeds() -> None:
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
 
 
-def test_interval_of_identical_seeds_equals_that_of_one_seed() -> None:
+def test_interval_of_identical_seeds_equals_that_of_a_single_seed() -> None:
     outcomes = np.random.default_rng(2).normal(size=(30, 1))
     alone, five = mean_interval(outcomes), mean_interval(np.repeat(outcomes, 5, axis=1))
     assert (five.low, five.high) == pytest.approx((alone.low, alone.high))
@@ -58,7 +58,7 @@ def test_interval_of_constant_outcomes_has_zero_width() -> None:
 @pytest.mark.parametrize(
     "spreads", [(1.0, 0.0, 1.0), (1.0, 0.1, 1.0), (0.2, 0.5, 0.2), (0.0, 0.0, 1.0)]
 )
-def test_interval_has_its_nominal_coverage(spreads: tuple[float, float, float]) -> None:
+def test_interval_of_a_mean_has_its_nominal_coverage(spreads: tuple[float, float, float]) -> None:
     held = [mean_interval(layout(60, 5, spreads, seed)).has(0.0) for seed in range(600)]
     assert 0.92 <= np.mean(held) <= 0.99
 

@@ -182,7 +182,9 @@ def test_archive_with_flipped_bits_is_an_error(archive: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"not gzip", b"\x1f\x8b"])
-def test_file_that_is_no_archive_is_an_error(tmp_path: Path, content: bytes) -> None:
+def test_importing_a_file_that_is_not_an_archive_is_an_error(
+    tmp_path: Path, content: bytes
+) -> None:
     path = tmp_path / "x.gz"
     path.write_bytes(content)
     with pytest.raises(DataError):

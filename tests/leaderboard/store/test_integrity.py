@@ -80,7 +80,9 @@ def test_number_in_a_text_column_of_the_database_is_read_as_text(path: Path) -> 
 
 @pytest.mark.parametrize("column", ["shared", "content"])
 @pytest.mark.parametrize("value", ["NULL", "1", "x'18957d'"])
-def test_headline_without_text_is_an_error(path: Path, column: str, value: str) -> None:
+def test_invalid_value_in_the_run_summary_table_is_an_error(
+    path: Path, column: str, value: str
+) -> None:
     """Test a fault that fuzzing found: the column is NOT NULL text, but the file is damaged."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE copy AS SELECT * FROM headlines")
@@ -121,7 +123,7 @@ def test_backup_equals_the_store(path: Path, tmp_path: Path) -> None:
     assert {p.name for p in copy.parent.iterdir()} <= {"copy.sqlite", ".copy.sqlite.lock"}
 
 
-def test_damaged_store_is_not_backed_up(without_a_page: Path, tmp_path: Path) -> None:
+def test_backup_of_a_damaged_store_is_an_error(without_a_page: Path, tmp_path: Path) -> None:
     (tmp_path / "copies").mkdir()
     with (
         open_store(without_a_page) as store,
@@ -131,7 +133,7 @@ def test_damaged_store_is_not_backed_up(without_a_page: Path, tmp_path: Path) ->
     assert list((tmp_path / "copies").iterdir()) == []
 
 
-def test_backup_overwrites_no_file(path: Path, tmp_path: Path) -> None:
+def test_backup_never_overwrites_a_file(path: Path, tmp_path: Path) -> None:
     (tmp_path / "copy.sqlite").write_text("precious")
     with pytest.raises(BenchError, match="already exists"):
         check_new(tmp_path / "copy.sqlite")

@@ -307,7 +307,7 @@ def test_queries_use_an_index_and_never_scan_a_table(store: Store) -> None:
 
 
 @pytest.mark.parametrize("names", [Store.suites, Store.models])
-def test_names_are_read_from_a_covering_index(
+def test_model_and_suite_names_are_read_from_a_covering_index(
     store: Store, names: Callable[[Store], list[str]]
 ) -> None:
     """Check that only an index is read, and no row of the table."""
@@ -468,7 +468,7 @@ def test_csv_export_is_streamed(many: Path, bench: Any, monkeypatch: Any) -> Non
 
 
 @pytest.mark.parametrize("job", ["{}", "{", "[]"])
-def test_export_of_a_damaged_job_is_an_error(
+def test_export_of_a_store_with_a_damaged_job_is_an_error(
     few: Path, bench: Any, tmp_path: Path, job: str
 ) -> None:
     path = Path(shutil.copy(few, tmp_path))

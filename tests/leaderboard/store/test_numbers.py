@@ -59,7 +59,7 @@ FAULTS: dict[str, tuple[Callable[[Result], Result], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_runs_with_inconsistent_numbers_are_an_error_and_not_stored(
+def test_import_of_runs_with_inconsistent_numbers_is_refused(
     sound: Result, tmp_path: Path, fault: str
 ) -> None:
     change, said = FAULTS[fault]

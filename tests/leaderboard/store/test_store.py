@@ -39,7 +39,7 @@ def test_stored_result_is_read_back_equal(store: Store) -> None:
     assert store.result(result.job.key) == result
 
 
-def test_order_of_splits_and_scores_of_a_result_is_kept(store: Store) -> None:
+def test_stored_result_keeps_the_order_of_splits_and_scores(store: Store) -> None:
     job = make_job(task="glue/mnli")
     scores = {"zeta": 0.5, "alpha": 0.25}
     evaluations = tuple(
@@ -69,7 +69,7 @@ def test_stored_runs_persist_after_closing(tmp_path: Path) -> None:
         assert second.result(result.job.key) == result
 
 
-def test_listed_row_has_the_fields_of_its_run(store: Store) -> None:
+def test_run_list_has_the_fields_of_each_run(store: Store) -> None:
     job = make_job(task="glue/mrpc", seed=3, limit=50)
     flagged = replace(make_evaluation(job, job.task, "dev"), flags=("constant predictions",))
     result = make_result(job, evaluations=(flagged,))
@@ -83,14 +83,14 @@ def test_listed_row_has_the_fields_of_its_run(store: Store) -> None:
     assert row.fingerprints == job.fingerprints
 
 
-def test_listed_row_has_the_size_of_its_largest_split(store: Store) -> None:
+def test_run_list_has_the_size_of_the_largest_split(store: Store) -> None:
     counts = {"glue/rte:train": {"rows": 2490}, "glue/rte:dev": {"rows": 277}}
     store.add_result(make_result(provenance={"data": counts}))
     store.add_failure(make_failure(make_job(seed=5)))
     assert [row.largest_split for row in store.runs()] == [2490, 0]
 
 
-def test_listed_row_has_the_scores_of_every_predicted_task(store: Store) -> None:
+def test_run_list_has_the_scores_of_every_predicted_task(store: Store) -> None:
     job = make_job(task="glue/mnli")
     prints = {**job.fingerprints, "glue/ax:test": "ab" * 32}
     job = replace(job, fingerprints=prints)
@@ -107,13 +107,13 @@ def test_split_with_hidden_labels_is_stored_without_scores(store: Store) -> None
     assert store.result(job.key) == result
 
 
-def test_listed_failure_has_its_reason(store: Store) -> None:
+def test_run_list_has_the_reason_of_a_failure(store: Store) -> None:
     store.add_failure(make_failure(kind="timeout", error="too slow."))
     (row,) = store.runs()
     assert (row.status, row.error, row.scores) == ("timeout", "too slow.", {})
 
 
-def test_a_newer_failure_never_hides_a_result(store: Store) -> None:
+def test_newer_failure_never_hides_a_result(store: Store) -> None:
     job = make_job()
     assert store.add_failure(make_failure(job, error="first.")) == 1
     assert store.runs()[0].status == "diverged"
@@ -124,7 +124,7 @@ def test_a_newer_failure_never_hides_a_result(store: Store) -> None:
     assert [row.status for row in store.attempts(job.key)] == ["diverged", "finished", "diverged"]
 
 
-def test_newest_result_and_newest_failure_are_listed(store: Store) -> None:
+def test_run_list_has_the_newest_result_and_the_newest_failure(store: Store) -> None:
     done, failed = make_job(seed=1), make_job(seed=2)
     for seconds in (1.0, 2.0):
         store.add_result(make_result(done, cost=make_cost(seconds=seconds)))
@@ -136,7 +136,7 @@ def test_newest_result_and_newest_failure_are_listed(store: Store) -> None:
     assert found.error == "new."
 
 
-def test_lists_can_be_filtered_by_model_suite_task_and_key(store: Store) -> None:
+def test_run_list_can_be_filtered_by_model_suite_task_and_key(store: Store) -> None:
     jobs = (
         make_job(model="a", task="glue/rte"),
         make_job(model="a", task="superglue/boolq"),
@@ -238,12 +238,12 @@ def test_hostile_names_are_stored_unchanged(store: Store, name: str) -> None:
     assert [row.key for row in store.runs(model=name)] == [job.key]
 
 
-def test_unprintable_characters_of_names_are_escaped_in_lists(store: Store) -> None:
+def test_run_list_escapes_unprintable_characters_in_names(store: Store) -> None:
     store.add_result(make_result(make_job(model="a\0b\udc80")))
     assert store.runs()[0].model == r"a\x00b\udc80"
 
 
-def test_a_failure_with_a_binary_log_is_stored(store: Store) -> None:
+def test_failure_with_a_binary_log_is_stored(store: Store) -> None:
     failure = make_failure(error="killed \udcff.", details="log \0 \udc80 end")
     store.add_failure(failure)
     written = replace(failure, error=r"killed \udcff.", details=r"log \x00 \udc80 end")

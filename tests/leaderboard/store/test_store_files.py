@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
     return filled_store(tmp_path / "board.sqlite")
 
 
-def test_missing_folders_are_created(tmp_path: Path) -> None:
+def test_opening_a_store_creates_missing_folders(tmp_path: Path) -> None:
     path = tmp_path / "new" / "deep" / "board.sqlite"
     with open_store(path) as store:
         assert store.name == str(path)

@@ -64,7 +64,7 @@ def test_migrations_produce_the_schema_on_a_server(url: str) -> None:
         assert compare_metadata(MigrationContext.configure(connection), SCHEMA) == []
 
 
-def test_lists_can_be_filtered_on_a_server(url: str) -> None:
+def test_run_list_can_be_filtered_on_a_server(url: str) -> None:
     with open_store(url) as store:
         for result in make_suite(seeds=1):
             store.add_result(result)
@@ -75,7 +75,7 @@ def test_lists_can_be_filtered_on_a_server(url: str) -> None:
         assert len(store.runs(model={"minilm", "x"}, task="glue/rte")) == 1
 
 
-def test_check_backup_and_merge_work_on_a_server(url: str, tmp_path: Path) -> None:
+def test_store_on_a_server_can_be_checked_backed_up_and_merged(url: str, tmp_path: Path) -> None:
     archive = tmp_path / "copy.jsonl.gz"
     with open_store(url) as store, open_store(tmp_path / "other.sqlite") as other:
         for result in make_suite(seeds=1):

@@ -38,7 +38,7 @@ def test_accuracy_matches_scikit_learn(pairs):
 
 
 @given(pairs_of_names)
-def test_f1_of_the_positive_class_matches_scikit_learn(pairs):
+def test_binary_f1_matches_scikit_learn(pairs):
     guess, gold = zip(*pairs, strict=True)
     expected = f1_score(gold, guess, labels=["neutral"], average="macro", zero_division=0.0)
     assert binary_f1("neutral").compute(*build(pairs)) == pytest.approx(expected)

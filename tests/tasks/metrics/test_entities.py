@@ -122,7 +122,7 @@ def test_entity_scores_of_a_worked_example():
         ("B-PER O I-PER", [Entity(0, 1, "PER"), Entity(2, 3, "PER")]),
     ],
 )
-def test_entities_are_read_as_in_conlleval(tags, expected):
+def test_entity_spans_are_extracted_as_in_conlleval(tags, expected):
     assert entities(tags.split()) == expected
 
 
@@ -135,7 +135,7 @@ def test_entities_are_read_as_in_conlleval(tags, expected):
         ("O", "O"),
     ],
 )
-def test_iob1_and_iob2_convert_into_each_other(iob1, iob2):
+def test_iob1_and_iob2_tags_are_converted_in_both_directions(iob1, iob2):
     assert to_iob2(iob1.split()) == tuple(iob2.split())
     assert to_iob1(iob2.split()) == tuple(iob1.split())
 
@@ -162,7 +162,7 @@ def test_scores_without_any_entities_are_0_as_in_conlleval():
 
 
 @pytest.mark.parametrize("tag", ["E-PER", "PER", "B-", "", "o"])
-def test_tags_of_another_scheme_are_an_error(tag):
+def test_entity_scores_of_tags_in_another_scheme_are_an_error(tag):
     with pytest.raises(BenchError, match=r"is not O, B-\.\.\. or I-\.\.\."):
         entities(["O", tag])
 

@@ -85,7 +85,7 @@ def test_f1m_is_computed_from_mean_precision_and_mean_recall():
     assert question_f1("True").compute(*build(rows)) == pytest.approx(2 * 2 / 3 * 3 / 4 / (17 / 12))
 
 
-def test_f1m_is_0_where_the_official_script_divides_by_0():
+def test_f1m_is_0_if_the_official_script_divides_by_0():
     rows = [(1, True, False), (1, False, True)]
     assert question_f1("True").compute(*build(rows)) == 0.0
 
@@ -110,12 +110,12 @@ def test_gender_parity_ignores_gold_labels():
     assert gender_parity.compute(*build(rows)) == 1.0
 
 
-def test_incomplete_minimal_pair_is_an_error():
+def test_gender_parity_of_an_incomplete_minimal_pair_is_an_error():
     with pytest.raises(BenchError, match="the minimal pair 1 has 1 rows, expected two"):
         gender_parity.compute(*build([(1, True, True)]))
 
 
-def test_example_without_a_group_is_an_error():
+def test_group_metric_on_an_example_without_a_group_is_an_error():
     examples = [PairExample(id="7", text_a="x", label="True")]
     with pytest.raises(BenchError, match="example 7 has no group"):
         question_exact_match.compute([PairPrediction(id="7", label="True")], examples)

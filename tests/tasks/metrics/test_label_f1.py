@@ -56,7 +56,7 @@ def test_micro_and_macro_f1_match_an_independent_count(seed):
     assert macro == pytest.approx(sum(each) / 4)
 
 
-def test_multi_label_accuracy_needs_all_labels_of_an_example():
+def test_multi_label_accuracy_counts_only_exact_label_sets():
     from sklearn.metrics import accuracy_score
 
     guesses, examples = drawn(1)

@@ -34,7 +34,7 @@ def test_published_scores_are_grouped_by_split(board: Board) -> None:
     assert len(dev.rows) + len(test.rows) == len(published("glue"))
 
 
-def test_published_table_has_columns_for_its_own_and_the_boards_tasks(board: Board) -> None:
+def test_published_table_has_columns_for_every_task_of_source_and_leaderboard(board: Board) -> None:
     _, test = published_blocks(board)
     assert test.tasks == (*board.tasks, "glue/ax")
     (human,) = (row for row in test.rows if row.system == "Human")
@@ -63,7 +63,7 @@ def test_published_scores_affect_neither_ranks_nor_the_best_score(board: Board, 
     assert board.best("glue/cola") == ""
 
 
-def test_report_shows_the_source_of_each_published_row(board: Board, html: str) -> None:
+def test_report_shows_the_source_of_each_published_score(board: Board, html: str) -> None:
     first = html.index('<tbody id="board-1-published-test"')
     block = html[first : html.index("</tbody>", first)]
     rows = re.findall(r'<span class="name">(.*?)</span>', block)
@@ -93,7 +93,9 @@ def test_source_links_send_no_referrer(html: str) -> None:
         ("someone/else README.md", ""),
     ],
 )
-def test_only_http_and_arxiv_sources_of_users_become_links(source: str, link: str) -> None:
+def test_only_http_and_arxiv_sources_of_imported_scores_become_links(
+    source: str, link: str
+) -> None:
     assert source_link(source, is_ours=False) == link
 
 

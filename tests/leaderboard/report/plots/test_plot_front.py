@@ -15,7 +15,7 @@ def is_beaten(point: tuple[float, float], other: tuple[float, float]) -> bool:
 
 
 @given(points)
-def test_pareto_front_has_exactly_the_points_that_no_point_dominates(
+def test_pareto_front_has_exactly_the_undominated_points(
     points: list[tuple[float, float]],
 ) -> None:
     expected = {

@@ -67,7 +67,7 @@ def test_entry_with_a_seed_of_unknown_cost_is_not_plotted() -> None:
     assert measured_points(named, board.rule, "glue/rte", facts, SIZES) == []
 
 
-def test_flops_of_an_unknown_model_are_estimated_from_all_its_weights() -> None:
+def test_training_flops_of_an_unknown_model_use_its_total_parameter_count() -> None:
     (point,) = points_of([plotted("mine", parameters=5_000_000)])
     assert point.costs["training-flops"] == 6 * 5e6 * 1000
 
@@ -109,7 +109,7 @@ def test_published_points_are_dev_scores_of_single_models() -> None:
     assert minilm.costs == {"parameters": 22e6}
 
 
-def test_published_points_need_the_headline_metric_of_the_board() -> None:
+def test_published_points_need_the_headline_metric_of_the_leaderboard() -> None:
     board = board_of([plotted(task="glue/mrpc", data="hub")])
     both = published_points(board, "board-1", "glue/mrpc", SIZES)
     assert "MiniLM-L6-H384" not in {point.name for point in both}  # prints accuracy alone

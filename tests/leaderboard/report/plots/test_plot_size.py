@@ -38,7 +38,7 @@ def test_training_flops_are_6_times_weights_times_tokens() -> None:
     assert training_flops(ModelSize(parameters=10), run) == 6 * 10 * 1000
 
 
-def test_models_with_shared_layers_have_no_flops_estimate() -> None:
+def test_models_with_shared_layers_have_no_training_flops_estimate() -> None:
     albert = ModelSize(parameters=12e6, backbone=7.2e6, is_dense=False)
     assert training_flops(albert, facts()) is None
 
@@ -46,7 +46,7 @@ def test_models_with_shared_layers_have_no_flops_estimate() -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("lora_rank", 8), ("features", "last"), ("unfreeze", "gradual")]
 )
-def test_runs_that_train_part_of_the_weights_have_no_flops_estimate(
+def test_partially_trained_models_have_no_training_flops_estimate(
     name: str, value: str | int
 ) -> None:
     settings = {**make_job().settings, name: Setting(value=value, source="--set")}

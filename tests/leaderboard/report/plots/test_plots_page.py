@@ -161,7 +161,7 @@ def test_plot_of_the_suite_score_comes_first_if_models_have_it() -> None:
     assert part.index("RTE against parameters") < part.index('<details class="others">')
 
 
-def test_learning_curves_of_all_seeds_are_in_one_chart(html: str) -> None:
+def test_report_has_one_learning_curve_chart_for_all_seeds(html: str) -> None:
     assert "training loss of every seed" in html
     assert re.search(r"dev accuracy of every seed", html)
     assert html.count("Learning curves of every seed") == 4 * len(GLUE.rule.cells)
