@@ -1,4 +1,4 @@
-"""Tests of a small pretraining run, and of a cheap checkpoint order against a full one."""
+"""A small pretraining run, and checkpoint orders from a cheap and a full evaluation."""
 
 import sys
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Tests of the ratios, shares and bounds from a record, and of the page that is made of them."""
+"""Speed ratios, shares of peak and bounds of benchmark records, and the page that shows them."""
 
 import re
 import xml.etree.ElementTree as ET

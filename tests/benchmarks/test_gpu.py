@@ -1,4 +1,4 @@
-"""Tests of the GPU benchmark: it resumes, and its tables name the device that was measured."""
+"""GPU benchmark: it resumes, and its tables name the measured device."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Tests of `make house`: the counts of each part of the source, and their limits."""
+"""`make house`: counts of lines and imports per part of the source, and their limits."""
 
 import sys
 from pathlib import Path

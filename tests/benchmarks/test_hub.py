@@ -1,4 +1,4 @@
-"""Tests of the script that compares the Hugging Face hub with the tables of models and tasks."""
+"""Script that compares the Hugging Face hub with the tables of models and tasks."""
 
 import json
 import os

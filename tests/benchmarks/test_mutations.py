@@ -1,4 +1,4 @@
-"""Tests of the mutations of a source, and of a run with one of them."""
+"""Mutation testing: the mutations of a source file, and a test run with one of them."""
 
 import ast
 import os

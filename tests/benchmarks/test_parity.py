@@ -1,4 +1,4 @@
-"""Tests of a part of the parity certificate: one family of each kind, and the planted faults."""
+"""Parity certificate: training equals transformers, and planted training faults are found."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace

@@ -1,4 +1,4 @@
-"""Tests of whole processes of both sides on a few rows, and of the figures that they report."""
+"""Benchmark runs of benchharness and of the Trainer script: options, and reported measurements."""
 
 import argparse
 import json

@@ -1,9 +1,9 @@
-"""Fuzz tests: a reader accepts bytes from outside or raises a BenchError.
+"""Fuzz tests: a reader accepts untrusted bytes or raises a BenchError.
 
-Inputs are real small files with damage to their bytes, lines, fields and JSON, and some that are no
-such file at all. In the ordinary suite hypothesis draws them, and shrinks those that fail; the soak
-run draws more than 100,000 from seeds. Every bug that was found this way has a test of its own
-among the other tests of the reader.
+Inputs are small valid files with damaged bytes, lines, fields and JSON, and some files of another
+format. In the ordinary suite, hypothesis draws the inputs and shrinks those that fail; the soak run
+draws more than 100,000 from seeds. Every bug that was found by fuzzing has a regression test among
+the other tests of the reader.
 """
 
 import sys

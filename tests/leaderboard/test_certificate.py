@@ -1,4 +1,4 @@
-"""Tests of the parity statement of runs, wherever it is shown."""
+"""Parity statement of runs, in reports and exports."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,8 +1,8 @@
-"""Tests that later versions read kept/0.1.0.sqlite.gz, a store of 0.1.0.
+"""Later versions read kept/0.1.0.sqlite.gz, a store written by version 0.1.0.
 
-Before 0.1.0 is released, `python -m tests.leaderboard.test_kept_store` makes the store and its
-printed output anew where a form has changed. After the release that is never done again: a later
-version writes another file.
+Until 0.1.0 is released, `python -m tests.leaderboard.test_kept_store` regenerates the store and its
+printed output if a format has changed. After the release, the files never change: a later version
+writes a new file.
 """
 
 import gzip

@@ -1,4 +1,4 @@
-"""Tests that score names are made of metric and split, and that both are found by the name."""
+"""Score names consist of metric and split, and both are recovered from the name."""
 
 import pytest
 

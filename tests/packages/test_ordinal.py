@@ -1,6 +1,6 @@
 """A third-party package adds a head, an answer type, a suite, a baseline and a command.
 
-The package is in the folder `ordinal`. It has every right that benchharness's own extensions have.
+The package is in the folder `ordinal`. It uses the same interfaces as benchharness's extensions.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Tests that irregular rows of released benchmarks are scored officially, and counted."""
+"""Irregular rows of released benchmarks are scored as by the official scripts, and counted."""
 
 import json
 from pathlib import Path

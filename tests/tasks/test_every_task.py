@@ -1,4 +1,4 @@
-"""Tests of every task of every suite: its embedded rows, its metrics, and its rows over the hub."""
+"""Every task of every suite: embedded rows, metrics, and rows from a local hub server."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Tests of held-out training rows: which rows, in which proportions, and reproducibly."""
+"""Held-out training rows: stratified, grouped and reproducible."""
 
 import random
 from collections import Counter

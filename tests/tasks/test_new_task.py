@@ -1,4 +1,4 @@
-"""Tests that a GLUE-like task needs only the eight lines below and its rows."""
+"""A GLUE-like task is declared by the eight lines below."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tests of archives as folders: read in place, and refused if they cannot be a benchmark's."""
+"""Archives are read like folders, and refused if they are unsafe or damaged."""
 
 import gzip
 import io

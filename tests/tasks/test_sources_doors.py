@@ -1,4 +1,4 @@
-"""Tests that every common way to keep official files gives the rows of the release."""
+"""Official files give the same rows in every common folder layout."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Tests that SuperGLUE's rows become the examples that the official baseline sees."""
+"""SuperGLUE rows are converted to the examples of the official baseline."""
 
 from collections import Counter
 from collections.abc import Mapping

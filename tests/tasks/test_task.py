@@ -1,4 +1,4 @@
-"""Tests of how the scores of a task's splits are named."""
+"""Names and values of the scores of a task's splits."""
 
 from dataclasses import replace
 

@@ -241,7 +241,7 @@ def test_median_score_of_a_collapsed_run_is_never_bold(
 
 
 def test_latex_notes_name_rows_of_one_model_by_differing_settings() -> None:
-    """Test a former fault: two rows of a model were both "tiny" in every note."""
+    """Regression test: two entries of a model were both "tiny" in every note."""
     rows = [
         replace(
             make_row("tiny", task, scores=0.5, data="hub", flags={task: CONSTANT["glue/rte"]}),

@@ -1,4 +1,4 @@
-"""Models exported in transformers' form: faults that the check finds, and refusals."""
+"""Models exported in the format of transformers: the check of an export, and refused exports."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The card of an exported model: metadata for the hub, and snippets for transformers alone."""
+"""Model card of an exported model: metadata for the hub, and code snippets for transformers."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Tests that scores of selected checkpoints are marked on the board, the page and in exports."""
+"""Scores of selected checkpoints are labelled on the leaderboard, in the report and in exports."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Tests of imported rows: read, stored, shown, and never ranked."""
+"""Imported scores are read, stored and shown, but never ranked."""
 
 import io
 import json

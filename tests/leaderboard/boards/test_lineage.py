@@ -1,4 +1,4 @@
-"""Tests of board rows whose runs started from other runs."""
+"""Leaderboard entries whose runs started from other runs."""
 
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.entry import Entry

@@ -1,4 +1,4 @@
-"""Tests of row names: by settings, by differences, and as the command line accepts them."""
+"""Names of leaderboard entries: settings, differences, and the form for the command line."""
 
 import shlex
 from typing import Any

@@ -43,7 +43,7 @@ def cola(values: list[float], model: str = "minilm", **fields: object) -> Reprod
 def test_few_shot_layer_truncated_and_zero_shot_runs_are_not_reproductions(
     fields: dict[str, object], reason: str
 ) -> None:
-    """Test a former fault: a few-shot row was called 30 points below fine-tuning on all rows."""
+    """Regression test: a few-shot run was called 30 points below fine-tuning on all rows."""
     compared = cola([0.10, 0.11, 0.12], overridden=True, **fields)
     assert (compared.verdict, compared.ours) == ("not comparable", None)
     assert reason in compared.reason

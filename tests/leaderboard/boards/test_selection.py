@@ -1,4 +1,4 @@
-"""Tests of the selection of systems of a board by name or by the prefix of a run key."""
+"""Selection of leaderboard entries by name or by the prefix of a run key."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests that a board shows the best point of a sweep per task, with the number of points."""
+"""The leaderboard shows the best point of a sweep per task, with the number of points."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Tests of curves over the checkpoints of a pretraining run: the trends found, and how surely."""
+"""Score curves over the checkpoints of a pretraining run, and their significant trends."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Tests of the command that a report shows for runs with another start than the checkpoint."""
+"""Commands that a report shows for runs that started from another run."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Tests of the heatmap: which cells share a scale, and the effect of an outlier."""
+"""Heatmap of a report: the scores that share a colour scale, and the effect of an outlier."""
 
 from benchharness.leaderboard.report.table import build_table
 from tests.helpers.boards import make_row, one_board

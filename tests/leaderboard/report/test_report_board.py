@@ -1,4 +1,4 @@
-"""Tests of a board of 24 models and five seeds in a browser: look, controls and cost."""
+"""A report of 24 models and five seeds in a browser: appearance, controls and speed."""
 
 import csv
 import io
@@ -57,7 +57,7 @@ def page(shared: Opened, path: Path) -> Iterator[Opened]:
 def test_report_of_24_models_loads_within_a_second_of_processor_time(
     browser: "Browser", path: Path
 ) -> None:
-    """Require one fast load of several, as other work on the machine slows some."""
+    """Require one fast load of eight, as other processes may slow down some."""
 
     def cost() -> float:
         with opened(browser, path, width=1440) as found:

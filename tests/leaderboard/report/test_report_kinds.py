@@ -1,4 +1,4 @@
-"""Tests of baselines, ensembles and scored rows in the report, and of collapsed runs."""
+"""Baselines, ensembles, scored prediction files and collapsed runs in the report."""
 
 from dataclasses import replace
 

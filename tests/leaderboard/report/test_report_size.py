@@ -1,4 +1,4 @@
-"""Tests of large reports: which rows and runs are packed, and how soon the page is ready."""
+"""Large reports: compressed rows and runs, and the loading time."""
 
 from collections.abc import Callable
 from pathlib import Path

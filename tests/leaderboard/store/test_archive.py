@@ -1,4 +1,4 @@
-"""Tests of archives: a whole store goes to a file and into another store, and damage is refused."""
+"""Archives: a whole store is exported to a file and imported; damaged archives are refused."""
 
 import gzip
 import json

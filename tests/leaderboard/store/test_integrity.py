@@ -83,7 +83,7 @@ def test_number_in_a_text_column_of_the_database_is_read_as_text(path: Path) -> 
 def test_invalid_value_in_the_run_summary_table_is_an_error(
     path: Path, column: str, value: str
 ) -> None:
-    """Test a fault that fuzzing found: the column is NOT NULL text, but the file is damaged."""
+    """Regression test, found by fuzzing: the column is NOT NULL text, but the file is damaged."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE copy AS SELECT * FROM headlines")
         connection.execute(f"UPDATE copy SET {column} = {value} WHERE run_id = 4")

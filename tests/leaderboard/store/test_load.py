@@ -1,4 +1,4 @@
-"""Tests of large stores: a command reads as much as it shows, not as much as is stored."""
+"""Large stores: a command reads only the runs that it shows."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""Tests that imported runs with valid digests and invalid numbers are refused as a whole."""
+"""Imported runs with valid digests but inconsistent numbers are refused."""
 
 import re
 import shlex

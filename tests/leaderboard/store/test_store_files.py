@@ -1,4 +1,4 @@
-"""Tests of store files: their place, their creation, and faults of folders, disks and locks."""
+"""Store files: path, creation, and errors of folders, file systems and locks."""
 
 import errno
 import os

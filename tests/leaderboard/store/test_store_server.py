@@ -1,4 +1,4 @@
-"""Tests of a store on a PostgreSQL server: BENCH_TEST_POSTGRES, or one that the tests start."""
+"""Store on a PostgreSQL server: that of BENCH_TEST_POSTGRES, or one that the tests start."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Tests of answers that are no label, scored as T5's own evaluation scores them.
+"""Generated answers that are not a label are scored as by T5's evaluation.
 
 t5/data/postprocessors.py turns such an answer into the class -1. The functions of
 t5/evaluation/metrics.py are reimplemented here over class numbers, as an oracle.

@@ -1,4 +1,4 @@
-"""Tests of which predictions are right; for SQuAD, the official exact matches."""
+"""Correctness of single predictions; for SQuAD, the official exact match."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Tests of published rows under boards: their blocks, in the terminal and in the report."""
+"""Published scores below a leaderboard, in the terminal and in the report."""
 
 import io
 import re

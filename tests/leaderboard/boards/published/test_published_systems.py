@@ -1,4 +1,4 @@
-"""Tests that every published system is a known checkpoint, or has a reason why it is none."""
+"""Every published system is a built-in model, or has a reason why it is not."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Tests of the published tables against their sources, with their known disagreements."""
+"""Published tables are compared with their sources; known disagreements are listed."""
 
 from collections import Counter, defaultdict
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Tests of the curve of few-shot runs: the runs on it, and their places."""
+"""Plot of few-shot runs: score against the number of training rows."""
 
 from dataclasses import replace
 
