@@ -110,7 +110,7 @@ def test_planted_training_fault_exceeds_the_parity_limit(pairs: Mapping[str, Any
     assert pairs["faults"][fault] > least
 
 
-def test_parity_certificate_plants_ten_faults():
+def test_parity_certificate_tests_ten_planted_training_faults():
     assert len(PLANTED) == 10
 
 

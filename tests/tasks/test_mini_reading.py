@@ -36,7 +36,7 @@ def test_embedded_squad_files_state_their_version(split: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["train-v1.1", "dev-v1.1", "train-v2.0", "dev-v2.0"])
-def test_squad_answers_are_at_their_offsets(name: str) -> None:
+def test_embedded_squad_answers_are_at_their_offsets(name: str) -> None:
     for context, question in questions(name):
         for answer in question["answers"] + question.get("plausible_answers", []):
             start = answer["answer_start"]
@@ -69,7 +69,7 @@ def test_squad_v2_paragraphs_have_two_kinds_of_unanswerable_questions() -> None:
         assert (answered["who"], answered[untold], answered[crosswise]) == (2, 0, 1)
 
 
-def test_squad_dev_contexts_are_not_in_train() -> None:
+def test_embedded_squad_dev_contexts_are_not_in_train() -> None:
     train, dev = ({p["context"] for p in paragraphs(f"{s}-v1.1")} for s in ("train", "dev"))
     assert not train & dev
     assert len(questions("train-v1.1")) == 640

@@ -201,7 +201,7 @@ def local(tmp_path_factory):
 
 
 @needs_submitit
-def test_submitit_job_is_stored_and_its_slurm_folder_is_emptied(tmp_path):
+def test_submitit_job_stores_its_result_and_empties_the_slurm_folder(tmp_path):
     options = ("--engine", "slurm", "--address", "local", "--jobs", "2")
     ended = run(sweep(tmp_path / "b.sqlite", *options, tasks=("glue/wnli",), seeds=1), tmp_path)
     assert ended.returncode == 0, ended.stderr

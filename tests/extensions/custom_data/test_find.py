@@ -399,7 +399,7 @@ def test_data_of_nearly_equal_texts_only_is_split_with_a_leak_warning(tmp_path):
         ("text,label,split", [("x", "1"), ("x", "2")], "remove the column"),
     ],
 )
-def test_unusable_split_column_is_an_error(columns, rows, said, tmp_path):
+def test_invalid_split_column_is_an_error(columns, rows, said, tmp_path):
     made = [[sentence(n), n % 2, rows[n % len(rows)][1]] for n in range(60)]
     with pytest.raises(DataError, match="in the column 'split'") as caught:
         find_own(table(tmp_path, [columns.split(","), *made]))

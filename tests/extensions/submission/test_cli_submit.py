@@ -86,7 +86,7 @@ def store_glue(**fields: object) -> dict[str, str]:
 # writing
 
 
-def test_glue_submission_passes_its_own_checker(bench, small):
+def test_glue_submission_passes_the_submission_check(bench, small):
     keys = store_glue()
     ended = bench(*CALL, "--json")
     assert ended.code == 0, ended.err
@@ -225,7 +225,7 @@ def superglue(monkeypatch, bench):
 SUPER = ("submit", "--model", "minilm", "--suite", "superglue", "--db", "board.sqlite")
 
 
-def test_superglue_submission_passes_its_own_checker(bench, superglue):
+def test_superglue_submission_passes_the_submission_check(bench, superglue):
     assert "superglue/axb, superglue/axg" in bench(*SUPER).err
     ended = bench(*SUPER, "--fill")
     assert ended.code == 0, ended.err

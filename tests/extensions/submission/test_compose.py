@@ -79,7 +79,7 @@ def predictions_of(file: AnswerFile, seed: int = 0) -> list[Prediction]:
 
 
 @pytest.mark.parametrize("suite", ["superglue", pytest.param("glue", marks=pytest.mark.soak)])
-def test_complete_submission_passes_the_checker(suite: str, tmp_path: Path) -> None:
+def test_every_complete_submission_passes_the_submission_check(suite: str, tmp_path: Path) -> None:
     files = SUBMISSIONS[suite].files
     made = {
         f.name: compose(

@@ -204,7 +204,7 @@ def test_reproduction_requires_a_known_model_and_full_official_data() -> None:
     assert found(make_rows(data="hub", limit=100)) == {}
 
 
-def test_reproductions_do_not_depend_on_seed_order() -> None:
+def test_reproduction_verdicts_do_not_depend_on_the_order_of_seeds() -> None:
     rows = make_rows(values=[0.4, 0.5, 0.6], data="hub")
     expected = found(rows)
     assert found(rows[::-1]) == expected

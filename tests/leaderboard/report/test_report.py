@@ -45,7 +45,7 @@ def test_report_loads_no_external_resources(html: str) -> None:
     assert not {tag for tag, _ in page.elements} & {"link", "iframe", "object", "embed", "base"}
 
 
-def test_content_security_policy_allows_only_the_page_itself(html: str) -> None:
+def test_report_content_security_policy_allows_only_the_page_itself(html: str) -> None:
     (policy,) = (v for v in Page(html).values("content") if "default-src" in v)
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
@@ -83,7 +83,7 @@ def test_report_scores_link_to_the_sections_of_their_runs(
     assert {f"run-{run.job.key[:16]}" for run in runs} <= set(page.values("id"))
 
 
-def test_run_section_has_settings_weights_data_and_versions() -> None:
+def test_report_shows_settings_weights_data_and_versions_of_each_run() -> None:
     job = make_job(
         task="glue/rte",
         seed=7,
@@ -108,7 +108,7 @@ def test_report_omits_the_recipe_if_the_row_name_has_the_settings() -> None:
     assert re.findall(r"</h3> <small>(.*?) run", html) == ["1"]
 
 
-def test_run_section_has_learning_curves(html: str) -> None:
+def test_report_shows_learning_curves_of_each_run(html: str) -> None:
     page = Page(html[html.index('<details class="run"') :])
     lines = [a["d"] or "" for _, a in page.elements if (a.get("class") or "").startswith("line")]
     assert {len(line.split()) for line in lines} == {1, 4, 12}  # with those of legends

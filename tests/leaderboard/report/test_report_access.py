@@ -61,7 +61,7 @@ def test_axe_finds_no_accessibility_violation_in_the_report(
         assert found == {key: [] for key in found}
 
 
-def test_report_tables_are_accessible_to_screen_readers_and_keyboards(
+def test_report_tables_are_accessible_by_screen_reader_and_keyboard(
     browser: "Browser", path: Path
 ) -> None:
     with opened(browser, path) as report:

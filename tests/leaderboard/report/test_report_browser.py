@@ -37,7 +37,9 @@ def test_report_opens_from_disk_without_other_requests(report: Opened, path: Pat
     assert report.run("() => performance.getEntriesByType('resource').length") == 0
 
 
-def test_content_security_policy_blocks_injected_scripts(browser: "Browser", path: Path) -> None:
+def test_report_content_security_policy_blocks_injected_scripts(
+    browser: "Browser", path: Path
+) -> None:
     with opened(browser, path) as found:
         ran = found.run(
             """() => {

@@ -438,7 +438,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("export --format latex", 0),
     ],
 )
-def test_number_of_statements_does_not_grow_with_runs(
+def test_number_of_sql_statements_does_not_grow_with_the_number_of_runs(
     few: Path, many: Path, bench: Any, words: str, most: int
 ) -> None:
     """Check that a command makes at most `most` statements more for 500 runs more."""

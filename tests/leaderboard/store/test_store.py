@@ -151,7 +151,7 @@ def test_run_list_can_be_filtered_by_model_suite_task_and_key(store: Store) -> N
     assert store.runs(model="c") == store.runs(key="zz") == store.runs(key="")[3:] == []
 
 
-def test_finished_keys_accepts_more_keys_than_an_sql_statement(store: Store) -> None:
+def test_finished_keys_accepts_more_keys_than_fit_one_sql_statement(store: Store) -> None:
     results = make_suite(seeds=1)
     for result in results:
         store.add_result(result)

@@ -65,13 +65,13 @@ def test_store_file_names_with_url_characters_are_taken_literally(
         ("sqlite:///board.sqlite?timeout=5", "only the path of a file"),
     ],
 )
-def test_unusable_url_is_an_error_without_the_password(url: str, reason: str) -> None:
+def test_invalid_database_url_is_an_error_that_hides_the_password(url: str, reason: str) -> None:
     with pytest.raises(StoreError, match=reason) as raised:
         open_store(url)
     assert "secret" not in str(raised.value)
 
 
-def test_opening_a_missing_store_for_reading_creates_nothing(tmp_path: Path) -> None:
+def test_opening_a_missing_store_for_reading_creates_no_file(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"no leaderboard at .*board.sqlite yet; `bench run`"):
         open_store(tmp_path / "deep" / "board.sqlite", create=False)
     assert list(tmp_path.iterdir()) == []

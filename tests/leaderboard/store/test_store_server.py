@@ -92,7 +92,7 @@ def test_store_on_a_server_can_be_checked_backed_up_and_merged(url: str, tmp_pat
             store.back_up(tmp_path / "copy.sqlite")
 
 
-def test_unreachable_server_is_an_error_without_the_password() -> None:
+def test_unreachable_database_server_is_an_error_that_hides_the_password() -> None:
     pytest.importorskip("psycopg")
     with pytest.raises(StoreError, match="check that the server is running") as raised:
         open_store("postgresql+psycopg://user:secret@127.0.0.1:1/board")

@@ -72,7 +72,7 @@ def test_record_scores_match_squad_v1():
         assert found == pytest.approx(evaluate_v1(data, answers), abs=1e-9), seed
 
 
-def test_record_scores_of_a_worked_example():
+def test_record_scores_of_a_worked_example_are_correct():
     options = ("City of Paris", "Paris", "London")
     rows = [(0, (1, 2), options, None)]  # one of three words right: P 1/3, R 1
     assert option_exact_match.compute(*build(rows)) == 0.0

@@ -100,7 +100,7 @@ def test_tags_are_detected_as_iob1_only_if_every_b_tag_is_needed(tags, expected)
     assert is_iob1(tags.split()) is expected
 
 
-def test_entity_scores_of_a_worked_example():
+def test_entity_scores_of_a_worked_example_are_correct():
     """Check a sentence in which one of two predicted entities is right, of three gold ones."""
     gold = "B-ORG O B-PER O O B-LOC"
     guess = "B-ORG O B-ORG O O O"

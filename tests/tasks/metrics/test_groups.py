@@ -64,7 +64,7 @@ def test_multirc_scores_match_their_definitions(rows):
     )
 
 
-def test_multirc_scores_of_a_worked_example():
+def test_multirc_scores_of_a_worked_example_are_correct():
     """Check two questions: gold 1 0 1, predicted 1 1 0; gold 0 1, predicted 0 1."""
     rows = [(1, True, True), (1, True, False), (1, False, True), (2, False, False), (2, True, True)]
     assert answer_option_f1("True").compute(*build(rows)) == pytest.approx(4 / 6)

@@ -97,7 +97,7 @@ def test_minimal_pair_with_invalid_answers_has_gender_parity_0():
     assert score(task, "test", [cast.read("?", row) for row in rows], rows)["parity"] == 0.0
 
 
-def test_invalid_answers_are_wrong_and_counted_in_a_flag():
+def test_invalid_generated_answers_count_as_wrong_and_are_flagged():
     task: Task = find_task("glue/rte")
     rows = [PairExample(id=str(n), text_a="a", text_b="b", label="entailment") for n in range(3)]
     answers = ("entailment", "not_entailment", "entail")
@@ -107,7 +107,7 @@ def test_invalid_answers_are_wrong_and_counted_in_a_flag():
     assert kind.flags(predictions) == ("1 of 3 answers are not a valid label",)
 
 
-def test_invalid_options_are_wrong_and_counted_in_a_flag():
+def test_invalid_generated_options_count_as_wrong_and_are_flagged():
     example = ChoiceExample(id="0", context="c", question="q", options=("a", "b"), gold=(1,))
     lost = ChoicePrediction(id="0", option=-1, text="choice")
     kind = answer_type(find_task("swag/regular"))

@@ -76,7 +76,7 @@ def build(rows, title=None):
     return predictions, examples
 
 
-def test_squad_v1_scores_of_a_worked_example():
+def test_squad_v1_scores_of_a_worked_example_are_correct():
     """Check answers with several gold answers: the best match counts."""
     rows = [
         ("Denver Broncos beat", 0.0, ["the Denver Broncos", "Broncos"]),  # P 2/3, R 1

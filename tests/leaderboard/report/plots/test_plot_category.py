@@ -32,7 +32,7 @@ def squad(model: str, seed: int = 0, **scores: float) -> Result:
     return plotted(model, SQUAD, seed, scores={"em": 0.5, "f1": 0.6, **scores})
 
 
-def test_bar_lengths_are_proportional_to_scores() -> None:
+def test_category_plot_bar_lengths_are_proportional_to_scores() -> None:
     runs = [squad("bert", f1_hasans=0.8, f1_noans=0.4, f1_best=0.9), squad("tiny", f1_hasans=0.2)]
     figure = figure_of("squad", runs, SQUAD)
     assert figure is not None
@@ -48,7 +48,7 @@ def test_bar_lengths_are_proportional_to_scores() -> None:
     assert figure.x.label == "f1 × 100"
 
 
-def test_bars_begin_at_zero_and_negative_scores_extend_left() -> None:
+def test_category_plot_bars_begin_at_zero_with_negative_scores_to_the_left() -> None:
     runs = [plotted("a", RACE, scores={"accuracy": 0.5, "accuracy_high": 0.4})]
     figure = figure_of("race", runs, RACE)
     assert figure is not None
@@ -60,7 +60,7 @@ def test_bars_begin_at_zero_and_negative_scores_extend_left() -> None:
     assert [ends(bar)[1] for bar in figure.marks] == [figure.x(0)]
 
 
-def test_bar_value_is_the_median_over_seeds() -> None:
+def test_category_plot_bars_show_the_median_over_seeds() -> None:
     runs = [squad("bert", seed, f1_hasans=score) for seed, score in enumerate((0.1, 0.7, 0.8))]
     figure = figure_of("squad", runs, SQUAD)
     assert figure is not None

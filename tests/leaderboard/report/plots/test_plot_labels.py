@@ -64,7 +64,7 @@ def test_labels_of_coinciding_points_do_not_overlap() -> None:
     assert not meet(one, other)
 
 
-def test_long_names_are_shortened_and_invisible_characters_escaped() -> None:
+def test_point_labels_shorten_long_names_and_escape_invisible_characters() -> None:
     assert shortened("bert-base-uncased") == "bert-base-uncased"
     assert shortened("a" * 40, 10) == "a" * 9 + "…"
     assert shortened("a\u202eb") == r"a\u202eb"

@@ -27,7 +27,7 @@ def test_run_of_a_known_model_has_its_documented_size() -> None:
     assert size_of_run("/models/BERT-base", run, SIZES) is BERT
 
 
-def test_known_model_name_with_other_weights_uses_the_measured_size() -> None:
+def test_model_size_is_measured_if_a_known_name_has_other_weights() -> None:
     run = facts(cost=make_cost(parameters=22_713_601))
     assert size_of_run("bert-base", run, SIZES) == ModelSize(parameters=22_713_601)
 
