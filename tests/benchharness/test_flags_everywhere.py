@@ -146,7 +146,7 @@ ELSEWHERE = {
 """Those that train or wait, with the tests of this file that call them."""
 
 IN_EXTENSIONS = of_extensions(
-    {"paper": {"paper": "paper/test_paper_flags.py::test_collapsed_runs_are_flagged_in_a_paper"}}
+    {"paper": {"paper": "paper/test_paper_flags.py::test_generated_paper_flags_collapsed_runs"}}
 )
 """Those with tests in tests/extensions."""
 

@@ -1,4 +1,4 @@
-"""Tests of a small pretraining run, and of a cheap checkpoint order against a full one."""
+"""A small pretraining run, and checkpoint orders from a cheap and a full evaluation."""
 
 import sys
 from itertools import pairwise
@@ -27,13 +27,13 @@ def curve(scores, told_apart):
     return StageCurve(**words, points=points, told_apart=told_apart)
 
 
-def test_only_significant_pairs_are_counted_and_a_tie_is_an_error():
+def test_checkpoint_order_counts_only_significant_pairs():
     full = curve({10: 0.5, 20: 0.7, 30: 0.6}, {(0, 1): 1, (1, 2): -1, (0, 2): 1})
     cheap = curve({10: 0.30, 20: 0.35, 30: 0.30, 40: 0.9}, {})
     assert ordered_pairs(full, cheap) == (2, 3)
 
 
-def test_kept_steps_are_log_spaced_and_end_with_the_last_step():
+def test_saved_pretraining_steps_are_log_spaced_up_to_the_last_step():
     steps = pretrain.steps_to_keep(3000, 23)
     assert (steps[0], steps[-1], len(steps)) == (30, 3000, 23)
     ratios = [after / before for before, after in pairwise(steps)]

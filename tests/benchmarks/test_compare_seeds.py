@@ -19,7 +19,7 @@ from benchmarks.compare_seeds import Case, simulate
         (500, (5, 5), 1.0, "pearson"),
     ],
 )
-def test_false_positive_rate_of_equal_systems_matches_the_p_value(
+def test_seed_comparison_of_equal_systems_has_the_nominal_error_rate(
     rows, seeds, spread, metric
 ) -> None:
     """Simulate 600 pairs: 95 % of such runs lie between 3.3 and 6.8 % if the true rate is 5 %."""
@@ -31,7 +31,7 @@ def test_false_positive_rate_of_equal_systems_matches_the_p_value(
 
 
 @pytest.mark.parametrize("planted", [1.0, 2.0, 3.0])
-def test_power_is_close_to_that_of_a_test_with_known_variance(planted) -> None:
+def test_seed_comparison_has_nearly_the_power_of_a_known_variance_test(planted) -> None:
     case = Case(rows=1000, seeds=(5, 5), spread=(1.0, 1.0))
     spread = np.std([each.value for each in simulate(case, 0.0, 300, seed=2)])
     found = simulate(case, planted, 300)

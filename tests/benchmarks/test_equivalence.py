@@ -24,7 +24,7 @@ def of(gaps: list[float], margin: float = 1.0) -> Equivalence:
     )
 
 
-def test_intervals_and_p_values_match_scipy():
+def test_equivalence_intervals_and_p_values_match_scipy():
     draw = random.Random(3)
     gaps = [draw.gauss(0.3, 0.6) for _ in range(10)]
     found = of(gaps)
@@ -45,11 +45,11 @@ def test_intervals_and_p_values_match_scipy():
         ([3.0, -3.0, 2.0, -2.0], "open"),
     ],
 )
-def test_verdict_follows_from_the_score_gaps(gaps: list[float], verdict: str):
+def test_equivalence_verdict_follows_from_the_score_differences(gaps: list[float], verdict: str):
     assert of(gaps).verdict == verdict
 
 
-def test_only_seeds_that_both_sides_ran_are_compared():
+def test_equivalence_compares_only_seeds_that_both_programs_ran():
     runs = [
         {"task": "SQuAD", "side": side, "seed": seed, "scores": scores}
         for seed in (1, 2, 3)
@@ -65,7 +65,7 @@ def test_only_seeds_that_both_sides_ran_are_compared():
     assert "| SQuAD em | 2 | 20.0 (0.0) | 22.5 (0.7) | -2.5 |" in "\n".join(shown([exact]))
 
 
-def test_every_workload_has_measures_and_the_page_has_a_table():
+def test_every_equivalence_workload_has_metrics():
     assert {each.name for each in WORKLOADS} == MEASURES.keys()
     assert "{table}" in REAL
 
@@ -96,9 +96,7 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def test_derived_entities_become_tags_and_answers_point_into_their_sentence(
-    data: Path, tmp_path: Path
-):
+def test_derived_data_have_entity_tags_and_valid_answer_offsets(data: Path, tmp_path: Path):
     for benchmark in ("conll2003", "squad", "swag"):
         derived.write(benchmark, data, "train", 3, tmp_path)
     tags = (tmp_path / "conll2003" / "eng.train").read_text().splitlines()
@@ -113,7 +111,7 @@ def test_derived_entities_become_tags_and_answers_point_into_their_sentence(
 
 
 @pytest.mark.parametrize("name", ["choice", "tags"])
-def test_without_dropout_both_sides_score_the_same(
+def test_scores_without_dropout_equal_those_of_the_trainer_script(
     data: Path, tmp_path: Path, monkeypatch: Any, name: str
 ):
     """Compare heads whose scores do not depend on padding, unlike the softmax of a span."""

@@ -1,4 +1,4 @@
-"""Tests of the ratios, shares and bounds from a record, and of the page that is made of them."""
+"""Speed ratios, shares of peak and bounds of benchmark records, and the page that shows them."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -54,7 +54,7 @@ def make_comparison():
     return Comparison.of(record["workloads"][0], record)
 
 
-def test_training_flops_count_the_matrix_products_of_a_step():
+def test_training_flops_are_those_of_the_matrix_products_of_a_step():
     """Count product by product: one layer of size 2 and inner size 3 on one row of 5 tokens."""
     model = {"num_hidden_layers": 1, "hidden_size": 2, "intermediate_size": 3}
     weights = 4 * (2 * 5 * 2 * 2) + 2 * (2 * 5 * 2 * 3)
@@ -62,7 +62,7 @@ def test_training_flops_count_the_matrix_products_of_a_step():
     assert training_flops(model, tokens=5, squares=25) == 3 * (weights + attention)
 
 
-def test_ratios_are_robust_to_a_machine_that_slows_down():
+def test_speed_ratios_are_robust_to_a_machine_that_slows_down():
     comparison = make_comparison()
     assert comparison.ratio("best") == 3.0
     assert comparison.ratio("default", "cpu_seconds") == 10.0
@@ -70,7 +70,7 @@ def test_ratios_are_robust_to_a_machine_that_slows_down():
     assert "3.0 times as fast as best" in comparison.sentence()
 
 
-def test_a_side_that_was_not_run_has_no_figures():
+def test_program_that_was_not_run_has_no_speed_ratios():
     record = make_record()
     runs = record["workloads"][0]["runs"]
     record["workloads"][0]["runs"] = [run for run in runs if run["side"] != "default"]
@@ -81,13 +81,13 @@ def test_a_side_that_was_not_run_has_no_figures():
     assert mean_ratio([comparison], "default") is None
 
 
-def test_a_workload_that_was_not_reached_is_left_out():
+def test_workload_without_runs_is_omitted():
     record = make_record()
     record["workloads"].append({**record["workloads"][0], "runs": []})
     assert len(comparisons(record)) == 1
 
 
-def test_share_of_peak_uses_the_best_peak_in_the_precision_of_the_side():
+def test_share_of_peak_uses_the_peak_in_the_precision_of_each_program():
     comparison = make_comparison()
     flops = training_flops(MODEL, 1000, 50_000)
     assert comparison.share_of_peak("ours") == pytest.approx(flops / 4.0 / 150e9)
@@ -116,7 +116,7 @@ def make_points():
     ]
 
 
-def test_filling_the_page_is_idempotent():
+def test_filling_the_performance_page_is_idempotent():
     seconds = {"matrix products": 1.0, "attention": 1.0, OTHER: 2.0}
     profile = {"profiles": {"glue/rte": {"seconds": seconds}}, "note": ""}
     records = {
@@ -136,24 +136,24 @@ def test_filling_the_page_is_idempotent():
     assert tables.fill(page, records) == page
 
 
-def test_missing_measurements_are_marked_on_the_page():
+def test_performance_page_marks_missing_measurements():
     page = tables.fill(PAGE, dict.fromkeys(tables.RECORDS))
     assert page.count(tables.MISSING) == len(tables.BLOCKS)
 
 
-def test_a_page_without_a_block_is_an_error():
+def test_performance_page_without_a_placeholder_is_an_error():
     with pytest.raises(ValueError, match="speed"):
         tables.fill(PAGE.replace("<!-- speed -->", ""), dict.fromkeys(tables.RECORDS))
 
 
-def test_the_page_has_every_block_and_no_machine_path():
+def test_performance_page_has_every_placeholder_and_no_machine_path():
     page = tables.PAGE.read_text(encoding="utf-8")
     assert set(re.findall(r"<!-- end of (.*) -->", page)) == set(tables.BLOCKS)
     for path in tables.RESULTS.glob("*.json"):
         assert "/tmp" not in path.read_text(encoding="utf-8")
 
 
-def test_the_figure_shows_every_series():
+def test_growth_figure_has_two_lines_per_series():
     figure = growth_figure(make_points())
     root = ET.fromstring(figure)
     lines = [element for element in root.iter() if element.tag.endswith("polyline")]
@@ -163,12 +163,12 @@ def test_the_figure_shows_every_series():
     assert 0 <= min(numbers) <= max(numbers) < 800
 
 
-def test_curves_are_medians_by_side():
+def test_growth_curves_are_medians_per_program():
     points = [{"series": "rows", "rows": 4, "side": "ours", "seconds": s} for s in (1.0, 9.0, 2.0)]
     assert curves(points, "rows") == {"ours": [(4, 2.0)]}
 
 
-def test_points_of_a_series_vary_one_parameter():
+def test_growth_series_vary_a_single_parameter():
     for name, points in SERIES.items():
         others = {n: {getattr(p, n) for p in points} for n in ("rows", "tokens", "layers", "seeds")}
         assert len(others.pop(name)) == len(points) > 1
@@ -189,11 +189,11 @@ def test_points_of_a_series_vary_one_parameter():
         (("aten::tanh",), OTHER),
     ],
 )
-def test_operations_are_classified_by_kind(names, kind):
+def test_profiled_operations_are_classified_by_kind(names, kind):
     assert kind_of(iter(names)) == kind
 
 
-def test_transfer_of_the_weights_to_the_gpu_is_not_counted_in_a_step():
+def test_kernel_launches_of_a_step_exclude_the_transfer_of_weights():
     names = ["cudaStreamSynchronize", "cudaLaunchKernel", FIRST, "cudaLaunchKernelExC"]
     names += ["cudaStreamSynchronize", "cudaMemcpyAsync", FIRST, "cudaGraphLaunch"]
     events = [

@@ -1,4 +1,4 @@
-"""Tests of the GPU benchmark: it resumes, and its tables name the device that was measured."""
+"""GPU benchmark: it resumes, and its tables name the measured device."""
 
 import json
 import re
@@ -56,7 +56,7 @@ def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., int]:
     return main
 
 
-def test_measured_steps_are_kept_and_failed_steps_are_measured_again(
+def test_gpu_benchmark_resumes_with_failed_steps_only(
     two_steps: tuple[Mock, Mock], call: Callable[..., int], tmp_path: Path
 ) -> None:
     assert call("--seconds", "1e-9") == 3
@@ -78,7 +78,7 @@ def at(tmp_path: Path) -> gpu.Setting:
     return gpu.Setting(device="cuda", model=tmp_path, data=tmp_path, scratch=tmp_path)
 
 
-def test_every_piece_has_a_table_and_unique_step_names(
+def test_gpu_benchmark_parts_have_unique_step_names(
     at: gpu.Setting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert tuple(gpu.PIECES) == PIECES
@@ -89,7 +89,7 @@ def test_every_piece_has_a_table_and_unique_step_names(
             assert len(steps) == len(set(steps)) > 0
 
 
-def test_both_sides_alternate_and_steps_on_the_cpu_come_last(at: gpu.Setting) -> None:
+def test_gpu_benchmark_alternates_programs_and_runs_cpu_steps_last(at: gpu.Setting) -> None:
     for shape, first in (("base", ["default"]), ("large", [])):
         steps = [step for step, _ in gpu.peer(at) if step.startswith(f"{shape} glue/mrpc")]
         sides = ["ours", "best-gpu", *first, "ours", "best-gpu"]
@@ -106,7 +106,7 @@ def test_gpu_test_modules_are_found_without_importing_them(
 
 
 @pytest.mark.usefixtures("two_steps")
-def test_a_record_names_every_commit_and_never_mixes_devices(
+def test_gpu_record_lists_every_commit_and_refuses_another_device(
     call: Callable[..., int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for commit in ("one", "other+", "other+"):
@@ -125,7 +125,7 @@ def test_a_record_names_every_commit_and_never_mixes_devices(
             call()
 
 
-def test_the_page_shows_no_figures_of_a_cpu() -> None:
+def test_gpu_section_of_the_page_shows_no_cpu_measurements() -> None:
     trial = {"together": record({"one seed": {"seconds": 1.0}}, "cpu")}
     assert gpu_page(trial, trial=False) == [NOTHING]
     assert gpu_page(trial)[0] == TRIAL
@@ -134,7 +134,7 @@ def test_the_page_shows_no_figures_of_a_cpu() -> None:
     assert re.match(r"# Performance\n\n(.+\n)+\n## On a GPU\n\n<!-- gpu -->\n", page)
 
 
-def test_the_fastest_flags_of_transformers_count_as_best() -> None:
+def test_gpu_speed_ratio_is_against_the_fastest_transformers_flags() -> None:
     peaks = {"fp32": 1.0, "bf16": 10.0, "tf32": 5.0}
     about = {"peak_gflops": peaks, "cores": 2, "processor": "p", "versions": {"torch": "2"}}
     seconds = {"ours": 10.0, "best-gpu": 45.0, "best-compiled": 30.0, "default": 120.0}
@@ -147,7 +147,7 @@ def test_the_fastest_flags_of_transformers_count_as_best() -> None:
     assert TRIAL not in page
 
 
-def test_score_table_compares_both_devices_and_has_a_row_for_all_tasks() -> None:
+def test_gpu_score_table_compares_devices_per_task_and_in_total() -> None:
     seeds = [{"accuracy": a, "f1": 0.7} for a in (0.80, 0.81, 0.82)]
     near = [{"accuracy": a, "f1": 0.7} for a in (0.801, 0.810, 0.819)]
     steps = {"glue/rte device": {"scores": seeds}, "glue/rte CPU": {"scores": near}}
@@ -158,7 +158,7 @@ def test_score_table_compares_both_devices_and_has_a_row_for_all_tasks() -> None
     assert any(line.startswith("| all  | 3 | 81.0 (1.0) |") for line in page)
 
 
-def test_asking_for_cuda_without_a_gpu_is_an_error(
+def test_cuda_device_option_without_a_gpu_is_an_error(
     call: Callable[..., int], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     with pytest.raises(SystemExit):

@@ -1,4 +1,4 @@
-"""Tests of `make house`: the counts of each part of the source, and their limits."""
+"""`make house`: counts of lines and imports per part of the source, and their limits."""
 
 import sys
 from pathlib import Path
@@ -40,7 +40,7 @@ def tree(tmp_path: Path):
         ("f = import_module('benchharness.' + name)", 1),
     ],
 )
-def test_every_form_of_import_counts_for_an_import_cycle(tree, text: str, strings: int) -> None:
+def test_every_form_of_import_can_form_an_import_cycle(tree, text: str, strings: int) -> None:
     rooms, circles = tree(
         **{"benchharness/a": text, "benchharness/b": "from benchharness.c import x"},
         **{"benchharness/c": "from benchharness.a import y", "benchharness/d": ""},
@@ -61,7 +61,7 @@ def test_every_form_of_import_counts_for_an_import_cycle(tree, text: str, string
         "NAMES = ('c',)\nf = import_module(f'benchharness.other.{name}')",
     ],
 )
-def test_strings_that_import_nothing_do_not_count_as_imports(tree, text: str) -> None:
+def test_strings_that_are_not_imported_do_not_count_as_imports(tree, text: str) -> None:
     rooms, circles = tree(
         **{"benchharness/a": text, "benchharness/b": "from benchharness.a import x"}
     )
@@ -85,7 +85,7 @@ def test_each_extension_is_measured_separately_from_the_core(tree) -> None:
     assert (rooms["core"][ANY_KEYWORDS], rooms["extensions/gate"][ANY_KEYWORDS]) == (0, 1)
 
 
-def test_import_cycle_between_extension_and_core_counts_in_both(tree) -> None:
+def test_import_cycle_between_extension_and_core_is_counted_in_both(tree) -> None:
     rooms, _ = tree(
         **{
             "benchharness/a": "x = resolve_name('benchharness.extensions.gate:HOLD')",
@@ -95,7 +95,7 @@ def test_import_cycle_between_extension_and_core_counts_in_both(tree) -> None:
     assert [room[CIRCULAR] for room in rooms.values()] == [1, 1]
 
 
-def test_exceeded_limit_asks_for_a_higher_limit_and_a_changelog_line() -> None:
+def test_exceeded_size_limit_error_suggests_a_limit_and_a_changelog_entry() -> None:
     limits = {"core": {LINES: 100, ANY: 5}}
     assert not list(house.faults({"core": {LINES: 100, ANY: 5}}, limits))
     (fault,) = house.faults({"core": {LINES: 1_000, ANY: 5}}, limits)
@@ -109,7 +109,7 @@ def test_exceeded_limit_asks_for_a_higher_limit_and_a_changelog_line() -> None:
 @pytest.mark.parametrize(
     ("words", "lines", "code"), [((), 9, 0), (("--check",), 9, 1), (("--check",), 10, 0)]
 )
-def test_only_check_exits_with_1_over_a_limit(
+def test_exceeded_size_limit_exits_with_1_only_with_the_check_option(
     monkeypatch, capsys, words, lines: int, code: int
 ) -> None:
     monkeypatch.setattr(house, "measure", lambda: ({"core": {LINES: 10}}, []))

@@ -1,4 +1,4 @@
-"""Tests of the script that compares the Hugging Face hub with the tables of models and tasks."""
+"""Script that compares the Hugging Face hub with the tables of models and tasks."""
 
 import json
 import os
@@ -45,7 +45,7 @@ def only_rte(root: Path, labels: tuple[str, ...] = RTE.label_names) -> None:
         card.write_text(card.read_text().replace(RTE.label_names[0], labels[0]))
 
 
-def test_a_model_that_agrees_with_the_tables_is_not_reported(tmp_path: Path) -> None:
+def test_hub_check_accepts_a_model_that_matches_the_tables(tmp_path: Path) -> None:
     for name in ("deberta-v3-base", "deberta-v3-small"):
         write_model(tmp_path / "hub", MODELS[name])
     report = tmp_path / "report.md"
@@ -77,7 +77,7 @@ def of_another_family(folder: Path) -> None:
     ],
     ids=["safetensors", "a vocabulary", "a tokenizer", "a family", "no config", "moved", "gone"],
 )
-def test_a_model_that_differs_from_the_tables_is_reported(
+def test_hub_check_reports_a_model_that_differs_from_the_tables(
     tmp_path: Path, change: Callable[[Path], object], words: str
 ) -> None:
     change(write_model(tmp_path / "hub", MODELS["deberta-v3-small"]))
@@ -90,7 +90,7 @@ def test_a_model_that_differs_from_the_tables_is_reported(
     assert "`microsoft/deberta-v3-small`" in report.read_text()
 
 
-def test_only_data_that_differ_from_the_tables_are_reported(tmp_path: Path) -> None:
+def test_hub_check_reports_only_data_that_differ_from_the_tables(tmp_path: Path) -> None:
     only_rte(tmp_path / "hub")
     code, said = ask(tmp_path / "hub", tmp_path / "home", "--only", "nyu-mll/glue (rte")
     assert code == 0, said
@@ -103,7 +103,7 @@ def test_only_data_that_differ_from_the_tables_are_reported(tmp_path: Path) -> N
 
 
 @pytest.mark.soak
-def test_a_converted_data_set_is_compared_by_its_folder_on_the_hub(tmp_path: Path) -> None:
+def test_hub_check_compares_converted_data_sets_by_their_folder(tmp_path: Path) -> None:
     folder = tmp_path / "hub" / "datasets" / CONLL.hub / COMMIT
     rows = [{"document_id": "a", "sentences": "none"}]
     for split in ("train", "validation", "test"):
@@ -117,14 +117,14 @@ def test_a_converted_data_set_is_compared_by_its_folder_on_the_hub(tmp_path: Pat
     assert "it has no column sentences: it has document_id" in said
 
 
-def test_an_unreachable_hub_exits_with_4_and_not_with_a_difference(tmp_path: Path) -> None:
+def test_hub_check_exits_with_4_if_the_hub_is_unreachable(tmp_path: Path) -> None:
     env = {"HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path)}
     command = (sys.executable, "-m", "benchmarks.hub")
     done = subprocess.run(command, cwd=ROOT, env=os.environ | env, capture_output=True, check=False)
     assert done.returncode == 4
 
 
-def test_every_data_set_of_the_hub_is_compared() -> None:
+def test_hub_check_covers_every_data_set() -> None:
     hubs = {task.source.hub for task in TASKS.values() if task.source.hub}
     asked = {part.hub.removesuffix("-qrels") for part in _parts()}
     assert asked == hubs == CATALOGUE["data"].keys()
@@ -132,7 +132,7 @@ def test_every_data_set_of_the_hub_is_compared() -> None:
     assert {"en", "sw", "zh"} <= xnli
 
 
-def test_code_files_are_compared_only_for_models_that_run_their_own_code() -> None:
+def test_hub_check_compares_code_files_only_of_models_with_remote_code() -> None:
     shape = CATALOGUE["models"]["chandar-lab/NeoBERT"]
     names = ["config.json", *shape["weights"], *shape["tokenizer"], "other.py"]
     (found,) = _compare_files(shape, names, own_code=True)

@@ -9,7 +9,7 @@ from benchmarks.kernels import Kernels, count
 
 
 @pytest.mark.parametrize(("family", "most"), [("bert", 128), ("roberta", 130), ("distilbert", 137)])
-def test_a_step_launches_few_kernels_and_never_synchronizes(family: str, most: int) -> None:
+def test_training_step_launches_few_kernels_and_never_synchronizes(family: str, most: int) -> None:
     """Count the kernels of two layers; `python -m benchmarks.kernels` has the number of twelve."""
     sizes = {"n_layers": 2} if family == "distilbert" else {"num_hidden_layers": 2}
     found, waits = count(family, sizes)
@@ -17,7 +17,7 @@ def test_a_step_launches_few_kernels_and_never_synchronizes(family: str, most: i
     assert 0.9 * most < found.total() <= most, found
 
 
-def test_views_do_not_count_as_kernels() -> None:
+def test_kernel_count_excludes_tensor_views() -> None:
     states = torch.ones(4, 6, requires_grad=True)
     with Kernels() as kernels:
         (states.view(2, 12).T[0] * torch.empty(2)).sum().backward()

@@ -1,4 +1,4 @@
-"""Tests of the mutations of a source, and of a run with one of them."""
+"""Mutation testing: the mutations of a source file, and a test run with one of them."""
 
 import ast
 import os
@@ -17,7 +17,7 @@ def larger(a: int, b: int) -> bool:
 """
 
 
-def test_each_operator_and_number_is_mutated_once():
+def test_mutations_change_each_operator_and_number_once():
     found = mutations_of("pair.py", TEXT)
     assert {(each.line, each.before, each.after) for each in found} == {
         (4, "2", "3"),
@@ -31,7 +31,7 @@ def test_each_operator_and_number_is_mutated_once():
 
 
 @pytest.mark.slow
-def test_a_test_process_imports_the_mutated_source(tmp_path):
+def test_mutation_test_process_imports_the_mutated_source(tmp_path):
     (tmp_path / "changed_sum.py").write_text("def add(a, b):\n    return a + b\n")
     test = tmp_path / "test_sum.py"
     test.write_text("from changed_sum import add\n\ndef test_sum():\n    assert add(2, 3) == 5\n")

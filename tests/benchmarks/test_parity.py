@@ -1,4 +1,4 @@
-"""Tests of a part of the parity certificate: one family of each kind, and the planted faults."""
+"""Parity certificate: training equals transformers, and planted training faults are found."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -72,7 +72,7 @@ def one_thread():
 
 
 @pytest.mark.parametrize(("family", "kind"), in_part(IN_PART, IN_CI))
-def test_training_matches_transformers(tmp_path: Path, family: str, kind: str):
+def test_parity_run_matches_transformers_within_the_limit(tmp_path: Path, family: str, kind: str):
     found = certify(family, kind, tmp_path, bf16=(family, kind) == ("bert", "pair"))
     assert found.holds
     assert found.fp32.largest <= LIMIT
@@ -80,7 +80,7 @@ def test_training_matches_transformers(tmp_path: Path, family: str, kind: str):
     assert "".join(letters) == IN_PART[family, kind]
 
 
-def test_families_without_a_comparison_have_a_reason():
+def test_model_families_without_a_parity_comparison_have_a_reason():
     assert {family for family, _ in LACKING} == set(WHY_LACKING)
     for family, kind in LACKING:
         assert kind in WHY_LACKING[family]
@@ -93,7 +93,7 @@ def pairs() -> Mapping[str, Any]:
     return measure_pairs()
 
 
-def test_last_layer_on_first_tokens_alone_matches_the_whole_layer(pairs: Mapping[str, Any]):
+def test_last_layer_computed_for_first_tokens_only_matches_the_full_layer(pairs: Mapping[str, Any]):
     first, whole, score = pairs["first_token"]
     assert max(first, whole) <= LIMIT
     assert score == 0
@@ -105,12 +105,12 @@ def test_dropout_matches_transformers(pairs: Mapping[str, Any]):
 
 
 @pytest.mark.parametrize("fault", PLANTED)
-def test_planted_fault_exceeds_the_limit(pairs: Mapping[str, Any], fault: str):
+def test_planted_training_fault_exceeds_the_parity_limit(pairs: Mapping[str, Any], fault: str):
     least = DROPOUT_LIMIT if fault == DROPOUT_SCALE else 10 * LIMIT
     assert pairs["faults"][fault] > least
 
 
-def test_ten_faults_are_planted():
+def test_parity_certificate_tests_ten_planted_training_faults():
     assert len(PLANTED) == 10
 
 
@@ -133,7 +133,7 @@ def make_findings(**changes: Any) -> Findings:
 FACTS = {"torch": "2", "transformers": "5"}
 
 
-def test_parity_page_has_every_cell_and_its_summary():
+def test_parity_page_has_every_comparison_and_a_summary():
     findings = make_findings()
     assert findings.red == []
     text = page(Findings.of(asdict(findings)), FACTS)
@@ -149,7 +149,7 @@ def test_parity_page_has_every_cell_and_its_summary():
     assert "All of it holds" not in text
 
 
-def test_a_cell_over_the_limit_holds_if_fp64_shows_equal_rounding_errors():
+def test_parity_over_the_limit_holds_if_fp64_shows_similar_rounding_errors():
     pair = make_findings().cases[0]
     over = replace(pair, fp32=replace(pair.fp32, weights=2e-5))
     assert not over.holds
@@ -161,7 +161,7 @@ def test_a_cell_over_the_limit_holds_if_fp64_shows_equal_rounding_errors():
     assert "transformers' in parentheses: bert pair 1.5e-05 (1.0e-05)." in text
 
 
-def test_a_planted_fault_still_fails_in_a_comparison_with_fp64(tmp_path: Path):
+def test_planted_training_fault_is_detected_in_a_comparison_with_fp64(tmp_path: Path):
     checkpoint = save_family(tmp_path / "bert", "bert", **still("bert"))
     start = Start.of(str(checkpoint), "pair")
     expected, double = train_theirs(start), train_theirs(start, double=True)
@@ -170,7 +170,7 @@ def test_a_planted_fault_still_fails_in_a_comparison_with_fp64(tmp_path: Path):
     assert compare(ours, double).largest > 1000 * compare(expected, double).largest
 
 
-def test_parity_page_names_the_real_data_scores_that_are_not_equivalent():
+def test_parity_page_names_real_data_scores_that_are_not_equivalent():
     near, far = (0.70, 0.71, 0.72), (0.40, 0.71, 0.90)
     setup = {"rows": 100, "epochs": 2.0}
     runs = [
@@ -187,7 +187,7 @@ def test_parity_page_names_the_real_data_scores_that_are_not_equivalent():
     assert "on STS-B pearson (lowest scores 40.0 and 70.0)" in text
 
 
-def test_shipped_certificate_has_the_families_and_precisions_that_hold():
+def test_shipped_certificate_lists_parity_per_family_head_and_precision():
     pair, span = make_findings().cases
     cases = [replace(pair, rounded=(1.0, 0.1)), replace(span, bf16=None, rounded=None)]
     found = shipped(make_findings(cases=cases), FACTS)

@@ -1,4 +1,4 @@
-"""Tests of whole processes of both sides on a few rows, and of the figures that they report."""
+"""Benchmark runs of benchharness and of the Trainer script: options, and reported measurements."""
 
 import argparse
 import json
@@ -25,7 +25,7 @@ FEW = replace(
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seeds", [[1], pytest.param([1, 2], marks=pytest.mark.soak)])
 @pytest.mark.soak
-def test_both_sides_report_the_figures_that_are_compared(tmp_path, seeds):
+def test_both_benchmark_programs_report_scores_costs_and_speed(tmp_path, seeds):
     checkpoint = save_checkpoint(tmp_path / "model")
     data = draw_sample(FEW, MINI, tmp_path / "data")
     runs = [SIDES[side](FEW, str(checkpoint), data, seeds) for side in ("ours", "best")]
@@ -44,7 +44,7 @@ def test_both_sides_report_the_figures_that_are_compared(tmp_path, seeds):
     assert comparison.share_of_peak("ours") > 0
 
 
-def test_samples_are_reproducible(tmp_path):
+def test_benchmark_samples_are_reproducible(tmp_path):
     texts = [
         (draw_sample(FEW, MINI, tmp_path / name) / "RTE" / "train.tsv").read_text()
         for name in ("first", "second")
@@ -58,7 +58,7 @@ def make_options(**changes):
     return argparse.Namespace(**options | changes)
 
 
-def test_a_row_limit_applies_to_every_task():
+def test_benchmark_row_limit_applies_to_every_task():
     chosen = _chosen(make_options(limit=8, task=["glue/rte", "race/all"]))
     assert [(w.task, w.train_rows, w.dev_rows) for w in chosen] == [
         ("glue/rte", 8, 2),
@@ -66,13 +66,13 @@ def test_a_row_limit_applies_to_every_task():
     ]
 
 
-def test_rounds_of_the_slow_side_can_be_limited():
+def test_benchmark_rounds_of_the_slow_program_can_be_limited():
     options = make_options(default_rounds=1)
     assert [tuple(_turns(options, seed)) for seed in (1, 2)] == [USUAL, ("ours", "best")]
     assert tuple(_turns(make_options(), 2)) == USUAL
 
 
-def test_the_machine_is_described_without_identifying_names():
+def test_machine_description_has_no_identifying_names():
     told = machine()
     assert told["cores"] >= 1
     assert set(told) == {

@@ -72,7 +72,7 @@ def our_features(task, folder, checkpoint):
 
 
 @pytest.mark.parametrize("task", TASKS)
-def test_both_sides_compute_the_same_tokens(task, sample, checkpoint):
+def test_trainer_script_and_benchharness_encode_equal_token_counts(task, sample, checkpoint):
     folder = sample(task)
     problem = HEADS[find_workload(task).head].problem(make_request(task, checkpoint, folder))
     _, rows, ours = our_features(task, folder, checkpoint)
@@ -95,7 +95,7 @@ def test_both_sides_compute_the_same_tokens(task, sample, checkpoint):
         *(pytest.param("default", t, marks=pytest.mark.soak) for t in TASKS if t != "squad/v1.1"),
     ],
 )
-def test_the_trainer_script_runs_on_every_head(task, flags, sample, checkpoint):
+def test_trainer_script_runs_for_every_head(task, flags, sample, checkpoint):
     request = make_request(task, checkpoint, sample(task), flags)
     head = find_workload(task).head
     values = Values(epochs=1, batch_size=8, max_tokens=LIMIT)
@@ -108,7 +108,7 @@ def test_the_trainer_script_runs_on_every_head(task, flags, sample, checkpoint):
     assert run["dev_tokens"] > 12 * 5
 
 
-def test_rows_are_padded_to_the_limit_only_with_the_default_flags(sample, checkpoint):
+def test_trainer_script_pads_to_the_maximum_only_with_default_flags(sample, checkpoint):
     folder = sample("glue/mrpc")
     padded = pair.problem(make_request("glue/mrpc", checkpoint, folder, "default"))
     assert set(map(len, padded.train["input_ids"])) == {LIMIT}
@@ -119,7 +119,7 @@ def test_rows_are_padded_to_the_limit_only_with_the_default_flags(sample, checkp
     assert batch["input_ids"].shape == (2, 16)
 
 
-def test_grouping_by_length_returns_the_logits_in_row_order():
+def test_trainer_script_returns_length_grouped_logits_in_row_order():
     class Lengths:
         args = SimpleNamespace(train_sampling_strategy="group_by_length")
 
@@ -133,7 +133,7 @@ def test_grouping_by_length_returns_the_logits_in_row_order():
     assert _predict(Lengths(), rows, FLAGS["best"]).tolist() == [1, 3, 2]
 
 
-def test_logits_at_the_gold_answers_score_100(sample, checkpoint):
+def test_trainer_script_scores_gold_answer_logits_with_f1_near_100(sample, checkpoint):
     folder = sample("squad/v1.1")
     request = make_request("squad/v1.1", checkpoint, folder)
     problem = span.problem(request)
@@ -145,7 +145,7 @@ def test_logits_at_the_gold_answers_score_100(sample, checkpoint):
     assert problem.score(logits)["f1"] > 95
 
 
-def test_logits_of_the_gold_tags_have_an_f1_of_1(sample, checkpoint):
+def test_trainer_script_scores_gold_tag_logits_with_f1_1(sample, checkpoint):
     problem = tag.problem(make_request("conll2003/ner", checkpoint, sample("conll2003/ner")))
     width = max(map(len, problem.dev["labels"]))
     numbers = [row + [0] * (width - len(row)) for row in problem.dev["labels"]]
@@ -153,6 +153,6 @@ def test_logits_of_the_gold_tags_have_an_f1_of_1(sample, checkpoint):
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda w: w.task)
-def test_every_workload_has_a_task_and_a_trainer_script(workload):
+def test_every_benchmark_workload_has_a_task_and_a_trainer_script(workload):
     assert find_task(workload.task).head == workload.head
     assert workload.head in HEADS

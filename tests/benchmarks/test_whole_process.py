@@ -13,7 +13,7 @@ from benchmarks.whole_process import LIMIT, run_whole
 HOLD = "import os, time; held = b'x' * {size}; {more}; time.sleep(2); print(os.environ['NAME'])"
 
 
-def test_seconds_memory_and_output_of_a_process_are_measured():
+def test_time_memory_and_output_of_a_process_are_measured():
     command = [sys.executable, "-c", HOLD.format(size=80_000_000, more="0")]
     ended = run_whole(command, {"NAME": "value"})
     assert ended.stdout == "value\n"
@@ -22,19 +22,19 @@ def test_seconds_memory_and_output_of_a_process_are_measured():
     assert 80e6 < ended.peak_bytes < 200e6
 
 
-def test_memory_of_child_processes_counts():
+def test_peak_memory_of_a_process_includes_its_children():
     child = HOLD.format(size=60_000_000, more="0")
     start = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}], check=True)"
     command = [sys.executable, "-c", HOLD.format(size=60_000_000, more=start)]
     assert run_whole(command, {"NAME": ""}).peak_bytes > 120e6
 
 
-def test_a_failed_process_is_an_error_with_its_message():
+def test_failed_benchmark_process_is_an_error_with_its_message():
     with pytest.raises(RuntimeError, match="no such thing"):
         run_whole([sys.executable, "-c", "raise SystemExit('no such thing')"], {})
 
 
-def test_a_hanging_process_is_killed_at_the_time_limit():
+def test_hanging_benchmark_process_is_killed_at_the_time_limit():
     token, begun = LIMIT.set(0.5), time.monotonic()
     try:
         with pytest.raises(subprocess.TimeoutExpired):
@@ -44,7 +44,7 @@ def test_a_hanging_process_is_killed_at_the_time_limit():
     assert time.monotonic() - begun < 100
 
 
-def test_processes_keep_the_folders_of_pythonpath():
+def test_benchmark_processes_keep_the_folders_of_pythonpath():
     """Test a machine without an installation, whose PYTHONPATH names the libraries."""
     told = {**os.environ, "PYTHONPATH": os.pathsep.join((str(ROOT), "/elsewhere"))}
     code = "from benchmarks.sides import ENVIRONMENT; print(ENVIRONMENT['PYTHONPATH'])"
@@ -54,7 +54,7 @@ def test_processes_keep_the_folders_of_pythonpath():
     assert (first, last) == (str(ROOT), "/elsewhere")
 
 
-def test_matrix_product_rate_is_measured(monkeypatch):
+def test_peak_rate_of_matrix_products_is_measured(monkeypatch):
     import torch
 
     monkeypatch.setattr("benchmarks.matmul.SHAPES", {"cpu": ((64, 64, 64),), "cuda": ()})
@@ -63,7 +63,7 @@ def test_matrix_product_rate_is_measured(monkeypatch):
     assert peak_gflops(torch.float32) > 0
 
 
-def test_generated_rows_have_the_number_of_tokens_asked_for(tmp_path):
+def test_generated_benchmark_rows_have_the_requested_token_count(tmp_path):
     write_rows(tmp_path, Point(rows=20, tokens=32))
     header, *rows = (tmp_path / "SST-2" / "train.tsv").read_text().splitlines()
     assert header == "sentence\tlabel"

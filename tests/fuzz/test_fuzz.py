@@ -1,9 +1,9 @@
-"""Fuzz tests: a reader accepts bytes from outside or raises a BenchError.
+"""Fuzz tests: a reader accepts untrusted bytes or raises a BenchError.
 
-Inputs are real small files with damage to their bytes, lines, fields and JSON, and some that are no
-such file at all. In the ordinary suite hypothesis draws them, and shrinks those that fail; the soak
-run draws more than 100,000 from seeds. Every bug that was found this way has a test of its own
-among the other tests of the reader.
+Inputs are small valid files with damaged bytes, lines, fields and JSON, and some files of another
+format. In the ordinary suite, hypothesis draws the inputs and shrinks those that fail; the soak run
+draws more than 100,000 from seeds. Every bug that was found by fuzzing has a regression test among
+the other tests of the reader.
 """
 
 import sys
@@ -54,7 +54,7 @@ def is_refused(draw: Random, cases: list[Case], folder: Path) -> bool:
 
 
 @every_reader
-def test_valid_files_are_read(reader: Reader, tmp_path: Path) -> None:
+def test_readers_accept_valid_files(reader: Reader, tmp_path: Path) -> None:
     cases = reader.cases()
     assert cases, "a reader without a valid file would pass every test"
     for case in cases:
@@ -92,7 +92,7 @@ KINDS = (
 """Readers of files that users provide, grouped by kind."""
 
 
-def test_a_soak_run_has_100000_inputs_and_10000_of_every_kind() -> None:
+def test_soak_run_draws_100000_inputs_and_10000_of_every_kind() -> None:
     counts = {reader.name: round(LONG * reader.share) for reader in READERS}
     assert sum(counts.values()) >= 100_000
     for kind in KINDS:

@@ -10,13 +10,13 @@ from benchharness.leaderboard.text import digest, plain, storable, to_text
 from tests.helpers.results import make_job
 
 
-def test_text_is_compact_ascii_in_the_order_given() -> None:
+def test_canonical_json_is_compact_ascii_in_the_given_order() -> None:
     assert to_text({"b": [1, 2.5, None], "a": "é\0\udc80"}) == (
         '{"b":[1,2.5,null],"a":"\\u00e9\\u0000\\udc80"}'
     )
 
 
-def test_equal_data_have_equal_digests() -> None:
+def test_digests_of_equal_data_are_equal() -> None:
     assert digest({"a": 1, "b": (2.5,)}) == digest({"b": [2.5], "a": np.int64(1)})
     assert digest({"a": 1}) != digest({"a": 2}) != digest({"b": 2})
     # sha256 of the two bytes "{}"
@@ -26,12 +26,12 @@ def test_equal_data_have_equal_digests() -> None:
 @pytest.mark.parametrize(
     ("value", "kind"), [(np.int64(3), int), (np.float32(0.5), float), (np.float64(0.1), float)]
 )
-def test_numpy_numbers_become_plain_numbers(value: object, kind: type) -> None:
+def test_numpy_numbers_are_converted_to_python_numbers(value: object, kind: type) -> None:
     assert type(plain([value])[0]) is kind
     assert plain([value])[0] == value
 
 
-def test_floats_keep_every_bit() -> None:
+def test_canonical_json_keeps_floats_exactly() -> None:
     values = [0.1, 1 / 3, 5e-324, 1.7976931348623157e308, 2.0**53 + 2]
     assert plain(values) == values
 
@@ -47,14 +47,14 @@ def test_floats_keep_every_bit() -> None:
         ({(1, 2): 3}, "keys must be str"),
     ],
 )
-def test_values_without_a_json_form_are_an_error_that_names_their_place(
+def test_value_without_a_json_form_is_an_error_that_names_its_path(
     data: object, place: str
 ) -> None:
     with pytest.raises(StoreError, match=place):
         to_text(data)
 
 
-def test_storable_escapes_characters_that_databases_refuse() -> None:
+def test_characters_that_databases_refuse_are_escaped() -> None:
     assert storable("plain é \n\t \N{PILE OF POO}") == "plain é \n\t \N{PILE OF POO}"
     assert storable("a\0b\udc80") == r"a\x00b\udc80"
     assert json.loads(to_text(storable("\ud800"))) == r"\ud800"

@@ -1,4 +1,4 @@
-"""Tests of the parity statement of runs, wherever it is shown."""
+"""Parity statement of runs, in reports and exports."""
 
 from dataclasses import replace
 from typing import Any
@@ -33,7 +33,7 @@ def trained(family: str = "bert", device: str = "cpu", **fields: Any) -> Result:
     return make_result(job, provenance=provenance)
 
 
-def test_parity_depends_on_family_head_and_precision() -> None:
+def test_parity_statement_depends_on_family_head_and_precision() -> None:
     assert parity_of(trained()) == "proved, fp32 CPU"
     assert parity_of(trained(precision="bf16")) == "proved, bf16 CPU"
     # DeBERTa's class cannot compute bf16, so nothing is known of it.
@@ -50,7 +50,7 @@ def test_parity_statement_names_what_the_certificate_does_not_cover() -> None:
     assert parity_of(make_result()).startswith("none")  # from elsewhere
 
 
-def test_parity_of_other_code_names_the_certified_version() -> None:
+def test_parity_statement_of_other_code_names_the_certified_version() -> None:
     of = f"proved, fp32 CPU of benchharness {certificate()['version']}"
     assert parity_of(trained(method=METHOD + 1)).startswith(of)
     newer = trained()
@@ -65,17 +65,17 @@ def test_failures_baselines_and_untrained_runs_have_no_parity_statement() -> Non
     assert parity_of(replace(asked, cost=replace(asked.cost, steps=0))) == ""
 
 
-def test_family_of_a_pretraining_checkpoint_comes_from_its_stage() -> None:
+def test_parity_family_of_a_pretraining_checkpoint_comes_from_its_record() -> None:
     stage = Stage(run="mine", step=100, tokens=None, family="roberta")
     assert parity_of(trained("", stage=stage)) == "proved, fp32 CPU"
 
 
-def test_malformed_provenance_gives_no_parity_and_no_error() -> None:
+def test_malformed_provenance_is_treated_as_having_no_parity() -> None:
     for said in ({"model": 3}, {"machine": []}, {"code": None}):
         assert parity_of(make_result(provenance=said)).startswith("none")
 
 
-def test_certificate_belongs_to_the_current_method() -> None:
+def test_parity_certificate_has_the_current_training_method_version() -> None:
     """Require a new certificate, by `make parity`, after METHOD was raised."""
     assert certificate()["method"] == METHOD
     assert certificate()["measured"] in made_by()

@@ -60,7 +60,7 @@ NAMES = {
 }
 
 
-def test_job_key_depends_exactly_on_fields_that_change_a_result() -> None:
+def test_job_key_depends_only_on_fields_that_change_a_result() -> None:
     job = make_job(task="glue/rte")
     assert len({job.key, *(replace(job, **{name: OTHER[name]}).key for name in OTHER)}) == 1 + len(
         OTHER
@@ -74,7 +74,7 @@ def test_job_key_depends_exactly_on_fields_that_change_a_result() -> None:
     assert re.fullmatch("[0-9a-f]{64}", job.key)
 
 
-def test_derived_properties_of_a_job() -> None:
+def test_job_properties_are_derived_from_settings_start_and_tasks() -> None:
     job = make_job(task="glue/rte")
     assert (job.needs, job.shown_teacher, job.as_text, job.is_zero_shot) == ((), "", False, False)
     taught = replace(job, start_from="ef" * 32, teacher=TEACHER)
@@ -101,22 +101,22 @@ def test_derived_properties_of_a_job() -> None:
         *(("lr", False), ("batch_size=16", False), ("lr=fast", False), ("epochs=3", False)),
     ],
 )
-def test_setting_is_recognized_by_its_short_and_full_name(word: str, fits: bool) -> None:
+def test_setting_matches_by_short_and_full_name_and_value(word: str, fits: bool) -> None:
     assert is_setting(word, {"learning_rate": Setting(value=3e-4, source="")}) == fits
 
 
-def test_job_key_ignores_the_name_of_the_start() -> None:
+def test_job_key_does_not_depend_on_the_name_of_the_start_run() -> None:
     assert started("glue/mnli").key == started("snli/snli").key
     assert started("pretrained", start_from=None).key == make_job(task="glue/rte").key
 
 
-def test_start_does_not_count_as_a_hyperparameter() -> None:
+def test_start_run_is_not_part_of_the_recipe_digest() -> None:
     job = started("glue/mnli")
     assert START_FROM not in job.values
     assert recipe_digest(job) == recipe_digest(make_job())
 
 
-def test_start_has_a_readable_name() -> None:
+def test_start_run_of_a_job_has_a_readable_name() -> None:
     assert started("glue/mnli").started_from == "glue/mnli (run abababababab)"
     assert replace(make_job(), start_from=KEY).started_from == "run abababababab"
     assert make_job().started_from == ""
@@ -129,7 +129,7 @@ def test_job_round_trips_through_json() -> None:
     assert Job.from_json(job.to_json()) == job
 
 
-def test_setting_with_a_source_that_is_no_text_is_an_error() -> None:
+def test_setting_whose_source_is_not_text_is_an_error() -> None:
     with pytest.raises(TypeError, match="a setting's source has the wrong type: 3"):
         Setting.from_json({"value": 0.1, "source": 3})
 

@@ -1,8 +1,8 @@
-"""Tests that later versions read kept/0.1.0.sqlite.gz, a store of 0.1.0.
+"""Later versions read kept/0.1.0.sqlite.gz, a store written by version 0.1.0.
 
-Before 0.1.0 is released, `python -m tests.leaderboard.test_kept_store` makes the store and its
-printed output anew where a form has changed. After the release that is never done again: a later
-version writes another file.
+Until 0.1.0 is released, `python -m tests.leaderboard.test_kept_store` regenerates the store and its
+printed output if a format has changed. After the release, the files never change: a later version
+writes a new file.
 """
 
 import gzip
@@ -123,7 +123,7 @@ def path(tmp_path: Path) -> Path:
     return path
 
 
-def test_output_for_a_store_of_the_first_release_is_unchanged(path: Path) -> None:
+def test_printed_output_for_a_store_of_the_first_release_is_unchanged(path: Path) -> None:
     found = printed(path)
     for run in found.values():
         if "key" in run:  # what is said of a run by the newest certificate, and by a folder beside
@@ -134,7 +134,9 @@ def test_output_for_a_store_of_the_first_release_is_unchanged(path: Path) -> Non
     assert found == json.loads(gzip.decompress(PRINTED.read_bytes()))
 
 
-def test_kept_store_has_no_faults_and_its_archive_round_trips(path: Path, tmp_path: Path) -> None:
+def test_first_release_store_is_valid_and_its_archive_round_trips(
+    path: Path, tmp_path: Path
+) -> None:
     archive = tmp_path / "all.jsonl.gz"
     with open_store(path) as store, open_store(tmp_path / "other.sqlite") as other:
         assert list(store.faults()) == []
@@ -144,7 +146,7 @@ def test_kept_store_has_no_faults_and_its_archive_round_trips(path: Path, tmp_pa
         assert list(other.stored_runs()) == list(store.stored_runs())
 
 
-def test_kept_store_has_every_kind_of_run(path: Path) -> None:
+def test_first_release_store_has_every_kind_of_run(path: Path) -> None:
     with open_store(path) as store:
         rows = store.runs()
         jobs = [store.result(row.key).job for row in rows]

@@ -119,7 +119,7 @@ def test_malformed_prediction_rows_are_an_error(task: str, row: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("task", ODD)
-def test_gold_answers_of_each_kind_are_valid_predictions(task: str) -> None:
+def test_gold_answers_of_each_task_kind_are_valid_predictions(task: str) -> None:
     found = find_task(task)
     split = found.dev_splits[0]
     examples = read(found, split, parse_data("mini"), 3).examples

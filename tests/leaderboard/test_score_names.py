@@ -1,4 +1,4 @@
-"""Tests that score names are made of metric and split, and that both are found by the name."""
+"""Score names consist of metric and split, and both are recovered from the name."""
 
 import pytest
 
@@ -22,12 +22,12 @@ def test_score_name_is_made_of_metric_and_split(task: str, measure: Measure, nam
     assert score_name(task, measure) == name
 
 
-def test_score_rules_have_one_name_for_dev_and_test() -> None:
+def test_score_rules_use_the_same_score_name_for_dev_and_test() -> None:
     assert rule_name(Measure("dev_mm", "accuracy")) == "accuracy_mm"
     assert rule_name(Measure("test_mm", "accuracy")) == "accuracy_mm"
 
 
-def test_every_score_of_every_task_is_found_by_its_name() -> None:
+def test_score_name_determines_the_split_and_metric() -> None:
     for task in TASKS.values():
         measures = measures_of(task.name)
         splits = task.dev_splits + task.test_splits

@@ -8,7 +8,7 @@ import pytest
 from benchharness.leaderboard.text import whole_file
 
 
-def test_folders_are_created_and_no_temporary_file_is_left(tmp_path: Path) -> None:
+def test_atomic_write_creates_folders_and_removes_its_temporary_file(tmp_path: Path) -> None:
     path = tmp_path / "a" / "b" / ("x" * 240 + ".csv")
     with whole_file(path) as file:
         file.write(b"all of it")
@@ -17,7 +17,7 @@ def test_folders_are_created_and_no_temporary_file_is_left(tmp_path: Path) -> No
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+def test_failed_write_keeps_the_previous_file(tmp_path: Path) -> None:
     path = tmp_path / "table.csv"
     path.write_bytes(b"old")
     with pytest.raises(TypeError), whole_file(path) as file:
@@ -26,7 +26,7 @@ def test_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_file_permissions_follow_the_umask(tmp_path: Path) -> None:
+def test_permissions_of_written_files_follow_the_umask(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
         with whole_file(tmp_path / "x") as file:
@@ -36,7 +36,7 @@ def test_file_permissions_follow_the_umask(tmp_path: Path) -> None:
     assert (tmp_path / "x").stat().st_mode & 0o777 == 0o640
 
 
-def test_error_names_the_file_and_not_its_temporary_file() -> None:
+def test_write_error_names_the_target_and_not_the_temporary_file() -> None:
     with pytest.raises(OSError, match=r"'/proc/page\.html'$"), whole_file(Path("/proc/page.html")):
         pass
 
@@ -68,7 +68,7 @@ def test_temporary_file_of_a_killed_process_is_removed_by_the_next_write(tmp_pat
     assert {*tmp_path.iterdir()} == {path, *others}
 
 
-def test_named_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+def test_write_to_a_named_pipe_does_not_replace_it(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)

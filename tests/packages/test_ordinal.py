@@ -1,6 +1,6 @@
 """A third-party package adds a head, an answer type, a suite, a baseline and a command.
 
-The package is in the folder `ordinal`. It has every right that benchharness's own extensions have.
+The package is in the folder `ordinal`. It uses the same interfaces as benchharness's extensions.
 """
 
 import json
@@ -88,7 +88,7 @@ def runs(bench: Bench) -> dict[str, dict[str, object]]:
     return {run["model"]: run for run in json.loads(bench("show", "runs", "--json"))["runs"]}
 
 
-def test_the_network_learns_levels_and_is_ranked_above_the_baselines(bench: Bench) -> None:
+def test_ordinal_network_scores_above_the_majority_baseline(bench: Bench) -> None:
     board = json.loads(bench("leaderboard", "--suite", "stars", "--json"))
     scores = {entry["model"]: entry["score"] for entry in board["boards"][0]["entries"]}
     assert scores["tiny"] > 90
@@ -96,7 +96,7 @@ def test_the_network_learns_levels_and_is_ranked_above_the_baselines(bench: Benc
     assert scores["bag-of-words"] > scores["majority"]
 
 
-def test_levels_are_shown_on_the_page_and_exported(bench: Bench) -> None:
+def test_ordinal_results_are_in_the_report_and_in_exports(bench: Bench) -> None:
     bench("report", "--suite", "stars", "--out", "page.html")
     page = (bench.folder / "page.html").read_text()
     assert "Reviews" in page
@@ -105,14 +105,16 @@ def test_levels_are_shown_on_the_page_and_exported(bench: Bench) -> None:
     assert "tiny" in (bench.folder / "board.csv").read_text()
 
 
-def test_the_command_of_the_package_reads_a_stored_run(bench: Bench) -> None:
+def test_command_of_a_third_party_package_reads_a_stored_run(bench: Bench) -> None:
     key = str(runs(bench)["tiny"]["key"])
     shown = bench("levels", key)
     assert int(re.search(r"0 levels away: (\d+)", shown)[1]) > 60
     assert "levels" in bench("--help")
 
 
-def test_a_killed_training_is_resumed_with_the_same_result(bench: Bench, tmp_path: Path) -> None:
+def test_killed_training_of_a_third_party_head_resumes_with_the_same_result(
+    bench: Bench, tmp_path: Path
+) -> None:
     other = Bench(tmp_path)
     other.env["PYTHONPATH"] = bench.env["PYTHONPATH"]
     words = (*RUN, "--model", "tiny")
@@ -127,7 +129,7 @@ def test_a_killed_training_is_resumed_with_the_same_result(bench: Bench, tmp_pat
     assert runs(other)["tiny"]["key"] == runs(bench)["tiny"]["key"]
 
 
-def test_the_technique_of_the_package_changes_the_training_of_any_task(bench: Bench) -> None:
+def test_third_party_technique_changes_the_training_of_a_built_in_task(bench: Bench) -> None:
     words = ("run", "--task", "glue/rte", "--data", "mini", "--model", "tiny", "--seeds", "1")
     bench(*words, "--no-baselines", "--set", "fresh_layers=1,0")
     found = json.loads(bench("show", "runs", "--task", "glue/rte", "--json"))["runs"]
@@ -136,7 +138,9 @@ def test_the_technique_of_the_package_changes_the_training_of_any_task(bench: Be
     assert [("fresh_layers" in json.dumps(run)) for run in shown].count(True) == 1
 
 
-def test_a_change_of_the_head_makes_other_runs(bench: Bench, tmp_path: Path) -> None:
+def test_changed_code_of_a_third_party_head_changes_the_job_key(
+    bench: Bench, tmp_path: Path
+) -> None:
     """The digest of a job covers modules that only its worker imports."""
     site = tmp_path / "site"
     install(site)
@@ -159,7 +163,7 @@ def test_a_change_of_the_head_makes_other_runs(bench: Bench, tmp_path: Path) -> 
 
 
 @pytest.mark.soak
-def test_the_package_works_after_pip_install(tmp_path: Path) -> None:
+def test_third_party_package_can_be_used_after_pip_install(tmp_path: Path) -> None:
     """pip builds a wheel of the package and installs it next to benchharness."""
     python = tmp_path / "env" / "bin" / "python"
     subprocess.run((sys.executable, "-m", "venv", tmp_path / "env"), check=True)

@@ -1,4 +1,4 @@
-"""Tests that irregular rows of released benchmarks are scored officially, and counted."""
+"""Irregular rows of released benchmarks are scored as by the official scripts, and counted."""
 
 import json
 from pathlib import Path
@@ -37,7 +37,7 @@ QQP = "id\tqid1\tqid2\tquestion1\tquestion2\tis_duplicate\n"
 QUOTES = '0\t1\t2\tHow do I say "yes?\tHow "so?\t1\n2\t5\t6\t\tWho asked?\t0\n'
 
 
-def test_qqp_rows_may_have_a_single_quote_or_an_empty_question(tmp_path: Path) -> None:
+def test_qqp_accepts_unpaired_quotes_and_empty_questions(tmp_path: Path) -> None:
     rows = read_as(tmp_path, "glue/qqp", "train", {"glue/QQP/train.tsv": QQP + QUOTES})
     assert dict(rows.odd) == {EMPTY: 1}
     assert [e.content[:2] for e in rows.examples] == [  # type: ignore[index]
@@ -47,7 +47,7 @@ def test_qqp_rows_may_have_a_single_quote_or_an_empty_question(tmp_path: Path) -
     assert labels(rows) == ["duplicate", "not_duplicate"]
 
 
-def test_broken_line_of_qqps_first_release_is_an_error_with_its_number(tmp_path: Path) -> None:
+def test_malformed_qqp_line_is_an_error_that_names_the_line_number(tmp_path: Path) -> None:
     for broken in ("1\t3\t4\tWhat is a line\nbreak?\tWhat?\t0\n", "3\t7\t8\tWhy?\tWhy\tnot?\t0\n"):
         text = QQP + QUOTES + broken
         with pytest.raises(DataError, match=r"line 4 has \d fields, but the first line has 6"):
@@ -58,13 +58,13 @@ MNLI = "index\tsentence1\tsentence2\tgold_label\n0\tA man.\tHe.\t-\n1\tB.\tC.\tn
 
 
 @pytest.mark.parametrize("split", ["dev", "dev_mm"])
-def test_mnli_rows_without_an_agreed_label_are_left_out(split: str, tmp_path: Path) -> None:
+def test_mnli_rows_without_an_agreed_label_are_skipped(split: str, tmp_path: Path) -> None:
     genres = "mismatched" if split == "dev_mm" else "matched"
     rows = read_as(tmp_path, "glue/mnli", split, {f"glue/MNLI/dev_{genres}.tsv": MNLI})
     assert (labels(rows), rows.left_out) == (["neutral"], 1)
 
 
-def test_mnli_test_rows_without_labels_are_kept(tmp_path: Path) -> None:
+def test_mnli_test_rows_without_labels_are_included(tmp_path: Path) -> None:
     text = "index\tsentence1\tsentence2\n0\tA.\tB.\n1\tC.\tD.\n"
     rows = read_as(tmp_path, "glue/mnli", "test", {"glue/MNLI/test_matched.tsv": text})
     assert (labels(rows), rows.left_out) == ([None, None], 0)
@@ -85,7 +85,7 @@ def multirc(*questions: tuple[int, list[tuple[int, int]]]) -> str:
     return to_lines([{"idx": 7, "version": 1.1, "passage": {"text": "x", "questions": found}}])
 
 
-def test_multirc_may_skip_numbers_and_have_questions_without_right_answers(tmp_path: Path) -> None:
+def test_multirc_accepts_number_gaps_and_questions_without_right_options(tmp_path: Path) -> None:
     text = multirc((40, [(210, 0), (215, 0)]), (44, [(230, 1), (231, 0)]))
     rows = read_as(tmp_path, "superglue/multirc", "dev", {"superglue/MultiRC/val.jsonl": text})
     assert [e.id for e in rows.examples] == ["7-40-210", "7-40-215", "7-44-230", "7-44-231"]
@@ -123,7 +123,7 @@ def test_multirc_may_skip_numbers_and_have_questions_without_right_answers(tmp_p
         ("boolq", "BoolQ", {"passage": 3, "question": "x", "label": True}),
     ],
 )
-def test_error_of_a_malformed_row_names_no_python_exception(
+def test_error_for_a_malformed_row_does_not_name_a_python_exception(
     task: str, name: str, row: Any, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match="row 0 cannot be converted: ") as caught:
@@ -139,7 +139,7 @@ def test_error_of_a_malformed_row_names_no_python_exception(
 # RACE.
 
 
-def test_race_answers_may_be_lower_case_and_options_empty(tmp_path: Path) -> None:
+def test_race_accepts_lower_case_answer_letters_and_empty_options(tmp_path: Path) -> None:
     passage = {"article": "x", "questions": ["Why?", "Why?"], "answers": ["b", "C"]}
     text = json.dumps({**passage, "options": [["a", "", "c", "d"], ["a", "a", "c", "d"]]})
     files = {f"race/dev/{level}/1.txt": text for level in ("middle", "high")}
@@ -173,7 +173,7 @@ GANGA = "\u0917\u0902\u0917\u093e"
         ("In  Bonn .", " Bonn ", 4, 3),  # blanks are of the answer
     ],
 )
-def test_answer_with_a_byte_or_utf16_offset_is_relocated_and_counted(
+def test_squad_answer_with_a_byte_or_utf16_offset_is_relocated_and_counted(
     context: str, answer: str, start: int, found: int, tmp_path: Path
 ) -> None:
     text = squad(context, (answer, start))
@@ -182,21 +182,21 @@ def test_answer_with_a_byte_or_utf16_offset_is_relocated_and_counted(
     assert (example.answers, dict(rows.odd)) == (((answer, found),), {MOVED: 1})  # type: ignore[attr-defined]
 
 
-def test_answer_that_is_not_in_the_context_is_kept_and_counted(tmp_path: Path) -> None:
+def test_squad_answer_missing_from_the_context_is_retained_and_counted(tmp_path: Path) -> None:
     text = squad("In Bonn.", ("Berlin", 3), ("Bonn", 3), ("Rome", -1))
     rows = read_as(tmp_path, "xtreme/xquad", "test_de", {"xtreme/xquad/xquad.de.json": text})
     assert dict(rows.odd) == {NOWHERE: 2}
     assert rows.examples[0].answer_texts == ("Bonn", "Berlin", "Rome")  # type: ignore[attr-defined]
 
 
-def test_duplicate_question_id_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_duplicate_squad_question_id_is_an_error_that_names_it(tmp_path: Path) -> None:
     one = json.loads(squad("In Bonn.", ("Bonn", 3), name="q7"))
     text = json.dumps({**one, "data": one["data"] * 2})
     with pytest.raises(DataError, match=r"has 2 rows with the id 'q7': download the official file"):
         read_as(tmp_path, "squad/v1.1", "dev", {"squad/dev-v1.1.json": text})
 
 
-def test_supporting_facts_without_a_sentence_are_counted(tmp_path: Path) -> None:
+def test_supporting_facts_that_name_no_sentence_are_counted(tmp_path: Path) -> None:
     facts = [["A", 0], ["A", 7], ["Nowhere", 0]]
     question = {"_id": "h", "question": "?", "answer": "Bo", "type": "bridge"}
     text = json.dumps([{**question, "supporting_facts": facts, "context": [["A", ["Bo sat."]]]}])
@@ -213,7 +213,7 @@ def panx(folder: Path, text: str) -> SplitRows:
     return read_as(folder, "xtreme/panx", "test_de", {"xtreme/panx_dataset/de/test": text})
 
 
-def test_panx_words_without_a_language_are_dropped_as_in_xtremes_script(tmp_path: Path) -> None:
+def test_panx_words_without_a_language_prefix_are_dropped(tmp_path: Path) -> None:
     lines = "de:Bonn\tB-LOC\nist\tO\nde:\tO\nde:schoen\tO\n\nalles\tO\n\nde:Ja\tO\n\n"
     rows = panx(tmp_path, lines)
     assert [e.words for e in rows.examples] == [("Bonn", "", "schoen"), ("Ja",)]  # type: ignore[attr-defined]
@@ -225,7 +225,7 @@ def test_panx_file_without_language_prefixes_is_an_error(tmp_path: Path) -> None
         panx(tmp_path, "Bonn\tB-LOC\nist\tO\n\n")
 
 
-def test_untranslated_pawsx_rows_are_kept_and_counted(tmp_path: Path) -> None:
+def test_untranslated_pawsx_rows_are_included_and_counted(tmp_path: Path) -> None:
     """Test the faults of google-research-datasets/paws issues 4 and 15."""
     text = "id\tsentence1\tsentence2\tlabel\n1\tEin Weg.\tNS\t0\n2\t\t\t0\n3\tNS \tB.\t1\n"
     rows = read_as(tmp_path, "xtreme/pawsx", "test_de", {"xtreme/x-final/de/test_2k.tsv": text})
@@ -233,7 +233,7 @@ def test_untranslated_pawsx_rows_are_kept_and_counted(tmp_path: Path) -> None:
     assert dict(rows.odd) == {NOT_TRANSLATED: 2, EMPTY: 1}
 
 
-def test_tydiqa_may_be_one_file_of_all_languages(tmp_path: Path) -> None:
+def test_tydiqa_file_of_all_languages_is_split_by_language(tmp_path: Path) -> None:
     found = [
         json.loads(squad("In Bonn.", ("Bonn", 3), name=f"{n}-1-0")) for n in ("korean", "swahili")
     ]
@@ -255,7 +255,7 @@ def test_irregular_rows_do_not_change_the_fingerprint_of_a_split(tmp_path: Path)
     assert (dict(rows[0].odd), dict(rows[1].odd)) == ({MOVED: 1}, {})
 
 
-def test_mnli_hub_rows_without_a_label_are_left_out() -> None:
+def test_mnli_hub_rows_without_a_label_are_skipped() -> None:
     source = find_task("glue/mnli").source
     assert hub._label(source, source.split("dev"), -1, "row 0") is None
     assert hub._label(source, source.split("dev"), 2, "row 1") == "contradiction"

@@ -51,7 +51,7 @@ def tags(*names: str, words: tuple[str, ...] = ("a", "b")) -> TagExample:
         (NER, TagExample(id="0", words=("a",))),
     ],
 )
-def test_valid_examples_have_no_fault(task: object, example: Example) -> None:
+def test_check_accepts_valid_examples(task: object, example: Example) -> None:
     assert find_fault(task, example) == ""  # type: ignore[arg-type]
 
 
@@ -80,7 +80,7 @@ def test_valid_examples_have_no_fault(task: object, example: Example) -> None:
         (NER, pair(), "is a PairExample, which does not fit a tag task"),
     ],
 )  # fmt: skip
-def test_invalid_example_has_a_fault_that_names_the_cause(
+def test_check_of_an_invalid_example_names_the_cause(
     task: object, example: Example, fault: str
 ) -> None:
     assert fault in find_fault(task, example)  # type: ignore[arg-type]

@@ -55,13 +55,13 @@ def test_iob1_and_iob2_files_are_read_as_iob2(tmp_path: Path, content: str) -> N
         IOB1.replace(" NNP I-NP", "").replace(" NN I-NP", ""),
     ],
 )
-def test_line_ends_document_marks_and_extra_columns_do_not_matter(
+def test_conll_reader_ignores_line_ends_document_marks_and_extra_columns(
     tmp_path: Path, content: str
 ) -> None:
     assert read_ner(tmp_path, content) == SENTENCES
 
 
-def test_file_names_of_the_hub_are_accepted(tmp_path: Path) -> None:
+def test_conll2003_file_names_of_the_hub_are_accepted(tmp_path: Path) -> None:
     assert read_ner(tmp_path, IOB2, "train.txt") == SENTENCES
 
 
@@ -76,18 +76,18 @@ def test_file_names_of_the_hub_are_accepted(tmp_path: Path) -> None:
         ("-DOCSTART- -X- O O\n\n", r"is empty"),
     ],
 )  # fmt: skip
-def test_malformed_file_is_an_error_that_names_the_line(
+def test_malformed_conll2003_file_is_an_error_that_names_the_line(
     tmp_path: Path, content: str, error: str
 ) -> None:
     with pytest.raises(DataError, match=error):
         read_ner(tmp_path, content)
 
 
-def test_tags_are_in_the_hubs_order() -> None:
+def test_conll2003_tags_have_the_order_of_the_hub() -> None:
     expected = "O B-PER I-PER B-ORG I-ORG B-LOC I-LOC B-MISC I-MISC"
     assert NER.tags == NER.source.label_names == ENTITY_TAGS
     assert " ".join(ENTITY_TAGS) == expected
 
 
-def test_headline_metric_is_entity_f1() -> None:
+def test_headline_metric_of_conll2003_is_entity_f1() -> None:
     assert [metric.name for metric in NER.metrics] == ["f1"]

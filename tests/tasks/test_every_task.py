@@ -1,4 +1,4 @@
-"""Tests of every task of every suite: its embedded rows, its metrics, and its rows over the hub."""
+"""Every task of every suite: embedded rows, metrics, and rows from a local hub server."""
 
 import os
 import sys
@@ -62,7 +62,7 @@ def read_mini(name: str, split: str) -> tuple[Example, ...]:
 
 
 @pytest.mark.parametrize("suite", METRICS)
-def test_tasks_and_metrics_are_those_of_the_official_boards(suite: str) -> None:
+def test_tasks_and_metrics_match_the_official_leaderboards(suite: str) -> None:
     found = {
         name.partition("/")[2]: [metric.name for metric in TASKS[name].metrics]
         for name in SUITES[suite].tasks
@@ -73,21 +73,21 @@ def test_tasks_and_metrics_are_those_of_the_official_boards(suite: str) -> None:
 
 
 @every_split
-def test_every_split_is_read_with_unique_ids(name: str, split: str) -> None:
+def test_every_embedded_split_has_unique_ids(name: str, split: str) -> None:
     examples = read_mini(name, split)
     assert len({example.id for example in examples}) == len(examples) >= 40
     assert len({type(example) for example in examples}) == 1
 
 
 @every_split
-def test_labels_are_hidden_exactly_in_test_splits_scored_by_a_server(name: str, split: str) -> None:
+def test_labels_are_hidden_only_in_test_splits_scored_by_a_server(name: str, split: str) -> None:
     hidden = {example.is_hidden for example in read_mini(name, split)}
     by_server = split.startswith("test") and not name.startswith(PUBLIC_TESTS)
     assert hidden == {by_server and TASKS[name].trained_on is None}
 
 
 @every_split
-def test_labels_answers_marks_and_tags_are_valid(name: str, split: str) -> None:
+def test_every_embedded_example_passes_the_check(name: str, split: str) -> None:
     task = TASKS[name]
     for example in read_mini(name, split):
         check(task, example)
@@ -130,7 +130,7 @@ def check(task: Task, example: Example) -> None:  # noqa: C901  (one case for ea
 
 
 @every_split
-def test_every_split_has_labels_of_every_class(name: str, split: str) -> None:
+def test_every_embedded_split_has_every_class(name: str, split: str) -> None:
     task, examples = TASKS[name], read_mini(name, split)
     if isinstance(task, PairTask) and task.labels and not any(e.is_hidden for e in examples):
         found = [e.label for e in examples if isinstance(e, PairExample)]
@@ -152,7 +152,7 @@ def perfect(task: Task, examples: Sequence[Example]) -> list[Prediction]:
 
 
 @every_split
-def test_perfect_predictions_score_1_in_every_metric(name: str, split: str) -> None:
+def test_gold_predictions_score_1_in_every_metric(name: str, split: str) -> None:
     task, examples = TASKS[name], read_mini(name, split)
     if any(e.is_hidden for e in examples):
         pytest.skip("the labels are hidden")
@@ -164,7 +164,7 @@ def test_perfect_predictions_score_1_in_every_metric(name: str, split: str) -> N
 
 
 @every_split
-def test_metrics_name_the_library_that_they_import(
+def test_metrics_declare_the_library_that_they_import(
     name: str, split: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task, examples = TASKS[name], read_mini(name, split)
@@ -179,7 +179,7 @@ def test_metrics_name_the_library_that_they_import(
 
 
 @every_split
-def test_limit_keeps_groups_whole_and_is_reproducible(name: str, split: str) -> None:
+def test_row_limit_keeps_groups_whole_and_is_reproducible(name: str, split: str) -> None:
     task, whole = TASKS[name], read_mini(name, split)
     part = read(task, split, MINI, limit=20)
     assert 1 <= len(part.examples) <= 20
@@ -261,7 +261,9 @@ def over_the_hub(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Answer]:
 @pytest.mark.parametrize(
     ("name", "split"), [(n, s) for n, s in EVERY_SPLIT if not n.startswith(APART)]
 )
-def test_hub_rows_equal_file_rows(name: str, split: str, over_the_hub: Answer) -> None:
+def test_rows_from_the_hub_equal_those_from_files(
+    name: str, split: str, over_the_hub: Answer
+) -> None:
     assert over_the_hub.error == ""
     digest, found = over_the_hub.rows[f"{name}:{split}"]
     # Where documents begin is in CoNLL-2003's files alone, and in no digest.

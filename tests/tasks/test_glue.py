@@ -30,7 +30,7 @@ def first(name: str, split: str, data: Data) -> PairExample:
 
 
 @pytest.mark.parametrize("name", ["glue/mrpc", "glue/qqp"])
-def test_f1_is_computed_for_the_positive_class(name: str) -> None:
+def test_f1_of_mrpc_and_qqp_is_that_of_the_positive_class(name: str) -> None:
     """Score two of three positives and one false alarm: precision, recall and F1 are 2/3."""
     negative, positive = GLUE[name].labels
     gold = [positive, positive, positive, negative, negative, negative, negative]
@@ -40,7 +40,7 @@ def test_f1_is_computed_for_the_positive_class(name: str) -> None:
     assert score(GLUE[name], "dev", predictions, examples)["f1"] == pytest.approx(2 / 3)
 
 
-def test_mnli_has_two_dev_and_two_test_splits() -> None:
+def test_mnli_has_matched_and_mismatched_dev_and_test_splits() -> None:
     mnli = GLUE["glue/mnli"]
     assert mnli.dev_splits == ("dev", "dev_mm")
     assert mnli.test_splits == ("test", "test_mm")
@@ -50,7 +50,7 @@ def test_mnli_has_two_dev_and_two_test_splits() -> None:
     ]
 
 
-def test_ax_is_predicted_by_mnli_models_and_scored_by_category() -> None:
+def test_glue_diagnostics_are_predicted_by_mnli_models_per_category() -> None:
     ax = GLUE["glue/ax"]
     assert ax.trained_on == "glue/mnli"
     assert ax.labels == GLUE["glue/mnli"].labels
@@ -58,7 +58,7 @@ def test_ax_is_predicted_by_mnli_models_and_scored_by_category() -> None:
     assert categories == {"lex_sem", "pr_ar_str", "logic", "knowledge"}
 
 
-def test_the_full_diagnostic_file_has_labels_and_categories(tmp_path: Path) -> None:
+def test_full_glue_diagnostic_file_is_read_with_labels_and_categories(tmp_path: Path) -> None:
     data = write(
         tmp_path,
         "diagnostic/diagnostic-full.tsv",
@@ -75,7 +75,7 @@ def test_the_full_diagnostic_file_has_labels_and_categories(tmp_path: Path) -> N
     )
 
 
-def test_plain_diagnostic_file_hides_labels_and_categories(tmp_path: Path) -> None:
+def test_plain_glue_diagnostic_file_is_read_without_labels_and_categories(tmp_path: Path) -> None:
     data = write(
         tmp_path,
         "diagnostic/diagnostic.tsv",
@@ -87,7 +87,7 @@ def test_plain_diagnostic_file_hides_labels_and_categories(tmp_path: Path) -> No
     )
 
 
-def test_original_mrpc_test_file_gives_the_rows_of_glues_file(tmp_path: Path) -> None:
+def test_original_mrpc_test_file_has_the_same_rows_as_the_glue_file(tmp_path: Path) -> None:
     data = write(
         tmp_path,
         "MRPC/msr_paraphrase_test.txt",

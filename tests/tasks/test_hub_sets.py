@@ -136,11 +136,13 @@ def shown(row: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(("name", "split"), SOME)
-def test_hub_rows_equal_file_rows(name: str, split: str, some: Answer) -> None:
+def test_rows_from_the_hub_equal_those_from_files(name: str, split: str, some: Answer) -> None:
     check(some, name, split)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("name", "split"), REST)
-def test_hub_rows_equal_file_rows_in_all_other_splits(name: str, split: str, rest: Answer) -> None:
+def test_rows_from_the_hub_equal_those_from_files_in_all_other_splits(
+    name: str, split: str, rest: Answer
+) -> None:
     check(rest, name, split)

@@ -1,4 +1,4 @@
-"""Tests that a GLUE-like task needs only the eight lines below and its rows."""
+"""A GLUE-like task is declared by the eight lines below."""
 
 from pathlib import Path
 
@@ -30,14 +30,14 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_new_task_can_be_read_and_scored(folder: Path) -> None:
+def test_declared_task_can_be_read_and_scored(folder: Path) -> None:
     examples = read(IRONY, "dev", parse_data(str(folder))).examples
     assert examples[1] == PairExample(id="1", text_a="What lovely rain.", label="ironic")
     predictions = [PairPrediction(id=e.id, label="ironic") for e in examples]
     assert score(IRONY, "dev", predictions, examples) == {"accuracy": pytest.approx(2 / 3)}
 
 
-def test_declaration_of_a_new_task_has_eight_lines() -> None:
+def test_new_task_can_be_declared_in_eight_lines() -> None:
     source = Path(__file__).read_text()
     declaration = source[source.index("IRONY = ") : source.index("\n)\n") + 2]
     assert len(declaration.splitlines()) == 8

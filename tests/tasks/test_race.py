@@ -41,7 +41,7 @@ def read_race(data: Data) -> list[ChoiceExample]:
     return [example for example in found if isinstance(example, ChoiceExample)]
 
 
-def test_passages_are_read_in_numeric_order_within_each_level(tmp_path: Path) -> None:
+def test_race_passages_are_read_in_numeric_order_within_each_level(tmp_path: Path) -> None:
     data = write_passages(tmp_path, "high10", "high9", "middle2", "middle10")
     ids = [example.id for example in read_race(data)]
     names = ["middle2", "middle10", "high9", "high10"]
@@ -50,19 +50,21 @@ def test_passages_are_read_in_numeric_order_within_each_level(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("home", ["train", "RACE/train", "race/RACE/train"])
-def test_folder_names_of_the_archive_are_accepted(tmp_path: Path, home: str) -> None:
+def test_race_folder_names_of_the_archive_are_accepted(tmp_path: Path, home: str) -> None:
     assert len(read_race(write_passages(tmp_path, "middle1", "high1", home=home))) == 4
 
 
 @pytest.mark.parametrize(("there", "absent"), [("middle", "high"), ("high", "middle")])
-def test_folder_with_only_one_level_is_an_error(tmp_path: Path, there: str, absent: str) -> None:
+def test_race_folder_with_only_one_level_is_an_error(
+    tmp_path: Path, there: str, absent: str
+) -> None:
     data = write_passages(tmp_path, f"{there}1", f"{there}2")
     error = rf"split train of .* no passage of the level {absent}, but RACE's score needs both"
     with pytest.raises(DataError, match=error):
         read_race(data)
 
 
-def test_folder_that_is_no_race_data_is_an_error(tmp_path: Path) -> None:
+def test_folder_without_race_data_is_an_error(tmp_path: Path) -> None:
     data = write_file(tmp_path, "train/notes.txt", "{}")
     with pytest.raises(DataError, match=r"has no train/\*/\*\.txt \(train\)"):
         read_race(data)
@@ -84,7 +86,7 @@ def test_folder_that_is_no_race_data_is_an_error(tmp_path: Path) -> None:
         ({"article": None}, r"row 2 cannot be converted: its article is None"),
     ],
 )  # fmt: skip
-def test_malformed_passage_is_an_error_that_names_it(
+def test_malformed_race_passage_is_an_error_that_names_it(
     tmp_path: Path, changed: Any, error: str
 ) -> None:
     write_passages(tmp_path, "middle1")
@@ -93,7 +95,7 @@ def test_malformed_passage_is_an_error_that_names_it(
         read_race(data)
 
 
-def test_file_that_is_no_passage_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_file_that_is_not_a_race_passage_is_an_error_that_names_it(tmp_path: Path) -> None:
     data = write_file(tmp_path, "race/train/high/7.txt", "[")
     with pytest.raises(DataError, match=r"high.7\.txt is not JSON"):
         read_race(data)
@@ -103,7 +105,7 @@ def test_file_that_is_no_passage_is_an_error_that_names_it(tmp_path: Path) -> No
         read_race(data)
 
 
-def test_pooled_accuracy_and_accuracy_per_level_are_reported(tmp_path: Path) -> None:
+def test_race_score_has_pooled_accuracy_and_accuracy_per_level(tmp_path: Path) -> None:
     examples = read_race(write_passages(tmp_path, "middle1", "high1", "high2"))
     predictions = [ChoicePrediction(id=e.id, option=1) for e in examples]
     assert score(RACE, "dev", predictions, examples) == {
@@ -122,7 +124,7 @@ def test_pooled_accuracy_and_accuracy_per_level_are_reported(tmp_path: Path) -> 
     }
 
 
-def test_subset_is_stratified_by_level() -> None:
+def test_race_subset_is_stratified_by_level() -> None:
     questions = [
         ChoiceExample(
             id=f"{level}{i}/0",

@@ -40,7 +40,7 @@ def converting(convert: object) -> PairTask:
     return replace(IRONY, convert=convert)  # type: ignore[arg-type]
 
 
-def test_rows_become_examples_with_their_position_as_id(tmp_path: Path) -> None:
+def test_rows_are_converted_to_examples_with_their_position_as_id(tmp_path: Path) -> None:
     data = write(tmp_path, ["label\tsentence", "1\tOh great.", "0\tIt rains."])
     assert read(IRONY, "train", data).examples == (
         PairExample(id="0", text_a="Oh great.", label="ironic"),
@@ -48,27 +48,27 @@ def test_rows_become_examples_with_their_position_as_id(tmp_path: Path) -> None:
     )
 
 
-def test_rows_with_two_texts_and_a_number_become_examples(tmp_path: Path) -> None:
+def test_rows_with_two_texts_and_a_number_are_converted_to_examples(tmp_path: Path) -> None:
     data = write(tmp_path, ["a\tb\tscore", "x\ty\t3.800"])
     assert read(GRADES, "train", data).examples == (
         PairExample(id="0", text_a="x", text_b="y", label=3.8),
     )
 
 
-def test_hidden_labels_are_none(tmp_path: Path) -> None:
+def test_hidden_labels_are_read_as_none(tmp_path: Path) -> None:
     data = write(tmp_path, ["index\tsentence", "0\tOh."], "test.tsv")
     assert read(IRONY, "test", data).examples[0] == PairExample(id="0", text_a="Oh.", label=None)
 
 
 @pytest.mark.parametrize("score", ["nan", "inf", "-0.1", "5.1"])
-def test_number_outside_the_range_is_an_error(tmp_path: Path, score: str) -> None:
+def test_regression_label_outside_the_range_is_an_error(tmp_path: Path, score: str) -> None:
     data = write(tmp_path, ["a\tb\tscore", "x\ty\t3", f"x\ty\t{score}"])
     with pytest.raises(DataError, match=r"mine/grades train .* row 1 .*; expected 0 to 5\."):
         read(GRADES, "train", data)
 
 
 @pytest.mark.parametrize("score", ["0", "5.000", "-0"])
-def test_ends_of_the_value_range_are_valid(tmp_path: Path, score: str) -> None:
+def test_regression_labels_at_the_ends_of_the_range_are_valid(tmp_path: Path, score: str) -> None:
     data = write(tmp_path, ["a\tb\tscore", f"x\ty\t{score}"])
     (example,) = read(GRADES, "train", data).examples
     assert isinstance(example, PairExample)
@@ -95,7 +95,7 @@ def _no_text(row: Row) -> PairExample:
         (_no_text, "its texts are None"),
     ],
 )
-def test_row_that_does_not_convert_is_an_error_that_names_it(
+def test_row_that_cannot_be_converted_is_an_error_that_names_it(
     tmp_path: Path, convert: object, reason: str
 ) -> None:
     data = write(tmp_path, ["label\tsentence", "1\tOh."])
@@ -118,12 +118,12 @@ def test_exception_in_a_converter_is_not_caught(tmp_path: Path) -> None:
         ({"idx": 0, "text": "Oh.", "label": ["plain"]}, "its label is .*, expected a name"),
     ],
 )
-def test_row_with_values_of_wrong_types_is_an_error(row: Row, reason: str) -> None:
+def test_row_with_a_value_of_the_wrong_type_is_an_error(row: Row, reason: str) -> None:
     with pytest.raises(TypeError, match=reason):
         pair("text")(row)
 
 
-def test_limited_rows_have_a_fingerprint_of_their_own(tmp_path: Path) -> None:
+def test_rows_with_a_limit_have_another_fingerprint(tmp_path: Path) -> None:
     lines = [f"{i % 2}\tSentence {i}." for i in range(40)]
     data = write(tmp_path, ["label\tsentence", *lines])
     whole, part = read(IRONY, "train", data), read(IRONY, "train", data, limit=10)
@@ -134,7 +134,7 @@ def test_limited_rows_have_a_fingerprint_of_their_own(tmp_path: Path) -> None:
     assert read(IRONY, "train", data, limit=40) == whole
 
 
-def test_has_split_does_not_read_the_rows(tmp_path: Path) -> None:
+def test_split_existence_check_does_not_read_the_rows(tmp_path: Path) -> None:
     data = write(tmp_path, ["label\tsentence"])
     assert has_split(IRONY, "train", data)
     assert not has_split(IRONY, "dev", data)
@@ -157,16 +157,16 @@ EXAMPLE = PairExample(id="0", text_a="a", text_b="b", label="plain")
         replace(EXAMPLE, marks=(Mark(text="a", start=0, end=1),)),
     ],
 )
-def test_fingerprint_depends_on_every_field(other: PairExample) -> None:
+def test_fingerprint_depends_on_every_example_field(other: PairExample) -> None:
     assert fingerprint([other]) != fingerprint([EXAMPLE])
 
 
-def test_fingerprint_depends_on_the_order() -> None:
+def test_fingerprint_depends_on_the_row_order() -> None:
     first, second = EXAMPLE, replace(EXAMPLE, id="1")
     assert fingerprint([first, second]) != fingerprint([second, first])
 
 
-def test_the_fingerprint_is_the_digest_of_canonical_lines() -> None:
+def test_fingerprint_is_the_sha256_of_canonical_json_lines() -> None:
     """Fix the format of fingerprints, by which stored results are found."""
     examples: list[Example] = [EXAMPLE, PairExample(id="1", text_a="\x00😀\ud800", label=3.8)]
     lines = (

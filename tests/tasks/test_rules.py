@@ -73,7 +73,7 @@ def glue_scores(row: str) -> dict[str, dict[str, float]]:
 
 
 @pytest.mark.parametrize(("printed", "row"), GLUE_ROWS.values(), ids=GLUE_ROWS)
-def test_glue_9_reproduces_printed_scores(printed, row):
+def test_glue_9_reproduces_published_scores(printed, row):
     """Compare to within the last printed digit, as the server averages unrounded cells.
 
     From the printed cells Tiny gives 64.14 and the human row 87.05: with the 0.05 by which each
@@ -86,38 +86,38 @@ def test_glue_9_reproduces_printed_scores(printed, row):
     assert abs(score - printed) <= cell_rounding + score_rounding + 1e-9
 
 
-def test_glue_9_is_the_mean_of_nine_tasks_not_of_cells():
+def test_glue_9_is_the_mean_over_tasks_and_not_over_metrics():
     score = GLUE_9.score(glue_scores(GLUE_ROWS["BERT-Tiny"][1]))
     means = [0.0, 83.2, 76.1, 73.95, 72.8, 70.25, 81.5, 57.2, 62.3]
     assert score == pytest.approx(sum(means) / 9)
 
 
-def test_superglue_8_reproduces_the_human_score():
+def test_superglue_8_reproduces_the_published_human_score():
     score = SUPERGLUE_8.score(SUPERGLUE_HUMAN)
     assert score is not None
     assert round(score, 1) == 89.8
 
 
 @pytest.mark.parametrize("task", [task for task, _ in GLUE_COLUMNS])
-def test_a_score_needs_every_task(task):
+def test_suite_score_is_none_if_a_task_is_missing(task):
     scores = glue_scores(GLUE_ROWS["Human"][1])
     del scores[task]
     assert GLUE_9.score(scores) is None
 
 
-def test_a_score_needs_every_cell():
+def test_suite_score_is_none_if_a_metric_is_missing():
     scores = glue_scores(GLUE_ROWS["Human"][1])
     del scores["glue/mnli"]["accuracy_mm"]
     assert GLUE_9.score(scores) is None
     assert GLUE_9.task_score("glue/mnli", scores["glue/mnli"]) is None
 
 
-def test_diagnostic_set_does_not_count():
+def test_glue_score_ignores_the_diagnostic_set():
     scores = glue_scores(GLUE_ROWS["Human"][1])
     assert GLUE_9.score(scores | {"glue/ax": {"mcc": 0.0}}) == GLUE_9.score(scores)
 
 
-def test_dev_rule_excludes_wnli_and_takes_one_metric_per_task():
+def test_glue_dev_score_excludes_wnli_and_uses_one_metric_per_task():
     assert "glue/wnli" not in GLUE_8_DEV.cells
     assert all(len(cells) == 1 for cells in GLUE_8_DEV.cells.values())
 
@@ -143,7 +143,7 @@ def test_glue_dev_9_reproduces_the_macro_scores_of_the_distillation_readme(print
     assert round(score, 1) == printed
 
 
-def test_dev_rules_differ_in_the_metric_of_stsb():
+def test_glue_dev_score_rules_differ_in_the_metric_of_stsb():
     scores = {task: dict.fromkeys(names, 80.0) for task, names in GLUE_9.cells.items()}
     scores["glue/stsb"] = {"pearson": 88.0, "spearman": 80.0}
     assert GLUE_8_DEV.score(scores) == pytest.approx(81.0)
@@ -151,14 +151,14 @@ def test_dev_rules_differ_in_the_metric_of_stsb():
     assert GLUE_8.score(scores) == pytest.approx(80.5)
 
 
-def test_rules_accept_fractions_and_percentages():
+def test_score_rules_accept_fractions_and_percentages():
     percent = glue_scores(GLUE_ROWS["Human"][1])
     fractions = {task: {k: v / 100 for k, v in row.items()} for task, row in percent.items()}
     assert GLUE_9.score(fractions) == pytest.approx(GLUE_9.score(percent) / 100)
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-def test_every_rule_has_a_source_and_scores_its_own_cells(rule):
+def test_every_score_rule_cites_a_source_and_needs_its_cells(rule):
     scores = {task: dict.fromkeys(names, 50.0) for task, names in rule.cells.items()}
     assert rule.cite
     assert rule.score(scores) == 50.0

@@ -29,7 +29,7 @@ def read_snli(folder: Path, content: str | bytes, split: str = "train") -> Split
 
 
 @pytest.mark.parametrize("split", ["train", "dev", "test"])
-def test_rows_without_a_gold_label_are_left_out_and_counted(tmp_path: Path, split: str) -> None:
+def test_snli_rows_without_a_gold_label_are_skipped_and_counted(tmp_path: Path, split: str) -> None:
     labels = ["neutral", "-", "entailment", "-", "contradiction"]
     rows = read_snli(tmp_path, to_lines(map(row, labels)), split)
     assert [e.label for e in rows.examples if isinstance(e, PairExample)] == [
@@ -40,19 +40,19 @@ def test_rows_without_a_gold_label_are_left_out_and_counted(tmp_path: Path, spli
     assert rows.left_out == 2
 
 
-def test_remaining_rows_keep_their_numbers(tmp_path: Path) -> None:
+def test_snli_rows_keep_their_numbers_if_others_are_skipped(tmp_path: Path) -> None:
     rows = read_snli(tmp_path, to_lines(map(row, ["-", "neutral", "-", "entailment"])))
     assert [example.id for example in rows.examples] == ["1", "3"]
 
 
-def test_count_of_left_out_rows_covers_the_whole_split_with_a_limit(tmp_path: Path) -> None:
+def test_count_of_skipped_rows_covers_the_whole_split_despite_a_limit(tmp_path: Path) -> None:
     content = to_lines([row(label) for label in ("neutral", "-") for _ in range(10)])
     data = write_file(tmp_path, "snli_1.0_dev.jsonl", content)
     rows = read(SNLI, "dev", data, limit=5)
     assert (len(rows.examples), rows.left_out) == (5, 10)
 
 
-def test_premise_is_the_first_text(tmp_path: Path) -> None:
+def test_snli_premise_is_the_first_text(tmp_path: Path) -> None:
     (example,) = read_snli(tmp_path, to_lines([row("entailment")])).examples
     assert example == PairExample(
         id="0", text_a="A man sleeps.", text_b="He is asleep.", label="entailment"
@@ -60,18 +60,18 @@ def test_premise_is_the_first_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["NA", "", "\u2028", "a\x00b", '"quoted"', "😀", "\ud800"])
-def test_hostile_texts_are_read_verbatim(tmp_path: Path, text: str) -> None:
+def test_unusual_snli_texts_are_read_unchanged(tmp_path: Path, text: str) -> None:
     (example,) = read_snli(tmp_path, to_lines([row("neutral", text)])).examples
     assert isinstance(example, PairExample)
     assert example.text_a == text
 
 
-def test_unescaped_line_separator_does_not_end_a_line(tmp_path: Path) -> None:
+def test_unescaped_unicode_line_separator_does_not_end_a_json_line(tmp_path: Path) -> None:
     content = to_lines([row("neutral", "one two")]).replace("one two", "one\u2028two")
     assert len(read_snli(tmp_path, content + content.replace("one", "1")).examples) == 2
 
 
-def test_byte_order_mark_and_carriage_returns_are_ignored(tmp_path: Path) -> None:
+def test_snli_reader_ignores_byte_order_mark_and_carriage_returns(tmp_path: Path) -> None:
     content = "\ufeff" + to_lines([row("neutral"), row("-")]).replace("\n", "\r\n")
     assert len(read_snli(tmp_path, content).examples) == 1
 
@@ -96,7 +96,7 @@ GOOD = to_lines([row("neutral")])
         ("", r"snli/snli train .* is empty"),
     ],
 )  # fmt: skip
-def test_malformed_file_is_an_error_that_names_the_line(
+def test_malformed_snli_file_is_an_error_that_names_the_line(
     tmp_path: Path, content: str | bytes, error: str
 ) -> None:
     with pytest.raises(DataError, match=error):

@@ -1,4 +1,4 @@
-"""Tests of archives as folders: read in place, and refused if they cannot be a benchmark's."""
+"""Archives are read like folders, and refused if they are unsafe or damaged."""
 
 import gzip
 import io
@@ -41,7 +41,9 @@ def refused(path: Path, match: str) -> None:
 
 
 @PACKED
-def test_archive_is_read_like_a_folder(tmp_path: Path, pack: Pack, name: str) -> None:
+def test_files_in_an_archive_are_read_like_files_in_a_folder(
+    tmp_path: Path, pack: Pack, name: str
+) -> None:
     path = pack(tmp_path / name, FILES)
     root = open_archive(path, "a")
     kept = {place: content for place, content in contents(root).items() if "__MACOSX" not in place}
@@ -59,7 +61,7 @@ def test_archive_is_read_like_a_folder(tmp_path: Path, pack: Pack, name: str) ->
 @pytest.mark.parametrize(
     "name_inside", ["../out.tsv", "/out.tsv", "a/../../out.tsv", "..\\out.tsv", "C:\\out", "a//b"]
 )
-def test_member_path_outside_the_archive_is_an_error(
+def test_archive_member_path_outside_the_archive_is_an_error(
     tmp_path: Path, pack: Pack, name: str, name_inside: str
 ) -> None:
     if pack is tar_of:
@@ -71,7 +73,7 @@ def test_member_path_outside_the_archive_is_an_error(
     refused(path, "contains the invalid path .*: get the official archive")
 
 
-def test_duplicate_member_name_is_an_error(tmp_path: Path) -> None:
+def test_duplicate_archive_member_name_is_an_error(tmp_path: Path) -> None:
     for number, names in enumerate([("a", "a"), ("a", "a/b"), ("a/b", "a")]):
         path = tmp_path / f"{number}.tar"
         with tarfile.open(path, "w") as archive:
@@ -90,7 +92,7 @@ def test_links_and_devices_in_a_tar_are_ignored(tmp_path: Path) -> None:
     assert contents(open_archive(path, "a")) == {}
 
 
-def test_link_in_a_zip_is_read_as_its_bytes(tmp_path: Path) -> None:
+def test_symbolic_link_in_a_zip_is_not_followed(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:
         info = zipfile.ZipInfo("train.tsv")
@@ -100,7 +102,7 @@ def test_link_in_a_zip_is_read_as_its_bytes(tmp_path: Path) -> None:
 
 
 @PACKED
-def test_archive_larger_than_the_limits_is_an_error_before_unpacking(
+def test_archive_above_the_size_limits_is_an_error_before_unpacking(
     tmp_path: Path, pack: Pack, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = pack(tmp_path / name, {"A/train.tsv": b"0" * 50_000, "A/dev.tsv": b"0" * 50_000})
@@ -111,7 +113,7 @@ def test_archive_larger_than_the_limits_is_an_error_before_unpacking(
     contents(open_archive(path, "a"))
 
 
-def test_member_larger_than_its_stated_size_is_an_error(tmp_path: Path) -> None:
+def test_archive_member_larger_than_its_stated_size_is_an_error(tmp_path: Path) -> None:
     """Test a zip whose directory states a smaller size than the member unpacks to."""
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -147,7 +149,9 @@ def test_oversized_entry_in_a_tar_is_an_error(tmp_path: Path) -> None:
     "content",
     [b"", b"P", b"PK", b"PK\3\4", b"PK\5\6", b"\x1f\x8b", b"\x1f\x8b\x08", b"notes" * 999],
 )
-def test_file_that_is_no_archive_is_an_error(tmp_path: Path, name: str, content: bytes) -> None:
+def test_reading_a_file_that_is_not_an_archive_is_an_error(
+    tmp_path: Path, name: str, content: bytes
+) -> None:
     (tmp_path / name).write_bytes(content)
     refused(tmp_path / name, f"{name} cannot be unpacked")
 

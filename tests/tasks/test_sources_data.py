@@ -8,12 +8,12 @@ from benchharness.tasks.sources.files import mini_folder
 
 
 @pytest.mark.parametrize("source", ["hub", "mini"])
-def test_a_named_source_has_no_folder(source: str) -> None:
+def test_hub_and_mini_data_have_no_folder(source: str) -> None:
     assert parse_data(source) == Data(source=source, folder=None)  # type: ignore[arg-type]
     assert str(parse_data(source)) == source
 
 
-def test_a_folder_is_absolute_and_round_trips(
+def test_data_folder_is_made_absolute_and_round_trips(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "official").mkdir()
@@ -23,18 +23,18 @@ def test_a_folder_is_absolute_and_round_trips(
     assert parse_data(str(data)) == data
 
 
-def test_empty_name_is_an_error() -> None:
+def test_empty_data_folder_name_is_an_error() -> None:
     with pytest.raises(DataError, match="the data folder '' does not exist"):
         parse_data("")
 
 
-def test_missing_folder_is_an_error(tmp_path: Path) -> None:
+def test_missing_data_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"'.*nowhere' does not exist.*--data mini") as caught:
         parse_data(str(tmp_path / "nowhere"))
     assert caught.value.exit_code == 4
 
 
-def test_file_in_place_of_the_data_folder_is_an_error_when_files_are_read(tmp_path: Path) -> None:
+def test_data_path_that_is_a_file_is_an_error_when_official_files_are_read(tmp_path: Path) -> None:
     """Parse the path, as it may be a file of rows; reading official files is refused."""
     (tmp_path / "train.tsv").touch()
     data = parse_data(str(tmp_path / "train.tsv"))
@@ -42,7 +42,7 @@ def test_file_in_place_of_the_data_folder_is_an_error_when_files_are_read(tmp_pa
         data.files  # noqa: B018
 
 
-def test_a_folder_named_like_a_source_needs_a_path(
+def test_folder_named_hub_is_selected_by_an_explicit_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "hub").mkdir()
@@ -51,5 +51,5 @@ def test_a_folder_named_like_a_source_needs_a_path(
     assert parse_data("./hub").source == "files"
 
 
-def test_mini_is_packaged_with_tasks() -> None:
+def test_embedded_data_are_in_the_tasks_package() -> None:
     assert (mini_folder().parent / "task.py").is_file()

@@ -1,4 +1,4 @@
-"""Tests that every common way to keep official files gives the rows of the release."""
+"""Official files give the same rows in every common folder layout."""
 
 import os
 import shutil
@@ -72,7 +72,7 @@ def renamed(folder: Path, name: Callable[[str], str]) -> Path:
 @pytest.mark.parametrize(
     ("suite", "name"), [(suite, name) for suite, names in PEOPLES_NAMES.items() for name in names]
 )
-def test_parent_of_a_suite_folder_with_any_common_name_is_read(
+def test_data_folder_may_be_the_parent_of_a_suite_folder(
     tmp_path: Path, suite: str, name: str
 ) -> None:
     shutil.copytree(mini_folder() / suite, tmp_path / name)
@@ -83,7 +83,7 @@ def test_parent_of_a_suite_folder_with_any_common_name_is_read(
     assert fingerprints(parse_data(str(tmp_path)), *tasks) == of_mini(*tasks)
 
 
-def test_one_parent_folder_can_hold_all_suites(tmp_path: Path) -> None:
+def test_data_folder_may_contain_all_suites(tmp_path: Path) -> None:
     for suite in PEOPLES_NAMES:
         shutil.copytree(mini_folder() / suite, tmp_path / PEOPLES_NAMES[suite][:2][-1])
     assert {*PEOPLES_NAMES, "retrieval", "efficiency", "needle"} == {*SUITES}
@@ -91,7 +91,7 @@ def test_one_parent_folder_can_hold_all_suites(tmp_path: Path) -> None:
     assert fingerprints(parse_data(str(tmp_path)), *of_files) == of_mini(*of_files)
 
 
-def test_each_version_of_squad_may_have_a_folder(tmp_path: Path) -> None:
+def test_squad_versions_may_be_in_separate_folders(tmp_path: Path) -> None:
     for version, name in (("1.1", "squad"), ("2.0", "squad2")):
         for split in ("train", "dev"):
             (tmp_path / name).mkdir(exist_ok=True)
@@ -106,7 +106,7 @@ def test_each_version_of_squad_may_have_a_folder(tmp_path: Path) -> None:
     [str.lower, str.upper, lambda name: name.replace("-", ""), lambda name: name.replace("-", "_")],
 )
 @pytest.mark.parametrize("suite", ["glue", "superglue"])
-def test_task_folders_match_in_any_case_and_punctuation(
+def test_task_folder_names_match_in_any_case_and_punctuation(
     tmp_path: Path, suite: str, name: Callable[[str], str]
 ) -> None:
     folder = renamed(Path(shutil.copytree(mini_folder() / suite, tmp_path / suite)), name)
@@ -114,7 +114,7 @@ def test_task_folders_match_in_any_case_and_punctuation(
     assert fingerprints(parse_data(str(folder)), *tasks) == of_mini(*tasks)
 
 
-def test_halves_of_mnli_may_have_separate_folders(tmp_path: Path) -> None:
+def test_matched_and_mismatched_mnli_may_be_in_separate_folders(tmp_path: Path) -> None:
     for which in ("matched", "mismatched"):
         (tmp_path / f"mnli_{which}").mkdir()
         for split in ("dev", "test"):
@@ -127,21 +127,21 @@ def test_halves_of_mnli_may_have_separate_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["CoLA", "cola", "my-grammar"])
-def test_folder_of_one_task_is_read(tmp_path: Path, name: str) -> None:
+def test_data_folder_may_be_that_of_a_single_task(tmp_path: Path, name: str) -> None:
     shutil.copytree(mini_folder() / "glue" / "CoLA", tmp_path / name)
     data = parse_data(str(tmp_path / name))
     assert fingerprints(data, "glue/cola") == of_mini("glue/cola")
     assert holds(str(tmp_path / name))(TASKS["glue/cola"])
 
 
-def test_folder_nested_in_one_with_its_name_is_read(tmp_path: Path) -> None:
+def test_data_folder_nested_in_one_of_the_same_name_is_read(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "CoLA", tmp_path / "CoLA" / "CoLA")
     shutil.copytree(mini_folder() / "race", tmp_path / "race" / "RACE")
     data = parse_data(str(tmp_path))
     assert fingerprints(data, "glue/cola", "race/all") == of_mini("glue/cola", "race/all")
 
 
-def test_sibling_of_the_given_folder_is_not_read(tmp_path: Path) -> None:
+def test_sibling_of_the_data_folder_is_not_read(tmp_path: Path) -> None:
     for name in ("RTE", "WNLI"):
         shutil.copytree(mini_folder() / "glue" / name, tmp_path / name)
     data = parse_data(str(tmp_path / "RTE"))
@@ -149,7 +149,7 @@ def test_sibling_of_the_given_folder_is_not_read(tmp_path: Path) -> None:
         read(TASKS["glue/wnli"], "train", data)
 
 
-def test_file_outside_the_tasks_folder_is_not_a_split(tmp_path: Path) -> None:
+def test_file_outside_the_task_folder_is_not_read_as_a_split(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "RTE")
     (tmp_path / "RTE" / "test.tsv").rename(tmp_path / "test.tsv")
     assert not has_split(TASKS["glue/rte"], "test", parse_data(str(tmp_path)))
@@ -174,7 +174,7 @@ RELEASED: Mapping[str, Mapping[str, str]] = {
     ("suite", "name", "folder"),
     [(s, name, folder) for s, names in RELEASED.items() for name, folder in names.items()],
 )
-def test_archive_of_one_task_is_read_without_unpacking(
+def test_archive_of_a_single_task_is_read_without_unpacking(
     tmp_path: Path, suite: str, name: str, folder: str
 ) -> None:
     files = files_in(mini_folder() / suite / folder, folder)
@@ -227,7 +227,7 @@ def test_folder_takes_precedence_over_its_archive(tmp_path: Path) -> None:
         has_split(TASKS["glue/rte"], "train", parse_data(str(tmp_path)))
 
 
-def test_data_argument_may_be_an_archive(tmp_path: Path) -> None:
+def test_data_path_may_be_an_archive(tmp_path: Path) -> None:
     archive = zip_of(tmp_path / "CoLA.zip", files_in(mini_folder() / "glue" / "CoLA", "CoLA"))
     data = parse_data(str(archive))
     assert str(data) == str(archive.resolve())
@@ -235,7 +235,9 @@ def test_data_argument_may_be_an_archive(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["CoLA", "SST-2", "MRPC", "STS-B", "RTE", "WNLI"])
-def test_official_files_have_the_same_rows_in_every_layout(tmp_path: Path, name: str) -> None:
+def test_official_files_give_the_same_rows_in_every_folder_layout(
+    tmp_path: Path, name: str
+) -> None:
     folder = Path(os.environ.get("BENCH_TEST_DATA", "nowhere")) / "glue" / name
     if not folder.is_dir():
         pytest.skip("BENCH_TEST_DATA names no folder of official files")
@@ -262,7 +264,7 @@ def test_ambiguous_data_folder_is_an_error(tmp_path: Path) -> None:
     read(TASKS["glue/rte"], "train", parse_data(str(tmp_path)))  # as it was released
 
 
-def test_link_to_a_folder_does_not_make_it_ambiguous(tmp_path: Path) -> None:
+def test_symbolic_link_does_not_make_a_data_folder_ambiguous(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "GLUE" / "RTE")
     (tmp_path / "glue_data").symlink_to(tmp_path / "GLUE")
     data = parse_data(str(tmp_path))
@@ -279,7 +281,7 @@ def lacking(folder: Path, task: str) -> str:
     return words
 
 
-def test_error_proposes_a_parent_or_child_folder_with_the_files(tmp_path: Path) -> None:
+def test_missing_file_error_suggests_a_nearby_folder_with_the_files(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "sets" / "old" / "RTE")
     (tmp_path / "sets" / "old" / "SST-2").mkdir()
     files = "RTE/train.tsv (train), RTE/dev.tsv (dev)"
@@ -298,7 +300,7 @@ def test_missing_file_is_an_error_that_lists_the_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("task", [name for name in TASKS if not name.startswith(MADE)])
-def test_errors_about_a_given_folder_do_not_mention_the_hub(tmp_path: Path, task: str) -> None:
+def test_errors_for_local_data_files_do_not_mention_the_hub(tmp_path: Path, task: str) -> None:
     """Try missing files and files with other content."""
     source = TASKS[task].source
     split = next(iter(source.splits))

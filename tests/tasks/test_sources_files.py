@@ -34,7 +34,7 @@ def read_rows(folder: Path, split: str = "train") -> list[Row]:
     return rows(SOURCE, split, Data(source="files", folder=folder))
 
 
-def test_columns_are_found_by_the_header(tmp_path: Path) -> None:
+def test_columns_are_located_by_the_header(tmp_path: Path) -> None:
     write(tmp_path, "train.tsv", "label\tKind\tsentence\n1\tdry\tOh great.\n0\t\tFine.\n")
     assert read_rows(tmp_path) == [
         {"idx": 0, "text": "Oh great.", "label": "ironic", "kind": "dry"},
@@ -42,7 +42,7 @@ def test_columns_are_found_by_the_header(tmp_path: Path) -> None:
     ]
 
 
-def test_columns_are_found_by_position_without_a_header(tmp_path: Path) -> None:
+def test_columns_are_located_by_position_without_a_header(tmp_path: Path) -> None:
     write(tmp_path, "dev.tsv", "src\t0\t*\tIt rains.\nsrc\t1\t\tLovely.")
     assert read_rows(tmp_path, "dev") == [
         {"idx": 0, "text": "It rains.", "label": "plain"},
@@ -50,12 +50,12 @@ def test_columns_are_found_by_position_without_a_header(tmp_path: Path) -> None:
     ]
 
 
-def test_columns_may_have_alternative_names_and_optional_ones_be_absent(tmp_path: Path) -> None:
+def test_columns_may_have_alternative_names_or_be_optional(tmp_path: Path) -> None:
     write(tmp_path, "train.tsv", "Sentence\tlabel\nOh.\t0\n")
     assert read_rows(tmp_path) == [{"idx": 0, "text": "Oh.", "label": "plain", "kind": None}]
 
 
-def test_a_label_may_be_written_as_its_name(tmp_path: Path) -> None:
+def test_label_column_may_contain_label_names(tmp_path: Path) -> None:
     write(tmp_path, "train.tsv", "sentence\tlabel\nOh.\tironic\n")
     assert read_rows(tmp_path)[0]["label"] == "ironic"
 
@@ -67,14 +67,14 @@ def test_suite_folder_takes_precedence_over_its_parent(tmp_path: Path) -> None:
     assert read_rows(tmp_path)[0]["text"] == "within"
 
 
-def test_the_first_file_that_exists_is_read(tmp_path: Path) -> None:
+def test_first_existing_file_of_a_split_is_read(tmp_path: Path) -> None:
     write(tmp_path, "old.txt", "sentence\tlabel\nold\t0\n")
     assert read_rows(tmp_path)[0]["text"] == "old"
     write(tmp_path, "train.tsv", "sentence\tlabel\nnew\t0\n")
     assert read_rows(tmp_path)[0]["text"] == "new"
 
 
-def test_hidden_labels_are_none_with_and_without_a_column(tmp_path: Path) -> None:
+def test_hidden_labels_are_none_with_or_without_a_label_column(tmp_path: Path) -> None:
     write(tmp_path, "test.tsv", "index\tsentence\n0\tOh.\n")
     without = read_rows(tmp_path, "test")
     write(tmp_path, "test.tsv", "sentence\tlabel\nOh.\t1\n")
@@ -85,7 +85,7 @@ def test_hidden_labels_are_none_with_and_without_a_column(tmp_path: Path) -> Non
     )
 
 
-def test_a_public_test_split_keeps_its_labels(tmp_path: Path) -> None:
+def test_labels_of_a_public_test_split_are_read(tmp_path: Path) -> None:
     write(tmp_path, "open.tsv", "sentence\tlabel\nOh.\t1\n")
     assert read_rows(tmp_path, "test_open")[0]["label"] == "ironic"
     write(tmp_path, "open.tsv", "sentence\nOh.\n")
@@ -115,7 +115,7 @@ def test_missing_file_is_an_error_that_names_the_expected_files(tmp_path: Path) 
         (b"sentence\tlabel\nfine\t0\ncaf\xe9\t0\n", r"train\.tsv line 3 is not UTF-8 text"),
     ],
 )
-def test_malformed_file_is_an_error_that_names_file_and_line(
+def test_malformed_table_is_an_error_that_names_file_and_line(
     tmp_path: Path, content: str | bytes, error: str
 ) -> None:
     write(tmp_path, "train.tsv", content)
@@ -123,13 +123,13 @@ def test_malformed_file_is_an_error_that_names_file_and_line(
         read_rows(tmp_path)
 
 
-def test_line_with_too_few_fields_is_an_error(tmp_path: Path) -> None:
+def test_table_line_with_too_few_fields_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, "dev.tsv", "src\t0\n")
     with pytest.raises(DataError, match=r"dev\.tsv line 1 has 2 fields"):
         read_rows(tmp_path, "dev")
 
 
-def test_a_label_without_names_is_a_number(tmp_path: Path) -> None:
+def test_labels_without_names_are_read_as_numbers(tmp_path: Path) -> None:
     source = Source(
         hub="",
         config="grade",
@@ -145,7 +145,7 @@ def test_a_label_without_names_is_a_number(tmp_path: Path) -> None:
         rows(source, "train", data)
 
 
-def test_has_rows_checks_only_that_the_file_exists(tmp_path: Path) -> None:
+def test_has_rows_only_checks_that_the_file_exists(tmp_path: Path) -> None:
     assert not has_rows(SOURCE, "train", Data(source="files", folder=tmp_path))
     write(tmp_path, "old.txt", "damaged")
     data = Data(source="files", folder=tmp_path)

@@ -36,7 +36,7 @@ def free_endpoint() -> str:
         return f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
-def test_a_hub_without_the_data_set_is_a_data_error(tmp_path: Path) -> None:
+def test_data_set_missing_from_the_hub_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "hub").mkdir()
     with serve_hub(tmp_path / "hub") as server:
         answer = ask(server.endpoint, tmp_path / "home", "glue/cola:train")
@@ -44,7 +44,7 @@ def test_a_hub_without_the_data_set_is_a_data_error(tmp_path: Path) -> None:
     assert "Dataset 'nyu-mll/glue' doesn't exist on the Hub" in answer.error
 
 
-def test_the_pinned_revision_is_read_and_not_the_newest(tmp_path: Path) -> None:
+def test_hub_data_are_read_at_the_pinned_revision(tmp_path: Path) -> None:
     write_cola(tmp_path / "hub")
     write_cola(tmp_path / "hub", names=("newer", "labels"), revision="f" * 40)
     with serve_hub(tmp_path / "hub") as server:
@@ -65,12 +65,12 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
         yield server
 
 
-def test_a_hub_that_answers_is_reachable(hub: HubServer) -> None:
+def test_hub_is_reachable_if_it_answers(hub: HubServer) -> None:
     assert hub_is_reachable()
     assert hub.requests == ["HEAD /"]
 
 
-def test_hub_that_answers_with_an_error_page_is_reachable(
+def test_hub_is_reachable_if_it_answers_with_an_error_page(
     hub: HubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", f"{hub.endpoint}/no/such/page")
@@ -82,7 +82,7 @@ def test_hub_that_answers_with_an_error_page_is_reachable(
     [free_endpoint(), "nonsense", "http://host.invalid"],
     ids=["closed port", "no address", "no host"],
 )
-def test_endpoint_without_a_server_is_not_reachable(
+def test_hub_is_unreachable_without_a_server(
     monkeypatch: pytest.MonkeyPatch, endpoint: str
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", endpoint)
@@ -91,7 +91,7 @@ def test_endpoint_without_a_server_is_not_reachable(
     assert time.monotonic() - start < 2.0
 
 
-def test_server_that_never_answers_is_not_reachable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hub_is_unreachable_if_the_server_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
         start = time.monotonic()

@@ -42,7 +42,7 @@ def examples(folder: Path, *questions: list[dict[str, Any]], **words: Any) -> li
     return [example for example in rows.examples if isinstance(example, SpanExample)]
 
 
-def test_question_with_answers_becomes_a_span_example(tmp_path: Path) -> None:
+def test_squad_question_with_answers_becomes_a_span_example(tmp_path: Path) -> None:
     (example,) = examples(tmp_path, answers(("Bob", 8)))
     assert example == SpanExample(
         id="q0",
@@ -53,7 +53,7 @@ def test_question_with_answers_becomes_a_span_example(tmp_path: Path) -> None:
     )
 
 
-def test_unanswerable_question_is_not_hidden(tmp_path: Path) -> None:
+def test_unanswerable_squad_question_has_an_empty_answer_list(tmp_path: Path) -> None:
     (example,) = examples(tmp_path, [])
     assert example.answers == ()
 
@@ -77,7 +77,7 @@ def test_squad_version_is_detected_from_the_content_of_the_file(tmp_path: Path, 
         read_squad(tmp_path, second, "1.1", split)
 
 
-def test_training_question_without_a_locatable_answer_is_left_out_and_counted(
+def test_squad_training_question_without_a_locatable_answer_is_skipped(
     tmp_path: Path,
 ) -> None:
     document = {"data": [article(answers(("Cy", 0)), answers(("Bob", 8)), [])]}
@@ -89,12 +89,12 @@ def test_training_question_without_a_locatable_answer_is_left_out_and_counted(
     assert dev.left_out == 0
 
 
-def test_training_split_without_usable_questions_is_an_error(tmp_path: Path) -> None:
+def test_squad_training_split_without_usable_questions_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"squad/v2\.0 train .* is empty"):
         examples(tmp_path, answers(("Cy", 0)))
 
 
-def test_offsets_count_characters_and_not_bytes(tmp_path: Path) -> None:
+def test_squad_offsets_count_characters_and_not_bytes(tmp_path: Path) -> None:
     context = "😀 مرحبا Zoë"
     document = {"data": [article(answers(("Zoë", 8)), context=context)]}
     (example,) = read_squad(tmp_path, document).examples
@@ -102,7 +102,7 @@ def test_offsets_count_characters_and_not_bytes(tmp_path: Path) -> None:
     assert example.answers == (("Zoë", 8),)
 
 
-def test_byte_order_mark_is_ignored(tmp_path: Path) -> None:
+def test_squad_reader_ignores_a_byte_order_mark(tmp_path: Path) -> None:
     text = json.dumps({"data": [article([])]})
     assert len(read_squad(tmp_path, b"\xef\xbb\xbf" + text.encode()).examples) == 1
 
@@ -146,14 +146,14 @@ def without(key: str, place: str) -> dict[str, Any]:
         ({"data": [article([{"text": "x", "answer_start": "0"}])]}, r"row 0 cannot be converted"),
     ],
 )  # fmt: skip
-def test_malformed_file_is_an_error_that_names_the_place(
+def test_malformed_squad_file_is_an_error_that_names_the_position(
     tmp_path: Path, document: Any, error: str
 ) -> None:
     with pytest.raises(DataError, match=error):
         read_squad(tmp_path, document)
 
 
-def test_subset_of_questions_covers_most_articles() -> None:
+def test_subset_of_squad_questions_covers_most_articles() -> None:
     questions = [
         SpanExample(id=f"{a}-{q}", question="?", context="c", answers=(("c", 0),), title=str(a))
         for a in range(20)
@@ -164,7 +164,7 @@ def test_subset_of_questions_covers_most_articles() -> None:
 
 
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
-def test_answers_of_the_official_file_are_at_their_offsets(version: str) -> None:
+def test_answers_of_the_official_squad_files_are_at_their_offsets(version: str) -> None:
     folder = os.environ.get("BENCH_TEST_DATA")
     data = Data(source="files", folder=Path(folder or "."))
     task = next(task for task in SQUAD_TASKS if task.name == f"squad/{version}")

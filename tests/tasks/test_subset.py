@@ -26,7 +26,7 @@ def test_subset_is_stratified_in_a_file_sorted_by_label() -> None:
     assert labels_of(subset(SORTED, 100)) == {"yes": 70, "no": 30}
 
 
-def test_subset_is_no_prefix_and_keeps_the_order() -> None:
+def test_subset_covers_the_whole_split_in_its_order() -> None:
     taken = ids(subset(SORTED, 100))
     assert taken == sorted(taken)
     assert taken[:70] != list(range(70))
@@ -38,12 +38,12 @@ def test_subsets_are_reproducible_and_nested() -> None:
     assert set(ids(subset(SORTED, 100))) < set(ids(subset(SORTED, 200)))
 
 
-def test_rare_labels_are_included_as_soon_as_the_limit_allows() -> None:
+def test_subset_includes_rare_labels_if_the_limit_allows() -> None:
     rare = pairs(["a"] * 500 + ["b"] * 499 + ["c"])
     assert labels_of(subset(rare, 3)) == {"a": 1, "b": 1, "c": 1}
 
 
-def test_subset_of_numbers_covers_their_range() -> None:
+def test_subset_of_regression_rows_covers_the_label_range() -> None:
     graded = pairs([i / 200 for i in range(1001)])
     grades = Counter(round(float(e.label or 0)) for e in subset(graded, 50))  # type: ignore[union-attr]
     assert set(grades) == {0, 1, 2, 3, 4, 5}
@@ -51,17 +51,17 @@ def test_subset_of_numbers_covers_their_range() -> None:
 
 
 @pytest.mark.parametrize("limit", [1000, 1001, 10**9])
-def test_limit_of_at_least_all_rows_keeps_everything(limit: int) -> None:
+def test_subset_with_a_limit_above_the_row_count_keeps_every_row(limit: int) -> None:
     assert subset(SORTED, limit) == SORTED
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_limit_below_1_is_an_error(limit: int) -> None:
+def test_subset_with_a_limit_below_1_is_an_error(limit: int) -> None:
     with pytest.raises(BenchError, match=f"a limit of {limit} rows"):
         subset(SORTED, limit)
 
 
-def test_groups_are_never_split() -> None:
+def test_subset_never_splits_groups() -> None:
     grouped: list[Example] = [
         PairExample(id=str(i), text_a="a", label="yes", group=str(i // 3)) for i in range(90)
     ]
@@ -71,7 +71,7 @@ def test_groups_are_never_split() -> None:
     assert set(groups.values()) == {3}
 
 
-def test_one_group_is_kept_even_if_it_is_larger_than_the_limit() -> None:
+def test_subset_keeps_one_group_even_if_it_exceeds_the_limit() -> None:
     grouped: list[Example] = [
         PairExample(id=str(i), text_a="a", label="yes", group=str(i // 5)) for i in range(20)
     ]

@@ -18,7 +18,7 @@ from benchharness.tasks.suites import (
 from benchharness.tasks.task import suffix_of
 
 
-def test_names_in_the_tables_equal_the_names_of_tasks_and_suites() -> None:
+def test_tasks_and_suites_are_registered_under_their_names() -> None:
     assert all(name == task.name for name, task in TASKS.items())
     assert all(name == suite.name for name, suite in SUITES.items())
 
@@ -27,7 +27,7 @@ def test_every_task_belongs_to_a_suite_and_every_suite_task_exists() -> None:
     assert {name for suite in SUITES.values() for name in suite.tasks} == set(TASKS)
 
 
-def test_tasks_trained_on_another_task_name_one_with_a_train_split() -> None:
+def test_tasks_without_training_rows_name_a_task_with_them_or_are_zero_shot() -> None:
     trainers = {task.trained_on for task in TASKS.values() if task.trained_on}
     assert all("train" in TASKS[name].source.splits for name in trainers)
     alone = [task for task in TASKS.values() if task.trained_on is None]
@@ -39,7 +39,7 @@ def test_tasks_trained_on_another_task_name_one_with_a_train_split() -> None:
 
 
 @pytest.mark.parametrize("name", ["glue/cola", "cola", "CoLA", "GLUE/CoLA"])
-def test_a_task_is_found_by_its_full_and_short_name(name: str) -> None:
+def test_task_can_be_selected_by_its_full_or_short_name(name: str) -> None:
     assert find_task(name) is TASKS["glue/cola"]
 
 
@@ -50,7 +50,7 @@ def test_a_task_is_found_by_its_full_and_short_name(name: str) -> None:
         ("squad v2.0", "squad/v2.0"), ("ax b", "superglue/axb"),
     ],
 )  # fmt: skip
-def test_case_and_punctuation_of_a_task_do_not_matter(name: str, task: str) -> None:
+def test_task_names_are_matched_in_any_case_and_punctuation(name: str, task: str) -> None:
     assert find_task(name) is TASKS[task]
 
 
@@ -69,12 +69,12 @@ def test_unknown_task_is_an_error_with_suggestions(name: str, advice: str) -> No
     assert caught.value.exit_code == 2
 
 
-def test_short_name_in_two_suites_is_an_error() -> None:
+def test_short_task_name_in_two_suites_is_an_error() -> None:
     with pytest.raises(BenchError, match="use glue/rte or superglue/rte"):
         find_task("rte")
 
 
-def test_ambiguous_short_name_selects_the_only_task_that_fits() -> None:
+def test_ambiguous_task_name_selects_the_only_task_that_fits() -> None:
     assert find_task("rte", lambda task: task.suite == "superglue").name == "superglue/rte"
     (found,) = select_tasks([], ["RTE"], fits=lambda task: task.suite == "glue")
     assert found.name == "glue/rte"
@@ -84,7 +84,7 @@ def test_ambiguous_short_name_selects_the_only_task_that_fits() -> None:
     assert find_task("cola", lambda task: False).name == "glue/cola"
 
 
-def test_a_suite_is_found_by_its_name() -> None:
+def test_suite_can_be_selected_by_its_name() -> None:
     assert find_suite("glue") is find_suite("GLUE") is SUITES["glue"]
 
 
@@ -93,7 +93,7 @@ def test_unknown_suite_is_an_error_with_suggestions() -> None:
         find_suite("gleu")
 
 
-def test_collection_expands_to_its_suites() -> None:
+def test_suite_collection_expands_to_its_suites() -> None:
     others = {"blimp", "beir", "retrieval", "pairs", "text", "xtreme", "efficiency", "lexglue"}
     others |= {"needle"}
     trained = tuple(suite for suite in SUITES.values() if suite.name not in others)
@@ -101,12 +101,12 @@ def test_collection_expands_to_its_suites() -> None:
     assert find_suites("GLUE") == (SUITES["glue"],)
 
 
-def test_collections_contain_suites_and_share_no_name_with_them() -> None:
+def test_suite_collections_contain_suites_and_have_other_names() -> None:
     assert not set(COLLECTIONS) & set(SUITES)
     assert all(set(members) <= set(SUITES) for members in COLLECTIONS.values())
 
 
-def test_collection_is_suggested_for_a_similar_name() -> None:
+def test_suite_collection_is_suggested_for_a_similar_name() -> None:
     with pytest.raises(BenchError, match="Did you mean 'seeds'"):
         find_suites("seed")
 

@@ -1,4 +1,4 @@
-"""Tests that SuperGLUE's rows become the examples that the official baseline sees."""
+"""SuperGLUE rows are converted to the examples of the official baseline."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -30,17 +30,17 @@ def one(folder: Path, task: str, document: Mapping[str, Any], split: str = "trai
     )
 
 
-def test_diagnostics_are_predicted_by_the_rte_model() -> None:
+def test_superglue_diagnostics_are_predicted_by_rte_models() -> None:
     followers = {task.name for task in SUPERGLUE_TASKS if task.trained_on == "superglue/rte"}
     assert followers == {"superglue/axb", "superglue/axg"}
 
 
-def test_axg_also_reports_accuracy() -> None:
+def test_axg_score_includes_accuracy() -> None:
     axg = NAMES["superglue/axg"]
     assert [metric.name for metric in axg.details] == ["accuracy"]
 
 
-def test_boolq_passage_comes_first_and_labels_are_booleans(tmp_path: Path) -> None:
+def test_boolq_example_has_the_passage_first_and_a_boolean_label(tmp_path: Path) -> None:
     row = {"question": "is it", "passage": "It is.", "idx": 2336, "label": True}
     assert one(tmp_path, "boolq", row) == PairExample(
         id="0", text_a="It is.", text_b="is it", label="True"
@@ -48,13 +48,13 @@ def test_boolq_passage_comes_first_and_labels_are_booleans(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("label", ["true", 1, None, "", "-1"])
-def test_boolq_label_that_is_no_boolean_is_an_error(tmp_path: Path, label: object) -> None:
+def test_boolq_label_that_is_not_boolean_is_an_error(tmp_path: Path, label: object) -> None:
     row = {"question": "is it", "passage": "It is.", "label": label}
     with pytest.raises(DataError, match=r"train\.jsonl line 1 has the label"):
         one(tmp_path, "boolq", row)
 
 
-def test_cb_labels_have_their_own_order_and_not_that_of_mnli() -> None:
+def test_cb_labels_have_the_order_of_cb_and_not_of_mnli() -> None:
     """Fix the order of CB's labels.
 
     In that of MNLI every contradiction would be read as neutral.
@@ -141,7 +141,7 @@ def record(answers: list[str]) -> dict[str, Any]:
     }
 
 
-def test_record_options_are_the_distinct_entities_in_order(tmp_path: Path) -> None:
+def test_record_options_are_the_distinct_entities_in_text_order(tmp_path: Path) -> None:
     assert one(tmp_path, "record", record(["Al", "Al"])) == ChoiceExample(
         id="4756",
         context="Bo met Al. Al left Bo.",
@@ -151,11 +151,11 @@ def test_record_options_are_the_distinct_entities_in_order(tmp_path: Path) -> No
     )
 
 
-def test_record_may_have_several_right_entities(tmp_path: Path) -> None:
+def test_record_query_may_have_several_gold_entities(tmp_path: Path) -> None:
     assert one(tmp_path, "record", record(["Bo", "Al"])).gold == (0, 1)
 
 
-def test_record_answer_that_is_no_entity_counts_as_in_the_official_script(tmp_path: Path) -> None:
+def test_record_answer_that_is_not_an_entity_is_scored_as_officially(tmp_path: Path) -> None:
     """Score as the script does.
 
     It compares with all answer texts, whether a passage marks them or not.
@@ -170,7 +170,7 @@ def test_record_answer_that_is_no_entity_counts_as_in_the_official_script(tmp_pa
     assert metrics["em"].compute([replace(said, text="Bo")], [found]) == 0
 
 
-def test_record_query_without_a_gold_entity_is_scored_and_not_trained_on(tmp_path: Path) -> None:
+def test_record_query_without_a_gold_entity_is_scored_but_not_trained_on(tmp_path: Path) -> None:
     rows = [record(["Cy"]), {**record(["Al"]), "qas": [{**record(["Al"])["qas"][0], "idx": 1}]}]
     for name in ("train", "val"):
         data = write_file(tmp_path, f"ReCoRD/{name}.jsonl", to_lines(rows))
@@ -199,7 +199,7 @@ def wic(**changed: Any) -> dict[str, Any]:
     return {**row, **places, "label": False, **changed}
 
 
-def test_wic_marks_the_word_in_both_sentences(tmp_path: Path) -> None:
+def test_wic_example_marks_the_word_in_both_sentences(tmp_path: Path) -> None:
     example = one(tmp_path, "wic", wic())
     assert example.marks == (Mark(text="a", start=2, end=5), Mark(text="b", start=4, end=8))
     assert example.text_b[4:8] == "bats"
@@ -213,7 +213,7 @@ def test_wic_offset_outside_the_sentence_is_an_error(tmp_path: Path, changed: An
         one(tmp_path, "wic", wic(**changed))
 
 
-def test_wsc_marks_both_spans(tmp_path: Path) -> None:
+def test_wsc_example_marks_both_spans(tmp_path: Path) -> None:
     target = {"span1_text": "Mark", "span1_index": 0, "span2_text": "He", "span2_index": 4}
     row = {"text": "Mark lied to Pete. He left.", "target": target, "label": True, "idx": 0}
     example = one(tmp_path, "wsc", row)
@@ -222,7 +222,7 @@ def test_wsc_marks_both_spans(tmp_path: Path) -> None:
     assert example.label == "True"
 
 
-def test_axg_minimal_pairs_are_consecutive_rows(tmp_path: Path) -> None:
+def test_axg_groups_consecutive_rows_as_minimal_pairs(tmp_path: Path) -> None:
     rows = [
         {"premise": f"He {i}", "hypothesis": "h", "label": "entailment", "pair_id": 551646 + 2 * i}
         for i in range(4)

@@ -23,7 +23,7 @@ def read_swag(folder: Path, content: str | bytes, split: str = "train") -> list[
     return [example for example in found if isinstance(example, ChoiceExample)]
 
 
-def test_question_is_the_start_of_the_sentence_and_options_are_its_endings(tmp_path: Path) -> None:
+def test_swag_question_is_the_sentence_start_and_options_are_its_endings(tmp_path: Path) -> None:
     assert read_swag(tmp_path, HEADER + line()) == [
         ChoiceExample(
             id="0",
@@ -48,13 +48,13 @@ def test_question_is_the_start_of_the_sentence_and_options_are_its_endings(tmp_p
         ("😀 \u2028 مرحبا", "😀 \u2028 مرحبا"),
     ],
 )
-def test_hostile_texts_are_read_verbatim(tmp_path: Path, quoted: str, text: str) -> None:
+def test_unusual_swag_texts_are_read_unchanged(tmp_path: Path, quoted: str, text: str) -> None:
     first, second = read_swag(tmp_path, HEADER + line(quoted) + line("after"))
     assert first.options[3] == text
     assert second.options[3] == "after"
 
 
-def test_byte_order_mark_and_carriage_returns_are_ignored(tmp_path: Path) -> None:
+def test_swag_reader_ignores_byte_order_mark_and_carriage_returns(tmp_path: Path) -> None:
     content = "\ufeff" + (HEADER + line()).replace("\n", "\r\n")
     assert read_swag(tmp_path, content)[0].options == ("a", "b", "c", "d")
 
@@ -82,7 +82,7 @@ def test_swag_test_rows_have_no_labels(tmp_path: Path) -> None:
         ((HEADER + line("x")).encode().replace(b"x", b"\xff"), r"line 2 is not UTF-8"),
     ],
 )  # fmt: skip
-def test_malformed_file_is_an_error_that_names_the_line(
+def test_malformed_swag_file_is_an_error_that_names_the_line(
     tmp_path: Path, content: str | bytes, error: str
 ) -> None:
     with pytest.raises(DataError, match=error):

@@ -1,4 +1,4 @@
-"""Tests of how the scores of a task's splits are named."""
+"""Names and values of the scores of a task's splits."""
 
 from dataclasses import replace
 
@@ -32,12 +32,12 @@ def with_splits(*names: str) -> PairTask:
         ("test_mm", "accuracy_test_mm"),
     ],
 )
-def test_scores_of_different_splits_never_share_a_name(split: str, name: str) -> None:
+def test_score_names_of_different_splits_have_different_suffixes(split: str, name: str) -> None:
     task = with_splits("train", "dev", "dev_mm", "test", "test_mm")
     assert score(task, split, PREDICTIONS, EXAMPLES) == {name: 1.0}
 
 
-def test_total_is_the_same_in_every_python_version() -> None:
+def test_float_sum_does_not_depend_on_the_python_version() -> None:
     assert total([0.1] * 10) == 0.9999999999999999
     assert total([]) == 0.0
 
@@ -52,7 +52,7 @@ def scored(value: object) -> object:
 
 
 @pytest.mark.parametrize("value", [np.float32(0.5), np.array(0.5), 0.5])
-def test_scores_are_python_floats(value: object) -> None:
+def test_scores_are_converted_to_python_floats(value: object) -> None:
     assert repr(scored(value)) == "{'mine': 0.5}"
 
 

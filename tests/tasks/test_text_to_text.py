@@ -248,7 +248,7 @@ APPENDIX_D = {
 
 
 @pytest.mark.parametrize("name", APPENDIX_D)
-def test_input_and_target_match_the_example_of_the_appendix(name: str):
+def test_text_to_text_input_and_target_match_the_examples_of_the_paper(name: str):
     example, words, target = APPENDIX_D[name]
     cast = cast_of(find_task(name))
     assert cast.words(example) == words
@@ -291,26 +291,26 @@ def rows_of(*examples: object) -> SplitRows:
     return SplitRows(examples=examples, fingerprint=fingerprint(examples))  # type: ignore[arg-type]
 
 
-def test_only_true_rows_of_wsc_are_trained_on():
+def test_text_to_text_training_uses_only_true_rows_of_wsc():
     rows = rows_of(wsc("stable", 1, "True"), wsc("yard", 16, "False"))
     learned = rows_to_learn(rows, find_task("superglue/wsc"))
     assert learned.examples == rows.examples[:1]
     assert learned.fingerprint == fingerprint(rows.examples[:1])
 
 
-def test_task_without_trainable_rows_is_an_error():
+def test_text_to_text_task_without_trainable_rows_is_an_error():
     with pytest.raises(DataError, match="can be used for text-to-text training"):
         rows_to_learn(rows_of(wsc("yard", 16, "False")), find_task("superglue/wsc"))
 
 
-def test_query_has_one_training_row_per_answer():
+def test_record_query_has_one_text_to_text_training_row_per_answer():
     example = ChoiceExample(id="0", context="c", question="q", options=("a", "b", "c"), gold=(0, 2))
     task = find_task("superglue/record")
     learned = rows_to_learn(rows_of(example), task).examples
     assert [cast_of(task).targets(e) for e in learned] == [("a",), ("c",)]
 
 
-def test_hidden_rows_have_no_target_and_false_rows_of_boolq_are_kept():
+def test_text_target_is_missing_for_hidden_labels_but_not_for_false_ones():
     task = find_task("superglue/boolq")
     assert cast_of(task).targets(pair("a", "b", None)) == ()
     rows = rows_of(pair("a", "b", "False"))
@@ -328,7 +328,7 @@ def test_hidden_rows_have_no_target_and_false_rows_of_boolq_are_kept():
         if t.kind not in {"tag", "role", "coref", "ranking", "timed", "labels"}
     ],
 )
-def test_gold_targets_of_the_mini_data_score_1(name: str):
+def test_gold_text_targets_of_the_embedded_data_score_1(name: str):
     task = find_task(name)
     leader = find_task(task.trained_on) if task.trained_on else task
     cast = cast_of(leader)
@@ -345,7 +345,7 @@ def test_gold_targets_of_the_mini_data_score_1(name: str):
     assert best == pytest.approx([1.0] * len(best), abs=0.02 if name == "glue/stsb" else 1e-9)
 
 
-def test_only_exact_label_texts_are_read_as_labels():
+def test_generated_text_is_a_label_only_if_it_matches_exactly():
     cast, example = cast_of(find_task("glue/rte")), pair("a", "b", "entailment")
     assert cast.read("entailment", example) == PairPrediction(id="0", label="entailment")
     lost = cast.read("entailmen", example)
@@ -356,7 +356,7 @@ def test_only_exact_label_texts_are_read_as_labels():
     ("answer", "label", "text"),
     [("3.4", 3.4, None), ("88", 88.0, None), ("three", -1.0, "three"), ("nan", -1.0, "nan")],
 )
-def test_numbers_are_read_as_in_t5(answer: str, label: float, text: str | None):
+def test_generated_numbers_are_parsed_as_in_t5(answer: str, label: float, text: str | None):
     cast = cast_of(find_task("glue/stsb"))
     assert cast.read(answer, pair("a", "b", 3.0)) == PairPrediction(id="0", label=label, text=text)
 
@@ -384,14 +384,14 @@ def test_stsb_targets_are_rounded_to_the_nearest_fifth(score: float, said: str):
         ("", ""),
     ],
 )
-def test_wsc_referents_are_compared_without_determiners(answer: str, label: str):
+def test_generated_wsc_referents_are_compared_without_determiners(answer: str, label: str):
     cast = cast_of(find_task("superglue/wsc"))
     found = cast.read(answer, wsc("stable", 1, "True"))
     assert found.label == label
     assert (found.text is None) == bool(label)
 
 
-def test_unanswerable_questions_have_the_target_unanswerable():
+def test_text_target_of_an_unanswerable_question_is_unanswerable():
     cast = cast_of(find_task("squad/v2.0"))
     none = replace(SQUAD, answers=())
     assert cast.targets(none) == ("unanswerable",)
@@ -399,7 +399,7 @@ def test_unanswerable_questions_have_the_target_unanswerable():
     assert not cast.read("carbon", none).abstains  # type: ignore[union-attr]
 
 
-def test_options_are_numbered_in_input_and_target():
+def test_text_to_text_options_are_numbered_in_input_and_target():
     race = find_task("race/all")
     example = replace(copa(1), options=("a", "b", "c", "d"), question="Why?", gold=(2,))
     cast = cast_of(race)
@@ -412,12 +412,12 @@ def test_options_are_numbered_in_input_and_target():
     assert cast.read("choice5", example) == ChoicePrediction(id="0", option=-1, text="choice5")
 
 
-def test_tag_tasks_have_no_text_to_text_form():
+def test_text_to_text_for_a_tagging_task_is_an_error():
     with pytest.raises(BenchError, match=r"conll2003/ner .* have no text form"):
         cast_of(find_task("conll2003/ner"))
 
 
-def test_about_field_does_not_change_the_fingerprint():
+def test_fingerprint_ignores_the_about_field():
     """Keep the fingerprints of stored results, which are older than the field."""
     example = pair("a", "b", "True")
     assert fingerprint([example]) == fingerprint([replace(example, about="b")])

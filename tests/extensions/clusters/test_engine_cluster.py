@@ -109,7 +109,7 @@ def jobs_of(*recipes):
     return [make_job(recipe, seed=seed) for seed, recipe in enumerate(recipes)]
 
 
-def test_each_job_has_one_result_and_reports_its_progress():
+def test_cluster_engine_yields_one_result_per_job_and_reports_progress():
     jobs = jobs_of("ok", "ok", "ok")
     outcomes, cluster, seen = run(jobs)
     assert sorted(outcome.job.seed for outcome in outcomes) == [0, 1, 2]
@@ -119,7 +119,7 @@ def test_each_job_has_one_result_and_reports_its_progress():
     assert [phase for seed, phase in seen if seed == 2] == ["waiting", "training"]
 
 
-def test_lost_job_is_resent_and_its_attempts_are_recorded():
+def test_lost_cluster_job_is_resent_and_its_attempts_are_recorded():
     notes: list[str] = []
     cluster = FakeCluster()
     engine = ClusterEngine(cluster, NEEDS, Orders())
@@ -129,7 +129,7 @@ def test_lost_job_is_resent_and_its_attempts_are_recorded():
     assert cluster.sent == [0, 0, 0]
 
 
-def test_job_lost_three_times_fails_and_the_others_finish():
+def test_cluster_job_lost_three_times_fails_while_others_finish():
     outcomes, cluster, _ = run(jobs_of("lost:9", "ok"))
     failure, result = sorted(outcomes, key=lambda outcome: outcome.job.seed)
     assert isinstance(result, Result)
@@ -140,7 +140,7 @@ def test_job_lost_three_times_fails_and_the_others_finish():
     assert cluster.sent.count(0) == 3
 
 
-def test_job_interrupted_by_its_node_is_resent():
+def test_cluster_job_interrupted_by_its_node_is_resent():
     class Preempting(FakeCluster):
         def _end(self, ticket, remote, job, turns):
             if self.sent.count(job.seed) == 1:
@@ -156,18 +156,18 @@ def test_job_interrupted_by_its_node_is_resent():
 
 
 @pytest.mark.parametrize("how", ["twice", "late"])
-def test_repeated_or_late_results_count_once(how):
+def test_repeated_or_late_cluster_results_are_used_once(how):
     outcomes, _, _ = run(jobs_of(how, "slow:3"))
     assert sorted(outcome.job.seed for outcome in outcomes) == [0, 1]
 
 
-def test_job_refused_by_a_node_fails_with_its_message():
+def test_job_refused_by_a_cluster_node_fails_with_its_message():
     (outcome,), cluster, _ = run(jobs_of("refused"))
     assert outcome.error == "node7: there is no such folder."
     assert cluster.sent == [0]
 
 
-def test_jobs_are_requested_only_if_the_cluster_has_room():
+def test_jobs_are_taken_from_the_queue_only_if_a_node_is_free():
     taken, finished = [], []
 
     def queue():
@@ -181,7 +181,7 @@ def test_jobs_are_requested_only_if_the_cluster_has_room():
     assert sorted(finished) == taken == [0, 1, 2, 3, 4]
 
 
-def test_none_from_the_job_queue_waits_for_running_jobs():
+def test_engine_waits_for_running_jobs_if_the_queue_yields_none():
     finished = []
 
     def queue():
@@ -195,7 +195,7 @@ def test_none_from_the_job_queue_waits_for_running_jobs():
     assert finished == [1, 2]
 
 
-def test_closing_the_engine_cancels_running_jobs():
+def test_closing_the_cluster_engine_cancels_running_jobs():
     cluster = FakeCluster(3)
     outcomes = ClusterEngine(cluster, NEEDS, Orders()).run(
         jobs_of("ok", "slow:99", "slow:99"), lambda *_: None
@@ -206,7 +206,7 @@ def test_closing_the_engine_cancels_running_jobs():
     assert not cluster.is_open
 
 
-def test_exception_in_the_reporter_cancels_running_jobs():
+def test_exception_in_the_progress_callback_cancels_running_cluster_jobs():
     def report(job, progress):
         if progress.phase == "training":
             raise BrokenPipeError
@@ -217,7 +217,7 @@ def test_exception_in_the_reporter_cancels_running_jobs():
     assert len(cluster.cancelled) == 2
 
 
-def test_memory_need_is_estimated_unless_set_and_small_for_baselines():
+def test_memory_request_is_estimated_by_job_kind_unless_set():
     small = make_job()
     floor = replace(small, kind="baseline", weights="baseline:majority:1")
     usual = Needs(gpus=2, cpus=4)
@@ -243,7 +243,7 @@ def remote(job, **fields):
     return RemoteJob(**{**standard, **fields})
 
 
-def test_node_runs_the_worker_with_its_environment(monkeypatch):
+def test_node_sets_the_environment_of_its_worker(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "5")
     job, phases = make_job("ok"), []
     left = run_remote(remote(job), lambda progress: phases.append(progress.phase))
@@ -277,7 +277,7 @@ def test_node_without_visible_devices_lists_gpus_or_refuses_the_job(monkeypatch,
             assert told["CUDA_VISIBLE_DEVICES"] == expected
 
 
-def test_node_registers_the_task_defined_in_a_job():
+def test_node_registers_the_custom_task_of_a_job():
     columns = {"text": ("text",), "label": ("label",)}
     own = OwnData(title="t", kind="class", columns=columns, labels=("a", "b"), metrics=("f1",))
     job = replace(make_job("ok", task=own.name), definition=own.to_json())
@@ -286,12 +286,12 @@ def test_node_registers_the_task_defined_in_a_job():
     assert TASKS[own.name].definition == own.to_json()
 
 
-def test_job_from_another_version_is_refused_by_a_node():
+def test_node_refuses_a_job_of_another_version():
     left = run_remote(remote(make_job("ok"), version="0.0.1, method 1"), lambda _: None)
     assert "install the same version on every node" in left["refused"]
 
 
-def test_kept_encoders_are_passed_between_jobs_by_a_shared_folder(tmp_path):
+def test_trained_encoders_are_passed_between_jobs_through_a_shared_folder(tmp_path):
     first = make_job("ok")
     second = replace(make_job("ok", task="glue/rte"), start_from=first.key)
 
@@ -313,7 +313,7 @@ def test_kept_encoders_are_passed_between_jobs_by_a_shared_folder(tmp_path):
     assert [path.name for path in (tmp_path / "shared").iterdir()] == [first.key]
 
 
-def test_folder_not_shared_with_the_driver_is_an_error(tmp_path):
+def test_run_on_a_node_without_the_shared_folder_is_an_error(tmp_path):
     class Elsewhere(FakeCluster):
         def _end(self, ticket, remote, job, turns):
             remote.mark.unlink()
@@ -327,7 +327,7 @@ def test_folder_not_shared_with_the_driver_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("is_seen", [True, False])
-def test_snapshots_are_saved_only_if_the_node_shares_the_folder(tmp_path, is_seen):
+def test_node_saves_snapshots_only_in_a_folder_shared_with_the_driver(tmp_path, is_seen):
     class Node(FakeCluster):
         def _end(self, ticket, remote, job, turns):
             if not is_seen:
@@ -344,7 +344,7 @@ def test_snapshots_are_saved_only_if_the_node_shares_the_folder(tmp_path, is_see
     assert list(tmp_path.iterdir()) == [], "the folder with the driver's mark is gone again"
 
 
-def test_progress_is_throttled_except_for_new_phases():
+def test_cluster_progress_reports_are_throttled_except_at_new_phases():
     told = []
     report = sparsely(60.0, told.append)
     for phase in ("loading", "training", "training", "predicting"):

@@ -83,7 +83,7 @@ def read_task(folder: Path, task: str, content: str | bytes, name: str = NAME) -
     return read_file(task, "train", write_file(folder, name, content)).examples
 
 
-def test_documents_and_propositions_are_read(tmp_path: Path):
+def test_conll2012_documents_and_propositions_are_read(tmp_path: Path):
     assert read_task(tmp_path, "conll2012/coref", PLAIN) == DOCUMENTS
     assert read_task(tmp_path, "conll2012/srl", PLAIN) == PROPOSITIONS
 
@@ -96,7 +96,7 @@ def test_documents_and_propositions_are_read(tmp_path: Path):
         "CoNLL12/train.english.v4_gold_conll",
     ],
 )
-def test_official_folder_layouts_are_accepted(tmp_path: Path, name: str):
+def test_official_conll2012_folder_layouts_are_accepted(tmp_path: Path, name: str):
     assert read_task(tmp_path, "conll2012/coref", PLAIN, name) == DOCUMENTS
 
 
@@ -109,7 +109,9 @@ def test_files_with_automatic_annotation_are_accepted_for_coreference_only(tmp_p
 
 @pytest.mark.parametrize("task", ["conll2012/coref", "conll2012/srl"])
 @pytest.mark.parametrize("ending", ["gold_skel", "gold_conll"])
-def test_skeleton_files_without_words_are_an_error(tmp_path: Path, task: str, ending: str):
+def test_conll2012_skeleton_files_without_words_are_an_error(
+    tmp_path: Path, task: str, ending: str
+):
     content = PLAIN.replace("Mary", "[WORD]")
     with pytest.raises(DataError, match="line 2 belongs to a skeleton"):
         read_task(tmp_path, task, content, NAME.replace("gold_conll", ending))
@@ -129,7 +131,7 @@ def test_skeleton_files_without_words_are_an_error(tmp_path: Path, task: str, en
         ("coref", "0   0       It   PRP   (TOP(S(NP*)       -    -", "0   0  It  -", r"line 9 has 10 columns; expected CoNLL-2012's 12"),
     ],
 )  # fmt: skip
-def test_malformed_line_is_an_error_that_names_it(
+def test_malformed_conll2012_line_is_an_error_that_names_it(
     tmp_path: Path, task: str, old: str, new: str, error: str
 ):
     assert old in PLAIN
@@ -137,7 +139,7 @@ def test_malformed_line_is_an_error_that_names_it(
         read_task(tmp_path, f"conll2012/{task}", PLAIN.replace(old, new, 1))
 
 
-def test_files_without_chains_or_propositions_are_an_error(tmp_path: Path):
+def test_conll2012_files_without_chains_or_propositions_are_an_error(tmp_path: Path):
     bare = "".join(
         f"{line.rsplit(maxsplit=1)[0]} -\n" if line.startswith("bc") else f"{line}\n"
         for line in PLAIN.splitlines()
@@ -156,7 +158,7 @@ def test_chains_that_share_a_mention_are_merged_for_training(tmp_path: Path):
     assert first.chains == (((0, 1), (2, 3)), ((2, 3), (2, 4), (6, 7)))
 
 
-def test_repeated_mention_of_a_chain_is_trained_once_and_counted(tmp_path: Path):
+def test_repeated_mention_is_dropped_from_training_and_counted(tmp_path: Path):
     content = PLAIN.replace("(3)|(7", "(3)|(3)|(7", 1)
     (first, _) = read_task(tmp_path, "conll2012/coref", content)  # type: ignore[misc]
     assert first.clusters == DOCUMENTS[0].clusters
@@ -164,14 +166,14 @@ def test_repeated_mention_of_a_chain_is_trained_once_and_counted(tmp_path: Path)
     assert first.chains == (((0, 1), (2, 3), (2, 3)), ((2, 4), (6, 7)))
 
 
-def test_proposition_without_a_verb_is_left_out_and_counted(tmp_path: Path):
+def test_proposition_without_a_verb_is_skipped_and_counted(tmp_path: Path):
     content = PLAIN.replace("(V*)             -", "*                -")
     folder = write_file(tmp_path, NAME, content)
     found = read_file("conll2012/srl", "train", folder)
     assert (found.examples, found.left_out) == (PROPOSITIONS[:2], 1)
 
 
-def test_tags_include_continuations_and_references_of_each_role():
+def test_role_tags_include_continuations_and_references():
     assert len(set(TAGS)) == len(TAGS) == 1 + 2 * len(KINDS)
     assert {"B-ARG0", "I-C-ARG1", "B-R-ARGM-TMP", "B-V", "I-C-V", "B-ARGA"} < set(TAGS)
 
@@ -195,11 +197,11 @@ def test_tags_include_continuations_and_references_of_each_role():
         ),
     ],
 )
-def test_invalid_document_has_a_fault_that_names_the_cause(example: DocumentExample, fault: str):
+def test_check_of_an_invalid_document_names_the_cause(example: DocumentExample, fault: str):
     assert fault in find_fault(COREF, example)
 
 
-def test_predicate_beyond_the_sentence_is_a_fault():
+def test_predicate_index_outside_the_sentence_is_reported():
     example = RoleExample(id="x", words=("a",), tags=("O",), predicate=1)
     assert "the predicate index 1; expected one of its 1 words" in find_fault(SRL, example)
 
@@ -208,7 +210,7 @@ def test_predicate_beyond_the_sentence_is_a_fault():
 
 
 @pytest.mark.parametrize("task", [COREF, SRL])
-def test_mini_files_read_the_same_in_the_official_layout(tmp_path: Path, task):
+def test_embedded_conll2012_rows_are_the_same_in_the_official_layout(tmp_path: Path, task):
     deep = tmp_path / "conll-2012/v4/data/development/data/english/annotations/bc/mini/00"
     deep.mkdir(parents=True)
     text = (mini_folder() / "conll2012/dev.english.v4_gold_conll").read_text("utf-8")
@@ -220,7 +222,7 @@ def test_mini_files_read_the_same_in_the_official_layout(tmp_path: Path, task):
     shutil.rmtree(tmp_path / "conll-2012")
 
 
-def test_written_columns_have_the_format_of_the_official_scorers():
+def test_predictions_are_written_in_the_columns_of_the_official_scorers():
     clusters = [ClusterPrediction(id=e.id, clusters=e.clusters or ()) for e in DOCUMENTS]
     assert write_clusters(clusters, DOCUMENTS).decode() == (
         "#begin document (bc/cctv/00/cctv_0001); part 000\n"

@@ -54,7 +54,7 @@ def documents(count: int) -> tuple[DocumentExample, ...]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_tokens", [8, 12, 24, 128])
-def test_segments_have_every_word_once_and_in_order(kind: str, max_tokens: int):
+def test_segments_contain_every_word_once_in_document_order(kind: str, max_tokens: int):
     examples = [DOCUMENT, *documents(3)]
     features = encode(examples, make_tokenizer(kind), Limits(max_tokens=max_tokens), COREF.genres)
     assert features.lengths.max() <= max_tokens
@@ -69,7 +69,7 @@ def test_segments_have_every_word_once_and_in_order(kind: str, max_tokens: int):
         assert (features.sentences[start:end][words > 0] == sentence_of[kept - 1]).all()
 
 
-def test_a_long_document_is_cut_between_sentences():
+def test_long_documents_are_segmented_between_sentences():
     features = encode([DOCUMENT], make_tokenizer("wordpiece"), Limits(max_tokens=14))
     whole = encode([DOCUMENT], make_tokenizer("wordpiece"), Limits(max_tokens=128))
     assert (len(whole), len(features)) == (1, 2)
@@ -77,7 +77,7 @@ def test_a_long_document_is_cut_between_sentences():
     assert [set(side[side > 0].tolist()) for side in sides] == [{1, 2, 3, 4}, {5, 6, 7, 8, 9}]
 
 
-def test_targets_are_words_and_cluster_numbers_from_one():
+def test_coreference_targets_are_word_ranges_with_cluster_numbers():
     other = DocumentExample(id="nw/1/000", sentences=(("a",),), speakers=("-",), clusters=())
     features = encode([DOCUMENT, other], make_tokenizer("bytes"), Limits(max_tokens=64))
     found = targets(features, [DOCUMENT, other], COREF)
@@ -90,7 +90,7 @@ def test_targets_are_words_and_cluster_numbers_from_one():
 # Spans
 
 
-def test_candidate_spans_are_inside_one_sentence_and_segment():
+def test_candidate_spans_never_cross_a_sentence_or_segment():
     words = torch.tensor([[0, 1, 1, 2, 3, 0, 0], [0, 4, 5, 5, 6, 0, 0]])
     sentences = torch.tensor([[0, 0, 0, 0, 1, 0, 0], [0, 1, 1, 1, 1, 0, 0]])
     found = _candidates(words, sentences)
@@ -103,7 +103,7 @@ def crosses(one: tuple[int, int], other: tuple[int, int]) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_best_spans_that_cross_no_better_span_are_kept(seed: int):
+def test_span_pruning_keeps_the_best_spans_that_do_not_cross(seed: int):
     random, words = Random(seed), 12
     pairs = [(a, b) for a in range(1, words) for b in range(a, min(words, a + 4))]
     firsts, lasts = (torch.tensor(side) for side in zip(*pairs, strict=True))
@@ -116,7 +116,7 @@ def test_the_best_spans_that_cross_no_better_span_are_kept(seed: int):
     assert found.tolist() == sorted(kept)
 
 
-def test_distances_are_in_ten_buckets():
+def test_antecedent_distances_are_grouped_into_ten_buckets():
     found = _bucket(torch.tensor([0, 1, 2, 3, 4, 5, 7, 8, 15, 16, 31, 32, 63, 64, 900]))
     assert found.tolist() == [0, 1, 2, 3, 4, 5, 5, 6, 6, 7, 7, 8, 8, 9, 9]
 
@@ -221,7 +221,7 @@ def slow_scores(  # noqa: C901  (all of it at once, as it is read)
     return [found[1:3] for found in kept], table
 
 
-def test_the_ranking_matches_the_papers_formulas():
+def test_antecedent_scores_match_a_span_by_span_computation():
     ranker, states, told = made_ranker()
     with torch.no_grad():
         found = ranker(states, told)
@@ -234,7 +234,7 @@ def test_the_ranking_matches_the_papers_formulas():
         torch.testing.assert_close(found.scores[number, 1:], expected, rtol=1e-4, atol=1e-4)
 
 
-def test_the_loss_is_the_marginal_over_all_right_antecedents():
+def test_coreference_loss_is_the_marginal_likelihood_of_gold_antecedents():
     torch.manual_seed(1)
     places = torch.arange(4)
     spans = Spans(places * 0, places, places, places + 1, places + 1)
@@ -264,7 +264,7 @@ def made(examples, max_tokens: int = 128, segments: int | None = None):
     return head, network, features
 
 
-def test_documents_of_a_batch_are_independent():
+def test_predictions_for_a_document_do_not_depend_on_its_batch():
     examples = documents(4)
     _, network, features = made(examples, max_tokens=24)
     together = predict(network, features, CPU, lambda _: None)
@@ -281,7 +281,7 @@ def test_documents_of_a_batch_are_independent():
     assert (together >= coref.FIRST_CODE).any()
 
 
-def test_a_training_step_reads_some_segments_of_a_long_document():
+def test_training_step_encodes_a_limited_number_of_segments_per_document():
     examples = documents(2)
     head, network, features = made(examples, max_tokens=24, segments=2)
     assert (features.item_sizes > 2).all()
@@ -304,7 +304,7 @@ def test_a_training_step_reads_some_segments_of_a_long_document():
     assert network(**part.inputs).shape[0] == len(features)
 
 
-def test_antecedents_are_decoded_to_clusters():
+def test_predicted_antecedents_are_decoded_to_clusters():
     features = encode([DOCUMENT], make_tokenizer("wordpiece"), Limits(max_tokens=128))
     codes = np.zeros((len(features.token_ids), coref.MAX_SPAN_TOKENS), dtype=np.float32)
     words = features.words.tolist()
@@ -323,12 +323,12 @@ def test_antecedents_are_decoded_to_clusters():
     assert found.clusters == (((0, 2), (4, 5), (8, 9)),)
 
 
-def test_padded_rows_do_not_change_the_loss():
+def test_coreference_loss_ignores_padded_rows():
     table = torch.tensor([[[2.0], [0.0], [-torch.inf]], [[1.5], [-torch.inf], [-torch.inf]]])
     assert loss(table, torch.zeros(2)).tolist() == [2.0, 1.5]
 
 
-def test_each_number_of_training_segments_has_one_head():
+def test_coreference_heads_are_cached_by_number_of_training_segments():
     assert head_for(COREF) is head_for(COREF)
     assert head_for(COREF, CorefOptions(training_segments=3)) is not head_for(COREF)
     assert isinstance(

@@ -160,7 +160,7 @@ def draw(random: Random) -> tuple[list[ClusterPrediction], list[DocumentExample]
 
 
 @pytest.mark.parametrize("sets", [200, pytest.param(1_000, marks=pytest.mark.soak)])
-def test_scores_of_random_files_match_the_official_scorer(sets):
+def test_coreference_scores_of_random_files_match_the_official_scorer(sets):
     values = set[float]()
     for seed in range(sets):
         predictions, examples = draw(Random(seed))
@@ -176,7 +176,7 @@ def test_scores_of_random_files_match_the_official_scorer(sets):
     assert len(values) > 0.3 * sets, "the sets must differ"
 
 
-def test_crossing_mentions_of_a_chain_match_the_official_scorer(tmp_path: Path) -> None:
+def test_crossing_mentions_are_scored_as_by_the_official_scorer(tmp_path: Path) -> None:
     """Shuffle the marks of each word.
 
     In "0)|(0" the end belongs to the mention that begins there.
@@ -229,7 +229,9 @@ def gold_file(words: int, chains: list[list[tuple[int, int]]]) -> str:
 
 
 @pytest.mark.parametrize("kind", ["in two chains", "twice", "crossing", "marks in any order"])
-def test_overlapping_gold_chains_match_the_official_scorer(kind: str, tmp_path: Path) -> None:
+def test_overlapping_gold_chains_are_scored_as_by_the_official_scorer(
+    kind: str, tmp_path: Path
+) -> None:
     """Compare on random files.
 
     The rules were compared with scorer.pl itself on 471, 900 and 240 random files; and 120 where a
@@ -282,7 +284,7 @@ A, B, C, D, E, F, G, H, P, Q, R, S = ((n, n + 1) for n in range(12))
         (((A, B, C, D, E, H, P, Q, R, S), (F, G)), (1.0, 0.9, 1.0, 7 / 12)),
     ],
 )  # fmt: skip
-def test_muc_and_b3_of_the_example_of_the_scorers_tests(
+def test_muc_and_b3_match_the_worked_examples_of_the_official_scorer(
     predicted: Clusters, expected: tuple[float, ...]
 ):
     gold = ((A, B, C, D, E), (F, G), (H, P, Q, R, S))
@@ -292,7 +294,7 @@ def test_muc_and_b3_of_the_example_of_the_scorers_tests(
     assert (found.recall, found.precision) == pytest.approx(expected[2:])
 
 
-def test_repeated_gold_mentions_count_again_as_in_scorer_pl():
+def test_repeated_gold_mentions_are_scored_as_by_scorer_pl():
     gold = ((A, A, B), (B, C), (D, E, E, F, G))
     found = [measure(gold, ((A, B), (D, E, F, G))) for measure in (muc, b_cubed, ceaf_e)]
     printed = (
@@ -303,7 +305,7 @@ def test_repeated_gold_mentions_count_again_as_in_scorer_pl():
     assert found == [pytest.approx(sums) for sums in printed]
 
 
-def test_gold_answer_with_a_repeated_mention_scores_at_most_4_3():
+def test_repeated_gold_mention_can_raise_f1_above_1_but_not_above_4_3():
     chain = tuple((0, place, place + 1) for place in range(100))
     gold = (chain, ((0, 200, 201), (0, 202, 203), (0, 200, 201)))
     example = DocumentExample(
@@ -314,7 +316,7 @@ def test_gold_answer_with_a_repeated_mention_scores_at_most_4_3():
     assert 1.0 < scores["f1"] <= 4 / 3
 
 
-def test_few_repeated_gold_mentions_in_a_response_are_dropped_and_many_an_error(tmp_path):
+def test_response_that_repeats_over_10_gold_mentions_is_an_error(tmp_path):
     example = DocumentExample(
         id="nw/x/000", sentences=(tuple("abcdefgh"),), speakers=("-",), clusters=((A, B), (C, D))
     )
@@ -328,7 +330,7 @@ def test_few_repeated_gold_mentions_in_a_response_are_dropped_and_many_an_error(
         read_predictions(path, COREF, rows)
 
 
-def test_ceafe_pairs_entities_one_to_one():
+def test_ceafe_aligns_gold_and_predicted_entities_one_to_one():
     gold = ((A, B, C), (D, E, F, G))
     predicted = ((A, B), (C, D), (F, G, H, P))
     found = ceaf_e(gold, predicted)
@@ -336,7 +338,7 @@ def test_ceafe_pairs_entities_one_to_one():
     assert found == pytest.approx((1.3, 2, 1.3, 3))
 
 
-def test_empty_prediction_scores_0():
+def test_coreference_score_of_an_empty_prediction_is_0():
     example = DocumentExample(
         id="nw/0/000", sentences=(("a", "b"),), speakers=("-",), clusters=(((0, 1), (1, 2)),)
     )

@@ -75,11 +75,13 @@ def test_scores_of_1000_random_files_match_srl_eval():
         ("O O", []),
     ],
 )
-def test_continuation_joins_the_last_argument_of_its_role(tags: str, expected: list[Argument]):
+def test_continuation_tag_extends_the_last_argument_of_its_role(
+    tags: str, expected: list[Argument]
+):
     assert arguments(tags.split()) == expected
 
 
-def test_incomplete_discontinuous_argument_is_wrong():
+def test_argument_without_its_continuation_counts_as_wrong():
     gold = ("B-ARG1", "B-V", "B-C-ARG1")
     example = RoleExample(id="a/0/0", words=("x", "y", "z"), tags=gold, predicate=1)
     half = TagPrediction(id="a/0/0", tags=("B-ARG1", "B-V", "O"))

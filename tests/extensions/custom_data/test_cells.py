@@ -59,12 +59,12 @@ def examples(found, split="train"):
         (['"so" and "so"', '"a"'], ['"so" and "so"', '"a"']),
     ],
 )  # fmt: skip
-def test_column_is_parsed_only_if_all_of_its_cells_are_literals(cells, values):
+def test_text_column_is_parsed_only_if_every_cell_is_a_literal(cells, values):
     found = read_cells(Table(name="x", columns={"c": cells}, ids=[*map(str, range(len(cells)))]))
     assert found.columns == {"c": values}
 
 
-def test_objects_in_cells_become_columns():
+def test_fields_of_objects_in_cells_become_columns():
     cells = ["{'a': 1, 'b': {'c': 'x'}}", '{"a": 2, "b": {"c": "y"}}']
     found = read_cells(Table(name="x", columns={"t": ["s", "t"], "o": cells}, ids=["1", "2"]))
     assert found.columns == {"t": ["s", "t"], "o.a": [1, 2], "o.b.c": ["x", "y"]}
@@ -77,7 +77,7 @@ def test_objects_in_cells_become_columns():
         ("['billing'", "rows.csv line 9 has \"['billing'\" in the column 'tags'"),
     ],
 )
-def test_cell_that_is_not_a_list_is_an_error_with_its_line(odd, said, tmp_path):
+def test_cell_that_is_not_a_list_of_labels_is_an_error_that_names_the_line(odd, said, tmp_path):
     rows = [[sentence(n), odd if n == 7 else str(["bug", "account"][n % 2 :])] for n in range(60)]
     path = table(tmp_path, [["text", "tags"], *rows])
     for columns in ("", "text=text,labels=tags", "text=text,label=tags"):
@@ -89,7 +89,7 @@ def test_cell_that_is_not_a_list_is_an_error_with_its_line(odd, said, tmp_path):
 # Numbers and options.
 
 
-def test_number_column_skips_missing_values_and_reports_odd_ones():
+def test_numeric_column_ignores_missing_values_and_reports_other_texts():
     prices = [n + 0.5 for n in range(60)]
     assert Column("price", [*prices, "NA", "n/a", "nan"]).numbers == prices
     assert Column("price", [*prices, "unknown", "unknown"]).odd_number == (60, "unknown")
@@ -103,7 +103,7 @@ def test_number_column_skips_missing_values_and_reports_odd_ones():
 # Labels.
 
 
-def test_labels_in_two_unicode_forms_are_one_label(tmp_path):
+def test_labels_in_different_unicode_forms_are_merged(tmp_path):
     forms = ["gem\u00fcse", "gemu\u0308se", "obst"]
     rows = [[sentence(n), forms[n % 3]] for n in range(60)]
     for columns in ("text=text,label=label", "text=text,labels=label"):
@@ -134,7 +134,7 @@ def test_labels_in_two_unicode_forms_are_one_label(tmp_path):
         (["pos", "neg"], None),
     ],
 )
-def test_similar_labels_are_reported(labels, said, tmp_path):
+def test_similar_label_spellings_are_reported(labels, said, tmp_path):
     rows = [[sentence(n), labels[n % len(labels)]] for n in range(60)]
     found = find_own(table(tmp_path, [["text", "label"], *rows])).sentences
     assert [s for s in found if "labels differ" in s][:1] == [
@@ -142,7 +142,7 @@ def test_similar_labels_are_reported(labels, said, tmp_path):
     ]
 
 
-def test_stored_definition_of_an_older_version_keeps_its_task_name():
+def test_custom_task_stored_by_an_older_version_keeps_its_name():
     """The definition lacks verdicts and unseen labels."""
     stored = {
         "title": "reviews",
@@ -157,7 +157,7 @@ def test_stored_definition_of_an_older_version_keeps_its_task_name():
     assert OwnData.from_json(stored).to_json() == stored
 
 
-def test_class_missing_from_train_counts_only_in_splits_that_have_it(tmp_path):
+def test_macro_f1_skips_unseen_classes_that_a_split_does_not_contain(tmp_path):
     for name, rows in (
         ("train", TWO[:40]),
         ("dev", TWO[40:60]),
@@ -181,7 +181,7 @@ def test_class_missing_from_train_counts_only_in_splits_that_have_it(tmp_path):
     assert 0.6 < score("test", wrong=["odd"]) < 0.67
 
 
-def test_some_labels_of_a_test_file_may_be_hidden(tmp_path):
+def test_test_file_may_have_rows_without_a_label(tmp_path):
     for hidden in ("-1", "", "?"):
         folder = tmp_path / f"as {hidden}".replace("?", "mark")
         table(folder, [["text", "label"], *TWO[:40]], "train.csv")
@@ -198,14 +198,14 @@ def test_some_labels_of_a_test_file_may_be_hidden(tmp_path):
     assert not any(e.is_hidden for e in examples(found, "test"))
 
 
-def test_dev_split_without_any_train_label_is_an_error(tmp_path):
+def test_dev_split_without_any_training_label_is_an_error(tmp_path):
     table(tmp_path, [["text", "label"], *TWO], "train.csv")
     table(tmp_path, [["text", "label"], *([sentence(n), -1] for n in range(9))], "dev.csv")
     with pytest.raises(DataError, match=r"dev\.csv has no label that .* train: its labels are -1"):
         find_own(str(tmp_path))
 
 
-def test_actual_share_of_the_held_out_dev_split_is_reported(tmp_path):
+def test_dev_split_share_that_groups_change_is_reported(tmp_path):
     rows = [[sentence(n), "ab"[n % 2], "one" if n < 78 else f"user{n}"] for n in range(80)]
     path = table(tmp_path, [["text", "label", "user"], *rows])
     said = " ".join(find_own(path, columns="text=text,label=label,group=user").sentences)
@@ -222,7 +222,7 @@ def test_texts_with_contradicting_labels_are_counted(tmp_path):
 # Verdicts.
 
 
-def test_rows_rejected_in_a_verdict_column_are_skipped(tmp_path):
+def test_rows_that_the_verdict_column_rejects_are_skipped(tmp_path):
     rows = [[sentence(n), "ab"[n % 2], "rejected" if n % 5 == 0 else "ok"] for n in range(60)]
     path = table(tmp_path, [["text", "label", "state"], *rows])
     found = find_own(path, columns="text=text,label=label,verdict=state")
@@ -232,7 +232,7 @@ def test_rows_rejected_in_a_verdict_column_are_skipped(tmp_path):
     assert OwnData.from_json(json.loads(json.dumps(found.task.definition))) == found.own
 
 
-def test_verdicts_of_an_annotation_tool_count_without_a_column_option(tmp_path):
+def test_verdict_column_of_an_annotation_tool_is_detected(tmp_path):
     verdicts = ["accept", "reject", "accept", "ignore"]
     rows = [
         {"text": sentence(n), "label": "abc"[n % 3], "answer": verdicts[n % 4]} for n in range(80)
@@ -245,7 +245,7 @@ def test_verdicts_of_an_annotation_tool_count_without_a_column_option(tmp_path):
     assert found.own.labels == ("accept", "ignore", "reject")
 
 
-def test_disagreeing_annotators_are_an_error_with_the_line(tmp_path):
+def test_disagreeing_annotations_of_a_row_are_an_error_that_names_the_line(tmp_path):
     rows = [
         {
             "text": sentence(n),
@@ -299,7 +299,7 @@ def test_span_tags_are_recognised_in_all_usual_spellings(tags, wanted):
         assert [to_iob(tag, spelling.kinds) for tag in written] == wanted.split()
 
 
-def test_odd_tag_among_spans_is_an_error_unless_accuracy_is_the_metric(tmp_path):
+def test_tag_that_is_not_iob_is_an_error_unless_the_metric_is_accuracy(tmp_path):
     lines = [
         "".join(
             f"{w} {'BPER' if t == 'B-PER' and n in (7, 9) else t}\n"
@@ -321,7 +321,7 @@ def test_odd_tag_among_spans_is_an_error_unless_accuracy_is_the_metric(tmp_path)
     "spell",
     [lambda t: t, lambda t: t.replace("-", "_"), lambda t: "-".join(reversed(t.split("-")))],
 )
-def test_span_type_that_only_dev_has_is_reported_as_unseen(spell, tmp_path):
+def test_span_type_missing_from_train_is_reported_as_unseen(spell, tmp_path):
     def file(first, last, kind):
         rows = (tagged(n) for n in range(first, last))
         return "\n".join(
@@ -339,7 +339,7 @@ def test_span_type_that_only_dev_has_is_reported_as_unseen(spell, tmp_path):
     )
 
 
-def test_spans_that_begin_with_an_i_tag_are_counted(tmp_path):
+def test_number_of_spans_that_begin_with_an_i_tag_is_reported(tmp_path):
     lines = [
         "".join(
             f"{w} {'I-PER' if t == 'B-PER' and n == 7 else t}\n"
@@ -352,14 +352,14 @@ def test_spans_that_begin_with_an_i_tag_are_counted(tmp_path):
     assert "1 of 90 spans begin with I-: they are read as beginning with B-" in said
 
 
-def test_list_of_tags_is_not_a_label_of_a_text(tmp_path):
+def test_column_of_tag_lists_is_not_detected_as_a_label(tmp_path):
     rows = [{"text": sentence(n), "tags": tagged(n)[1][: 3 + n % 3]} for n in range(60)]
     (tmp_path / "x.jsonl").write_text(as_jsonl(rows))
     with pytest.raises(DataError, match=r"no column of x\.jsonl can be a label"):
         find_own(str(tmp_path / "x.jsonl"))
 
 
-def test_dominant_tag_is_reported_if_it_makes_accuracy_uninformative(tmp_path):
+def test_tag_of_most_words_is_reported_as_making_accuracy_uninformative(tmp_path):
     rows = [{"tokens": sentence(n).split()[:6], "tags": [0, 0, 1, 2, 0, 0]} for n in range(60)]
     (tmp_path / "x.jsonl").write_text(as_jsonl(rows))
     said = find_own(str(tmp_path / "x.jsonl")).sentences
@@ -384,7 +384,7 @@ def test_dominant_tag_is_reported_if_it_makes_accuracy_uninformative(tmp_path):
         ("# O", ["#", "O"]),
     ],
 )
-def test_conll_columns_are_split_at_tabs_or_else_at_plain_spaces(line, fields):
+def test_conll_columns_are_split_at_tabs_or_at_ascii_spaces(line, fields):
     assert fields_of(line) == fields
     assert [word.columns for found in sentences_of([line]) for word in found] == [fields][
         : len(fields)
@@ -392,7 +392,7 @@ def test_conll_columns_are_split_at_tabs_or_else_at_plain_spaces(line, fields):
 
 
 @pytest.mark.parametrize("separator", ["\t", " "])
-def test_hash_with_a_tag_is_a_word_and_not_a_comment(separator, tmp_path):
+def test_tagged_hash_sign_is_read_as_a_word_and_not_as_a_comment(separator, tmp_path):
     def lines(n):
         pairs = [("#", "O"), *zip(*tagged(n), strict=True), ("#tag", "O"), ("#", "B-PER")]
         return "".join(f"{w}{separator}{t}\n" for w, t in pairs)

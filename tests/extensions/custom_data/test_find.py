@@ -64,7 +64,7 @@ def test_detected_task_split_and_columns_are_reported(tmp_path):
     assert not any("is read as" in sentence for sentence in asked.sentences)
 
 
-def test_task_name_depends_on_file_name_and_definition(tmp_path):
+def test_custom_task_name_depends_on_file_name_and_definition(tmp_path):
     path = GOOD["comma"].write(tmp_path)
     first = find_own(str(path))
     (tmp_path / "moved").mkdir()
@@ -89,7 +89,7 @@ def test_held_out_split_is_stratified_by_label(tmp_path):
     assert Counter(example.label for example in dev) == {"often": 72, "rare": 8}
 
 
-def test_label_with_one_row_is_in_train(tmp_path):
+def test_label_with_a_single_row_stays_in_train(tmp_path):
     rows = [*labelled(["a", "b"], 40), (sentence(99), "once")]
     found = find_own(table(tmp_path, [["text", "label"], *rows]))
     train, dev = (read(found.task, s, parse_data(found.data)).examples for s in ("train", "dev"))
@@ -108,7 +108,7 @@ def test_groups_and_equal_texts_are_not_split_between_train_and_dev(tmp_path):
     assert found.leaks == {"dev": (0, 0)}
 
 
-def test_rows_of_one_passage_are_not_split_between_train_and_dev(tmp_path):
+def test_rows_that_share_a_passage_are_not_split_between_train_and_dev(tmp_path):
     rows = []
     for number in range(40):
         context, _, answer = passage(number // 4)
@@ -122,7 +122,7 @@ def test_rows_of_one_passage_are_not_split_between_train_and_dev(tmp_path):
 # Leaks.
 
 
-def test_planted_leaks_are_detected(tmp_path):
+def test_planted_train_dev_leaks_are_detected(tmp_path):
     """At least 95 % of 600 planted rows are detected, and none of 600 other rows."""
     texts = [sentence(n) for n in range(3000)]
     planted = plant(texts[:600], random.Random(1))
@@ -153,7 +153,7 @@ def test_planted_leaks_are_detected(tmp_path):
     assert "2 (like 2 of train)" in said
 
 
-def test_short_texts_leak_only_if_they_are_equal():
+def test_short_texts_are_leaks_only_if_they_are_identical():
     def pair(name: str, text: str) -> PairExample:
         return PairExample(id=name, text_a=text, label="a")
 
@@ -169,7 +169,7 @@ def test_short_texts_leak_only_if_they_are_equal():
     ]
 
 
-def test_skipped_rows_are_not_leaks(tmp_path):
+def test_skipped_rows_are_not_counted_as_leaks(tmp_path):
     folder = tmp_path / "gaps"
     folder.mkdir()
     for name, first in {"train": 0, "dev": 100}.items():
@@ -196,7 +196,7 @@ def test_regression_targets_are_standardised(tmp_path):
     assert f"for training, numbers are scaled: (number - {zero:g}) / {one:g}" in found.sentences
 
 
-def test_labels_of_a_row_are_sorted(tmp_path):
+def test_labels_of_a_multi_label_row_are_sorted(tmp_path):
     rows = [{"text": sentence(n), "tags": GENRES[n % 3 :: -1]} for n in range(30)]
     (tmp_path / "sets.jsonl").write_text(as_jsonl(rows))
     found = find_own(str(tmp_path / "sets.jsonl"), columns="text=text,labels=tags")
@@ -221,7 +221,7 @@ def test_iobes_tags_are_converted_to_iob2(tmp_path):
     assert example.tags == ("O", "B-PER", "I-PER", "O", "B-LOC")
 
 
-def test_tags_of_a_test_split_may_be_hidden(tmp_path):
+def test_test_split_may_have_hidden_tags(tmp_path):
     for name, first in {"train": 0, "dev": 60, "test": 120}.items():
         rows = [
             [n, word, "" if name == "test" else tag]
@@ -235,7 +235,7 @@ def test_tags_of_a_test_split_may_be_hidden(tmp_path):
     assert not any(e.is_hidden for e in read(found.task, "dev", parse_data(found.data)).examples)
 
 
-def test_missing_option_is_an_empty_text(tmp_path):
+def test_missing_multiple_choice_option_is_read_as_an_empty_text(tmp_path):
     rows = [
         {"question": q, "a": o[0], "b": o[1], "c": None if n % 2 else o[2], "answer": "ab"[n % 2]}
         for n in range(40)
@@ -258,7 +258,7 @@ def test_part_of_speech_tags_are_scored_by_accuracy(tmp_path):
     assert [metric.name for metric in found.task.metrics] == ["accuracy"]
 
 
-def test_unanswered_questions_make_a_task_like_squad_2(tmp_path):
+def test_questions_without_an_answer_are_detected_as_squad_2_style_data(tmp_path):
     rows = []
     for number in range(30):
         context, question, answer = passage(number)
@@ -282,7 +282,7 @@ def test_sharded_parquet_files_are_read_as_one_split(tmp_path):
     assert found.sentences[1].startswith("rows: 48 train, 12 dev")
 
 
-def test_columns_of_lists_and_numbers_are_not_detected_as_texts(tmp_path):
+def test_list_and_number_columns_are_not_detected_as_texts(tmp_path):
     """Their names are typical of a question and a context."""
     rows = [
         {"document": n, "context": c, "query": ["x", str(n)], "question": q, "answer": a}
@@ -307,7 +307,7 @@ def test_columns_of_lists_and_numbers_are_not_detected_as_texts(tmp_path):
         )
 
 
-def test_hidden_tags_of_a_hub_data_set_are_none():
+def test_tags_of_minus_1_in_a_hub_data_set_are_read_as_hidden():
     rows = {"words": [["a", "b"], ["c"]], "tags": [[0, 0], [-1]]}
     named = SimpleNamespace(feature=SimpleNamespace(names=["O"]))
     flat = MagicMock(column_names=tuple(rows), features={"words": None, "tags": named})
@@ -317,7 +317,7 @@ def test_hidden_tags_of_a_hub_data_set_are_none():
     assert hub_table("there", flat).columns["tags"] == [["O", "O"], None]
 
 
-def test_written_task_with_special_characters_can_be_loaded(tmp_path, bench):
+def test_task_plugin_for_labels_with_special_characters_can_be_loaded(tmp_path, bench):
     """A label is MySQL's NULL, and the name of the file has a space."""
     table(tmp_path, [["text", "label"], *labelled([r"\N", '"""'], 40)], "my rows.csv")
     words = ("run", "--data-file", "my rows.csv", "--write-task")
@@ -350,14 +350,14 @@ def test_csv_field_of_500000_characters_is_read(tmp_path):
         ({"encoding": "utf-16"}, "cannot be read as utf-16"),
     ],
 )
-def test_invalid_option_is_an_error(options, said, tmp_path):
+def test_invalid_custom_data_option_is_an_error(options, said, tmp_path):
     with pytest.raises(BenchError, match=said) as refused:
         find_own(str(GOOD["comma"].write(tmp_path)), **options)
     if "encoding" in options:  # a wrong argument, or a wrong file
         assert refused.value.exit_code == (2 if "which is not" in said else 4)
 
 
-def test_folder_without_or_with_two_train_files_is_an_error(tmp_path):
+def test_data_folder_needs_exactly_one_train_file(tmp_path):
     with pytest.raises(DataError, match="does not exist"):
         find_own(str(tmp_path / "nowhere"))
     for name in ("one.csv", "two.csv"):
@@ -382,7 +382,7 @@ def test_near_duplicates_are_not_split_between_train_and_dev(tmp_path):
     assert len(numbers) <= len(dev) / 2 + 3  # both of nearly every two
 
 
-def test_nearly_equal_texts_are_split_and_the_leak_is_reported(tmp_path):
+def test_data_of_nearly_equal_texts_only_is_split_with_a_leak_warning(tmp_path):
     rows = [
         [f"please book a table for {n} people at the place now", "ab"[n % 2]] for n in range(80)
     ]
@@ -399,14 +399,14 @@ def test_nearly_equal_texts_are_split_and_the_leak_is_reported(tmp_path):
         ("text,label,split", [("x", "1"), ("x", "2")], "remove the column"),
     ],
 )
-def test_unusable_split_column_is_an_error(columns, rows, said, tmp_path):
+def test_invalid_split_column_is_an_error(columns, rows, said, tmp_path):
     made = [[sentence(n), n % 2, rows[n % len(rows)][1]] for n in range(60)]
     with pytest.raises(DataError, match="in the column 'split'") as caught:
         find_own(table(tmp_path, [columns.split(","), *made]))
     assert said in str(caught.value)
 
 
-def test_split_column_is_used_if_columns_are_given(tmp_path):
+def test_split_column_is_detected_even_if_other_columns_are_given(tmp_path):
     rows = [[sentence(n), n % 2, n % 3, ["train", "test"][n % 4 == 0]] for n in range(80)]
     path = table(tmp_path, [["text", "label", "other", "split"], *rows])
     found = find_own(path, columns="text=text,label=label")
@@ -448,7 +448,7 @@ def test_decimal_and_thousands_separators_are_inferred_from_a_column(shown, said
     assert sentences == ([said] if said else [])
 
 
-def test_partly_unlabelled_test_file_is_reported_as_not_scored(tmp_path):
+def test_partly_labelled_test_file_is_reported_as_not_scored(tmp_path):
     rows = [[sentence(n), n % 2] for n in range(80)]
     table(tmp_path, [["text", "label"], *rows], "train.csv")
     for hidden, said in ((0, 0), (3, 1), (20, 0)):
@@ -459,7 +459,7 @@ def test_partly_unlabelled_test_file_is_reported_as_not_scored(tmp_path):
         assert sentences.count(unscored) == said
 
 
-def test_annotated_row_without_a_choice_has_no_labels(tmp_path):
+def test_annotation_without_a_choice_is_an_empty_label_set(tmp_path):
     def task(number, *choices, seen=True):
         value = {"from_name": "topic", "type": "choices", "value": {"choices": list(choices)}}
         said = [{"result": [value] if choices else []}] if seen else []
@@ -473,7 +473,7 @@ def test_annotated_row_without_a_choice_has_no_labels(tmp_path):
     assert any("have no label, which is read as none of the labels" in each for each in sentences)
 
 
-def test_choice_between_two_sentences_needs_no_question(tmp_path):
+def test_choice_task_without_a_question_has_an_empty_question(tmp_path):
     rows = [[sentence(n), sentence(n + 100)] for n in range(40)]
     path = table(tmp_path, [["good", "bad"], *rows])
     found = find_own(path, columns="options=bad+good,answer=good")
@@ -482,7 +482,7 @@ def test_choice_between_two_sentences_needs_no_question(tmp_path):
     assert list(reversed(example.options)) in rows
 
 
-def test_archive_is_read_like_the_folder_in_it(tmp_path):
+def test_archive_is_read_like_the_folder_that_it_contains(tmp_path):
     folder = tmp_path / "deep" / "films"
     for split, span in {"train": range(40), "test": range(40, 60)}.items():
         for number in span:
@@ -504,7 +504,7 @@ def test_archive_is_read_like_the_folder_in_it(tmp_path):
         (lambda task: task["annotations"][0]["result"][0].pop("value"), "Label Studio"),
     ],
 )
-def test_contradicting_or_damaged_label_studio_export_is_an_error(change, said, tmp_path):
+def test_label_studio_export_with_conflicts_or_damage_is_an_error(change, said, tmp_path):
     value = {"from_name": "mood", "type": "choices", "value": {"choices": ["a"]}}
     tasks = [{"data": {"text": "t"}, "annotations": [{"result": [value]}]} for _ in range(9)]
     copied = json.loads(json.dumps(tasks))
@@ -518,7 +518,7 @@ def test_contradicting_or_damaged_label_studio_export_is_an_error(change, said, 
     ("spans", "said"),
     [([[0, 3, "A"], [2, 9, "B"]], "overlaps"), ([[50, 60, "A"]], "has no word there")],
 )
-def test_overlapping_or_wordless_spans_are_an_error(spans, said, tmp_path):
+def test_spans_that_overlap_or_contain_no_word_are_an_error(spans, said, tmp_path):
     rows = [{"text": "one two three", "label": [[0, 3, "A"]]}] * 9 + [
         {"text": "one two three", "label": spans}
     ]
@@ -559,7 +559,7 @@ def test_combining_characters_are_not_separate_words(text, answer, words, tmp_pa
     assert " ".join(marked) == answer
 
 
-def test_no_header_is_for_tables_only(tmp_path):
+def test_no_header_option_is_an_error_for_files_that_are_no_tables(tmp_path):
     path = GOOD["lists of tags"].write(tmp_path)
     with pytest.raises(BenchError, match="--no-header applies to tables"):
         find_own(str(path), no_header=True)
@@ -568,7 +568,7 @@ def test_no_header_is_for_tables_only(tmp_path):
         find_own(bare, columns="text=1,label=2")
 
 
-def test_lines_above_a_table_are_skipped_when_read_in_parts(tmp_path):
+def test_lines_above_the_header_are_skipped_in_partial_reads(tmp_path):
     head = "# printed by Kim, page 1\n\n"
     (tmp_path / "rows.csv").write_text(head + as_csv([["text", "n"], *([t, 1] for t, _ in TWO)]))
     (part,) = read_parts(str(tmp_path / "rows.csv"))
@@ -577,7 +577,7 @@ def test_lines_above_a_table_are_skipped_when_read_in_parts(tmp_path):
     assert part.ids == read_table([tmp_path / "rows.csv"]).ids
 
 
-def test_width_of_each_row_is_checked_once_when_read_in_parts(tmp_path, monkeypatch):
+def test_column_count_of_each_row_is_checked_once_in_partial_reads(tmp_path, monkeypatch):
     """This holds for the first part too, whose first row may be a header."""
     measured = []
     check = parts.check_widths
@@ -596,7 +596,9 @@ def test_width_of_each_row_is_checked_once_when_read_in_parts(tmp_path, monkeypa
             list(read_parts(str(tmp_path / "odd.csv")))
 
 
-def test_missing_openpyxl_and_damaged_archives_are_one_line_errors(tmp_path, monkeypatch):
+def test_excel_file_without_openpyxl_and_damaged_archives_are_one_line_errors(
+    tmp_path, monkeypatch
+):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     for name, said in {"a.xlsx": "xlsx", "a.csv.gz": "pack it again", "a.zip": "again"}.items():
         (tmp_path / name).write_bytes(b"PK\x03\x04 nothing" * 9)
@@ -605,7 +607,7 @@ def test_missing_openpyxl_and_damaged_archives_are_one_line_errors(tmp_path, mon
         assert "\n" not in str(caught.value)
 
 
-def test_row_without_a_list_of_words_is_an_error(tmp_path):
+def test_tagging_row_without_a_list_of_words_is_an_error(tmp_path):
     rows = [dict(zip(("tokens", "ner_tags"), tagged(n), strict=True)) for n in range(40)]
     rows[7] = {"tokens": None, "ner_tags": None}
     (tmp_path / "tags.jsonl").write_text(as_jsonl(rows))
@@ -613,7 +615,7 @@ def test_row_without_a_list_of_words_is_an_error(tmp_path):
         find_own(str(tmp_path / "tags.jsonl"))
 
 
-def test_folder_of_a_known_benchmark_is_an_error_with_its_command(tmp_path: Path) -> None:
+def test_folder_of_a_known_benchmark_is_an_error_that_shows_its_command(tmp_path: Path) -> None:
     objects = [{"_id": str(n), "title": "", "text": f"text {n}"} for n in range(3)]
     for name in ("corpus", "queries"):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(o) + "\n" for o in objects))
@@ -623,7 +625,7 @@ def test_folder_of_a_known_benchmark_is_an_error_with_its_command(tmp_path: Path
         find_own(str(tmp_path))
 
 
-def test_race_folder_is_an_error_with_its_command(tmp_path: Path) -> None:
+def test_race_folder_is_an_error_that_shows_its_command(tmp_path: Path) -> None:
     article = {"article": "a b", "questions": ["c"], "options": [["d", "e"]], "answers": ["A"]}
     for name in ("train/middle", "train/high", "dev/middle", "dev/high"):
         folder = tmp_path / "RACE" / name
@@ -634,7 +636,9 @@ def test_race_folder_is_an_error_with_its_command(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("above", ["Report,,,\nof May,,,\n", ""], ids=["titles", "Qualtrics"])
-def test_header_is_detected_alike_when_read_in_parts(above: str, tmp_path: Path) -> None:
+def test_header_detection_is_the_same_for_whole_and_partial_reads(
+    above: str, tmp_path: Path
+) -> None:
     below = (
         ""
         if above
@@ -648,7 +652,7 @@ def test_header_is_detected_alike_when_read_in_parts(above: str, tmp_path: Path)
     assert len(part.ids) == 20
 
 
-def test_row_is_read_alike_whatever_its_part_contains(tmp_path: Path) -> None:
+def test_value_of_a_row_does_not_depend_on_other_rows_of_its_part(tmp_path: Path) -> None:
     rows = [{"premise": "yes", "hypothesis": "true"}, {"premise": "yes", "hypothesis": "a cat"}]
     for count in (1, 2):
         file = tmp_path / f"{count}.jsonl"
@@ -665,7 +669,7 @@ def examples_in(path: str) -> list:
     return [row for row in rows if not row.is_hidden]
 
 
-def test_right_answers_from_an_answer_column_get_shuffled_positions(tmp_path: Path) -> None:
+def test_position_of_the_gold_option_is_shuffled_for_an_answer_column(tmp_path: Path) -> None:
     rows = [(exam(n)[0], exam(n)[1], exam(n)[1][n % 4]) for n in range(40)]
     wrong = [[o for o in options if o != right] for _, options, right in rows]
     lines = [[asked, *others, right] for (asked, _, right), others in zip(rows, wrong, strict=True)]
@@ -678,7 +682,7 @@ def test_right_answers_from_an_answer_column_get_shuffled_positions(tmp_path: Pa
     assert max(places.values()) < 40
 
 
-def test_quiz_answers_are_counted_from_1(tmp_path: Path) -> None:
+def test_answer_numbers_of_quiz_files_start_at_1(tmp_path: Path) -> None:
     said = [1 + n % 4 if n % 8 else "1,3" for n in range(40)]
     lines = [[exam(n)[0], *exam(n)[1], right] for n, right in enumerate(said)]
     names = ["Question", *(f"Answer {n} - max 75" for n in range(1, 5)), "Correct answer(s)"]
@@ -702,7 +706,7 @@ def test_cannotanswer_marks_a_question_as_unanswerable(tmp_path: Path) -> None:
     }
 
 
-def test_sts_scores_belong_to_the_pairs_of_the_same_lines(tmp_path: Path) -> None:
+def test_sts_scores_are_matched_to_sentence_pairs_by_line(tmp_path: Path) -> None:
     pairs = "".join(f"{sentence(n)}\t{sentence(n + 500)}\n" for n in range(40))
     scores = {n: n % 26 / 5 for n in range(40) if n not in (0, 3, 4, 39)}
     (tmp_path / "STS.input.news.txt").write_text(pairs)

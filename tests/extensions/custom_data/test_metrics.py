@@ -60,7 +60,7 @@ def script(tmp_path, evaluate_copies):
     load_script.cache_clear()
 
 
-def test_script_metric_is_scaled_to_0_to_1_and_listed_with_built_in_ones(script, tmp_path):
+def test_script_metric_is_the_headline_and_built_in_metrics_are_details(script, tmp_path):
     path = script("balanced_script", BALANCED)
     found = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{path}"])
     (metric,) = found.task.metrics
@@ -76,7 +76,7 @@ def test_script_metric_is_scaled_to_0_to_1_and_listed_with_built_in_ones(script,
     assert f"scoring runs the code of evaluate:{path}" in found.sentences
 
 
-def test_changed_script_is_not_run(script, tmp_path):
+def test_metric_script_changed_after_planning_is_not_run(script, tmp_path):
     path = script("changing_script", BALANCED)
     found = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{path}"])
     path.write_text(path.read_text() + "\n# another line\n")
@@ -92,7 +92,7 @@ HELPED = """
 """
 
 
-def test_script_with_a_changed_helper_is_not_run(script, tmp_path):
+def test_metric_script_with_a_changed_helper_module_is_not_run(script, tmp_path):
     path, marker = script("helped_script", HELPED), tmp_path / "ran"
     path.write_text("from .scale_of_it import SCALE\n" + path.read_text())
     helper = tmp_path / "scale_of_it.py"
@@ -106,7 +106,7 @@ def test_script_with_a_changed_helper_is_not_run(script, tmp_path):
     assert not marker.exists()
 
 
-def test_digest_of_a_script_without_helpers_is_the_file_digest(script, tmp_path):
+def test_digest_of_a_metric_script_without_helpers_is_that_of_the_file(script, tmp_path):
     """Existing stores have this digest."""
     path = script("single_script", BALANCED)
     own = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{path}"]).own
@@ -115,7 +115,7 @@ def test_digest_of_a_script_without_helpers_is_the_file_digest(script, tmp_path)
 
 
 @pytest.mark.parametrize("has_digest", [True, False], ids=["as --write-task has it", "as in TOML"])
-def test_script_named_by_a_plugin_is_run(has_digest, script, tmp_path):
+def test_metric_script_named_by_a_plugin_is_run(has_digest, script, tmp_path):
     """A later command in the same process runs it too, although the plugin is loaded already."""
     path = script(f"plugin_script_{has_digest}", BALANCED)
     own = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{path}"]).own
@@ -134,7 +134,7 @@ def test_script_named_by_a_plugin_is_run(has_digest, script, tmp_path):
 @pytest.mark.parametrize(
     "place", ["~nosuchuser/m.py", f"/{'m' * 300}.py", "loop.py", "locked/m.py"]
 )
-def test_script_at_an_unreadable_path_is_an_error(place, evaluate_copies, monkeypatch, tmp_path):
+def test_unreadable_metric_script_is_an_error(place, evaluate_copies, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     Path("loop.py").symlink_to("loop.py")
@@ -165,12 +165,14 @@ def test_script_at_an_unreadable_path_is_an_error(place, evaluate_copies, monkey
         ),
     ],
 )
-def test_script_metric_that_cannot_rank_is_an_error(name, body, said, script, tmp_path):
+def test_script_metric_that_does_not_favour_right_answers_is_an_error(
+    name, body, said, script, tmp_path
+):
     with pytest.raises(BenchError, match=said):
         find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{script(name, body)}"])
 
 
-def test_score_option_selects_one_value_of_a_script(script, tmp_path):
+def test_score_option_selects_one_value_of_a_metric_script(script, tmp_path):
     path = script("chosen_script", TWO)
     word = f"evaluate:{path},score=one"
     found = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[word])
@@ -185,13 +187,13 @@ def test_metric_for_another_kind_of_task_is_an_error(script, tmp_path):
         find_own(str(GOOD["comma"].write(tmp_path)), metrics=["evaluate:f1,macro"])
 
 
-def test_missing_script_is_an_error(monkeypatch, tmp_path):
+def test_missing_metric_script_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(DataError, match="evaluate:nowhere could not be loaded"):
         find_own(str(GOOD["comma"].write(tmp_path)), metrics=["evaluate:nowhere"])
 
 
-def test_f1_of_one_class_can_be_the_metric(tmp_path):
+def test_f1_of_a_single_class_can_be_selected_as_the_metric(tmp_path):
     found = find_own(str(GOOD["comma"].write(tmp_path)), metrics=["f1:pos"])
     examples = [
         PairExample(id=str(n), text_a=t, label=str(x))
@@ -201,19 +203,19 @@ def test_f1_of_one_class_can_be_the_metric(tmp_path):
     assert found.task.metrics[0].compute(guesses, examples) == pytest.approx(2 / 3)
 
 
-def test_metrics_with_the_same_name_get_unique_names():
+def test_metrics_of_the_same_name_are_made_unique():
     assert metric_names(["f1", "evaluate:f1,average=weighted"]) == ["f1", "f1_weighted"]
     assert metric_names(["evaluate:f1", "f1:pos", "accuracy"]) == ["f1", "f1_pos", "accuracy"]
     assert metric_names(["accuracy", "evaluate:./accuracy.py"]) == ["accuracy", "evaluate_accuracy"]
 
 
 @pytest.mark.parametrize("words", [["f1", "f1"], ["f1", "evaluate:f1", "evaluate:x/f1"]])
-def test_repeated_metric_is_an_error_before_rows_are_read(words):
+def test_repeated_metric_option_is_an_error_before_rows_are_read(words):
     with pytest.raises(BenchError, match="twice"):
         find_own("nowhere.csv", metrics=words)
 
 
-def test_script_with_two_imports_on_a_line_is_an_error_with_a_hint(tmp_path):
+def test_metric_script_with_two_imports_on_a_line_is_an_error(tmp_path):
     script = tmp_path / "two.py"
     script.write_text("import evaluate, datasets\n\nclass Two(evaluate.Metric):\n    pass\n")
     with pytest.raises(DataError, match="one import per line"):

@@ -149,7 +149,9 @@ def run(folder: Path, task: str = "glue/rte", **values: str) -> Result:
     "task",
     ["glue/rte", "glue/stsb", "squad/v2.0", "swag/regular", "conll2003/ner", "superglue/wic"],
 )
-def test_network_with_only_a_forward_method_trains_with_every_head(tmp_path: Path, task: str):
+def test_custom_network_with_only_a_forward_method_trains_with_every_head(
+    tmp_path: Path, task: str
+):
     assert run(save_own(tmp_path / "own"), task).cost.steps > 0
 
 
@@ -163,7 +165,7 @@ def test_network_with_only_a_forward_method_trains_with_every_head(tmp_path: Pat
     ],
     ids=["no setter", "both", "alias", "another kind"],
 )
-def test_vocabulary_is_reduced_only_if_the_embedding_methods_work(
+def test_vocabulary_is_reduced_only_with_a_valid_embedding_getter_and_setter(
     tmp_path: Path, methods: str, is_cut: bool, monkeypatch: pytest.MonkeyPatch
 ):
     answers: list[bool] = []
@@ -174,23 +176,23 @@ def test_vocabulary_is_reduced_only_if_the_embedding_methods_work(
     assert answers == [is_cut]
 
 
-def test_own_network_named_bert_trains(tmp_path: Path):
+def test_custom_network_with_the_model_type_bert_can_be_trained(tmp_path: Path):
     assert run(save_own(tmp_path / "own", GETTER + SETTER, "bert")).cost.steps > 0
 
 
-def test_reduced_vocabulary_gives_the_same_losses(tmp_path: Path):
+def test_losses_with_a_reduced_vocabulary_equal_those_with_the_full_one(tmp_path: Path):
     folders = [save_own(tmp_path / "whole"), save_own(tmp_path / "cut", GETTER + SETTER)]
     whole, cut = ([point.loss for point in run(folder).curve] for folder in folders)
     assert cut == pytest.approx(whole, rel=1e-4)
 
 
-def test_features_without_hidden_states_support_is_an_error(tmp_path: Path):
+def test_features_option_is_an_error_without_output_hidden_states(tmp_path: Path):
     folder = save_own(tmp_path / "own")
     with pytest.raises(ModelError, match="takes no output_hi"):
         run(folder, features="last")
 
 
-def test_config_without_hidden_size_is_an_error(tmp_path: Path):
+def test_custom_network_config_without_hidden_size_is_an_error(tmp_path: Path):
     folder = save_own(tmp_path / "own")
     for file in (*folder.glob("*_own.py"), folder / "config.json"):
         file.write_text(file.read_text().replace("hidden_size", "wide"))
@@ -215,7 +217,7 @@ MADE = "torch.arange(1.0, 5.0)"
     ],
     ids=["buffer", "attribute", "complex", "list of dicts"],
 )
-def test_tensors_computed_in_init_keep_their_values(
+def test_tensors_computed_in_the_constructor_keep_their_values(
     tmp_path: Path, line: str, found: str, nested: bool
 ):
     folder = save_own(tmp_path / "own", computed(line, nested=nested))
@@ -226,7 +228,7 @@ def test_tensors_computed_in_init_keep_their_values(
     assert all(torch.equal(weight, saved[name]) for name, weight in network.state_dict().items())
 
 
-def test_weights_tied_in_init_are_tied_after_loading(tmp_path: Path):
+def test_weights_tied_in_the_constructor_are_tied_after_loading(tmp_path: Path):
     line = "own.again = nn.Embedding(*own.words.weight.shape)\nown.again.weight = own.words.weight"
     folder = save_own(tmp_path / "own", computed(line))
     assert "again.weight" not in load_file(folder / "model.safetensors")
@@ -250,7 +252,7 @@ def test_missing_pooler_is_initialised_by_the_seed(tmp_path: Path):
     assert first.std() > 0
 
 
-def test_config_with_generation_settings_is_kept(tmp_path: Path):
+def test_config_with_generation_settings_is_saved_with_the_model(tmp_path: Path):
     folder = save_own(tmp_path / "own")
     file = folder / "configuration_own.py"
     file.write_text(
@@ -273,7 +275,7 @@ def test_config_with_generation_settings_is_kept(tmp_path: Path):
     ids=["never written", "meta", "not in memory"],
 )
 @pytest.mark.parametrize("after_a_job", [False, True])
-def test_tensor_without_a_value_after_loading_is_an_error(
+def test_tensor_left_uninitialised_by_loading_is_an_error(
     tmp_path: Path, line: str, sentence: str, after_a_job: bool, monkeypatch: pytest.MonkeyPatch
 ):
     # A job turns the filling of uninitialized memory off for the rest of its process.
@@ -329,7 +331,7 @@ NAMES = ["not trusted", "no file", "no encoder", "unknown family", "decoder"]
 
 
 @pytest.mark.parametrize(("change", "trust", "sentence"), REFUSED, ids=NAMES)
-def test_unloadable_checkpoint_is_an_error_and_stores_no_failed_job(
+def test_unloadable_checkpoint_is_an_error_before_any_job_is_stored(
     bench, tmp_path: Path, change: Any, trust: Trust, sentence: str
 ):
     folder = change(save_own(tmp_path / "own"))
@@ -345,7 +347,7 @@ def test_unloadable_checkpoint_is_an_error_and_stores_no_failed_job(
 @pytest.mark.parametrize(
     "family", ["bert", "roberta", "deberta-v2", "xlm-roberta", "openai-gpt", "t5", "modernbert"]
 )
-def test_families_known_to_transformers_are_loadable(tmp_path: Path, family: str):
+def test_checkpoint_of_a_transformers_family_needs_no_custom_code(tmp_path: Path, family: str):
     folder = changed_config(
         save_own(tmp_path / "own"), model_type=family, is_encoder_decoder=family == "t5"
     )
@@ -355,5 +357,5 @@ def test_families_known_to_transformers_are_loadable(tmp_path: Path, family: str
     check_loadable(folder, CODE)
 
 
-def test_base_code_of_these_tests_has_no_embedding_methods():
+def test_base_network_code_of_the_tests_has_no_embedding_methods():
     assert "get_input_embeddings" not in MODELING

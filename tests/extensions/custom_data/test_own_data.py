@@ -66,7 +66,7 @@ def test_multi_label_run_is_scored_with_baselines(ran):
     assert board.board.title == "films"
 
 
-def test_board_and_report_need_no_rows(ran, tmp_path):
+def test_leaderboard_and_report_do_not_need_the_custom_data_file(ran, tmp_path):
     asked = (
         ("leaderboard", "--suite", "films", "--json"),
         ("show", "films", "--json"),
@@ -100,7 +100,7 @@ def test_job_contains_its_task_definition(ran):
 
 
 @pytest.mark.soak
-def test_killed_custom_data_job_resumes_identically_in_a_new_process(tmp_path):
+def test_killed_custom_data_job_resumes_with_the_uninterrupted_result(tmp_path):
     found, values = find_own(str(GOOD["comma"].write(tmp_path))), {"epochs": "3", "batch_size": "8"}
     where = {"overrides": values, "limit": 48, "precision": "fp32"}
     job = plan_job("tiny", [found.task], found.data, **where)
@@ -116,7 +116,7 @@ def test_killed_custom_data_job_resumes_identically_in_a_new_process(tmp_path):
     assert again.provenance["resumed"]["times"] == 1
 
 
-def test_stored_jobs_of_a_moved_file_are_not_rerun(ran, tmp_path):
+def test_finished_jobs_are_not_rerun_if_their_data_file_was_moved(ran, tmp_path):
     path = tmp_path / "elsewhere"
     path.mkdir()
     moved = GOOD["lists of labels"].write(path)
@@ -127,7 +127,7 @@ def test_stored_jobs_of_a_moved_file_are_not_rerun(ran, tmp_path):
         assert all(len(store.attempts(key)) == 1 for key in ran.keys)
 
 
-def test_command_reports_detection_and_plans_the_same_jobs_as_python(bench, ran, tmp_path):
+def test_command_line_plans_the_same_custom_data_jobs_as_the_python_api(bench, ran, tmp_path):
     path = GOOD["lists of labels"].write(tmp_path)
     ended = bench(*RUN, "--data-file", str(path), "--dry-run", "--json")
     assert ended.code == 0
@@ -136,7 +136,7 @@ def test_command_reports_detection_and_plans_the_same_jobs_as_python(bench, ran,
     assert "rows: 48 train, 12 dev; dev is 20%" in ended.err
 
 
-def test_every_task_kind_is_planned_from_a_file(bench, tmp_path):
+def test_every_task_kind_can_be_planned_from_a_data_file(bench, tmp_path):
     for kind in ("class", "number", "tags", "spans", "choice"):
         (tmp_path / kind).mkdir()
         path = next(f for f in GOOD.values() if f.kind == kind).write(tmp_path / kind)
@@ -145,7 +145,7 @@ def test_every_task_kind_is_planned_from_a_file(bench, tmp_path):
         assert "3 jobs (1 model x 1 task x 1 seed and 2 " in ended.out
 
 
-def test_bad_file_is_a_one_line_error_and_leaves_no_files(bench, tmp_path):
+def test_malformed_data_file_is_a_one_line_error_and_writes_nothing(bench, tmp_path):
     Path("ragged.csv").write_text(as_csv([["text", "label"], *TWO, ["one", "two", "three"]]))
     Path("stars.csv").write_text(as_csv([["review", "stars"], *labelled([1, 2, 3, 4, 5])]))
     for path, said in (
@@ -176,13 +176,13 @@ def test_bad_file_is_a_one_line_error_and_leaves_no_files(bench, tmp_path):
         (["--hf", "nonsense"], "--hf 'nonsense' is not the name of a data set"),
     ],
 )
-def test_conflicting_options_are_an_error(bench, words, said):
+def test_conflicting_custom_data_options_are_an_error(bench, words, said):
     ended = bench(*RUN, *words)
     assert ended.code in (2, 4)
     assert said in ended.err
 
 
-def test_write_task_writes_a_plugin_that_runs(bench, tmp_path):
+def test_write_task_option_writes_a_runnable_plugin(bench, tmp_path):
     path = GOOD["a number for two"].write(tmp_path)
     ended = bench("run", "--write-task", "--data-file", str(path))
     assert ended.code == 0, ended.err
@@ -229,7 +229,7 @@ def test_multi_label_loss_equals_bce_with_logits():
     assert found[0].scores == pytest.approx(torch.sigmoid(logits[0]).tolist())
 
 
-def test_regression_target_is_scaled_and_prediction_unscaled():
+def test_regression_targets_are_scaled_and_predictions_unscaled():
     columns = {"text": ("t",), "number": ("n",)}
     own = OwnData(
         title="t",
@@ -247,7 +247,7 @@ def test_regression_target_is_scaled_and_prediction_unscaled():
     assert found.label == 250_000.0
 
 
-def test_multi_label_file_and_list_get_the_same_score(tmp_path):
+def test_multi_label_predictions_score_equally_from_a_file_and_a_list(tmp_path):
     found = find_own(str(GOOD["lists of labels"].write(tmp_path)))
     examples = bh.load(found.task.name, "dev", found.data)
     lines = [f"{n}\t{', '.join(labels)}" for n, labels in enumerate(examples["label"])]
@@ -259,7 +259,7 @@ def test_multi_label_file_and_list_get_the_same_score(tmp_path):
 # A data set of the hub.
 
 
-def test_hub_data_set_is_pinned_to_a_commit_and_run(tmp_path):
+def test_run_of_a_hub_data_set_records_its_commit(tmp_path):
     """Labels have the names of its ClassLabel; "main" is resolved once."""
     commit = "c" * 40
     rows = [{"sentence": text, "label": int(label == "pos")} for text, label in TWO]
@@ -289,7 +289,7 @@ def test_hub_data_set_is_pinned_to_a_commit_and_run(tmp_path):
 # What is said once.
 
 
-def test_single_task_has_no_score_column_and_reports_skipped_rows_once(bench, tmp_path):
+def test_single_task_leaderboard_has_no_score_column(bench, tmp_path):
     rows = [[text if n % 9 else "", label] for n, (text, label) in enumerate(TWO)]
     (tmp_path / "gaps.csv").write_text(as_csv([["text", "label"], *rows]))
     words = ["run", "--model", "majority", "--no-baselines", "--seeds", "1", "--data-file"]
@@ -304,7 +304,7 @@ def test_single_task_has_no_score_column_and_reports_skipped_rows_once(bench, tm
     assert "score" not in table
 
 
-def test_file_without_a_header_runs_from_command_and_python(bench, tmp_path):
+def test_file_without_a_header_can_be_run_from_command_line_and_python(bench, tmp_path):
     path = tmp_path / "bare.csv"
     path.write_text(as_csv(TWO))
     refused = bench(*RUN, "--data-file", str(path), "--columns", "text=1,label=2", "--dry-run")

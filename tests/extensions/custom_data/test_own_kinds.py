@@ -79,7 +79,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_task_kind_is_trained_and_scored_with_baselines(name, tmp_path):
+def test_each_inferred_task_kind_is_trained_and_scored_with_baselines(name, tmp_path):
     kind = KINDS[name]
     place = kind.write(tmp_path)
     options = {"columns": kind.columns, "db": tmp_path / "own.sqlite", **SETTINGS}
@@ -92,7 +92,7 @@ def test_task_kind_is_trained_and_scored_with_baselines(name, tmp_path):
     assert len(bh.predictions(ran.keys[0], db=ran.db)) > 5
 
 
-def test_varied_part_of_speech_tags_are_not_a_collapsed_run():
+def test_part_of_speech_predictions_are_not_flagged_as_collapsed():
     tags = answer_type(next(task for task in TASKS.values() if task.kind == "tag"))
     found = [TagPrediction(id="1", tags=("N", "V")), TagPrediction(id="2", tags=("V", "N", "N"))]
     none = [TagPrediction(id=str(n), tags=("O",) * n) for n in (1, 2, 3)]
@@ -117,7 +117,7 @@ def test_varied_part_of_speech_tags_are_not_a_collapsed_run():
     ],
     ids=["another name", "joined texts", "marked spans", "lists of words"],
 )
-def test_plain_texts_are_predicted_whatever_the_text_column_was_named(
+def test_predict_reads_plain_texts_for_any_name_of_the_text_column(
     write, columns, tmp_path, bench, monkeypatch
 ):
     options = {"columns": columns, "db": tmp_path / "own.sqlite", **SETTINGS}

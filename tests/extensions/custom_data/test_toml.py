@@ -51,14 +51,14 @@ def test_task_from_a_toml_file_is_trained(loads, file, bench):
     assert json.loads(ended.out)["finished"] == 3
 
 
-def test_recipe_values_of_a_task_override_the_model_but_not_the_command(loads, file):
+def test_task_recipe_overrides_the_model_but_not_the_command_line(loads, file):
     plugins.load_plugins([file])
     (point,) = resolve_sweep(MODELS["tiny"], "mine/reviews", None, {"epochs": "4"})
     assert [point.settings[n].value for n in ("epochs", "max_tokens")] == [4, 24]
     assert os.environ[plugins.VARIABLE] == str(file)
 
 
-def test_choice_task_reads_option_columns_and_holds_out_dev(tmp_path):
+def test_toml_choice_task_reads_option_columns_and_holds_out_a_dev_split(tmp_path):
     rows = [("q", "a", "b", "right"), *((sentence(n), "yes", "no", n % 2) for n in range(40))]
     (tmp_path / "exam.csv").write_text(as_csv(rows))
     path = tmp_path / "exam.toml"
@@ -100,7 +100,7 @@ def test_task_definitions_in_the_docs_are_valid(tmp_path):
         (("name =", "name ["), ["cannot be read as TOML"]),
     ],
 )
-def test_each_mistake_in_a_task_file_is_one_error_line(file, change, said):
+def test_each_mistake_in_a_toml_task_is_reported_on_its_own_line(file, change, said):
     file.write_text(REVIEWS.replace(*change))
     with pytest.raises(BenchError) as caught:
         read_task(file)

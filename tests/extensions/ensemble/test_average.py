@@ -26,7 +26,7 @@ def one(task, *predictions):
     return found
 
 
-def test_probabilities_of_labels_are_averaged():
+def test_label_probabilities_are_averaged():
     # Two of three members say not_entailment, and the third is far surer.
     found = one(
         RTE,
@@ -38,19 +38,19 @@ def test_probabilities_of_labels_are_averaged():
     assert found.scores == pytest.approx((0.6, 0.4))
 
 
-def test_prediction_without_probabilities_counts_as_certain():
+def test_averaging_treats_predictions_without_probabilities_as_certain():
     found = one(RTE, label("not_entailment"), label("entailment", 0.9, 0.1))
     assert found.scores == pytest.approx((0.45, 0.55))
     tied = one(RTE, label("not_entailment"), label("entailment"))
     assert tied.label == RTE.labels[0]
 
 
-def test_numbers_are_averaged():
+def test_regression_predictions_are_averaged():
     found = one(STSB, PairPrediction(id="a", label=2.0), PairPrediction(id="a", label=3.5))
     assert found == PairPrediction(id="a", label=2.75)
 
 
-def test_probabilities_of_options_are_averaged():
+def test_option_probabilities_are_averaged():
     found = one(
         SWAG,
         ChoicePrediction(id="a", option=0, scores=(0.5, 0.3, 0.2, 0.0)),
@@ -62,30 +62,30 @@ def test_probabilities_of_options_are_averaged():
     assert (sure.option, sure.scores) == (1, (0.0, 1.0))
 
 
-def test_answers_are_weighted_by_their_margin_over_no_answer():
+def test_averaging_weights_span_answers_by_their_margin_over_no_answer():
     assert one(SQUAD, span("Ann"), span("Bob"), span("Bob")).text == "Bob"
     # A member that would rather not answer counts for little.
     assert one(SQUAD, span("Ann", -6.0), span("Bob", 3.0), span("Bob", 3.0)).text == "Ann"
     assert one(SQUAD, span("Ann"), span("Bob")).text == "Ann"
 
 
-def test_answers_equal_after_normalisation_count_together():
+def test_averaging_pools_answers_that_are_equal_after_normalisation():
     found = one(SQUAD, span("Ann"), span("the bridge"), span("bridge."))
     assert found.text == "the bridge"
 
 
-def test_no_answer_score_is_the_mean_also_for_large_logits():
+def test_no_answer_score_is_the_exact_mean_for_large_logits():
     found = one(SQUAD, span("x", -3000.0), span("x", 1000.0))
     assert found == span("x", -1000.0)
 
 
-def test_tags_are_decided_by_majority_and_ties_by_the_first_member():
+def test_averaged_tags_are_majority_votes_with_ties_to_the_first_member():
     rows = [("B-PER", "O", "O"), ("B-PER", "B-LOC", "B-LOC"), ("O", "B-ORG", "B-LOC")]
     found = one(NER, *(TagPrediction(id="s", tags=tags) for tags in rows))
     assert found.tags == ("B-PER", "O", "B-LOC")
 
 
-def test_order_of_examples_is_kept_and_lengths_must_match():
+def test_averaging_keeps_the_example_order_and_requires_equal_lengths():
     members = [[PairPrediction(id=str(i), label=float(i + m)) for i in range(3)] for m in (0, 2)]
     assert average(STSB, members) == tuple(
         PairPrediction(id=str(i), label=i + 1.0) for i in range(3)
@@ -97,7 +97,7 @@ def test_order_of_examples_is_kept_and_lengths_must_match():
 # files of predictions
 
 
-def test_each_member_uses_its_own_no_answer_threshold():
+def test_averaging_applies_the_no_answer_threshold_of_each_member():
     """Scores of 0.6 at thresholds 0.5 and 1.0: the second prefers its answer by more."""
     found = one(
         SQUAD,
@@ -108,13 +108,13 @@ def test_each_member_uses_its_own_no_answer_threshold():
     assert found.no_answer_score == pytest.approx((0.1 - 0.4) / 2)
 
 
-def test_missing_answer_has_no_vote():
+def test_averaging_ignores_missing_answers():
     missing = SpanPrediction(id="q", text="", missing=True)
     assert one(SQUAD, missing, span("Rome")).text == "Rome"
     assert one(SQUAD, missing, missing).missing
 
 
-def test_text_that_is_no_option_has_no_vote():
+def test_averaging_ignores_answers_that_are_not_an_option():
     task = find_task("superglue/record")
     free = ChoicePrediction(id="0", option=-1, text="Atlantis")
     assert one(task, free, ChoicePrediction(id="0", option=1)).option == 1

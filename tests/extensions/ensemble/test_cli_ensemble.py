@@ -60,7 +60,7 @@ def ensembles():
         return [store.result(row.key) for row in rows]
 
 
-def test_seeds_of_a_model_become_one_ensemble(bench, stored):
+def test_ensemble_command_averages_all_seeds_of_a_model(bench, stored):
     ended = bench("ensemble", "minilm", "--task", "glue/rte", "--db", "board.sqlite")
     assert ended.code == 0, ended.err
     (result,) = ensembles()
@@ -78,13 +78,13 @@ def test_seeds_of_a_model_become_one_ensemble(bench, stored):
     assert "ensembles and baselines are below the models" in ended.out
 
 
-def test_same_ensemble_is_stored_once_and_others_separately(bench, stored):
+def test_identical_ensembles_are_stored_once(bench, stored):
     for words in (("minilm",), ("minilm",), ("minilm", "bert"), ("minilm", "--name", "mine")):
         assert bench("ensemble", *words, "--db", "board.sqlite").code == 0
     assert sorted(r.job.model for r in ensembles()) == ["mine", "minilm x3", "minilm x3 + bert"]
 
 
-def test_ensemble_of_several_models_has_complete_json(bench, stored):
+def test_json_of_an_ensemble_lists_its_members_and_common_scores(bench, stored):
     ended = bench("ensemble", "bert", "minilm", "--name", "both", "--db", "board.sqlite", "--json")
     (made,) = json.loads(ended.out)
     assert (made["name"], made["task"]) == ("both", "glue/rte")
@@ -103,7 +103,7 @@ def test_ensemble_of_several_models_has_complete_json(bench, stored):
         (("minilm", "--task", "cola"), "no requested task has results for minilm."),
     ],
 )
-def test_too_few_members_are_an_error(bench, stored, words, sentence):
+def test_ensemble_with_too_few_members_is_an_error(bench, stored, words, sentence):
     ended = bench("ensemble", *words, "--db", "board.sqlite")
     assert ended.code == 2
     assert sentence in ended.err
@@ -116,7 +116,7 @@ def test_ensemble_cannot_be_a_member(bench, stored):
     assert "is an ensemble" in ended.err
 
 
-def test_members_with_different_rows_are_an_error(fingerprints):
+def test_ensemble_of_members_with_different_rows_is_an_error(fingerprints):
     one, other = (run(fingerprints, "minilm", seed, set()) for seed in (1, 2))
     dev = replace(other.evaluations[0], fingerprint="0" * 64)
     moved = replace(other, evaluations=(dev, *other.evaluations[1:]))
@@ -124,7 +124,7 @@ def test_members_with_different_rows_are_an_error(fingerprints):
         make_ensemble([("minilm", one), ("minilm", moved)], "x")
 
 
-def test_members_without_a_common_split_are_an_error(fingerprints):
+def test_ensemble_of_members_without_a_common_split_is_an_error(fingerprints):
     one = run(fingerprints, "minilm", 1, set(), splits=("dev",))
     other = run(fingerprints, "minilm", 2, set(), splits=("test",))
     with pytest.raises(BenchError, match="have no predicted split in common"):

@@ -99,7 +99,7 @@ def trained(place):
     )
 
 
-def test_trainer_run_with_equal_values_has_no_difference(place, trained):
+def test_explain_reports_no_difference_to_an_equal_trainer_run(place, trained):
     found = explained(place, trained)
     assert names(found) == []
     assert found.unknown == ()
@@ -109,7 +109,7 @@ def test_trainer_run_with_equal_values_has_no_difference(place, trained):
     assert set(found.not_said) <= {"start_from", "dev_rows"}
 
 
-def test_trainer_run_with_other_values_has_exactly_these_differences(place, trained):
+def test_explain_reports_exactly_the_changed_values_of_a_trainer_run(place, trained):
     found = explained(place, trained / "training_args.bin")
     assert names(found) == []
     with open_store(place / "other.sqlite") as store:
@@ -156,7 +156,7 @@ PLANTED = {
 }
 
 
-def test_transformers_4_folder_with_equal_values_has_no_difference(place, tmp_path):
+def test_explain_reports_no_difference_to_an_equal_transformers_4_run(place, tmp_path):
     found = explained(place, write_folder(tmp_path / "out", place / "small"))
     assert names(found) == []
     assert (found.unknown, found.unread) == ((), ())
@@ -164,12 +164,12 @@ def test_transformers_4_folder_with_equal_values_has_no_difference(place, tmp_pa
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_planted_difference_is_the_only_one_reported(name, place, tmp_path):
+def test_planted_setting_difference_is_the_only_one_reported(name, place, tmp_path):
     found = explained(place, write_folder(tmp_path / "out", place / "small", **PLANTED[name]))
     assert names(found) == [name]
 
 
-def test_ten_differences_are_ordered_by_measured_effect(place, tmp_path):
+def test_reported_differences_are_ordered_by_measured_effect(place, tmp_path):
     planted = list(PLANTED)[:10]
     changes = {k: v for name in planted for k, v in PLANTED[name].items() if k.islower()}
     found = explained(place, write_folder(tmp_path / "out", place / "small", **changes))
@@ -181,7 +181,7 @@ def test_ten_differences_are_ordered_by_measured_effect(place, tmp_path):
     assert {*planted} - {"warmup_steps"} <= {*names(found)} | {"warmup_ratio"}
 
 
-def test_unknown_argument_names_are_listed(place, tmp_path):
+def test_unknown_training_arguments_are_listed(place, tmp_path):
     found = explained(place, write_folder(tmp_path / "out", place / "small", warp_factor=9))
     assert (names(found), found.unknown) == ([], ("warp_factor",))
 
@@ -222,7 +222,7 @@ python run_glue.py \\
 """
 
 
-def test_command_line_uses_the_defaults_of_its_script(place, tmp_path):
+def test_missing_command_line_options_take_the_defaults_of_the_script(place, tmp_path):
     file = tmp_path / "run.sh"
     file.write_text(COMMAND)
     assert names(explained(place, file)) == []
@@ -233,7 +233,7 @@ def test_command_line_uses_the_defaults_of_its_script(place, tmp_path):
     assert (seed.theirs, seed.theirs_from) == (42, "the default of run_glue: seed")
 
 
-def test_run_qa_differs_in_padding_and_stride(place, tmp_path):
+def test_run_qa_training_is_reported_to_differ_in_padding_and_stride(place, tmp_path):
     board = tmp_path / "board.sqlite"
     run = store_run(board, "squad/v1.1", "tiny", {"em": 0.5}, overrides={"epochs": "2"})
     file = tmp_path / "run.sh"
@@ -250,7 +250,7 @@ def test_run_qa_differs_in_padding_and_stride(place, tmp_path):
     assert not any(each.change for each in found.differences)
 
 
-def test_legacy_torch_file_is_read_like_a_zip_file(place, trained, tmp_path):
+def test_legacy_torch_save_format_is_read_like_the_zip_format(place, trained, tmp_path):
     """Before 1.6, torch.save wrote several pickles instead of a zip."""
     args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to=[], seed=1)
     torch.save(args, tmp_path / "old.bin", _use_new_zipfile_serialization=False)
@@ -270,7 +270,7 @@ class Named:
         return getattr, (type(self.member), self.member.name)
 
 
-def test_enum_pickled_by_value_or_by_name_is_read(place, trained, tmp_path):
+def test_training_arguments_with_enums_pickled_by_value_or_name_are_read(place, trained, tmp_path):
     args = TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to=[])
     torch.save(args, tmp_path / "value.bin")
     args.optim, args.lr_scheduler_type = Named(args.optim), Named(args.lr_scheduler_type)
@@ -280,7 +280,7 @@ def test_enum_pickled_by_value_or_by_name_is_read(place, trained, tmp_path):
     assert "optimizer" not in names(name)
 
 
-def test_script_arguments_in_json_are_read(place, tmp_path):
+def test_script_arguments_are_read_from_a_json_file(place, tmp_path):
     file = tmp_path / "args.json"
     given = {"task_name": "mrpc", "max_seq_length": 40, "per_device_train_batch_size": 32}
     given |= {"weight_decay": 0.01, "adam_epsilon": 1e-6, "warmup_ratio": 0.1, "seed": 1}
@@ -288,18 +288,18 @@ def test_script_arguments_in_json_are_read(place, tmp_path):
     assert names(explained(place, file)) == ["epochs"]
 
 
-def test_recipe_file_is_compared(place, tmp_path):
+def test_run_can_be_compared_with_a_recipe_file(place, tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text("[default]\nlearning_rate = 3e-5\n[glue.mrpc]\nepochs = 5.0\n")
     assert set(names(explained(place, file))) == {"learning_rate", "epochs"}
 
 
-def test_published_score_is_compared_by_the_recipe_of_its_paper(place):
+def test_run_can_be_compared_with_the_recipe_of_a_published_score(place):
     found = explained(place, "bert_paper_ablation: BERT-base")
     assert {"learning_rate", "epochs", "batch_size"}.isdisjoint(names(found))
 
 
-def test_stored_run_is_compared_by_its_key(place):
+def test_two_stored_runs_can_be_compared_by_key(place):
     other = store_run(
         place / "board.sqlite",
         "glue/mrpc",
@@ -314,7 +314,7 @@ def test_stored_run_is_compared_by_its_key(place):
     assert found.gap == pytest.approx(0.02)
 
 
-def test_weight_decay_groups_differ_for_convbert(tmp_path):
+def test_convbert_weight_decay_groups_are_reported_as_a_difference(tmp_path):
     save_checkpoint(tmp_path / "small", "convbert", embedding_size=16, head_ratio=1)
     result = store_run(
         tmp_path / "board.sqlite", "glue/mrpc", tmp_path / "small", {"accuracy": 0.7}
@@ -344,7 +344,9 @@ def zipped(content):
 
 @pytest.mark.parametrize("protocol", range(6))
 @pytest.mark.parametrize("form", [bytes, zipped])
-def test_code_in_a_pickle_is_refused_and_not_run(protocol, form, place, tmp_path, monkeypatch):
+def test_pickle_with_code_is_refused_without_running_it(
+    protocol, form, place, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "out").mkdir()
     file = tmp_path / "out" / "training_args.bin"
@@ -435,7 +437,7 @@ def test_json_file_of_another_layout_is_a_data_error(name, place, tmp_path):
         explained(place, folder)
 
 
-def test_model_of_a_deleted_checkpoint_is_listed_as_unread(place, tmp_path):
+def test_settings_of_a_deleted_checkpoint_are_listed_as_unread(place, tmp_path):
     save_checkpoint(tmp_path / "small")
     run = store_run(tmp_path / "board.sqlite", "glue/mrpc", tmp_path / "small", {"accuracy": 0.7})
     other = write_folder(tmp_path / "out", tmp_path / "small")
@@ -445,7 +447,7 @@ def test_model_of_a_deleted_checkpoint_is_listed_as_unread(place, tmp_path):
     assert {"model", "dropout"} <= {*found.unread}
 
 
-def test_unusable_arguments_are_one_line_errors(bench, place, tmp_path):
+def test_invalid_explain_arguments_are_one_line_errors(bench, place, tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "notes.txt").write_text("nothing here")
     swag = write_folder(
@@ -481,7 +483,9 @@ def test_unusable_arguments_are_one_line_errors(bench, place, tmp_path):
 # What is shown, and what is tried.
 
 
-def test_table_json_and_python_give_the_same_differences(bench, place, tmp_path, monkeypatch):
+def test_explain_gives_the_same_differences_as_table_json_and_python_object(
+    bench, place, tmp_path, monkeypatch
+):
     folder = write_folder(tmp_path / "out", place / "small", learning_rate=3e-5, warp_factor=9)
     with open_store(place / "board.sqlite") as store:
         key = store.runs(task="glue/mrpc")[0].key
@@ -513,7 +517,9 @@ class ByEpochs(LearnedEngine):
             yield from super().run([job], report)
 
 
-def test_try_runs_the_likeliest_differences_separately(bench, tmp_path, monkeypatch):
+def test_try_option_reruns_each_of_the_likeliest_differences_separately(
+    bench, tmp_path, monkeypatch
+):
     """Of three differences one changes the score, one fails, and one is not a setting."""
     monkeypatch.setattr("benchharness.engines.local.LocalEngine", ByEpochs({}))
     monkeypatch.setattr("benchharness.driver.session.prepared_workers", lambda *_: nullcontext())
@@ -552,7 +558,7 @@ def test_try_runs_the_likeliest_differences_separately(bench, tmp_path, monkeypa
     assert f"noise: ±{tried['noise'] * 100:.1f}" in ended.out
 
 
-def test_python_error_names_the_python_argument(tmp_path, monkeypatch):
+def test_python_api_error_names_the_python_argument(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with open_store("board.sqlite") as store:
         result = make_result(make_job())

@@ -127,12 +127,12 @@ OF_FOLDERS = {"eval_steps", "distributed_state"}
 """Arguments that depend on the number of steps, or are an object of accelerate."""
 
 
-def test_every_known_argument_has_a_test_case() -> None:
+def test_every_known_training_argument_has_a_test_case() -> None:
     assert WORDS.keys() | OF_FOLDERS == {*OWN}
 
 
 @pytest.mark.parametrize("word", WORDS)
-def test_every_known_argument_changes_the_answer(word, explained, tmp_path) -> None:
+def test_every_known_training_argument_affects_the_explanation(word, explained, tmp_path) -> None:
     found = []
     given, changed = WORDS[word]
     for arguments in (given, given | changed):
@@ -145,7 +145,9 @@ def test_every_known_argument_changes_the_answer(word, explained, tmp_path) -> N
     assert found[0] != found[1]
 
 
-def test_arguments_that_only_a_folder_has_change_the_answer(explained, place, tmp_path) -> None:
+def test_arguments_stored_only_in_output_folders_affect_the_explanation(
+    explained, place, tmp_path
+) -> None:
     strategy = {"evaluation_strategy": "steps", "load_best_model_at_end": True}
     found = [
         of_arguments({n: Said(v, "") for n, v in (strategy | {"eval_steps": steps}).items()}, 60)
@@ -160,7 +162,7 @@ def test_arguments_that_only_a_folder_has_change_the_answer(explained, place, tm
 @pytest.mark.parametrize(
     "word", [*SETTINGS, *(alias for facts in SETTINGS.values() for alias in facts.aliases)]
 )
-def test_every_setting_and_alias_is_read_or_listed_as_unknown(word: str) -> None:
+def test_every_hyperparameter_name_is_read_or_listed_as_unknown(word: str) -> None:
     if word in OWN:
         return
     found, unknown = of_arguments({word: Said(0.123, "here")})
@@ -170,7 +172,7 @@ def test_every_setting_and_alias_is_read_or_listed_as_unknown(word: str) -> None
 @pytest.mark.parametrize(
     ("cut", "length", "points"), [(0, 900, None), (3, 900, 13.8), (0, 9, 13.8)]
 )
-def test_length_difference_has_an_effect_only_if_rows_are_truncated(
+def test_max_length_difference_has_an_effect_only_if_rows_are_truncated(
     cut, length, points, place, tmp_path
 ) -> None:
     run = make_result(
@@ -191,7 +193,9 @@ def test_length_difference_has_an_effect_only_if_rows_are_truncated(
     ("name", "here"),
     [("bert-base-uncased", False), ("org/other", False), ("small", True), ("/data/Small/", True)],
 )
-def test_other_checkpoint_is_the_first_difference(name, here, explained, tmp_path) -> None:
+def test_different_checkpoint_is_the_first_reported_difference(
+    name, here, explained, tmp_path
+) -> None:
     file = tmp_path / "same.sh"
     file.write_text(f"python run_glue.py --model_name_or_path {name} --task_name mrpc")
     found = explained(file)
@@ -203,7 +207,7 @@ def test_other_checkpoint_is_the_first_difference(name, here, explained, tmp_pat
     assert (first.name, first.ours, first.theirs) == ("model", "small", name)
 
 
-def test_checkpoint_named_in_the_config_is_a_difference(explained, place, tmp_path):
+def test_checkpoint_name_in_a_config_is_reported_as_a_difference(explained, place, tmp_path):
     changes: Any = {"CONFIG": {"_name_or_path": "org/other"}}
     found = explained(write_folder(tmp_path / "out", place / "small", **changes))
     assert [(e.name, e.theirs) for e in found.differences] == [("model", "org/other")]
@@ -272,7 +276,9 @@ def test_five_planted_differences_of_a_trainer_run_are_reported(planted, explain
     assert (decays.theirs, decays.theirs_from) == (ALL_DECAY, "optimizer.pt: param_groups")
 
 
-def test_values_that_no_file_contains_are_listed_as_assumed(explained, place, tmp_path) -> None:
+def test_values_missing_from_all_training_files_are_listed_as_assumed(
+    explained, place, tmp_path
+) -> None:
     found = explained(write_folder(tmp_path / "out", place / "small"))
     assert found.assumed.keys() >= {"decays", "order", "padding", "padding_side"}
     assert found.assumed["decays"] == "all but biases and norms, by name"
@@ -304,12 +310,12 @@ def test_unreadable_optimizer_file_is_a_one_line_error(
 # Published rows.
 
 
-def test_human_score_is_an_error(explained) -> None:
+def test_comparison_with_a_human_score_is_an_error(explained) -> None:
     with pytest.raises(BenchError, match="is a score of human performance"):
         explained("glue_leaderboard_2021: GLUE Human Baselines")
 
 
-def test_published_system_without_a_recipe_has_no_comparison(explained) -> None:
+def test_published_system_without_a_recipe_has_no_compared_settings(explained) -> None:
     """The recipe would be the run's own, which differs in nothing."""
     systems = {s.name for s in published.systems() if not s.model}
     row = next(

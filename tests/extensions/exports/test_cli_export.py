@@ -52,7 +52,7 @@ def stored(path):
         return [(run.key, run.attempt, run.digest) for run in store.stored_runs()]
 
 
-def test_csv_is_the_default_and_goes_to_stdout(bench, db):
+def test_export_writes_csv_to_stdout_by_default(bench, db):
     ended = bench("export", "--db", db)
     rows = list(csv.DictReader(io.StringIO(ended.out)))
     assert ended.code == 0
@@ -61,13 +61,13 @@ def test_csv_is_the_default_and_goes_to_stdout(bench, db):
     assert {row["seeds"] for row in rows if row["model"] == "one"} == {"2"}
 
 
-def test_scores_are_filtered_by_suite_task_model_and_data(bench, db):
+def test_export_filters_scores_by_suite_task_model_and_data(bench, db):
     words = ("--suite", "glue", "--task", "rte", "--model", "one", "--data", "mini")
     ended = bench("export", "--format", "json", *words, "--db", db)
     assert {(row["model"], row["task"]) for row in json.loads(ended.out)} == {("one", "glue/rte")}
 
 
-def test_out_writes_a_file(bench, db, tmp_path):
+def test_out_option_writes_the_export_to_a_file(bench, db, tmp_path):
     out = tmp_path / "new" / "table.tex"
     ended = bench("export", "--format", "latex", "--out", out, "--db", db)
     assert (ended.code, ended.out) == (0, f"export: {out}\n")
@@ -75,7 +75,7 @@ def test_out_writes_a_file(bench, db, tmp_path):
     assert list(out.parent.iterdir()) == [out]
 
 
-def test_tables_have_the_requested_columns_and_models(bench, official):
+def test_exported_tables_have_the_requested_columns_and_models(bench, official):
     table = ("export", "--format", "latex", "--db", official)
     text = bench(*table, "--columns", "rte,seeds", "--models", "minilm,tiny").out
     assert r"Model & Seeds & RTE \\" in text
@@ -87,7 +87,7 @@ def test_tables_have_the_requested_columns_and_models(bench, official):
     assert lines[0] == "model,score"
 
 
-def test_scores_that_do_not_differ_significantly_from_the_best_are_bold(bench, tmp_path):
+def test_ties_option_shows_scores_not_significantly_below_the_best_in_bold(bench, tmp_path):
     db = tmp_path / "ties.sqlite"
     with open_store(db) as store:
         for model, wrong in (("best", range(5)), ("near", range(4, 10)), ("far", range(60))):
@@ -100,7 +100,7 @@ def test_scores_that_do_not_differ_significantly_from_the_best_are_bold(bench, t
     assert "far & \\textbf" not in text
 
 
-def test_a_task_with_unreadable_rows_has_no_ties(bench, official):
+def test_statistical_ties_are_omitted_if_the_rows_of_a_task_are_unreadable(bench, official):
     ended = bench("export", "--format", "latex", "--ties", "--caption", "Ours.", "--db", official)
     assert ended.code == 0
     assert "--ties shows no ties on CoLA" in ended.err
@@ -109,7 +109,7 @@ def test_a_task_with_unreadable_rows_has_no_ties(bench, official):
 
 
 @pytest.mark.parametrize("form", ["model-index", "eval-results"])
-def test_model_cards_and_eval_results_need_exactly_one_model(bench, official, form):
+def test_export_as_model_card_or_eval_results_needs_exactly_one_model(bench, official, form):
     ended = bench("export", "--format", form, "--model", "minilm", "--db", official)
     assert ended.code == 0
     data = yaml.safe_load(ended.out)
@@ -145,7 +145,7 @@ def push(db, endpoint, form, **environment):
     )
 
 
-def test_scores_are_pushed_to_the_hub_in_one_commit_or_not_at_all(official, tmp_path):
+def test_push_to_the_hub_is_one_commit_or_sends_nothing(official, tmp_path):
     readme = tmp_path / "hub" / "models" / "me" / "mine" / ("a" * 40) / "README.md"
     readme.parent.mkdir(parents=True)
     readme.write_text("---\nlicense: mit\n---\n# Mine\n")
@@ -181,7 +181,7 @@ def test_scores_are_pushed_to_the_hub_in_one_commit_or_not_at_all(official, tmp_
         ({"failing": {"/commit/": 403}}, True, "hf auth login"),
     ],
 )
-def test_a_failed_push_reports_whether_anything_was_sent(
+def test_failed_push_reports_whether_anything_was_sent(
     official, tmp_path, trouble, is_known, reason
 ):
     (tmp_path / "hub" / "models" / "me" / "mine" / ("a" * 40)).mkdir(parents=True)
@@ -222,14 +222,14 @@ def test_a_failed_push_reports_whether_anything_was_sent(
         (["--out", "/proc/none/x.csv"], "could not be written"),
     ],
 )
-def test_an_impossible_export_is_an_error_of_one_sentence(bench, db, words, sentence):
+def test_invalid_export_options_are_a_one_line_error(bench, db, words, sentence):
     ended = bench("export", *words, "--db", db)
     assert (ended.code, ended.out) == (2, "")
     assert sentence in ended.err
     assert ended.err.count("\n") == 1
 
 
-def test_an_exported_database_can_be_imported(bench, db, tmp_path):
+def test_exported_database_can_be_imported(bench, db, tmp_path):
     archive, other = tmp_path / "store.jsonl.gz", tmp_path / "other.sqlite"
     ended = bench("export", "--all", archive, "--db", db)
     assert ended.out == f"archive: {archive}, 10 runs\n"
@@ -242,7 +242,7 @@ def test_an_exported_database_can_be_imported(bench, db, tmp_path):
     assert stored(other) == stored(db)
 
 
-def test_a_damaged_archive_is_an_error_and_changes_nothing(bench, db, tmp_path):
+def test_import_of_a_damaged_archive_is_an_error_without_changes(bench, db, tmp_path):
     archive, other = tmp_path / "store.jsonl.gz", tmp_path / "other.sqlite"
     bench("export", "--all", archive, "--db", db)
     lines = gzip.decompress(archive.read_bytes()).splitlines(keepends=True)
@@ -256,7 +256,7 @@ def test_a_damaged_archive_is_an_error_and_changes_nothing(bench, db, tmp_path):
     assert stored(db) == before
 
 
-def test_imported_scores_are_shown_but_not_ranked(bench, db, tmp_path):
+def test_imported_scores_are_listed_without_a_rank(bench, db, tmp_path):
     file = tmp_path / "rows.csv"
     file.write_text(ROWS.replace("source\n", "source,data\n").replace("blog\n", "blog,mini\n"))
     assert bench("db", "import", file, "--db", db).out == f"{file}: 1 of 1 rows added\n"
@@ -286,7 +286,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_an_invalid_import_file_is_an_error_and_creates_no_database(bench, tmp_path, name):
+def test_invalid_import_file_is_an_error_and_creates_no_database(bench, tmp_path, name):
     content, code, sentence = WRONG[name]
     (tmp_path / name).write_text(content)
     ended = bench("db", "import", tmp_path / name, "--db", tmp_path / "none.sqlite")
@@ -296,7 +296,7 @@ def test_an_invalid_import_file_is_an_error_and_creates_no_database(bench, tmp_p
     assert not (tmp_path / "none.sqlite").exists()
 
 
-def test_a_push_restores_the_timeout_and_hooks_of_the_http_client(monkeypatch):
+def test_push_restores_the_timeout_and_hooks_of_the_http_client(monkeypatch):
     """Each response restarts the timeout of the next request. Later requests are not affected."""
     monkeypatch.setattr(cards, "ANSWER_SECONDS", 0.2)
 

@@ -29,7 +29,7 @@ def board() -> Board:
     return one_board(make_rows("minilm", [0.5, 0.943, 0.6], data="hub"))
 
 
-def test_model_index_is_valid_for_the_hubs_class(board: Board) -> None:
+def test_exported_model_index_is_valid_for_the_hub_library(board: Board) -> None:
     text = to_model_index([board])
     name, results = model_index_to_eval_results(yaml.safe_load(text)["model-index"])
     assert name == "minilm"
@@ -59,7 +59,7 @@ def test_model_card_is_valid_with_hostile_names(name: str) -> None:
     assert len(card.data.eval_results or ()) > 9
 
 
-def test_eval_results_are_valid_for_the_hubs_parser(board: Board) -> None:
+def test_exported_eval_results_are_valid_for_the_parser_of_the_hub(board: Board) -> None:
     entries = parse_eval_result_entries(yaml.safe_load(to_eval_results([board])))
     assert {entry.task_id for entry in entries} == {
         task.partition("/")[2] for task in board.rule.cells
@@ -70,7 +70,7 @@ def test_eval_results_are_valid_for_the_hubs_parser(board: Board) -> None:
     assert "the median of 3 seeds" in rte.notes
 
 
-def test_synthetic_and_limited_data_are_an_error_for_cards() -> None:
+def test_model_card_for_synthetic_or_limited_data_is_an_error() -> None:
     for fields in ({"data": "mini"}, {"data": "hub", "limit": 50}):
         cut = one_board(make_rows(**fields))  # type: ignore[arg-type]
         for write in (to_model_index, to_eval_results):
@@ -78,7 +78,7 @@ def test_synthetic_and_limited_data_are_an_error_for_cards() -> None:
                 write([cut])
 
 
-def test_data_that_are_not_on_the_hub_are_an_error_for_cards(
+def test_model_card_for_data_that_are_not_on_the_hub_is_an_error(
     board: Board, monkeypatch: Any
 ) -> None:
     task = TASKS["glue/rte"]
@@ -90,7 +90,7 @@ def test_data_that_are_not_on_the_hub_are_an_error_for_cards(
             write([board])
 
 
-def test_a_card_of_several_models_is_an_error(board: Board) -> None:
+def test_model_card_for_several_models_is_an_error(board: Board) -> None:
     two = one_board(make_rows("one", data="hub") + make_rows("two", data="hub"))
     for write in (to_model_index, to_eval_results):
         with pytest.raises(

@@ -41,7 +41,7 @@ def _rows(text: str) -> dict[str, list[str]]:
     return {line[0]: line[1:] for line in lines if line[0]}
 
 
-def test_table_has_rules_caption_label_spread_and_baselines(board: Board) -> None:
+def test_latex_table_has_rules_caption_label_spread_and_baselines(board: Board) -> None:
     text = to_latex([board])
     for word in (
         r"\toprule",
@@ -77,14 +77,14 @@ def test_invalid_latex_caption_or_label_is_an_error(board: Board, caption: str) 
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="LaTeX is not installed")
-def test_valid_latex_caption_is_written_verbatim(board: Board, tmp_path: Path) -> None:
+def test_valid_latex_caption_is_not_escaped(board: Board, tmp_path: Path) -> None:
     caption = r"\emph{Dev} scores, $x_{1} < 50\%$, 50\,\% \& \textbf{a {b}}\_\{ \$5, \ref{a_b}."
     text = to_latex([board], caption=caption, label="tab:a+b_1.2-3")
     assert caption in text
     assert _complaints(tmp_path, text, "", ["booktabs", "graphicx"]) == []
 
 
-def test_columns_can_be_chosen_by_title_or_task_name(board: Board) -> None:
+def test_export_columns_can_be_selected_by_title_or_task_name(board: Board) -> None:
     text = to_latex([board], Choice(columns=("RTE", "seeds", "score", "glue/cola")))
     assert r"Model & Seeds & RTE & Score & CoLA \\" in text
     assert _rows(text)["ours"][:2] == ["1", r"\textbf{99.0}"]
@@ -95,7 +95,7 @@ def test_columns_can_be_chosen_by_title_or_task_name(board: Board) -> None:
         to_latex([board], Choice(columns=("rte", "nope")))
 
 
-def test_published_rows_have_notes_on_their_metric_and_source(board: Board) -> None:
+def test_latex_notes_state_metric_and_source_of_published_scores(board: Board) -> None:
     text = to_latex([board], WITH_PUBLISHED)
     row = _rows(text)[r"MiniLM-L6-H384\textsuperscript{1}"]
     assert row[1] == "47.5"
@@ -111,14 +111,14 @@ def test_published_rows_have_notes_on_their_metric_and_source(board: Board) -> N
         to_latex([replace(board, limit=9)], WITH_PUBLISHED)
 
 
-def test_published_average_by_another_rule_is_shown_as_printed() -> None:
+def test_published_average_with_another_score_rule_is_shown_as_printed() -> None:
     rows = [*make_rows("modernbert-base", [0.7], data="hub"), *make_rows("minilm", data="hub")]
     text = to_latex([one_board(rows)], WITH_PUBLISHED)
     assert re.search(r"ModernBERT-base.* & 88.4\\textsuperscript{[a-z]} &", text)
     assert r",GLUE-dev-8." in text
 
 
-def test_statistical_ties_are_bold_and_explained(board: Board) -> None:
+def test_latex_table_shows_and_explains_statistical_ties_in_bold(board: Board) -> None:
     choice = Choice(ties={"glue/cola": frozenset({"minilm:paper:fp32"})})
     text = to_latex([board], choice)
     assert _rows(text)["MiniLM-L6-H384"][:2] == ["60.0", r"\textbf{60.0}"]
@@ -126,7 +126,7 @@ def test_statistical_ties_are_bold_and_explained(board: Board) -> None:
     assert "paired test" not in to_latex([board])
 
 
-def test_rows_of_one_model_have_distinct_names() -> None:
+def test_latex_rows_of_one_model_have_distinct_names() -> None:
     rows = make_rows("minilm", [0.6]) + make_rows("minilm", [0.5], recipe="mine")
     rows += make_rows("bert-base-uncased", [0.4]) + make_rows("bert-base-cased", [0.3])
     names = list(_rows(to_latex([one_board(rows)])))
@@ -149,7 +149,7 @@ def test_hostile_names_are_escaped_for_latex(name: str) -> None:
     assert all(len(c.encode()) <= 2 for c in shown)
 
 
-def test_ordinary_names_remain_readable_after_escaping() -> None:
+def test_latex_escaping_keeps_ordinary_names_readable() -> None:
     assert latex_escaped("org/roberta-base_v2.1") == r"org/roberta-base\_v2.1"
     assert latex_escaped("a--b''c–d") == r"a-{}-b'{}'c\textendash{}d"
 
@@ -175,7 +175,7 @@ def _suite(name: str, models: Iterable[str], seeds: int) -> Board:
     return board
 
 
-def test_local_checkpoint_keeps_the_users_name_in_the_table() -> None:
+def test_latex_table_names_a_local_checkpoint_as_the_user_does() -> None:
     rows = make_rows("minilm", [0.6], weights="sha256:" + "ab" * 32)
     rows += make_rows("bert-base-uncased", [0.5], flags={"glue/rte": ("unread",)})
     text = to_latex([one_board(rows)])
@@ -185,7 +185,7 @@ def test_local_checkpoint_keeps_the_users_name_in_the_table() -> None:
     assert "BERT-base" in text.partition("bottomrule")[2]
 
 
-def test_empty_columns_are_left_out_and_collapsed_scores_are_not_bold() -> None:
+def test_latex_omits_empty_columns_and_bold_for_collapsed_scores() -> None:
     """Test a board of two of GLUE's nine tasks, one of them with collapsed runs."""
     rows = [
         make_row(model, task, scores=score, data="hub", flags={task: flags})
@@ -219,7 +219,7 @@ CONSTANT = {"glue/rte": ("constant predictions",)}
         ("ccc", False, "50.0"),
     ],
 )
-def test_median_of_collapsed_seeds_is_marked_and_not_bold(
+def test_median_score_of_a_collapsed_run_is_never_bold(
     seeds: str, learned: bool, text: str
 ) -> None:
     one = [
@@ -240,8 +240,8 @@ def test_median_of_collapsed_seeds_is_marked_and_not_bold(
     assert board.best("glue/rte") == (text if learned else "40.0")
 
 
-def test_notes_name_rows_by_their_differing_settings() -> None:
-    """Test a former fault: two rows of a model were both "tiny" in every note."""
+def test_latex_notes_name_rows_of_one_model_by_differing_settings() -> None:
+    """Regression test: two entries of a model were both "tiny" in every note."""
     rows = [
         replace(
             make_row("tiny", task, scores=0.5, data="hub", flags={task: CONSTANT["glue/rte"]}),
@@ -264,7 +264,7 @@ def test_notes_name_rows_by_their_differing_settings() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="LaTeX is not installed")
-def test_24_models_with_published_rows_fit_two_pages(tmp_path: Path) -> None:
+def test_latex_table_of_24_models_with_published_rows_fits_two_pages(tmp_path: Path) -> None:
     models = [name for name in MODELS if name != "tiny"][:24]
     rows = [
         make_row(model, task, seed, dict.fromkeys(names, 0.5 + 0.017 * place + 0.011 * seed))
@@ -311,7 +311,7 @@ def _is_there(file: str) -> bool:
 
 @pytest.mark.skipif(not _is_there("booktabs.sty"), reason="LaTeX or booktabs is not installed")
 @pytest.mark.parametrize("options", ["", "twocolumn"])
-def test_no_box_is_overfull(tmp_path: Path, options: str) -> None:
+def test_latex_tables_compile_without_overfull_boxes(tmp_path: Path, options: str) -> None:
     boards = _boards()
     columns = ("rank", "recipe", "seeds", "score", "rte", "cb", "squad/v2.0")
     choices = (Choice(), Choice(spread=False), WITH_PUBLISHED, Choice(columns=columns))
@@ -331,7 +331,7 @@ CLASSES = {
 
 @pytest.mark.soak  # a class takes seconds, and .ci/run does not install them
 @pytest.mark.parametrize("name", CLASSES)
-def test_no_box_is_overfull_in_publishers_document_classes(tmp_path: Path, name: str) -> None:
+def test_latex_tables_fit_the_document_classes_of_publishers(tmp_path: Path, name: str) -> None:
     if not _is_there(f"{name}.cls"):
         pytest.skip("texlive-publishers is not installed")
     text = "\n\\clearpage\n".join(

@@ -65,7 +65,7 @@ def test_exported_row_states_whether_the_prediction_is_right(name: str) -> None:
             assert (row["gold"] == row["predicted"]) == row["right"]
 
 
-def test_csv_json_lines_and_parquet_have_equal_rows(tmp_path: Path) -> None:
+def test_exported_csv_json_lines_and_parquet_have_equal_rows(tmp_path: Path) -> None:
     splits = [exported(name) for name in TASKS]
     rows = [row for split in splits for row in prediction_rows(split)]
     lines, table, text = io.BytesIO(), tmp_path / "rows.parquet", io.BytesIO()
@@ -99,7 +99,7 @@ def test_empty_export_is_a_parquet_table_without_rows(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["squad/v1.1", "squad/v2.0"])
-def test_export_without_texts_has_no_spans(name: str) -> None:
+def test_span_answers_are_null_in_an_export_without_texts(name: str) -> None:
     for row in prediction_rows(exported(name, texts=False)):
         assert (row["gold"], row["predicted"]) == (None, None)
         assert row["right"] is not None

@@ -38,7 +38,7 @@ def _hostile_board(name: str) -> Board:
     return one_board(make_rows(name, [0.5], data="hub") + make_rows("plain", [0.4], data="hub"))
 
 
-def test_score_lines_have_every_score_unrounded(board: Board) -> None:
+def test_exported_score_lines_are_complete_and_unrounded(board: Board) -> None:
     lines = {
         (line.model, line.task, line.metric, line.split): line for line in score_lines([board])
     }
@@ -54,7 +54,7 @@ def test_score_lines_have_every_score_unrounded(board: Board) -> None:
     assert ("third", "glue", board.rule.name, "dev") not in lines
 
 
-def test_csv_round_trips(board: Board) -> None:
+def test_exported_csv_scores_are_read_back_equal(board: Board) -> None:
     lines = list(score_lines([board]))
     rows = list(csv.DictReader(io.StringIO("".join(to_csv(lines))), strict=True))
     assert len(rows) == len(lines)
@@ -66,7 +66,7 @@ def test_csv_round_trips(board: Board) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE_CELLS)
-def test_json_round_trips_hostile_names(name: str) -> None:
+def test_exported_json_with_hostile_names_is_read_back_equal(name: str) -> None:
     lines = list(score_lines([_hostile_board(name)]))
     text = to_json(lines)
     assert text.isascii()
@@ -81,7 +81,7 @@ def _markdown_rows(text: str) -> list[list[str]]:
     return [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL) for row in rows]
 
 
-def test_markdown_has_the_values_of_the_board_and_the_best_in_bold(board: Board) -> None:
+def test_markdown_table_has_the_leaderboard_scores_with_the_best_in_bold(board: Board) -> None:
     head, *rows = _markdown_rows(to_markdown([board]))
     by_model = {row[1]: dict(zip(head, row, strict=True)) for row in rows}
     assert head[:5] == ["#", "model", "recipe", "score", "CoLA"]
@@ -94,14 +94,14 @@ def test_markdown_has_the_values_of_the_board_and_the_best_in_bold(board: Board)
 
 
 @pytest.mark.parametrize("name", HOSTILE_CELLS)
-def test_markdown_shows_hostile_names_verbatim(name: str) -> None:
+def test_markdown_table_shows_hostile_names_unchanged(name: str) -> None:
     head, first, second = _markdown_rows(to_markdown([_hostile_board(name)]))
     assert len(first) == len(second) == len(head)
     assert unescape(first[1]).strip() == visible(name).strip()
     assert "<" not in first[1]
 
 
-def test_boards_are_restricted_to_models_and_tasks(board: Board) -> None:
+def test_exported_leaderboards_can_be_filtered_by_model_and_task(board: Board) -> None:
     (part,) = narrowed([board], ["second", "first"], ["glue/rte", "glue/mnli"])
     assert [entry.model for entry in part.entries] == ["first", "second"]
     assert set(part.tasks) == {"glue/rte", "glue/mnli"}

@@ -67,7 +67,7 @@ def checked(bench, learn, made):
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_documented_check_commands_succeed(bench):
+def test_documented_check_commands_exit_with_0(bench):
     """Runs are really trained, and none collapses, which `bench check --write` would refuse."""
     lines = block("regression.md", "bench check --write", "git add").splitlines()
     commands = [shlex.split(line)[1:] for line in lines if line.startswith("bench ")]
@@ -96,7 +96,7 @@ def test_baseline_file_has_scores_outcomes_and_conditions(checked):
     assert found["summary"]["glue/rte"]["spread"] > 0
 
 
-def test_runs_similar_to_the_baseline_pass(checked, learn):
+def test_check_passes_for_runs_similar_to_the_baseline(checked, learn):
     learn(world=1)
     ended = checked()
     assert ended.code == 0, ended.err
@@ -104,7 +104,7 @@ def test_runs_similar_to_the_baseline_pass(checked, learn):
     assert "tolerated" in ended.out
 
 
-def test_drop_exits_with_3_and_lists_lost_examples(checked, learn):
+def test_check_exits_with_3_at_a_drop_and_lists_lost_examples(checked, learn):
     learn(world=2, rte=0.4)
     ended = checked("--limit", "100")
     assert ended.code == 3
@@ -113,7 +113,7 @@ def test_drop_exits_with_3_and_lists_lost_examples(checked, learn):
     assert "SST-2" not in ended.out.rpartition("RTE: ")[2]
 
 
-def test_check_reruns_jobs_that_the_store_has(checked, learn):
+def test_check_retrains_jobs_that_are_already_stored(checked, learn):
     """The database of the baseline has runs with the same keys, which the check must not use."""
     learn(rte=0.2)
     assert checked().code == 3
@@ -121,7 +121,7 @@ def test_check_reruns_jobs_that_the_store_has(checked, learn):
     assert checked().code == 0
 
 
-def test_json_junit_markdown_and_annotations_are_written(checked, learn, monkeypatch):
+def test_check_writes_json_junit_markdown_and_annotations(checked, learn, monkeypatch):
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", "summary.md")
     learn(world=2, rte=0.4)
@@ -135,7 +135,7 @@ def test_json_junit_markdown_and_annotations_are_written(checked, learn, monkeyp
     assert "::error title=RTE is worse::" in ended.err
 
 
-def test_task_without_a_baseline_is_reported_and_others_are_compared(checked, bench, learn):
+def test_check_reports_a_task_without_a_baseline_and_compares_the_others(checked, bench, learn):
     learn(cola=0.9)
     ended = checked("--task", "cola")
     assert ended.code == 4
@@ -143,14 +143,14 @@ def test_task_without_a_baseline_is_reported_and_others_are_compared(checked, be
     assert "None of 2 tasks is significantly worse" in ended.out
 
 
-def test_check_leaves_no_note_of_named_code(checked, monkeypatch, tmp_path):
+def test_check_deletes_its_records_of_custom_metric_code(checked, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr("benchharness.leaderboard.store.store.named_code", lambda: {"key"})
     assert checked().code == 0
     assert list((tmp_path / "data" / "benchharness" / "named-code").iterdir()) == []
 
 
-def test_custom_data_is_checked(bench, learn, monkeypatch, tmp_path):
+def test_check_command_accepts_a_custom_data_file(bench, learn, monkeypatch, tmp_path):
     """The check detects the task of the file, which the baseline names."""
     path = str(own_files.GOOD["comma"].write(tmp_path))
     task = find_own(path).task.name
@@ -173,7 +173,7 @@ def test_custom_data_is_checked(bench, learn, monkeypatch, tmp_path):
     assert "cannot be combined with --suite" in ended.err
 
 
-def test_changed_recipe_is_not_compared(checked, learn):
+def test_check_with_another_recipe_is_not_compared(checked, learn):
     learn(rte=0.1)
     ended = checked("--set", "epochs=1")
     assert ended.code == 4
@@ -181,7 +181,7 @@ def test_changed_recipe_is_not_compared(checked, learn):
     assert "No task could be compared" in ended.out
 
 
-def test_changed_rows_are_not_compared(checked, learn):
+def test_check_on_changed_rows_is_not_compared(checked, learn):
     file = Path("results/baseline.json")
     digest = baseline()["tasks"]["glue/rte"]["conditions"]["fingerprints"]["glue/rte:dev"]
     file.write_text(file.read_text().replace(digest, "0" * 64))
@@ -194,7 +194,7 @@ def rewrite(**fields):
     Path("results/baseline.json").write_text(json.dumps({**baseline(), **fields}))
 
 
-def test_changed_checkpoint_is_compared_with_a_note(checked):
+def test_check_of_another_checkpoint_is_compared_with_a_note(checked):
     tasks = baseline()["tasks"]
     for sample in tasks.values():
         sample["conditions"]["weights"] = "sha256:another"
@@ -204,7 +204,7 @@ def test_changed_checkpoint_is_compared_with_a_note(checked):
     assert "The checkpoint is not that of the baseline" in ended.err
 
 
-def test_baseline_of_official_files_needs_the_data_option(checked):
+def test_check_of_a_baseline_on_official_files_requires_the_data_option(checked):
     rewrite(data="files")
     ended = checked()
     assert ended.code == 2
@@ -212,7 +212,7 @@ def test_baseline_of_official_files_needs_the_data_option(checked):
     assert checked("--data", "mini").code == 0
 
 
-def test_failed_job_exits_with_1_unless_a_task_is_worse(checked, learn):
+def test_check_with_a_failed_job_exits_with_1_unless_a_task_is_worse(checked, learn):
     learn(rte=None)
     ended = checked()
     assert ended.code == 1
@@ -221,7 +221,7 @@ def test_failed_job_exits_with_1_unless_a_task_is_worse(checked, learn):
     assert checked().code == 3
 
 
-def test_baseline_with_one_seed_is_refused_or_marked_as_weak(bench, learn):
+def test_baseline_with_one_seed_is_an_error_unless_weak_ones_are_allowed(bench, learn):
     learn()
     bench(*RUN, "--seeds", "1")
     make = ("check", "--write", "--model", "tiny", "--suite", "glue")
@@ -255,7 +255,7 @@ def test_baseline_of_eight_tasks_reports_detectable_drops(bench, learn, seeds, s
     assert "none" in {row["would see"] for row in rows["tasks"]} or seeds > 2
 
 
-def test_baseline_of_collapsed_runs_is_refused_or_marked_as_weak(bench, learn):
+def test_baseline_of_collapsed_runs_is_an_error_unless_weak_ones_are_allowed(bench, learn):
     learn(rte=CONSTANT)
     bench(*RUN)
     make = ("check", "--write", "--model", "tiny", "--suite", "glue")
@@ -298,7 +298,9 @@ def test_collapsed_seed_is_replaced_by_another_and_reported(checked, learn, monk
 
 
 @pytest.mark.parametrize("share", [0.8, 0.4])
-def test_more_collapsed_runs_fail_independently_of_a_drop(checked, learn, monkeypatch, share):
+def test_check_fails_if_more_runs_collapse_even_without_a_score_drop(
+    checked, learn, monkeypatch, share
+):
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     learn(world=2, rte=collapsing(1, 2, 4, share=share))
     ended = checked("--junit", "check.xml")
@@ -311,7 +313,7 @@ def test_more_collapsed_runs_fail_independently_of_a_drop(checked, learn, monkey
     assert failures == str(1 + (share < 0.5))
 
 
-def test_other_tasks_are_judged_if_all_runs_of_one_collapsed(checked, learn):
+def test_other_tasks_are_compared_if_all_runs_of_one_task_collapsed(checked, learn):
     learn(world=2, rte=CONSTANT)
     ended = checked()
     assert ended.code == 3
@@ -330,7 +332,7 @@ def test_check_interrupted_at_a_replacement_seed_resumes(checked, learn, monkeyp
     assert (ended.code, [job.seed for job in started]) == (0, [5]), ended.err
 
 
-def test_collapsed_run_of_a_baseline_is_ignored_in_the_comparison(bench, learn):
+def test_comparison_excludes_collapsed_runs_of_the_baseline(bench, learn):
     learn(rte=collapsing(1, share=0.8))
     bench(*RUN)
     assert bench("check", "--write", "--model", "tiny", "--suite", "glue", "--allow-weak").code == 0
@@ -356,7 +358,7 @@ def test_invalid_check_option_is_an_error(checked, words, code, sentence):
     assert ended.out == ""
 
 
-def test_baseline_has_exactly_one_limit(checked, bench):
+def test_baseline_requires_runs_with_the_same_row_limit(checked, bench):
     bench(*RUN, "--limit", "50", "--seeds", "2")
     ended = bench("check", "--write", "--model", "tiny", "--suite", "glue")
     assert ended.code == 2
@@ -402,7 +404,9 @@ def test_interrupted_check_resumes_and_leaves_no_files(checked, learn, monkeypat
 
 
 @pytest.mark.parametrize("hindrance", ["a file in the way", "the same check running"])
-def test_check_works_without_a_usable_cache(checked, monkeypatch, tmp_path, hindrance):
+def test_check_runs_in_a_temporary_folder_if_the_cache_is_unusable(
+    checked, monkeypatch, tmp_path, hindrance
+):
     cache = tmp_path / "cache"
     monkeypatch.setenv("BENCH_CACHE", str(cache))
     if hindrance == "a file in the way":
@@ -422,7 +426,9 @@ class TakenLock:
         raise Timeout(str(self._path))
 
 
-def test_only_files_of_old_checks_are_deleted(checked, monkeypatch, tmp_path):
+def test_check_deletes_only_cache_folders_of_checks_older_than_a_week(
+    checked, monkeypatch, tmp_path
+):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
     days = {"0" * 32: 8, "1" * 32: 6, "mine": 8}
     for name, age in days.items():

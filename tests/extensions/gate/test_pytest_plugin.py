@@ -74,7 +74,7 @@ def project(tmp_path, monkeypatch, capsys):
     return tmp_path
 
 
-def test_marker_runs_a_check_and_a_regression_fails_the_test(project):
+def test_pytest_marker_runs_a_check_that_fails_at_a_regression(project):
     command = (sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider")
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     environment.pop("PYTEST_ADDOPTS", None)
@@ -114,5 +114,5 @@ def test_marker_runs_a_check_and_a_regression_fails_the_test(project):
         ),
     ],
 )
-def test_invalid_marker_arguments_are_an_error(project, words, arguments, sentence):
+def test_invalid_pytest_marker_arguments_are_an_error(project, words, arguments, sentence):
     assert failure_of_marked(project, *words, **arguments).startswith(sentence)

@@ -35,7 +35,7 @@ def test_baseline_file_round_trips():
         ('{"format": 1, "tasks": {}}', "in format 1, but this version reads format 2"),
     ],
 )
-def test_file_that_is_no_baseline_is_an_error(text, words):
+def test_invalid_baseline_file_is_an_error_that_names_it(text, words):
     with pytest.raises(DataError, match=words) as raised:
         Baseline.from_text(text, "baseline.json")
     assert str(raised.value).startswith("baseline.json is")
@@ -74,20 +74,20 @@ def test_invalid_value_in_a_baseline_is_an_error(where, value):
         Baseline.from_text(changed(where, value), "baseline.json")
 
 
-def test_deeply_nested_json_is_no_baseline():
+def test_deeply_nested_json_is_an_invalid_baseline():
     with pytest.raises(DataError, match="is not a valid baseline"):
         Baseline.from_text("[" * 100_000, "baseline.json")
 
 
 @pytest.mark.parametrize("right", [{"glue/rte:dev": "10"}, {"glue/cola:dev": "1" * 104}])
-def test_baseline_outcomes_of_other_examples_are_an_error(right):
+def test_baseline_outcomes_for_other_examples_are_an_error(right):
     ((split, outcomes),) = right.items()
     before = {**BEFORE, "glue/rte": sample(BEFORE["glue/rte"].scores, outcomes, split)}
     with pytest.raises(DataError, match="the baseline of glue/rte has outcomes for"):
         judge("tiny", before, BEFORE, MORE_IDS, alpha=0.05)
 
 
-def test_sample_of_one_seed_has_no_spread():
+def test_baseline_sample_of_one_seed_has_no_spread():
     assert sample((0.5,), "10").spread is None
 
 
@@ -127,7 +127,7 @@ def result(seed, *labels):
     )
 
 
-def test_sample_records_right_examples_per_seed():
+def test_baseline_sample_records_correct_examples_per_seed():
     found = sample_of(
         [result(1, "yes", "yes"), result(2, "no", "no")], [0.5, 0.5], {"glue/rte:dev": ROWS}
     )
@@ -138,6 +138,6 @@ def test_sample_records_right_examples_per_seed():
     assert found.conditions.settings == {"epochs": 2}
 
 
-def test_predictions_for_other_rows_are_an_error():
+def test_outcomes_of_predictions_for_other_rows_are_an_error():
     with pytest.raises(DataError, match="are for other rows than"):
         sample_of([result(1, "yes")], [1.0], {"glue/rte:dev": ROWS})

@@ -60,13 +60,13 @@ def curve(*steps):
     )
 
 
-def test_losses_within_rounding_error_are_no_change():
+def test_first_losses_within_rounding_error_count_as_unchanged():
     found = check([loss * (1 + 4e-4) for loss in LOSSES])
     assert found.tasks[0].change is None
     assert found.exit_code == 0
 
 
-def test_changed_loss_fails_the_check_without_a_worse_score():
+def test_changed_first_loss_fails_the_check_without_a_worse_score():
     found = check([0.70, 0.70, 0.90])
     change = found.tasks[0].change
     assert (change.seed, change.step, change.before, change.now) == (1, 6, 0.69, 0.70)
@@ -75,7 +75,7 @@ def test_changed_loss_fails_the_check_without_a_worse_score():
     assert "Training has changed since the baseline" in found.sentence
 
 
-def test_allowed_training_change_passes_the_check():
+def test_check_passes_with_an_allowed_training_change():
     found = check([0.70, 0.70, 0.90], may_change=True)
     assert found.exit_code == 0
     assert found.tasks[0].change is not None
@@ -91,27 +91,27 @@ def test_allowed_training_change_passes_the_check():
         {"weights": "revision 2"},
     ],
 )
-def test_losses_are_not_compared_across_libraries_devices_or_weights(fields):
+def test_first_losses_are_not_compared_across_libraries_devices_or_weights(fields):
     found = check([0.80, 0.80, 0.80], **fields)
     assert found.tasks[0].change is None
     assert found.exit_code == 0
 
 
-def test_losses_of_seeds_and_steps_of_one_side_are_not_compared():
+def test_first_losses_are_compared_only_at_common_seeds_and_steps():
     assert find_change({1: begun()}, {2: begun([9, 9, 9])}) is None
     assert find_change({1: begun()}, {1: begun([9, 9, 9], (4, 8, 12))}) is None
     assert find_change({}, {1: begun()}) is None
 
 
 @pytest.mark.parametrize(("seeds", "is_said"), [((1, 7), False), ((6, 7), True)])
-def test_check_with_other_seeds_notes_that_only_scores_were_compared(seeds, is_said):
+def test_check_notes_if_only_scores_were_compared_for_lack_of_common_seeds(seeds, is_said):
     baseline = kept({"glue/rte": with_beginnings(BEFORE["glue/rte"], LOSSES)})
     now = with_beginnings(sample((0.80, 0.80), "1101" + LARGE), LOSSES, seeds=seeds)
     said = list(_notes([], {"glue/rte": now}, baseline))
     assert ["were compared" in note for note in said] == [True] * is_said
 
 
-def test_first_ten_steps_or_the_first_curve_point_are_kept():
+def test_baseline_records_the_first_ten_losses_or_the_first_curve_point():
     def steps(*points):
         return beginning_of(replace(make_result(), curve=curve(*points))).steps
 
@@ -122,7 +122,7 @@ def test_first_ten_steps_or_the_first_curve_point_are_kept():
     assert steps() == ()
 
 
-def test_maker_is_the_device_and_four_library_versions():
+def test_origin_of_first_losses_is_the_device_and_library_versions():
     versions = {"torch": "2.13.0", "transformers": "5.23.0", "tokenizers": "0.23.3"}
     result = make_result()
     provenance = {"versions": {**versions, "numpy": "2.4.6"}, "machine": {"device": "cpu"}}
@@ -130,12 +130,12 @@ def test_maker_is_the_device_and_four_library_versions():
     assert maker_of(replace(result, provenance={})) == ""
 
 
-def test_baseline_file_keeps_first_losses():
+def test_baseline_file_round_trips_first_losses():
     baseline = kept({"glue/rte": with_beginnings(BEFORE["glue/rte"], LOSSES), **BEFORE})
     assert Baseline.from_text(baseline.to_text(), "file") == baseline
 
 
-def test_every_output_format_reports_changed_training():
+def test_changed_training_is_reported_in_every_output_format():
     found = check([0.70, 0.70, 0.90])
     said = "with seed 1, the loss at step 6 is 0.7000, but it was 0.6900"
     failure = ET.fromstring(to_junit(found)).find("testsuite/testcase/failure")

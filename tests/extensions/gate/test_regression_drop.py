@@ -27,19 +27,19 @@ def test_p_value_with_equal_spreads_equals_students_t_with_4_degrees():
     assert drop_p_values(BEFORE, after, 0.001) == pytest.approx(stats.t.sf(both.statistic, 4))
 
 
-def test_equal_or_higher_scores_are_no_drop():
+def test_p_value_of_an_equal_or_higher_score_is_at_least_one_half():
     assert drop_p_values(BEFORE, BEFORE, 0.001) == pytest.approx(0.5)
     assert drop_p_values(BEFORE, [0.9], 0.001) > 0.95
 
 
-def test_zero_spread_is_replaced_by_one_example():
+def test_zero_spread_over_seeds_is_replaced_by_that_of_one_example():
     flat = (0.5, 0.5, 0.5)
     assert spread_of_means(flat, 1, 0.01) == pytest.approx(0.01 * np.sqrt(4 / 3))
     assert drop_p_values(flat, [0.49], 0.01) > 0.2
     assert drop_p_values(flat, [0.30], 0.01) < 0.01
 
 
-def test_spread_of_new_runs_does_not_raise_the_tolerance():
+def test_tolerated_drop_does_not_depend_on_the_spread_of_new_runs():
     """One of three runs has collapsed, and the lower mean counts."""
     collapsed, all_lower = (0.81, 0.82, 0.50), (0.71, 0.71, 0.71)
     low = drop_p_values(BEFORE, collapsed, 0.001)
@@ -49,14 +49,14 @@ def test_spread_of_new_runs_does_not_raise_the_tolerance():
 
 @pytest.mark.parametrize("alpha", [0.05, 0.05 / 9])
 @pytest.mark.parametrize("runs", [1, 3])
-def test_drop_just_above_the_tolerated_drop_fails(alpha, runs):
+def test_check_fails_just_above_the_tolerated_drop(alpha, runs):
     tolerated = tolerated_drop(BEFORE, runs, 0.001, alpha)
     for factor, fails in ((1.001, True), (0.999, False)):
         after = [np.mean(BEFORE) - factor * tolerated] * runs
         assert (drop_p_values(BEFORE, after, 0.001) < alpha) is np.bool_(fails)
 
 
-def test_detectable_drop_has_the_stated_power():
+def test_detectable_drop_is_found_with_the_stated_power():
     """The power is simulated with the baseline's spread as the true one."""
     alpha, runs = 0.01, 3
     spread = np.std(BEFORE, ddof=1)

@@ -9,17 +9,17 @@ from tests.extensions.gate.simulated_suites import SUITE, alarming_shares, faili
 
 
 @pytest.mark.parametrize(("examples", "before"), [(100, 10), (200, 10), (200, 5)])
-def test_false_alarm_rate_without_a_change_is_3_to_7_percent(examples, before):
+def test_false_alarm_rate_of_the_check_is_3_to_7_percent(examples, before):
     assert 0.03 <= failing_share(examples=examples, before=before) <= 0.07
 
 
-def test_power_rises_with_the_drop_and_exceeds_90_percent_at_5_points():
+def test_power_of_the_check_rises_with_the_drop_to_over_90_percent():
     shares = [failing_share(suites=300, drop=drop) for drop in (0.0, 0.01, 0.02, 0.05)]
     assert shares == sorted(shares)
     assert shares[-1] > 0.9
 
 
-def test_false_alarm_rate_follows_alpha():
+def test_false_alarm_rate_of_the_check_is_close_to_alpha():
     assert 0.14 <= failing_share(alpha=0.2) <= 0.23
 
 
@@ -35,7 +35,7 @@ def test_simulated_runs_have_the_given_mean_and_spread():
 
 
 @pytest.mark.parametrize("after", [1, 3])
-def test_collapsed_runs_fail_a_check_only_if_they_are_more(after):
+def test_check_fails_for_collapsed_runs_only_if_their_share_rises(after):
     """The old rule, first in each pair, failed two of three checks."""
     shares = [alarming_shares(after=after, collapsing=rate)[1] for rate in (0.0, 0.05, 0.5)]
     assert 0.03 <= shares[0] <= 0.06
@@ -55,7 +55,7 @@ def test_p_value_of_collapsed_runs_is_exact():
     assert collapse_p_value(5, 5, 24, 0, 0) >= binom.sf(4, 24, 0.05)
 
 
-def test_collapses_are_compared_with_the_baseline_by_fishers_test():
+def test_collapse_rates_are_compared_by_fishers_exact_test():
     fisher = fisher_exact([[12, 12], [20, 20]], alternative="greater").pvalue
     assert collapse_p_value(12, 18, 24, 20, 40) == pytest.approx(fisher)
     assert collapse_p_value(12, 18, 24, 0, 40) < 1e-6

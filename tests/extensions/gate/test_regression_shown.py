@@ -19,7 +19,7 @@ HOSTILE = Unjudged(
 FOUND = verdict(unjudged=[HOSTILE], notes=["The checkpoint is not the baseline's."])
 
 
-def test_markdown_has_a_table_and_lost_examples():
+def test_verdict_markdown_has_a_table_and_lost_examples():
     text = to_markdown(FOUND)
     lines = text.splitlines()
     assert lines[0] == "## bench check: tiny on mini data"
@@ -31,7 +31,7 @@ def test_markdown_has_a_table_and_lost_examples():
     assert "* The checkpoint is not the baseline's." in text
 
 
-def test_junit_has_one_case_per_task():
+def test_verdict_junit_has_one_case_per_task():
     suites = ET.fromstring(to_junit(FOUND))
     (suite,) = suites
     counts = ("tests", "failures", "errors")
@@ -44,12 +44,12 @@ def test_junit_has_one_case_per_task():
     assert cases["mine/<b>|x"].find("error").attrib["type"] == "not compared"
 
 
-def test_passing_check_is_one_notice():
+def test_passing_check_is_annotated_by_a_single_notice():
     (line,) = annotations(verdict(rte=(0.8, 0.8)))
     assert line.startswith("::notice title=bench check::None of 2")
 
 
-def test_json_has_scores_flips_and_exit_codes():
+def test_verdict_json_has_scores_flips_and_exit_codes():
     facts = json.loads(json.dumps(facts_of(FOUND), allow_nan=False))
     assert facts["exit_code"] == 3
     rte = facts["tasks"]["glue/rte"]
@@ -59,6 +59,6 @@ def test_json_has_scores_flips_and_exit_codes():
     assert facts["unjudged"][0]["exit_code"] == 4
 
 
-def test_markdown_escapes_links_but_not_parentheses():
+def test_verdict_markdown_escapes_links_but_not_parentheses():
     text = to_markdown(verdict(notes=["[x](https://example.org) (4 seeds)!"]))
     assert "* \\[x\\](https://example.org) (4 seeds)!" in text

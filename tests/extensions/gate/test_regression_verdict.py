@@ -35,7 +35,7 @@ def test_only_the_task_with_a_drop_is_worse():
     assert "worse than the baseline: RTE (of 2 tasks)" in found.sentence
 
 
-def test_exit_code_is_the_most_severe():
+def test_exit_code_of_a_verdict_is_that_of_its_most_severe_outcome():
     assert verdict(unjudged=[GONE, DIED]).exit_code == 3
     fine = {"rte": (0.80, 0.80)}
     assert verdict(**fine, unjudged=[GONE, DIED]).exit_code == 1
@@ -44,7 +44,7 @@ def test_exit_code_is_the_most_severe():
     assert judge("nothing", {}, {}, {}, alpha=0.05).exit_code == 4
 
 
-def test_more_tasks_raise_the_tolerated_drop():
+def test_tolerated_drop_rises_with_the_number_of_tasks():
     """In Holm's first step each of T tasks is tested at alpha / T."""
     alone = {"glue/rte": sample((0.78,), "1101" + LARGE)}
     both = {**alone, "glue/cola": sample((0.5,), "1111" + LARGE, "glue/cola:dev")}
@@ -53,14 +53,14 @@ def test_more_tasks_raise_the_tolerated_drop():
     assert two.tasks[0].p_value == pytest.approx(2 * one.tasks[0].p_value)
 
 
-def test_identical_runs_are_not_worse():
+def test_runs_identical_to_the_baseline_are_not_worse():
     found = judge("", BEFORE, BEFORE, MORE_IDS, alpha=0.05)
     assert not found.worse
     assert not any(task.flips for task in found.tasks)
     assert "None of 2 tasks is significantly worse" in found.sentence
 
 
-def test_flips_are_by_majority_with_the_clearest_first():
+def test_flips_are_decided_by_majority_and_sorted_by_clarity():
     before = sample((0.8, 0.8, 0.8), ["1101", "1100", "1010"])
     now = sample((0.5, 0.5), ["0011", "0111"])
     lost, gained_e = find_flips(before, now, IDS)[0], find_flips(before, now, IDS)[-1]
@@ -86,16 +86,16 @@ def test_flips_are_by_majority_with_the_clearest_first():
         ({"plugins": {"theirs": "ff"}}, "the plugin theirs has changed"),
     ],
 )
-def test_changed_condition_prevents_the_comparison(change, clause):
+def test_comparison_is_refused_under_a_changed_condition(change, clause):
     (found,) = differences(conditions(), conditions(**change))
     assert clause in found
 
 
-def test_changed_weights_do_not_prevent_the_comparison():
+def test_comparison_is_allowed_with_changed_weights():
     assert list(differences(conditions(), conditions(weights="revision 2"))) == []
 
 
-def test_fully_collapsed_baseline_is_noted():
+def test_verdict_notes_a_baseline_whose_runs_all_collapsed():
     blind = {task: replace(each, collapsed=each.seeds) for task, each in BEFORE.items()}
     found = judge("", blind, BEFORE, MORE_IDS, alpha=0.05)
     assert any("RTE: every run of the baseline collapsed" in note for note in found.notes)

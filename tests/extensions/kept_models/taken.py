@@ -1,4 +1,4 @@
-"""A model of a tiny job, exported in transformers' form."""
+"""A tiny trained model, exported in the format of transformers."""
 
 from pathlib import Path
 

@@ -68,7 +68,7 @@ def answers_of(kind: str, row: dict) -> dict:
     "task",
     ["glue/mrpc", "glue/stsb", "squad/v2.0", "race/all", "conll2003/ner"],
 )
-def test_predictions_for_dev_rows_equal_the_stored_ones(bench, kept, tmp_path, task) -> None:
+def test_predict_gives_the_stored_predictions_for_dev_rows(bench, kept, tmp_path, task) -> None:
     folder, result = kept(task)
     stored = result.evaluations[0]
     examples = read_split(result.job, stored.name).examples
@@ -88,7 +88,7 @@ def test_predictions_for_dev_rows_equal_the_stored_ones(bench, kept, tmp_path, t
 
 
 @pytest.mark.parametrize("task", ["superglue/wic", "superglue/copa", "conll2012/coref"])
-def test_rows_of_a_benchmark_are_read_by_its_own_columns(bench, kept, tmp_path, task) -> None:
+def test_predict_accepts_the_original_columns_of_a_benchmark(bench, kept, tmp_path, task) -> None:
     folder, result = kept(task)
     from benchharness.tasks.sources import parse_data, rows
     from benchharness.tasks.suites import find_task
@@ -103,7 +103,7 @@ def test_rows_of_a_benchmark_are_read_by_its_own_columns(bench, kept, tmp_path, 
     assert [line[name] for line in found] == [row[name] for row in stored.predictions]
 
 
-def test_multi_task_model_predicts_the_task_given_by_option(bench, tmp_path) -> None:
+def test_predict_with_a_multi_task_model_requires_the_task_option(bench, tmp_path) -> None:
     job = make_shared_job("glue/rte", "glue/stsb", limit=12)
     result = run_job(job, keep=tmp_path / "model")
     stored = next(each for each in result.evaluations if each.task == "glue/stsb")
@@ -117,7 +117,9 @@ def test_multi_task_model_predicts_the_task_given_by_option(bench, tmp_path) -> 
     assert "was trained on glue/rte, glue/stsb: choose one with --task" in ended.err
 
 
-def test_order_of_rows_is_kept_when_read_in_parts(bench, kept, tmp_path, monkeypatch) -> None:
+def test_predict_keeps_the_row_order_across_partial_reads(
+    bench, kept, tmp_path, monkeypatch
+) -> None:
     folder, _ = kept("glue/sst2")
     texts = [f"film {'very ' * (n * 7 % 23)}{n}" for n in range(60)]
     rows = [[text, f"a, b\nand {n}"] for n, text in enumerate(texts)]
@@ -148,14 +150,16 @@ def stdin_of(text: str) -> TextIOWrapper:
         ("sentence,id\na fine film,7\nflat,8\n", ["a fine film", "flat"]),
     ],
 )
-def test_plain_text_file_keeps_all_lines(text: str, expected: list[str], tmp_path: Path):
+def test_predict_keeps_every_line_of_a_plain_text_file(
+    text: str, expected: list[str], tmp_path: Path
+):
     file = tmp_path / "texts.txt"
     file.write_text(text)
     (table,) = read_parts(str(file))
     assert next(iter(table.columns.values())) == expected
 
 
-def test_stdin_takes_texts_or_json_and_csv_has_one_column_per_score(
+def test_predict_reads_stdin_as_texts_or_json_and_writes_scores_to_csv(
     bench, kept, tmp_path, monkeypatch
 ) -> None:
     folder, _ = kept("glue/sst2")
@@ -182,14 +186,14 @@ def test_stdin_takes_texts_or_json_and_csv_has_one_column_per_score(
     ]
 
 
-def test_truncated_rows_are_counted(bench, kept, monkeypatch) -> None:
+def test_predict_reports_the_number_of_truncated_rows(bench, kept, monkeypatch) -> None:
     folder, _ = kept("glue/sst2")
     monkeypatch.setattr(sys, "stdin", stdin_of("word " * 3000 + "\nflat\n"))
     ended = bench("predict", str(folder))
     assert "1 row of 2 had to be cut to" in ended.err
 
 
-def test_unknown_tokens_are_reported(bench, kept, tmp_path) -> None:
+def test_predict_reports_the_share_of_unknown_tokens(bench, kept, tmp_path) -> None:
     folder, _ = kept("glue/cola")
     (tmp_path / "rows.jsonl").write_text(
         "".join(json.dumps({"text": text}) + "\n" for text in ("ܐܒ ܓܕ", "the bird \u200b", "ܗܘ"))
@@ -214,7 +218,7 @@ FAULTS = [
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_unreadable_rows_are_a_one_line_error_and_leave_no_file(
+def test_predict_with_unreadable_rows_is_a_one_line_error_without_output(
     bench, kept, tmp_path, fault
 ) -> None:
     folder, _ = kept("glue/sst2")
@@ -233,7 +237,7 @@ ROWS = "".join(f'{{"sentence": "film {number}"}}\n' for number in range(200)).en
 
 @pytest.mark.parametrize("name", ["rows.jsonl.gz", "rows.jsonl.GZ", "rows.csv.gz", "rows.txt.gz"])
 @pytest.mark.parametrize("damage", ["cut", "flipped", "checksum"])
-def test_damaged_gzip_file_is_an_error_that_names_it(tmp_path, name, damage) -> None:
+def test_predict_reports_a_damaged_gzip_file_by_name(tmp_path, name, damage) -> None:
     rows = ROWS if ".jsonl" in name else b"sentence\n" + b"a fine film\n" * 200
     packed = bytearray(gzip.compress(rows))
     if damage == "cut":
@@ -246,7 +250,7 @@ def test_damaged_gzip_file_is_an_error_that_names_it(tmp_path, name, damage) -> 
 
 
 @pytest.mark.parametrize("name", ["rows.jsonl.GZ", "rows.txt.gz", "rows.parquet.gz"])
-def test_gzip_file_is_read_whatever_the_case_and_inner_suffix(tmp_path, name) -> None:
+def test_gzip_file_is_read_with_any_case_and_inner_suffix(tmp_path, name) -> None:
     rows = ROWS if ".jsonl" in name else b"sentence\na fine film\nflat\n"
     if "parquet" in name:
         frame, file = pd.DataFrame({"sentence": ["a fine film", "flat"]}), BytesIO()
@@ -269,7 +273,7 @@ def test_gzip_file_is_read_whatever_the_case_and_inner_suffix(tmp_path, name) ->
         ("rows.conll", "a\tO\nb\tO\n\na\tO\nb\tO\n\nc\tO\nd\tO\n"),
     ],
 )
-def test_layout_is_detected_alike_for_predict_and_run(tmp_path, name, text) -> None:
+def test_predict_and_run_detect_the_same_file_layout(tmp_path, name, text) -> None:
     (tmp_path / name).write_text(text)
     table, *more = read_parts(str(tmp_path / name))
     whole = read_table([tmp_path / name])
@@ -278,7 +282,7 @@ def test_layout_is_detected_alike_for_predict_and_run(tmp_path, name, text) -> N
     assert not any(each.ids for each in more)
 
 
-def test_predict_takes_encoding_no_header_and_columns_options(bench, kept, tmp_path) -> None:
+def test_predict_accepts_the_encoding_no_header_and_columns_options(bench, kept, tmp_path) -> None:
     folder, _ = kept("glue/sst2")
     (tmp_path / "rows.csv").write_bytes("un café\nплохо\n".encode("utf-16"))
     (tmp_path / "rows.tsv").write_bytes("ein Ärgernis\t7\nschön\t8\n".encode("latin-1"))
@@ -295,7 +299,9 @@ def test_predict_takes_encoding_no_header_and_columns_options(bench, kept, tmp_p
     assert (ended.code, ended.out) == (2, "")
 
 
-def test_formulas_and_escape_sequences_in_output_are_made_harmless(bench, kept, tmp_path) -> None:
+def test_predict_escapes_formulas_and_control_sequences_in_its_output(
+    bench, kept, tmp_path
+) -> None:
     folder, _ = kept("glue/sst2")
     names = ["=HYPERLINK(1)", "\x1b[31m-1", "\u202e+2", "\x9b2J"]
     rows = [{"idx": name, "sentence": "a film"} for name in names]
@@ -326,7 +332,9 @@ app._finish_output()
     [("<&-", 0, "0\n"), ("0>/dev/null", 1, "stdin cannot be read: Bad file descriptor"),
      (">&-", 1, "the output could not be written (Bad file descriptor)")],
 )  # fmt: skip
-def test_closed_stdin_is_empty_and_closed_stdout_is_an_error(closed, code, said) -> None:
+def test_predict_treats_closed_stdin_as_empty_and_closed_stdout_as_an_error(
+    closed, code, said
+) -> None:
     words = f'"$@" {closed}' if closed != ">&-" else f'"$@" </dev/null {closed}'
     ended = subprocess.run(
         ["bash", "-c", words, "-", sys.executable, "-P", "-c", STREAMS],
@@ -337,7 +345,7 @@ def test_closed_stdin_is_empty_and_closed_stdout_is_an_error(closed, code, said)
     assert "AttributeError" not in ended.stderr
 
 
-def test_long_prediction_reports_progress(bench, kept, tmp_path, monkeypatch) -> None:
+def test_predict_reports_progress_of_long_predictions(bench, kept, tmp_path, monkeypatch) -> None:
     folder, _ = kept("glue/sst2")
     (tmp_path / "rows.jsonl").write_bytes(ROWS)
     monkeypatch.setattr("benchharness.progress.ALIVE_SECONDS", 0.001)
@@ -345,7 +353,7 @@ def test_long_prediction_reports_progress(bench, kept, tmp_path, monkeypatch) ->
     assert "bench: rows predicted so far: 0 (0 s)" in ended.err
 
 
-def test_unknown_model_or_key_without_a_kept_model_is_an_error(bench, tmp_path) -> None:
+def test_predict_with_an_unknown_model_or_an_unsaved_one_is_an_error(bench, tmp_path) -> None:
     (tmp_path / "rows.csv").write_text("sentence\nx\n")
     assert (
         "no-model is not a folder, so it has no model"
@@ -378,7 +386,7 @@ finally:
 """
 
 
-def test_predict_from_a_folder_imports_no_training_libraries(kept, tmp_path) -> None:
+def test_predict_from_a_model_folder_imports_no_training_libraries(kept, tmp_path) -> None:
     folder, _ = kept("glue/sst2")
     (tmp_path / "rows.csv").write_text("sentence\nx\n")
     words = (sys.executable, "-P", "-c", LOADED, str(folder), "rows.csv")

@@ -59,7 +59,7 @@ def other(
 
 
 @pytest.mark.usefixtures("alike")
-def test_worse_variant_exits_with_3_and_inconclusive_only_with_strict(
+def test_variant_check_exits_with_3_if_worse_or_with_strict_if_inconclusive(
     bench: Any, folder: Path, tmp_path: Path
 ) -> None:
     same = other(folder, tmp_path / "same")
@@ -90,7 +90,7 @@ def test_worse_variant_exits_with_3_and_inconclusive_only_with_strict(
         ("no check", "require --check"),
     ],
 )
-def test_incomparable_variant_is_an_error(
+def test_variant_check_of_incomparable_models_is_an_error(
     bench: Any, folder: Path, tmp_path: Path, fault: str, said: str
 ) -> None:
     broken = other(folder, tmp_path / "broken", lambda w: w * torch.nan if "not" in fault else w)
@@ -114,7 +114,9 @@ def test_incomparable_variant_is_an_error(
     assert said in ended.err
 
 
-def test_onnx_file_of_the_folder_is_compared(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variant_check_compares_the_onnx_file_of_the_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pytest.importorskip("onnxruntime", reason="make extras installs onnxruntime")
     export(folder)
     memory = measure._memory  # a process each: that of the file will do
@@ -133,7 +135,7 @@ def test_onnx_file_of_the_folder_is_compared(folder: Path, monkeypatch: pytest.M
     assert found.costs[1].memory > size
 
 
-def test_constant_predictions_make_the_check_powerless_and_are_flagged(
+def test_variant_check_flags_constant_predictions_as_undetectable_loss(
     bench: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measure, "_memory", lambda *_: 10**6)

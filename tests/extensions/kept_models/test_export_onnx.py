@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return taken_folder(tmp_path_factory.mktemp("models") / "bert", "bert", "MultipleChoice")
 
 
-def test_onnx_file_gives_the_logits_of_the_class_for_other_shapes(
+def test_onnx_logits_equal_those_of_the_class_for_other_input_shapes(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     fp32, int8 = export(folder, int8=True)
@@ -64,7 +64,9 @@ def test_onnx_file_with_different_logits_is_not_written(
     assert {path: path.read_bytes() for path in (folder / "onnx").iterdir()} == before
 
 
-def test_unsupported_export_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_onnx_export_of_an_unsupported_model_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     long = taken_folder(tmp_path / "longformer", "longformer", "SequenceClassification")
     with pytest.raises(BenchError, match="LongformerForSequenceClassification cannot be exported"):
         export(long)
@@ -84,7 +86,9 @@ def test_invalid_onnx_file_is_an_error(tmp_path: Path) -> None:
         OnnxNetwork(tmp_path / "model.onnx", None)
 
 
-def test_processor_has_the_name_that_optimum_gives_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_int8_onnx_file_is_named_after_the_processor_as_in_optimum(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for flags, name in [
         ({"avx2", "avx512f", "avx512_vnni"}, "avx512_vnni"),
         ({"avx2", "avx512f"}, "avx512"),

@@ -23,7 +23,9 @@ from benchharness.tasks.suites import find_task
 
 
 @pytest.mark.parametrize(("counts", "published"), [((21, 7, 1), 0.0353), ((161, 16, 6), 0.0342)])
-def test_p_values_equal_published_ones(counts: tuple[int, int, int], published: float) -> None:
+def test_equivalence_p_values_equal_published_ones(
+    counts: tuple[int, int, int], published: float
+) -> None:
     """Bentur et al. 2009 and Cavo et al. 2012 in Fagerland, Lydersen and Laake, BMC Medical
     Research Methodology 13:91 (2013).
 
@@ -34,7 +36,7 @@ def test_p_values_equal_published_ones(counts: tuple[int, int, int], published: 
 
 @pytest.mark.parametrize("counts", [(872, 12, 10), (300, 0, 0), (44, 1, 0), (50, 0, 3), (9, 9, 0)])
 @pytest.mark.parametrize("loss", [-0.1, 0.01, 0.2])
-def test_score_statistic_uses_the_maximum_likelihood_estimate(
+def test_equivalence_statistic_uses_the_maximum_likelihood_estimate(
     counts: tuple[int, int, int], loss: float
 ) -> None:
     """The nuisance parameter is found by scipy."""
@@ -89,7 +91,7 @@ def chance(rows: int, shown: float, loss: float, churn: float) -> float:
 @pytest.mark.parametrize(
     "rows", [300, 872, *(pytest.param(n, marks=pytest.mark.soak) for n in (3_000, 10_000))]
 )
-def test_error_rates_are_at_most_five_percent(rows: int) -> None:
+def test_equivalence_test_has_error_rates_of_at_most_5_percent(rows: int) -> None:
     """No loss is called worse, and a loss of the margin not worse, in at most 5 % of cases."""
     margin = default_margin(rows)
     for churn in CHURNS:
@@ -99,11 +101,11 @@ def test_error_rates_are_at_most_five_percent(rows: int) -> None:
     assert chance(rows, -margin, 0.0, 0.025) > {300: 60, 872: 95, 3_000: 95, 10_000: 99}[rows]
 
 
-def test_loss_of_half_a_point_is_detected_on_ten_thousand_rows() -> None:
+def test_equivalence_test_detects_half_a_point_on_ten_thousand_rows() -> None:
     assert chance(10_000, 0.0, 0.005, 0.025) >= 90
 
 
-def test_verdicts_follow_the_exact_test() -> None:
+def test_equivalence_verdicts_match_the_exact_test() -> None:
     for rows, lost, gained in [(872, 12, 10), (10_000, 150, 100), (300, 4, 2), (3_000, 20, 20)]:
         verdict, margin = judge_counts(rows, lost, gained), default_margin(rows)
         is_worse = lost >= fewest(rows, 0.0, lost + gained)
@@ -114,7 +116,7 @@ def test_verdicts_follow_the_exact_test() -> None:
         assert (verdict.lost, verdict.gained, verdict.rows) == (lost, gained, rows)
 
 
-def test_power_and_needed_rows_follow_the_exact_test() -> None:
+def test_power_and_needed_rows_match_the_exact_test() -> None:
     verdict = judge_counts(872, 22, 14)
     assert verdict.told == "cannot be told"
     assert 100 * verdict.power == pytest.approx(chance(872, 0.0, 0.02, 37 / 874), abs=3)
@@ -123,7 +125,7 @@ def test_power_and_needed_rows_follow_the_exact_test() -> None:
     assert 76 < sum(chance(verdict.needed, *each, 37 / 874) for each in shown) < 86
 
 
-def test_verdict_on_one_row_and_on_equal_rows() -> None:
+def test_verdict_is_inconclusive_on_one_row_and_not_worse_on_equal_rows() -> None:
     for lost, gained in [(0, 0), (1, 0), (0, 1)]:
         alone = judge_counts(1, lost, gained)
         assert alone.told == "cannot be told"
@@ -137,12 +139,12 @@ def test_verdict_on_one_row_and_on_equal_rows() -> None:
 
 
 @pytest.mark.parametrize("margin", [math.nan, 0.0, -0.01, 1.0, math.inf])
-def test_invalid_margin_is_an_error(margin: float) -> None:
+def test_invalid_equivalence_margin_is_an_error(margin: float) -> None:
     with pytest.raises(BenchError, match="expected one between 0 and 100"):
         judge_counts(100, 1, 1, margin)
 
 
-def test_impossible_counts_are_an_error() -> None:
+def test_equivalence_test_of_impossible_counts_is_an_error() -> None:
     with pytest.raises(BenchError, match="no rows"):
         judge_counts(0, 0, 0)
     with pytest.raises(BenchError, match="counts are impossible"):
@@ -165,7 +167,7 @@ def split_of(task: str, gold: list, one: list, other: list) -> PredictedSplit:
     )
 
 
-def test_correlation_is_judged_by_the_bootstrap() -> None:
+def test_correlation_loss_is_tested_by_the_bootstrap() -> None:
     draws = np.random.default_rng(3)
     gold = draws.uniform(0, 5, 400)
     good = np.clip(gold + draws.normal(0, 0.8, 400), 0, 5)
@@ -182,7 +184,7 @@ def test_correlation_is_judged_by_the_bootstrap() -> None:
     assert worse.told == "worse"
 
 
-def test_f1_verdict_on_equal_rows_few_rows_and_changed_rows() -> None:
+def test_f1_verdict_is_not_worse_on_equal_rows_and_inconclusive_on_few() -> None:
     draws = np.random.default_rng(5)
     gold = draws.choice(["equivalent", "not_equivalent"], 408)
     one = np.where(draws.random(408) < 0.85, gold, "equivalent")
@@ -203,7 +205,7 @@ def test_f1_verdict_on_equal_rows_few_rows_and_changed_rows() -> None:
     assert found.needed is None or found.needed > 408
 
 
-def test_nan_prediction_is_an_error() -> None:
+def test_equivalence_test_of_nan_predictions_is_an_error() -> None:
     gold = [float(n % 5) for n in range(40)]
     broken = [math.nan, *gold[1:]]
     with pytest.raises(BenchError, match="label nan, but a correlation needs a finite number"):

@@ -67,12 +67,12 @@ def check(job: Job, folder: Path, result: Result) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_kept_model_reproduces_the_stored_predictions(tmp_path: Path, way: str) -> None:
+def test_saved_model_reproduces_the_stored_predictions(tmp_path: Path, way: str) -> None:
     job = WAYS[way]()
     check(job, tmp_path / "kept", run_job(job, keep=tmp_path / "kept"))
 
 
-def test_kept_student_model_reproduces_the_stored_predictions(tmp_path: Path) -> None:
+def test_saved_student_model_reproduces_the_stored_predictions(tmp_path: Path) -> None:
     teacher = make_job("glue/rte", limit=16)
     run_job(teacher, keep=tmp_path / "teacher")
     overrides = {"epochs": "1", "evaluations": "1", "layers": "1"}
@@ -84,20 +84,20 @@ def test_kept_student_model_reproduces_the_stored_predictions(tmp_path: Path) ->
     check(student, tmp_path / "student", result)
 
 
-def test_kept_gpt2_model_with_added_tokens_reproduces_predictions(tmp_path: Path) -> None:
+def test_saved_gpt2_model_with_added_tokens_reproduces_predictions(tmp_path: Path) -> None:
     checkpoint = str(save_family(tmp_path / "gpt", "gpt2"))
     job = make_job("glue/rte", limit=8, model=checkpoint)
     check(job, tmp_path / "kept", run_job(job, keep=tmp_path / "kept"))
 
 
-def test_full_disk_leaves_no_partial_model(tmp_path: Path) -> None:
+def test_full_disk_leaves_no_partially_saved_model(tmp_path: Path) -> None:
     job = make_job("glue/rte", limit=8)
     with room_for(1_000_000), pytest.raises(JobError, match="this run cannot be written to"):
         run_job(job, keep=tmp_path / "models" / "kept")
     assert list((tmp_path / "models").iterdir()) == []
 
 
-def test_permissions_of_kept_files_follow_the_umask(tmp_path: Path) -> None:
+def test_permissions_of_saved_model_files_follow_the_umask(tmp_path: Path) -> None:
     run_job(make_job("glue/rte", limit=8), keep=tmp_path / "kept")
     (tmp_path / "plain").touch()
     modes = {path.stat().st_mode for path in (*(tmp_path / "kept").iterdir(), tmp_path / "plain")}
@@ -141,7 +141,7 @@ def test_retrained_model_reproduces_the_stored_predictions_exactly(
     assert retrain(key, options) == (folder, "")
 
 
-def test_versions_that_do_not_change_results_are_ignored(
+def test_retraining_ignores_versions_that_do_not_change_results(
     stored: tuple[str, Result], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, result = stored
@@ -156,13 +156,13 @@ def test_versions_that_do_not_change_results_are_ignored(
 FULL = shutil.disk_usage("/")._replace(free=1_000_000)
 
 
-def test_baseline_cannot_be_retrained(stored: tuple[str, Result]) -> None:
+def test_retraining_a_baseline_is_an_error(stored: tuple[str, Result]) -> None:
     db, result = stored
     with pytest.raises(BenchError, match="is a baseline: it has no trained network"):
         retrain(replace(result.job, kind="baseline", seed=7).key, RunOptions(db=db))
 
 
-def test_changed_predictions_after_retraining_are_counted(stored: tuple[str, Result]) -> None:
+def test_retraining_reports_the_number_of_changed_predictions(stored: tuple[str, Result]) -> None:
     _, result = stored
     dev = result.evaluations[0]
     count = sum(len(each.predictions) for each in result.evaluations)

@@ -1,4 +1,4 @@
-"""Models exported in transformers' form: faults that the check finds, and refusals."""
+"""Models exported in the format of transformers: the check of an export, and refused exports."""
 
 import json
 import shutil
@@ -133,7 +133,7 @@ FAULTS: Mapping[str, tuple[str, Callable[[Path], None], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_check_detects_a_planted_fault_and_names_its_cause(
+def test_export_check_detects_a_planted_fault_and_names_its_cause(
     fault: str, runs: Mapping[str, Kept], written: Mapping[str, Path], tmp_path: Path
 ):
     name, plant, cause = FAULTS[fault]
@@ -144,7 +144,7 @@ def test_check_detects_a_planted_fault_and_names_its_cause(
         check(kept.model, folder, CLASS, kept.dev)
 
 
-def test_failed_export_leaves_no_folder(
+def test_failed_model_export_leaves_no_folder(
     runs: Mapping[str, Kept], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     kept = runs["stsb"]
@@ -166,7 +166,7 @@ def moved(kept: Kept, by: float) -> list[Dev]:
     return [kept.dev[0]._replace(stored=stored)]
 
 
-def test_model_with_other_predictions_than_its_run_is_refused(
+def test_model_that_does_not_reproduce_its_run_is_not_exported(
     runs: Mapping[str, Kept], tmp_path: Path
 ) -> None:
     """The weights of another run can give probabilities that are close to the stored ones."""
@@ -195,7 +195,7 @@ def unexplained(kept: Kept, precision: str, *found: Any) -> int:
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
 @pytest.mark.parametrize(("rows", "most"), [(5, 0), (10, 1), (200, 3), (2000, 5)])
-def test_few_changed_labels_count_as_near_ties_in_small_splits(
+def test_few_changed_labels_are_tolerated_as_near_ties(
     runs: Mapping[str, Kept], precision: str, rows: int, most: int
 ) -> None:
     """Spans, tags and words can have two best candidates that are nearly equal."""
@@ -216,14 +216,16 @@ def test_few_changed_labels_count_as_near_ties_in_small_splits(
         ([0.09] * 1000, [0.08] * 1000, 0),
     ],
 )
-def test_large_rounding_error_of_one_row_explains_no_other_row(
+def test_rounding_error_of_one_row_does_not_excuse_changes_of_others(
     runs: Mapping[str, Kept], stored: list[float], rough: list[float], left: int
 ) -> None:
     assert unexplained(runs["mrpc"], "bf16", (stored, 0), (rough, 0)) == left
 
 
 @pytest.mark.parametrize("task", ["glue/mrpc", "glue/stsb", "squad/v1.1"])
-def test_bf16_rounding_is_explained_but_another_seed_is_not(task: str, tmp_path: Path) -> None:
+def test_export_tolerates_bf16_rounding_but_not_the_weights_of_another_seed(
+    task: str, tmp_path: Path
+) -> None:
     results = []
     for seed in (1, 2):
         job = replace(make_job(task, limit=24), seed=seed, precision="bf16")
@@ -242,7 +244,7 @@ def test_bf16_rounding_is_explained_but_another_seed_is_not(task: str, tmp_path:
         assert not to.exists()
 
 
-def test_exported_folder_is_complete_and_works_in_a_pipeline(
+def test_exported_folder_is_complete_and_runs_in_a_pipeline(
     runs: Mapping[str, Kept], tmp_path: Path
 ):
     kept, to = runs["stsb"], tmp_path / "to"
@@ -264,7 +266,7 @@ def test_exported_folder_is_complete_and_works_in_a_pipeline(
     take(kept.model, kept.result, to, kept.dev)  # the same again
 
 
-def test_foreign_folder_is_never_overwritten(runs: Mapping[str, Kept], tmp_path: Path):
+def test_export_never_overwrites_a_foreign_folder(runs: Mapping[str, Kept], tmp_path: Path):
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.txt").write_text("dear")
@@ -286,7 +288,7 @@ def predicts_what_is_stored(folder: Path, result: Result) -> None:
     assert change < 1e-4
 
 
-def test_exported_folder_reproduces_stored_predictions(runs: Mapping[str, Kept], tmp_path: Path):
+def test_exported_model_reproduces_stored_predictions(runs: Mapping[str, Kept], tmp_path: Path):
     for name, kept in runs.items():
         take(kept.model, kept.result, tmp_path / name, kept.dev)
         predicts_what_is_stored(tmp_path / name, kept.result)
@@ -321,7 +323,7 @@ def test_exported_folder_reproduces_stored_predictions(runs: Mapping[str, Kept],
         ("glue/rte", {"features": "mix"}, ""),  # no class
     ],
 )
-def test_exported_folder_of_other_heads_reproduces_stored_predictions(
+def test_exported_models_of_other_heads_reproduce_stored_predictions(
     task: str, settings: Mapping[str, str], family: str, tmp_path: Path
 ):
     named = {"model": str(save_family(tmp_path / family, family))} if family else {}
@@ -329,7 +331,7 @@ def test_exported_folder_of_other_heads_reproduces_stored_predictions(
 
 
 @pytest.mark.parametrize("kind", ["t5", "t5.1.1", "mt5"])
-def test_exported_text_model_reproduces_stored_predictions(kind: str, tmp_path: Path):
+def test_exported_text_to_text_model_reproduces_stored_predictions(kind: str, tmp_path: Path):
     """T5 1.1 and mT5 have a separate output layer."""
     check_taken(text_job(save_text_model(tmp_path / kind, kind)), tmp_path, is_class=True)
 
@@ -345,7 +347,7 @@ def check_taken(job: Job, folder: Path, *, is_class: bool) -> None:
     predicts_what_is_stored(folder / "to", result)
 
 
-def test_model_without_a_class_is_exported_for_bench_predict_only(tmp_path: Path):
+def test_model_without_a_transformers_class_is_exported_for_bench_predict(tmp_path: Path):
     checkpoint = str(save_family(tmp_path / "bert", "bert"))
     job = make_job("superglue/wic", limit=16, model=checkpoint)
     result = run_job(job, keep=tmp_path / "kept")
@@ -393,7 +395,7 @@ def test_model_without_a_class_is_exported_for_bench_predict_only(tmp_path: Path
         ("glue/rte", {"as_text": True}, "t5", ""),
     ],
 )
-def test_missing_transformers_class_is_known_before_training(
+def test_missing_transformers_class_is_derived_from_task_and_recipe(
     task: str, values: Mapping[str, Any], family: str, lacking: str
 ):
     recipe: Recipe = having(RECIPE, **values)
@@ -402,7 +404,7 @@ def test_missing_transformers_class_is_known_before_training(
     assert bool(found.auto_class) is not bool(lacking)
 
 
-def test_model_command_takes_a_board_row_or_a_key(bench):
+def test_model_command_accepts_a_model_name_or_a_run_key(bench):
     run = ("--model", "tiny", "--task", "glue/rte", "--data", "mini", "--limit", "16")
     once = ("--set", "epochs=1", "--device", "cpu", "--no-baselines", "--seeds", "2")
     assert bench("run", *run, *once, "--precision", "fp32", "--keep-models").code == 0
@@ -433,7 +435,7 @@ def test_model_command_takes_a_board_row_or_a_key(bench):
     assert "the model was kept already." in bench("model", key[:8], "--retrain").out
 
 
-def test_dry_run_names_models_for_bench_predict_only(bench):
+def test_dry_run_names_models_without_a_transformers_class(bench):
     run = ("run", "--model", "tiny", "--task", "superglue/wic", "--data", "mini", "--dry-run")
     said = (
         "transformers has no class for the marked words of WiC, so these models can be used only "
@@ -443,7 +445,7 @@ def test_dry_run_names_models_for_bench_predict_only(bench):
     assert said not in bench(*run).out
 
 
-def test_changed_label_counts_as_a_move_by_the_lead_of_the_predicted_one():
+def test_changed_label_counts_as_a_change_of_its_probability_margin():
     """The stored probabilities are equal, but the stored label does not follow from them."""
     task = find_task("glue/mrpc")
     scores = (0.9, 0.1)

@@ -1,4 +1,4 @@
-"""The card of an exported model: metadata for the hub, and snippets for transformers alone."""
+"""Model card of an exported model: metadata for the hub, and code snippets for transformers."""
 
 import json
 import re
@@ -33,7 +33,9 @@ SOAK = ("glue/stsb", "superglue/copa", "conll2003/ner")
 @pytest.mark.parametrize(
     "tasks", [("glue/sst2", "squad/v2.0"), pytest.param(SOAK, marks=pytest.mark.soak)]
 )
-def test_card_snippets_run_without_benchharness(tmp_path: Path, tasks: tuple[str, ...]) -> None:
+def test_model_card_snippets_run_without_benchharness(
+    tmp_path: Path, tasks: tuple[str, ...]
+) -> None:
     snippets = []
     for task in tasks:
         folder = taken(tmp_path, task)
@@ -68,7 +70,7 @@ def test_card_snippets_run_without_benchharness(tmp_path: Path, tasks: tuple[str
         ((0.7, 0.6, 0.5), " is the best of 3 seeds"),
     ],
 )
-def test_card_describes_equal_seeds_as_equally_good(
+def test_model_card_calls_tied_seeds_equally_good(
     tmp_path: Path, scores: tuple[float, ...], said: str, store: Store
 ) -> None:
     """Regression test: one card had both "the best of them" and "not the best of them"."""
@@ -95,7 +97,7 @@ def test_card_describes_equal_seeds_as_equally_good(
     assert not any(f"{other} of 3 seeds" in text for other in others)
 
 
-def test_card_of_a_collapsed_run_begins_with_a_warning(tmp_path: Path) -> None:
+def test_model_card_of_a_collapsed_run_begins_with_a_warning(tmp_path: Path) -> None:
     folder = taken(tmp_path, "glue/sst2")
     told = json.loads((folder / "benchharness.json").read_text())
     told["flags"] = {"glue/sst2": ["constant predictions"]}

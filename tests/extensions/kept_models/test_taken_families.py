@@ -192,7 +192,7 @@ def taken(
 
 
 @pytest.mark.parametrize(("family", "kind"), in_part(CASES, IN_CI))
-def test_transformers_alone_gives_equal_logits(taken, family: str, kind: str):
+def test_exported_model_has_equal_logits_in_transformers_alone(taken, family: str, kind: str):
     written, ours, theirs = taken[family, kind]
     assert len(ours) == len(theirs)
     for one, other in zip(ours, theirs, strict=True):
@@ -208,7 +208,7 @@ def test_transformers_alone_gives_equal_logits(taken, family: str, kind: str):
     assert written.checked.largest_change <= PACKED
 
 
-def test_all_head_classes_of_transformers_are_covered():
+def test_export_covers_every_head_class_of_transformers():
     have = {
         (family, kind)
         for kind, name in KINDS.items()
@@ -219,7 +219,7 @@ def test_all_head_classes_of_transformers_are_covered():
     assert set(FAMILIES) == COMPARED
 
 
-def test_documentation_has_the_table_of_classes():
+def test_documentation_lists_which_families_have_transformers_classes():
     page = (Path(__file__).parents[3] / "docs" / "taking.md").read_text()
     kinds: dict[tuple[str, ...], list[str]] = {}
     for family in FAMILIES:

@@ -53,7 +53,7 @@ def read_json(found: Vectors, name: str) -> Any:
     return json.loads((found.taken.folder / name).read_text())
 
 
-def test_files_equal_those_of_sentence_transformers(found: Vectors) -> None:
+def test_exported_retriever_has_the_files_of_sentence_transformers(found: Vectors) -> None:
     """The expected keys and values are those of version 5.1 (models/Pooling.py, Transformer.py)."""
     assert read_json(found, "modules.json") == [
         {
@@ -84,7 +84,7 @@ def test_files_equal_those_of_sentence_transformers(found: Vectors) -> None:
     assert (found.taken.folder / "2_Normalize").is_dir()
 
 
-def test_transformers_alone_gives_equal_vectors(found: Vectors) -> None:
+def test_exported_retriever_has_equal_vectors_in_transformers_alone(found: Vectors) -> None:
     folder = found.taken.folder
     network, tokenizer = AutoModel.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
     inputs = tokenizer(found.texts, truncation=True, padding=True, return_tensors="pt")
@@ -104,7 +104,7 @@ def test_transformers_alone_gives_equal_vectors(found: Vectors) -> None:
     assert " pairs differ by " in checked.sentence
 
 
-def test_sentence_transformers_gives_equal_vectors(found: Vectors) -> None:
+def test_exported_retriever_has_equal_vectors_in_sentence_transformers(found: Vectors) -> None:
     theirs = pytest.importorskip("sentence_transformers")
     model = theirs.SentenceTransformer(str(found.taken.folder), device="cpu")
     assert np.abs(model.encode(found.texts, batch_size=5) - found.ours).max() < 1e-6
@@ -136,13 +136,15 @@ def damage(found: Vectors, what: str, folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("what", ["pooling", "weights", "length"])
-def test_check_refuses_files_with_other_vectors(found: Vectors, what: str, tmp_path: Path) -> None:
+def test_export_check_refuses_files_with_other_vectors(
+    found: Vectors, what: str, tmp_path: Path
+) -> None:
     folder = damage(found, what, tmp_path / "damaged")
     with pytest.raises(JobError, match="was not exported"):
         check(found.model, folder, "AutoModel", found.dev)
 
 
-def test_exported_retriever_is_loaded_and_its_card_names_the_library(found: Vectors) -> None:
+def test_card_of_an_exported_retriever_names_sentence_transformers(found: Vectors) -> None:
     again = load_trained(found.taken.folder, precision="fp32")
     features = again.head.encode(found.dev[0].rows.examples, again.tokenizer, again.limits)
     vectors = predict(again.network, features, again.compute, lambda _: None)
@@ -153,7 +155,7 @@ def test_exported_retriever_is_loaded_and_its_card_names_the_library(found: Vect
     assert found.taken.published.loader == "SentenceTransformer"
 
 
-def test_encoder_without_a_transformers_class_is_named_as_lacking(found: Vectors) -> None:
+def test_ranking_head_has_no_transformers_class_for_t5(found: Vectors) -> None:
     recipe = found.model.recipe
     assert published_class(found.model.task, recipe, "t5").lacking == "t5 with a ranking head"
     assert published_class(found.model.task, recipe, "roberta").auto_class == "AutoModel"

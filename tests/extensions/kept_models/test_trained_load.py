@@ -45,7 +45,7 @@ def test_loaded_model_reproduces_the_stored_predictions_exactly(kept: tuple[Path
     assert not model.network.training
 
 
-def test_loading_does_not_change_the_random_state(kept: tuple[Path, Result]) -> None:
+def test_loading_a_model_does_not_change_the_random_state(kept: tuple[Path, Result]) -> None:
     torch.manual_seed(1)
     wanted = torch.rand(1)
     torch.manual_seed(1)
@@ -53,7 +53,7 @@ def test_loading_does_not_change_the_random_state(kept: tuple[Path, Result]) -> 
     assert torch.equal(torch.rand(1), wanted)
 
 
-def test_no_rows_give_no_predictions(kept: tuple[Path, Result]) -> None:
+def test_predicting_an_empty_list_returns_no_predictions(kept: tuple[Path, Result]) -> None:
     assert predict(load_trained(kept[0]), ()) == ((), 0, (0, 0, 0, 0))
 
 
@@ -99,7 +99,7 @@ def _other_weights(folder: Path) -> None:
         (_other_weights, "does not fit this model"),
     ],
 )
-def test_folder_without_a_valid_model_is_a_one_line_error(
+def test_loading_a_folder_without_a_valid_model_is_a_one_line_error(
     kept: tuple[Path, Result], tmp_path: Path, change: Callable[[Path], None], said: str
 ) -> None:
     folder = tmp_path / "copy"
@@ -112,7 +112,9 @@ def test_folder_without_a_valid_model_is_a_one_line_error(
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_task_that_the_model_was_not_trained_on_is_an_error(kept: tuple[Path, Result]) -> None:
+def test_loading_a_model_for_a_task_outside_its_training_is_an_error(
+    kept: tuple[Path, Result],
+) -> None:
     with pytest.raises(BenchError, match="was not trained on glue/rte, but on glue/mrpc"):
         load_trained(kept[0], "glue/rte")
 
@@ -142,7 +144,7 @@ DAMAGE: dict[str, tuple[str, Callable[[Path], bytes]]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damage_with_matching_digests_is_a_one_line_error(
+def test_damaged_model_with_matching_digests_is_a_one_line_error(
     kept: tuple[Path, Result], tmp_path: Path, damage: str
 ) -> None:
     folder, (name, content) = tmp_path / "copy", DAMAGE[damage]
@@ -154,7 +156,7 @@ def test_damage_with_matching_digests_is_a_one_line_error(
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_manifest_with_a_path_outside_the_folder_is_refused(
+def test_model_manifest_with_a_path_outside_the_folder_is_refused(
     kept: tuple[Path, Result], tmp_path: Path
 ) -> None:
     """`bench model --to` copies the files that the manifest names."""

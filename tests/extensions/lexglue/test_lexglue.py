@@ -23,7 +23,7 @@ def example(label: Any, number: int) -> PairExample:
     return PairExample(id=str(number), text_a="x", label=label)
 
 
-def test_ecthr_counts_no_article_as_an_additional_label() -> None:
+def test_ecthr_f1_treats_rows_without_articles_as_an_additional_label() -> None:
     """scikit-learn gets the columns of experiments/ecthr.py: ten articles, and one for none."""
     draw, task = random.Random(7), find_task("lexglue/ecthr_a")
 
@@ -48,7 +48,7 @@ def test_ecthr_counts_no_article_as_an_additional_label() -> None:
             assert found[f"{name}_f1"] == pytest.approx(expected, abs=1e-12)
 
 
-def test_scotus_averages_over_the_areas_that_occur_in_the_split() -> None:
+def test_scotus_f1_averages_over_areas_that_occur_in_the_split() -> None:
     """experiments/scotus.py passes no labels, so that only areas in the split count."""
     draw, task = random.Random(8), find_task("lexglue/scotus")
     for size in [1, 2, *range(5, 155)]:
@@ -69,7 +69,7 @@ def write(folder: Path, file: str, *rows: Any) -> str:
     return str(folder)
 
 
-def test_file_with_all_splits_is_read_and_unknown_articles_are_dropped(tmp_path: Path) -> None:
+def test_lexglue_file_with_all_splits_is_read_without_unknown_articles(tmp_path: Path) -> None:
     rows = [
         {
             "facts": ["1. One.", "2. Two."],
@@ -99,7 +99,7 @@ def test_file_with_all_splits_is_read_and_unknown_articles_are_dropped(tmp_path:
     assert opinion.label == "13"  # type: ignore[attr-defined]
 
 
-def test_recipe_of_the_scripts_applies_to_all_encoders() -> None:
+def test_lexglue_recipe_applies_to_every_encoder() -> None:
     for task in ("ecthr_a", "scotus"):
         found = resolve_recipe(find_model("longformer"), f"lexglue/{task}", None, {}).settings
         values = {name: setting.value for name, setting in found.items()}

@@ -43,7 +43,7 @@ def predicted(example: ChoiceExample, good: float, bad: float) -> ChoicePredicti
     return ChoicePrediction(id=example.id, option=scores.index(max(scores)), scores=scores)
 
 
-def test_accuracies_of_1000_prediction_sets_match_the_official_scripts() -> None:
+def test_blimp_accuracies_match_the_official_scripts() -> None:
     draw = Random(1)
     for _ in range(1000):
         uids = draw.sample(PARADIGMS, draw.randint(1, 12))
@@ -65,12 +65,12 @@ def test_accuracies_of_1000_prediction_sets_match_the_official_scripts() -> None
         assert dict(score(BLIMP, "dev", predictions, examples)) == pytest.approx(official(scores))
 
 
-def test_there_are_67_paradigms_of_12_phenomena() -> None:
+def test_blimp_has_67_paradigms_in_12_phenomena() -> None:
     assert len(PARADIGMS) == len(set(PARADIGMS)) == 67
     assert len(PHENOMENA) == 12
 
 
-def test_the_acceptable_sentence_is_the_last_option() -> None:
+def test_acceptable_blimp_sentence_is_the_last_option() -> None:
     path = mini_folder() / "blimp" / "data" / "passive_1.jsonl"
     row = json.loads(path.read_text().splitlines()[2])
     by_id = {example.id: example for example in read(BLIMP, "dev", parse_data("mini")).examples}
@@ -85,14 +85,16 @@ def copied(target: Path) -> Path:
     return data
 
 
-def test_folder_of_official_files_gives_the_mini_rows(tmp_path: Path) -> None:
+def test_blimp_folder_of_official_files_is_read(tmp_path: Path) -> None:
     data, mini = copied(tmp_path), read(BLIMP, "dev", parse_data("mini"))
     for place in (tmp_path, tmp_path / "blimp"):
         assert read(BLIMP, "dev", parse_data(str(place))).fingerprint == mini.fingerprint
     assert read(BLIMP, "dev", parse_data(str(data.parent))).examples == mini.examples
 
 
-def test_hub_rows_come_from_one_config_per_paradigm(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blimp_rows_on_the_hub_are_read_from_one_config_per_paradigm(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     found = rows(BLIMP.source, "dev", parse_data("mini"))
     asked = []
 
@@ -106,7 +108,7 @@ def test_hub_rows_come_from_one_config_per_paradigm(monkeypatch: pytest.MonkeyPa
     assert read_there.fingerprint == read(BLIMP, "dev", parse_data("mini")).fingerprint
 
 
-def test_missing_and_unknown_paradigms_are_an_error_that_names_them(tmp_path: Path) -> None:
+def test_missing_or_unknown_blimp_paradigms_are_an_error_that_names_them(tmp_path: Path) -> None:
     data = copied(tmp_path)
     (data / "causative.jsonl").unlink()
     with pytest.raises(DataError, match="lacks the paradigm causative"):

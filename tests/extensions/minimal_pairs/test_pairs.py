@@ -41,7 +41,7 @@ def official(scores: dict[str, list[tuple[float, float]]]) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", ["supplement", "ewok", "comps", "multiblimp"])
-def test_accuracies_on_random_scores_with_ties_match_babylm_eval(name: str) -> None:
+def test_minimal_pair_accuracies_with_ties_match_babylm_eval(name: str) -> None:
     task, draw = find_task(f"pairs/{name}"), Random(name)
     examples = read(task, "dev", MINI).examples
     for _ in range(25 if name == "multiblimp" else 325):
@@ -56,14 +56,14 @@ def test_accuracies_on_random_scores_with_ties_match_babylm_eval(name: str) -> N
         assert dict(score(task, "dev", predictions, examples)) == pytest.approx(official(scores))
 
 
-def test_half_of_the_ties_count_as_right_in_zorro() -> None:
+def test_zorro_counts_ties_as_half_right() -> None:
     task = find_task("pairs/zorro")
     examples = read(task, "dev", MINI).examples
     ties = [ChoicePrediction(id=example.id, option=0) for example in examples]
     assert set(dict(score(task, "dev", ties, examples)).values()) == {0.5}
 
 
-def test_each_set_compares_the_texts_of_its_official_code() -> None:
+def test_minimal_pairs_have_the_texts_compared_by_the_official_code() -> None:
     def first(name: str) -> tuple[str, str, tuple[str, ...], str | None]:
         found = read(find_task(f"pairs/{name}"), "dev", MINI).examples[0]
         return found.context, found.question, found.options, found.group
@@ -91,7 +91,7 @@ def test_each_set_compares_the_texts_of_its_official_code() -> None:
         ("multiblimp", "nld/data.tsv", "sen\twrong\na\tb\n", "no column 'wrong_sen'"),
     ],
 )
-def test_malformed_files_are_an_error_in_one_sentence(
+def test_malformed_minimal_pair_files_are_an_error(
     tmp_path: Path, task: str, file: str, text: str | None, said: str
 ) -> None:
     shutil.copytree(mini_folder() / "pairs" / task, tmp_path / task)
@@ -106,7 +106,7 @@ def test_malformed_files_are_an_error_in_one_sentence(
         read(find_task(f"pairs/{task}"), "dev", parse_data(str(tmp_path)))
 
 
-def test_multiblimp_accepts_some_languages_and_unknown_ones_are_an_error(tmp_path: Path) -> None:
+def test_multiblimp_accepts_a_subset_of_the_known_languages(tmp_path: Path) -> None:
     task = find_task("pairs/multiblimp")
     shutil.copytree(mini_folder() / "pairs/multiblimp/nld", tmp_path / "multiblimp" / "nld")
     assert {e.group for e in read(task, "dev", parse_data(str(tmp_path))).examples} == {"nld"}
@@ -115,7 +115,7 @@ def test_multiblimp_accepts_some_languages_and_unknown_ones_are_an_error(tmp_pat
         read(task, "dev", parse_data(str(tmp_path)))
 
 
-def test_text_task_without_a_file_is_an_error() -> None:
+def test_pseudo_perplexity_without_a_text_file_is_an_error() -> None:
     assert len(PAIR_TASKS) == 5
     with pytest.raises(DataError, match="give its file with --data FILE"):
         read(find_task("text/pseudo-perplexity"), "dev", parse_data("hub"))

@@ -33,7 +33,7 @@ def rows(task: Any, split: str = "dev", data: str = "hub", limit: int | None = N
     return read(task, split, parse_data(data), limit=limit)
 
 
-def test_rows_are_the_same_on_every_machine() -> None:
+def test_needle_rows_are_the_same_on_every_machine() -> None:
     found = [rows(task, data="mini").fingerprint[:8] for task in NEEDLE_TASKS]
     assert found == ["64a69c79", "f358c84f", "486a3d6e", "96da95f3", "5fcfa590"]
     assert rows(SHORT).fingerprint[:8] == "a966eddd"
@@ -41,7 +41,7 @@ def test_rows_are_the_same_on_every_machine() -> None:
 
 
 @pytest.mark.parametrize("task", NEEDLE_TASKS, ids=lambda task: task.name)
-def test_every_depth_has_every_number_equally_often(task: Any) -> None:
+def test_needle_rows_have_every_label_equally_often_at_every_depth(task: Any) -> None:
     data = "hub" if task is SHORT else "mini"
     for split, times in (("train", 20), ("dev", 5)):
         examples = rows(task, split, data).examples
@@ -51,7 +51,7 @@ def test_every_depth_has_every_number_equally_often(task: Any) -> None:
         assert len({example.text_a for example in examples}) == len(examples)
 
 
-def test_the_needle_is_once_in_the_text_at_its_depth_with_the_label() -> None:
+def test_needle_occurs_once_at_its_depth_and_contains_the_label() -> None:
     for task in (SHORT, find_task("needle/8192")):
         for example in rows(task, limit=100).examples:
             (found,) = NEEDLE.finditer(example.text_a)
@@ -62,7 +62,7 @@ def test_the_needle_is_once_in_the_text_at_its_depth_with_the_label() -> None:
             assert depth - 1 / len(sentences) < place <= depth
 
 
-def test_number_frequencies_do_not_reveal_the_label() -> None:
+def test_number_frequencies_in_the_text_do_not_reveal_the_label() -> None:
     """Check that the most frequent number is right for less than a quarter of the rows."""
     right = 0
     for example in (examples := rows(SHORT).examples):
@@ -72,7 +72,7 @@ def test_number_frequencies_do_not_reveal_the_label() -> None:
     assert 0.1 < right / len(examples) < 0.25
 
 
-def test_texts_fit_and_the_needle_is_kept_with_10_percent_more_tokens() -> None:
+def test_needle_is_not_truncated_even_with_10_percent_more_tokens() -> None:
     """Check that tiny's tokens fit.
 
     With one token in ten more, the needle at 90 % is still read.
@@ -88,7 +88,7 @@ def test_texts_fit_and_the_needle_is_kept_with_10_percent_more_tokens() -> None:
             assert f"the pass key is {example.label}" in read_text.lower()
 
 
-def test_recipe_takes_its_maximum_length_from_the_task() -> None:
+def test_needle_recipe_has_the_maximum_length_of_the_task() -> None:
     for model in ("modernbert", "tiny"):
         settings = resolve_recipe(find_model(model), SHORT.name, None, {}).settings
         assert settings["max_tokens"].value == 512
@@ -96,7 +96,7 @@ def test_recipe_takes_its_maximum_length_from_the_task() -> None:
     assert settings["max_tokens"].value == 8192
 
 
-def test_tasks_longer_than_the_model_accepts_are_skipped_with_a_note() -> None:
+def test_needle_tasks_longer_than_the_model_accepts_are_skipped() -> None:
     made = plan(request_of(suite=("needle",), data="mini"))
     assert {job.task for job in made.jobs if job.model == "tiny"} == {"needle/512"}
     assert made.notes[0] == (
@@ -108,7 +108,7 @@ def test_tasks_longer_than_the_model_accepts_are_skipped_with_a_note() -> None:
         plan(request_of(task=("needle/8192",), data="mini"))
 
 
-def test_scores_are_reported_per_depth() -> None:
+def test_needle_scores_are_reported_per_depth() -> None:
     examples = rows(SHORT, data="mini").examples
     near = [e.label if e.categories[0] >= "depth_5" else None for e in examples]
     predictions = [PairPrediction(id=e.id, label=x) for e, x in zip(examples, near, strict=True)]
@@ -121,7 +121,7 @@ def test_scores_are_reported_per_depth() -> None:
 
 
 @pytest.mark.soak
-def test_network_without_pretraining_learns_the_probe_at_512_tokens() -> None:
+def test_network_without_pretraining_learns_the_needle_task_at_512_tokens() -> None:
     """Train for minutes on one core; chance is 0.1."""
     found = run_job(plan_job("tiny", SHORT.name, "hub"), lambda _: None).evaluations[0].scores
     assert found["accuracy"] > 0.95

@@ -57,7 +57,7 @@ def _files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_paper_from_an_archive_in_another_environment_is_identical(paper, tmp_path, encoder):
+def test_paper_is_identical_from_an_archive_in_another_environment(paper, tmp_path, encoder):
     code, printed = paper()
     assert code == 0, printed.err
     first = _files(tmp_path / "paper")
@@ -115,7 +115,7 @@ def test_paper_compiles_without_overfull_boxes(paper, tmp_path):
     assert (folder / "main.pdf").exists()
 
 
-def test_foreign_or_edited_files_are_not_overwritten(paper, tmp_path):
+def test_paper_command_never_overwrites_foreign_or_edited_files(paper, tmp_path):
     folder = tmp_path / "paper"
     folder.mkdir()
     (folder / "main.tex").write_text("mine")
@@ -150,7 +150,7 @@ def test_paper_without_a_finished_run_is_an_error(paper, tmp_path):
         ({"against": ","}, "pass your encoder and the systems to compare it with"),
     ],
 )
-def test_unknown_model_to_compare_is_an_error(paper, tmp_path, words, said):
+def test_paper_with_an_unknown_model_to_compare_is_an_error(paper, tmp_path, words, said):
     code, printed = paper(**words)
     assert code in (2, 4)
     assert said in printed.err
@@ -158,7 +158,7 @@ def test_unknown_model_to_compare_is_an_error(paper, tmp_path, words, said):
     assert not (tmp_path / "paper").exists()
 
 
-def test_hours_option_limits_the_number_of_seeds(paper, tmp_path, encoder):
+def test_hours_option_of_the_paper_command_limits_the_number_of_seeds(paper, tmp_path, encoder):
     code, printed = paper("--hours", "0.00001")
     assert code == 2
     assert "one seed of all jobs takes about" in printed.err
@@ -173,7 +173,7 @@ def test_hours_option_limits_the_number_of_seeds(paper, tmp_path, encoder):
     assert not (tmp_path / "paper").exists()
 
 
-def test_paper_from_python_writes_the_folder(paper, tmp_path, encoder):
+def test_paper_folder_can_be_written_from_python(paper, tmp_path, encoder):
     paper()
     options = {"suite": "snli", "data": "mini", "device": "cpu", "precision": "fp32", "seeds": 2}
     found = benchharness.paper(f"mine={encoder}", against="tiny", to=tmp_path / "api", **options)
@@ -185,7 +185,7 @@ def test_paper_from_python_writes_the_folder(paper, tmp_path, encoder):
 
 @pytest.mark.soak  # some minutes on two cores
 @pytest.mark.timeout(1200)
-def test_complete_paper_of_small_encoders_takes_under_ten_minutes(tmp_path: Path, encoder):
+def test_paper_on_small_encoders_is_complete_in_under_ten_minutes(tmp_path: Path, encoder):
     started = os.times()
     words = ("--model", "tiny", "--against", f"small={encoder},majority", "--data", "mini")
     code, _, said = bench_for(tmp_path, 1200, "paper", *words, "--seeds", "2")
@@ -214,7 +214,7 @@ def bench_for(folder, seconds, *words):
     return ended.returncode, ended.stdout, ended.stderr
 
 
-def test_draft_left_by_a_killed_command_is_not_a_foreign_file(tmp_path: Path):
+def test_temporary_file_of_a_killed_paper_command_is_removed(tmp_path: Path):
     (tmp_path / ".manifest.json.x1").write_text("half")
     check_paper(tmp_path)
     write_paper(tmp_path, {"main.tex": b"text"})

@@ -8,7 +8,7 @@ from benchharness.tasks.answers.base import CONSTANT
 from tests.helpers.boards import board_of, plotted
 
 
-def test_collapsed_runs_are_flagged_in_a_paper() -> None:
+def test_generated_paper_flags_collapsed_runs() -> None:
     run = plotted("stuck", "glue/rte", 0, 0.5)
     stuck = replace(run, evaluations=[replace(e, flags=(CONSTANT,)) for e in run.evaluations])
     board = board_of([stuck, plotted("good")])

@@ -62,7 +62,7 @@ def choose(page: Opened, name: str, value: str) -> None:
     page.page.locator(f"select.{name}").select_option(value)
 
 
-def test_examples_load_in_portions_and_can_be_reordered(page: Opened) -> None:
+def test_examples_load_in_pages_and_can_be_reordered(page: Opened) -> None:
     assert len(shown(page)) == 20
     page.page.get_by_role("button", name="Show 20 more").click()
     assert len(shown(page)) == 40
@@ -71,7 +71,7 @@ def test_examples_load_in_portions_and_can_be_reordered(page: Opened) -> None:
     assert shown(page) == list(range(1, 21))
 
 
-def test_filter_options_state_the_number_of_matching_examples(page: Opened) -> None:
+def test_prediction_filters_state_the_number_of_matching_examples(page: Opened) -> None:
     for value in ("none", "some", "all", "1", "-1"):
         option = page.page.locator(f".show option[value='{value}']").inner_text()
         choose(page, "show", value)
@@ -80,7 +80,7 @@ def test_filter_options_state_the_number_of_matching_examples(page: Opened) -> N
     assert right.count() >= 1
 
 
-def test_search_finds_texts_and_example_ids(page: Opened) -> None:
+def test_prediction_page_search_finds_texts_and_example_ids(page: Opened) -> None:
     example = mini(TASK, "dev")[7]
     page.page.get_by_role("searchbox").fill(example.id)
     assert 8 in shown(page)
@@ -89,7 +89,7 @@ def test_search_finds_texts_and_example_ids(page: Opened) -> None:
     assert matching(page) == 0
 
 
-def test_clicking_a_confusion_matrix_cell_filters_and_the_url_keeps_it(
+def test_confusion_matrix_cell_filters_examples_and_is_kept_in_the_url(
     page: Opened, browser: "Browser", path: Path
 ) -> None:
     cell = page.page.locator("td[data-cell='0.1.3'] button")
@@ -107,7 +107,7 @@ def test_clicking_a_confusion_matrix_cell_filters_and_the_url_keeps_it(
         assert again.page.url == path.as_uri()
 
 
-def test_url_anchor_opens_its_example(browser: "Browser", path: Path) -> None:
+def test_url_anchor_shows_the_example_with_this_number(browser: "Browser", path: Path) -> None:
     with opened(browser, path) as found:
         choose(found, "order", "place")
         assert found.page.url.endswith("#order=place")
@@ -120,7 +120,9 @@ def test_url_anchor_opens_its_example(browser: "Browser", path: Path) -> None:
         assert found.complaints == []
 
 
-def test_hardest_examples_are_visible_without_scripts(browser: "Browser", path: Path) -> None:
+def test_prediction_page_shows_the_hardest_examples_without_scripts(
+    browser: "Browser", path: Path
+) -> None:
     with opened(browser, path, scripts=False) as found:
         assert len(shown(found)) == 20
         assert found.page.locator("select:visible, input:visible, button:visible").count() == 0
@@ -138,7 +140,7 @@ WIDTHS = (390, 1024, 1440)
         *(pytest.param(scheme, WIDTHS, marks=pytest.mark.soak) for scheme in ("light", "dark")),
     ],
 )
-def test_axe_finds_no_fault_and_pages_need_no_horizontal_scrolling(
+def test_prediction_pages_have_no_accessibility_violations_or_sideways_scroll(
     browser: "Browser", path: Path, scheme: Scheme, widths: tuple[int, ...]
 ) -> None:
     with opened(browser, path, scheme=scheme) as found:
@@ -151,7 +153,7 @@ def test_axe_finds_no_fault_and_pages_need_no_horizontal_scrolling(
 
 
 @pytest.mark.soak
-def test_page_of_20000_examples_with_five_seeds_loads_within_seconds(
+def test_prediction_page_of_20000_examples_loads_within_seconds(
     browser: "Browser", tmp_path: Path
 ) -> None:
     """Test 20,000 examples, as MNLI's two dev splits have, of two systems."""

@@ -73,7 +73,7 @@ def read_coqa(folder: Path, data: list[dict[str, Any]], split: str = "dev") -> S
 
 
 @pytest.mark.parametrize("sets", [200, pytest.param(1_000, marks=pytest.mark.soak)])
-def test_scores_of_random_predictions_equal_those_of_the_script(sets: int, tmp_path: Path) -> None:
+def test_scores_of_random_predictions_equal_the_official_script(sets: int, tmp_path: Path) -> None:
     draw = random.Random("coqa")
     domains = reading_oracle.IN_DOMAIN | reading_oracle.OUT_OF_DOMAIN
     for _ in range(sets):
@@ -111,7 +111,7 @@ def test_scores_of_random_predictions_equal_those_of_the_script(sets: int, tmp_p
         ("elephants", STORY.rstrip(".")),
     ],
 )
-def test_span_of_the_evidence_with_the_best_f1_is_the_target(answer: str, learned: str) -> None:
+def test_coqa_target_is_the_evidence_span_with_the_best_f1(answer: str, learned: str) -> None:
     start, end = best_stretch(STORY, 0, len(STORY), answer)
     assert STORY[start:end] == learned
 
@@ -127,7 +127,7 @@ def answer(text: str, start: int = 0, end: int = 40) -> dict[str, Any]:
     return {"input_text": text, "span_start": start, "span_end": end}
 
 
-def test_yes_no_and_unknown_are_spans_before_the_story(tmp_path: Path) -> None:
+def test_coqa_context_begins_with_yes_no_and_unknown_as_answer_spans(tmp_path: Path) -> None:
     data = [story(answer("Yes."), answer("no"), answer("unknown", -1, -1), answer("Anna"))]
     rows = [row for row in read_coqa(tmp_path, data).examples if isinstance(row, SpanExample)]
     spans = [row.context[slice(*row.span)] for row in rows if row.span]
@@ -138,12 +138,12 @@ def test_yes_no_and_unknown_are_spans_before_the_story(tmp_path: Path) -> None:
     assert rows[3].categories == ("news",)
 
 
-def test_training_question_without_evidence_is_skipped_and_counted(tmp_path: Path) -> None:
+def test_coqa_training_question_without_evidence_is_skipped_and_counted(tmp_path: Path) -> None:
     rows = read_coqa(tmp_path, [story(answer("Bob", -1, -1), answer("Anna"))], "train")
     assert (len(rows.examples), rows.left_out) == (1, 1)
 
 
-def test_history_of_zero_turns_adds_no_questions() -> None:
+def test_coqa_question_has_no_history_with_zero_turns() -> None:
     rows = read(coqa(0), "dev", Data(source="mini")).examples
     assert not any("|" in row.question for row in rows if isinstance(row, SpanExample))
 
@@ -169,14 +169,14 @@ def test_history_of_zero_turns_adds_no_questions() -> None:
         ),
     ],
 )
-def test_invalid_conversations_are_an_error(
+def test_invalid_coqa_conversations_are_an_error(
     tmp_path: Path, data: dict[str, Any], reason: str
 ) -> None:
     with pytest.raises(DataError, match=reason):
         read_coqa(tmp_path, [data])
 
 
-def test_prediction_file_round_trips(tmp_path: Path) -> None:
+def test_prediction_file_is_read_back_equal(tmp_path: Path) -> None:
     rows = read(COQA, "dev", Data(source="mini"))
     guesses = [
         SpanPrediction(id=row.id, text=row.context.split()[place % 5])

@@ -57,7 +57,7 @@ def read_hotpot(folder: Path, data: Any, split: str = "dev") -> SplitRows:
 
 
 @pytest.mark.parametrize("sets", [200, pytest.param(1_000, marks=pytest.mark.soak)])
-def test_scores_of_random_predictions_equal_those_of_the_script(sets: int, tmp_path: Path) -> None:
+def test_scores_of_random_predictions_equal_the_official_script(sets: int, tmp_path: Path) -> None:
     draw = random.Random("hotpotqa")
     path = tmp_path / "predictions.json"
     for _ in range(sets):
@@ -106,7 +106,7 @@ def one(folder: Path, **other: Any) -> SpanExample:
     return row
 
 
-def test_context_has_yes_and_no_before_the_paragraphs(tmp_path: Path) -> None:
+def test_hotpotqa_context_begins_with_yes_and_no(tmp_path: Path) -> None:
     row = one(tmp_path)
     assert row.context == (
         "yes no\nBarns\nA barn of 1912. It is red.\nTowers\nThe tower was built in 1912."
@@ -121,7 +121,7 @@ def test_context_has_yes_and_no_before_the_paragraphs(tmp_path: Path) -> None:
     assert [row.context[start:end] for start, end in row.evidence] == [texts[2], texts[3]]
 
 
-def test_answer_is_located_in_a_supporting_sentence(tmp_path: Path) -> None:
+def test_hotpotqa_answer_is_located_in_a_supporting_sentence(tmp_path: Path) -> None:
     (found,) = one(tmp_path).answers or ()
     assert found == ("1912", one(tmp_path).context.rindex("1912"))
     assert one(tmp_path, answer="Barns").answers == (("Barns", 7),)
@@ -129,7 +129,7 @@ def test_answer_is_located_in_a_supporting_sentence(tmp_path: Path) -> None:
     assert one(tmp_path, answer="no").answers == (("no", 4),)
 
 
-def test_training_question_without_its_answer_is_skipped_and_counted(tmp_path: Path) -> None:
+def test_hotpotqa_training_question_without_its_answer_is_skipped(tmp_path: Path) -> None:
     data = [QUESTION, QUESTION | {"_id": "r", "answer": "in 1913"}]
     rows = read_hotpot(tmp_path, data, "train")
     assert (len(rows.examples), rows.left_out) == (1, 1)
@@ -143,12 +143,12 @@ def test_training_question_without_its_answer_is_skipped_and_counted(tmp_path: P
         ([{"question": "?"}], "question 0 has no '_id'"),
     ],
 )
-def test_invalid_files_are_an_error(tmp_path: Path, data: Any, reason: str) -> None:
+def test_invalid_hotpotqa_files_are_an_error(tmp_path: Path, data: Any, reason: str) -> None:
     with pytest.raises(DataError, match=reason):
         read_hotpot(tmp_path, data)
 
 
-def test_prediction_file_round_trips(tmp_path: Path) -> None:
+def test_prediction_file_is_read_back_equal(tmp_path: Path) -> None:
     rows = read(HOTPOT, "dev", Data(source="mini"))
     examples = [row for row in rows.examples if isinstance(row, SpanExample)]
     guesses = [

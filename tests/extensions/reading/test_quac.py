@@ -71,7 +71,7 @@ def read_quac(folder: Path, data: list[dict[str, Any]], split: str = "dev") -> S
 
 
 @pytest.mark.parametrize("sets", [200, pytest.param(1_000, marks=pytest.mark.soak)])
-def test_scores_of_random_predictions_equal_those_of_the_script(sets: int, tmp_path: Path) -> None:
+def test_scores_of_random_predictions_equal_the_official_script(sets: int, tmp_path: Path) -> None:
     draw = random.Random("quac")
     keys = set()
     for number in range(sets):
@@ -148,7 +148,7 @@ def example(*answers: str, turn: int = 0) -> SpanExample:
     )
 
 
-def test_human_f1_compares_each_answer_with_the_others() -> None:
+def test_quac_human_f1_compares_each_reference_answer_with_the_others() -> None:
     """F1 is the mean over leaving out each answer in turn: (1 + 1 + 0.5) / 3 if one is right."""
     gold = example("red barn", "red barn", "barn of stone and old wood")
     guess = SpanPrediction(id="C_q#0", text="red barn", no_answer_score=-1, classes=("y", "m"))
@@ -158,7 +158,7 @@ def test_human_f1_compares_each_answer_with_the_others() -> None:
     assert (details["yes_no"], details["followup"], details["unanswerable"]) == (1, 0, None)
 
 
-def test_questions_with_disagreeing_annotators_do_not_count() -> None:
+def test_quac_f1_excludes_questions_with_disagreeing_annotators() -> None:
     split = example("red barn", "old tower")
     guess = SpanPrediction(id="C_q#0", text="red barn", no_answer_score=-1, classes=("y", "n"))
     assert QUAC_F1.compute([guess], [split]) is None
@@ -167,7 +167,7 @@ def test_questions_with_disagreeing_annotators_do_not_count() -> None:
     assert found["heq_d"] == 1
 
 
-def test_history_follows_the_question_with_the_newest_first() -> None:
+def test_quac_history_follows_the_question_with_the_newest_turn_first() -> None:
     before = ("Who?", "When?", "Where?")
     assert with_history("Why?", before, 2) == "Why? | Where? | When?"
     assert with_history("Why?", before, 0) == "Why?"
@@ -176,7 +176,7 @@ def test_history_follows_the_question_with_the_newest_first() -> None:
     assert not any("|" in row.question for row in rows if isinstance(row, SpanExample))
 
 
-def test_turns_out_of_order_are_an_error(tmp_path: Path) -> None:
+def test_quac_turns_out_of_order_are_an_error(tmp_path: Path) -> None:
     data = drawn_data(random.Random(4))
     dialog = max(data[0]["paragraphs"], key=lambda found: len(found["qas"]))
     dialog["qas"].reverse()
@@ -184,12 +184,12 @@ def test_turns_out_of_order_are_an_error(tmp_path: Path) -> None:
         read_quac(tmp_path, data)
 
 
-def test_cannotanswer_is_not_part_of_the_context(tmp_path: Path) -> None:
+def test_quac_context_excludes_the_cannotanswer_marker(tmp_path: Path) -> None:
     found = read_quac(tmp_path, drawn_data(random.Random(1))).examples
     assert {row.context for row in found if isinstance(row, SpanExample)} == {"A"}
 
 
-def test_prediction_file_round_trips(tmp_path: Path) -> None:
+def test_prediction_file_is_read_back_equal(tmp_path: Path) -> None:
     rows = read(QUAC, "dev", Data(source="mini"))
     draw = random.Random("file")
     guesses = [

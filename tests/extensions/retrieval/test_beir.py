@@ -31,7 +31,7 @@ def read_test(folder: Path, name: str = "retrieval/folder") -> Any:
     return read(find_task(name), "test", Data(source="files", folder=folder))
 
 
-def test_beir_folder_or_zip_of_any_name_is_read(folder: Path) -> None:
+def test_beir_folder_or_zip_can_have_any_name(folder: Path) -> None:
     rows = read_test(folder)
     assert rows.fingerprint == read(TASK, "test", Data(source="mini")).fingerprint
     shutil.move(folder, folder.parent / "scifact")
@@ -60,7 +60,7 @@ def test_changed_corpus_changes_the_fingerprint_of_the_split(folder: Path) -> No
         ("queries.jsonl", '{"_id": 7, "text": "x"}', "has the _id 7; expected a text"),
     ],
 )
-def test_malformed_line_is_an_error_that_names_it(
+def test_malformed_beir_line_is_an_error_that_names_it(
     folder: Path, file: str, line: str, said: str
 ) -> None:
     with (folder / file).open("a") as found:
@@ -77,7 +77,7 @@ def judge(folder: Path, *lines: str) -> dict[str, int]:
     return dict(read_test(folder).odd)
 
 
-def test_judged_document_that_is_not_in_the_corpus_counts_as_not_retrieved(folder: Path) -> None:
+def test_judged_document_outside_the_corpus_counts_as_not_retrieved(folder: Path) -> None:
     """Judge absent documents, as ArguAna does.
 
     trec_eval has them in the ideal ranking, and no run finds them.
@@ -95,19 +95,19 @@ def test_judged_document_that_is_not_in_the_corpus_counts_as_not_retrieved(folde
     assert ndcg(named, first) == 1.0  # type: ignore[arg-type]
 
 
-def test_judgements_of_unknown_queries_are_left_out_and_counted(folder: Path) -> None:
+def test_judgements_of_unknown_queries_are_skipped_and_counted(folder: Path) -> None:
     assert judge(folder, "nobody\td1\t1", "nobody\td2\t1") == {beir.NO_QUERY: 2}
     rows = read_test(folder)
     assert (len(rows.examples), rows.left_out) == (50, 1)
     assert rows.fingerprint == read(TASK, "test", Data(source="mini")).fingerprint
 
 
-def test_last_of_duplicate_judgements_counts(folder: Path) -> None:
+def test_last_of_duplicate_judgements_is_used(folder: Path) -> None:
     assert judge(folder, "test190a\td190\t0", "test190a\td190\t2") == {beir.AGAIN: 2}
     assert read_test(folder).examples[0].relevant == (("d190", 2), ("d197", 0))
 
 
-def test_queries_without_text_are_kept_and_counted(folder: Path) -> None:
+def test_beir_queries_without_text_are_retained_and_counted(folder: Path) -> None:
     with (folder / "queries.jsonl").open("a") as file:
         file.write('{"_id": "empty", "text": ""}\n{"_id": "blank", "text": " "}\n')
     assert judge(folder, "empty\td1\t1", "blank\td1\t1") == {beir.NO_TEXT: 2}
@@ -123,7 +123,7 @@ def test_duplicate_documents_and_queries_are_dropped_and_counted(folder: Path) -
     assert read_test(folder).fingerprint == before
 
 
-def test_judgements_without_a_header_are_read_from_the_first_line(folder: Path) -> None:
+def test_judgement_file_without_a_header_is_read_from_its_first_line(folder: Path) -> None:
     before, path = read_test(folder).fingerprint, folder / "qrels" / "test.tsv"
     path.write_text(path.read_text().partition("\n")[2])
     rows = read_test(folder)
@@ -137,28 +137,28 @@ def test_judgements_without_a_header_are_read_from_the_first_line(folder: Path) 
         ("nobody\td1\t1", "judges the query 'nobody', but queries.jsonl contains none of the"),
     ],
 )
-def test_judgements_of_another_set_are_an_error(folder: Path, line: str, said: str) -> None:
+def test_judgements_of_another_data_set_are_an_error(folder: Path, line: str, said: str) -> None:
     (folder / "qrels" / "test.tsv").write_text(f"query-id\tcorpus-id\tscore\n{line}\n")
     with pytest.raises(DataError, match=r"^[^\n]*get all files from the same .*\.$") as caught:
         read_test(folder)
     assert said in str(caught.value)
 
 
-def test_file_without_judgements_is_an_error(folder: Path) -> None:
+def test_beir_file_without_judgements_is_an_error(folder: Path) -> None:
     for text in ("", "query-id\tcorpus-id\tscore\n"):
         (folder / "qrels" / "test.tsv").write_text(text)
         with pytest.raises(DataError, match="is empty"):
             read_test(folder)
 
 
-def test_irregular_rows_are_reported_with_their_split() -> None:
+def test_irregular_retrieval_rows_are_reported_per_split() -> None:
     odd = {"beir/arguana:test": {beir.NO_DOCUMENT: 1}, "beir/nq:test": {beir.NO_DOCUMENT: 2}}
     (said,) = odd_sentences(odd)
     assert said.startswith("judged documents that the corpus lacks count as not found, as in trec")
     assert said.endswith(": 1 in beir/arguana:test, 2 in beir/nq:test.")
 
 
-def test_documents_absent_from_the_corpus_are_not_trained_on(folder: Path) -> None:
+def test_training_excludes_judged_documents_outside_the_corpus(folder: Path) -> None:
     path = folder / "qrels" / "train.tsv"
     before = path.read_text()
     query = before.splitlines()[1].partition("\t")[0]
@@ -187,7 +187,7 @@ def test_corpus_larger_than_the_memory_is_an_error(
         read_test(folder)
 
 
-def test_hub_rows_equal_file_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_beir_rows_from_the_hub_equal_those_from_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Serve the qrels as a separate data set, as the hub does."""
 
     def of_hub(source: Any, split: str) -> list[dict[str, Any]]:
@@ -207,7 +207,7 @@ def test_hub_rows_equal_file_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     beir._of_hub.cache_clear()
 
 
-def test_python_answers_may_be_ids_or_scores() -> None:
+def test_rankings_from_python_may_be_document_ids_or_scores() -> None:
     kind, example = answer_type(TASK), read(TASK, "test", Data(source="mini")).examples[0]
     assert isinstance(example, QueryExample)
     given = kind.from_python(example, ["d3", "d190"])

@@ -29,7 +29,7 @@ def ask(name: str, corpus: Corpus, *relevant: str) -> QueryExample:
     return QueryExample(id=name, text=name, relevant=judged, documents="", corpus=corpus)
 
 
-def test_the_loss_is_a_softmax_over_the_documents_of_the_batch() -> None:
+def test_ranking_loss_is_a_softmax_over_the_documents_of_the_batch() -> None:
     vectors = functional.normalize(torch.randn(6, 2, 8), dim=-1)
     apart = torch.arange(6)[:, None].expand(6, 2)
     scores = 20 * vectors[:, 0] @ vectors[:, 1].T
@@ -61,14 +61,14 @@ def losses(accumulation: int) -> list[float]:
     return [point.loss for point in training.meter.curve]
 
 
-def test_a_batch_in_parts_has_the_losses_of_the_whole_batch() -> None:
+def test_ranking_losses_do_not_depend_on_the_number_of_batch_parts() -> None:
     whole = losses(1)
     assert whole[-1] < whole[0]
     assert losses(2) == pytest.approx(whole, abs=1e-5)
     assert losses(4) == pytest.approx(whole, abs=1e-5)
 
 
-def test_search_is_exact_and_ties_are_ordered_by_id() -> None:
+def test_document_search_is_exact_with_ties_ordered_by_id() -> None:
     rng = np.random.default_rng(3)
     documents = rng.integers(-1, 2, (300, 4)).astype(np.float32)  # many are alike
     queries = rng.integers(-1, 2, (5, 4)).astype(np.float32)
@@ -82,14 +82,14 @@ def test_search_is_exact_and_ties_are_ordered_by_id() -> None:
         assert list(zip(prediction.scores, prediction.documents, strict=True)) == best
 
 
-def test_each_relevant_document_is_a_training_pair() -> None:
+def test_each_relevant_document_becomes_a_training_pair() -> None:
     corpus = Corpus(ids=("a", "b"), texts=("A", "B"), digest="")
     rows = SplitRows(examples=(ask("q", corpus, "a", "b"), ask("r", corpus)), fingerprint="")
     made: Any = learned(rows).examples
     assert [(each.id, each.positive) for each in made] == [("q/a", "a"), ("q/b", "b")]
 
 
-def test_the_pooling_is_read_from_the_folder(tmp_path: Any) -> None:
+def test_pooling_is_read_from_the_sentence_transformers_folder(tmp_path: Any) -> None:
     def pooling(**stated: bool) -> object:
         (tmp_path / "1_Pooling").mkdir(exist_ok=True)
         if stated:
@@ -114,7 +114,7 @@ def test_ranking_with_frozen_features_is_an_error_that_suggests_zero_shot(bench:
     assert "freezes the encoder, as --shots 0 does: use only one of them" in ended.err
 
 
-def test_a_trained_encoder_ranks_better_than_the_untrained_one(bench: Any) -> None:
+def test_trained_encoder_ranks_better_than_the_untrained_one(bench: Any) -> None:
     both = ("--model", "tiny", "--task", "retrieval/folder", "--data", "mini", "--seeds", "1")
     for more in (["--shots", "0"], ["--set", "epochs=4", "--no-baselines"]):
         ended = bench("run", *both, *more, "--jobs", "1", "--db", "board.sqlite")

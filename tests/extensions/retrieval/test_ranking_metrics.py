@@ -55,7 +55,7 @@ def test_ranking_scores_match_trec_eval() -> None:
     assert any(not any(grade > 0 for grade in grades.values()) for grades in qrels.values())
 
 
-def test_scores_of_a_trec_run_file_match_its_rankings() -> None:
+def test_written_trec_run_file_has_the_scores_of_its_rankings() -> None:
     rng = Random("run file")
     made = [drawn(rng) for _ in range(20)]
     predictions = [

@@ -53,14 +53,14 @@ def test_trec_run_is_read_with_documents_and_scores(rows: SplitRows, tmp_path: P
     assert run.predictions[0].scores == (0.3, 0.9, 0.3)
 
 
-def test_ranks_that_contradict_the_scores_are_noted(rows: SplitRows, tmp_path: Path) -> None:
+def test_trec_ranks_that_contradict_the_scores_are_noted(rows: SplitRows, tmp_path: Path) -> None:
     some = lines(rows, "Q0 d1 1 0.5 x") + lines(rows, "Q0 d2 2 0.7 x")
     (note,) = found(rows, some, tmp_path).notes
     assert "the ranks of 4 queries contradict their scores" in note
     assert found(rows, some.replace("0.7", "0.5"), tmp_path).notes == ()
 
 
-def test_missing_queries_score_zero_and_unknown_queries_are_ignored(
+def test_trec_run_scores_missing_queries_as_0_and_ignores_unknown_ones(
     rows: SplitRows, tmp_path: Path
 ) -> None:
     text = lines(rows, "Q0 d1 1 0.5 x").partition("\n")[2] + "elsewhere Q0 d1 1 1 x\n"
@@ -72,7 +72,7 @@ def test_missing_queries_score_zero_and_unknown_queries_are_ignored(
     ]
 
 
-def test_judged_document_missing_from_the_corpus_counts_if_retrieved(
+def test_retrieved_judged_document_outside_the_corpus_counts_as_relevant(
     rows: SplitRows, tmp_path: Path
 ) -> None:
     first: Any = rows.examples[0]
@@ -99,7 +99,7 @@ def test_judged_document_missing_from_the_corpus_counts_if_retrieved(
         ("", "none of its 0 queries is one of the 4 of the split"),
     ],
 )
-def test_run_file_that_trec_eval_refuses_is_an_error(
+def test_trec_run_file_that_trec_eval_refuses_is_an_error(
     rows: SplitRows, line: str, said: str, tmp_path: Path
 ) -> None:
     with pytest.raises(DataError, match=r"^[^\n]*run\.txt cannot be scored: [^\n]*$") as caught:
@@ -107,7 +107,9 @@ def test_run_file_that_trec_eval_refuses_is_an_error(
     assert said in str(caught.value)
 
 
-def test_query_id_with_unicode_white_space_round_trips(rows: SplitRows, tmp_path: Path) -> None:
+def test_query_id_with_unicode_white_space_is_read_back_equal(
+    rows: SplitRows, tmp_path: Path
+) -> None:
     odd = "q\u00a0\u2028\x85"
     renamed = replace(rows, examples=(replace(rows.examples[0], id=odd),))
     made: Any = [guess(TASK, renamed.examples[0], Random(1))]
@@ -126,7 +128,7 @@ def scored(path: Path) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("form", ["list", "bars", "commas", "blanks", "objects", "lines"])
-def test_label_sets_are_read_as_lists_or_separated_names(form: str, tmp_path: Path) -> None:
+def test_label_sets_are_read_as_json_lists_or_separated_names(form: str, tmp_path: Path) -> None:
     rows, draw = read(ECTHR, "dev", MINI), Random("sets")
     made: list[Any] = [guess(ECTHR, example, draw) for example in rows.examples]
     assert {len(each.label) for each in made} >= {0, 1, 2}
@@ -146,7 +148,9 @@ def test_label_sets_are_read_as_lists_or_separated_names(form: str, tmp_path: Pa
 
 
 @pytest.mark.parametrize("cell", ['["2", "77"]', "2 77", "[2]", '["2"', "none at all"])
-def test_unknown_label_in_a_set_is_an_error_with_its_line(cell: str, tmp_path: Path) -> None:
+def test_unknown_label_in_a_label_set_is_an_error_that_names_the_line(
+    cell: str, tmp_path: Path
+) -> None:
     rows = read(ECTHR, "dev", MINI, limit=2)
     path = tmp_path / "answers.tsv"
     path.write_text(f"index\tprediction\n{rows.examples[0].id}\t{cell}\n1\t\n")
@@ -154,7 +158,7 @@ def test_unknown_label_in_a_set_is_an_error_with_its_line(cell: str, tmp_path: P
         read_predictions(path, ECTHR, rows)
 
 
-def test_measured_task_cannot_be_scored_from_a_file(tmp_path: Path) -> None:
+def test_scoring_a_file_for_a_speed_measurement_task_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "speeds.tsv"
     path.write_text("index\tprediction\n")
     with pytest.raises(DataError, match="is a measurement, which only `bench run`"):
@@ -176,7 +180,7 @@ def rows_of(*examples: Any) -> SplitRows:
         ("(none)", ()),
     ],
 )
-def test_label_name_may_contain_a_separator(
+def test_label_name_may_contain_the_separator_of_label_sets(
     text: str, labels: tuple[str, ...], tmp_path: Path
 ) -> None:
     task: Any = replace(ECTHR, labels=("yes, of course", "no"))

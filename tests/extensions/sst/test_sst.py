@@ -23,7 +23,7 @@ def rows(found: SplitRows) -> list[tuple[str, str, object]]:
     return [(e.id, e.text_a, e.label) for e in found.examples if isinstance(e, PairExample)]
 
 
-def test_sentence_has_the_label_of_its_root(tmp_path: Path) -> None:
+def test_sst_sentence_has_the_label_of_its_tree_root(tmp_path: Path) -> None:
     assert rows(read_sst("sst5", tmp_path, LOVELY, DULL, PLAIN)) == [
         ("0", "It 's very lovely .", "very positive"),
         ("1", "It 's dull .", "negative"),
@@ -31,7 +31,7 @@ def test_sentence_has_the_label_of_its_root(tmp_path: Path) -> None:
     ]
 
 
-def test_binary_task_skips_and_counts_neutral_sentences(tmp_path: Path) -> None:
+def test_binary_sst_skips_and_counts_neutral_sentences(tmp_path: Path) -> None:
     found = read_sst("binary", tmp_path, LOVELY, PLAIN, DULL)
     assert rows(found) == [
         ("0", "It 's very lovely .", "positive"),
@@ -40,7 +40,7 @@ def test_binary_task_skips_and_counts_neutral_sentences(tmp_path: Path) -> None:
     assert found.left_out == 1
 
 
-def test_each_distinct_phrase_is_one_training_row(tmp_path: Path) -> None:
+def test_each_distinct_sst_phrase_is_one_training_row(tmp_path: Path) -> None:
     found = rows(read_sst("sst5-phrases", tmp_path, LOVELY, DULL))
     assert found[0] == ("0", "It 's very lovely .", "very positive")
     sentences = [(text, label) for name, text, label in found if "-" not in name]
@@ -62,7 +62,7 @@ def test_each_distinct_phrase_is_one_training_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("split", ["dev", "test"])
-def test_dev_and_test_have_no_phrases(tmp_path: Path, split: str) -> None:
+def test_sst_dev_and_test_splits_exclude_phrases(tmp_path: Path, split: str) -> None:
     found = read_sst("sst5-phrases", tmp_path, LOVELY, DULL, split=split)
     assert rows(found) == rows(read_sst("sst5", tmp_path, LOVELY, DULL, split=split))
 
@@ -80,6 +80,6 @@ def test_dev_and_test_have_no_phrases(tmp_path: Path, split: str) -> None:
     ],
 )
 @pytest.mark.parametrize("task", ["sst5", "sst5-phrases"])
-def test_invalid_tree_is_an_error(tmp_path: Path, tree: str, task: str) -> None:
+def test_invalid_sst_tree_is_an_error(tmp_path: Path, tree: str, task: str) -> None:
     with pytest.raises(DataError, match=r"is not a tree such as '\(3 \(2 A\) \(3 word\)\)'"):
         read_sst(task, tmp_path, DULL, tree, LOVELY)

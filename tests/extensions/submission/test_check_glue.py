@@ -201,7 +201,7 @@ def put(tmp_path: Path, content: bytes, name: str = "submission.zip") -> Path:
     return path
 
 
-def test_valid_submission_has_no_fault(tmp_path: Path) -> None:
+def test_submission_check_accepts_a_valid_submission(tmp_path: Path) -> None:
     path = put(tmp_path, zipped(clean("glue")))
     assert check(path) == ()
     assert repair(path, tmp_path / "out.zip") == ()
@@ -209,7 +209,7 @@ def test_valid_submission_has_no_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", MENDABLE)
-def test_unambiguous_fault_is_found_and_repaired(name: str, tmp_path: Path) -> None:
+def test_unambiguous_submission_error_is_found_and_repaired(name: str, tmp_path: Path) -> None:
     damage, sentence = MENDABLE[name]
     path = put(tmp_path, damage(clean("glue")))
     found = check(path)
@@ -221,7 +221,7 @@ def test_unambiguous_fault_is_found_and_repaired(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", STUCK)
-def test_ambiguous_fault_is_found_and_not_repaired(name: str, tmp_path: Path) -> None:
+def test_ambiguous_submission_error_is_found_but_not_repaired(name: str, tmp_path: Path) -> None:
     damage, sentence = STUCK[name]
     path = put(tmp_path, damage(clean("glue")))
     found = check(path)
@@ -232,13 +232,13 @@ def test_ambiguous_fault_is_found_and_not_repaired(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", MENDABLE | STUCK)
-def test_faults_name_only_the_damaged_file(name: str, tmp_path: Path) -> None:
+def test_submission_check_blames_only_the_damaged_file(name: str, tmp_path: Path) -> None:
     damage, _ = (MENDABLE | STUCK)[name]
     blamed = {fault.file for fault in check(put(tmp_path, damage(clean("glue"))))}
     assert len(blamed - {"submission.zip"}) <= 1
 
 
-def test_score_outside_the_scale_is_clipped(tmp_path: Path) -> None:
+def test_regression_score_outside_the_scale_is_clipped_by_repair(tmp_path: Path) -> None:
     damage = said("\t4.000", "\t5.250", "STS-B.tsv")
     path = put(tmp_path, damage(clean("glue")))
     (fault,) = check(path)
@@ -247,7 +247,7 @@ def test_score_outside_the_scale_is_clipped(tmp_path: Path) -> None:
     assert b"4\t5.000\n" in members(tmp_path / "out.zip")["STS-B.tsv"]
 
 
-def test_fault_of_many_lines_is_reported_once(tmp_path: Path) -> None:
+def test_submission_error_in_many_lines_is_reported_once(tmp_path: Path) -> None:
     damage = said("\t1", "\tyes", "CoLA.tsv")
     (fault,) = check(put(tmp_path, damage(clean("glue"))))
     assert "CoLA.tsv line 3: the label is 'yes'" in str(fault)
@@ -262,32 +262,32 @@ ONE = (
 
 
 @pytest.mark.parametrize("name", ONE)
-def test_fault_with_one_cause_is_reported_once(name: str, tmp_path: Path) -> None:
+def test_submission_error_with_a_single_cause_is_reported_once(name: str, tmp_path: Path) -> None:
     damage, sentence = (MENDABLE | STUCK)[name]
     (fault,) = check(put(tmp_path, damage(clean("glue"))))
     assert sentence in str(fault)
 
 
-def test_surplus_indices_are_one_fault(tmp_path: Path) -> None:
+def test_surplus_indices_are_reported_as_one_error(tmp_path: Path) -> None:
     damage = cola(lambda t: [*t, *(f"{index}\t1" for index in range(6, 283))])
     count, fault = check(put(tmp_path, damage(clean("glue"))))
     assert count.sentence == "it has 283 answers, expected 6"
     assert "index 6 is not one of the 6" in str(fault)
 
 
-def test_repeated_indices_are_one_fault(tmp_path: Path) -> None:
+def test_repeated_indices_are_reported_as_one_error(tmp_path: Path) -> None:
     damage = cola(lambda t: [*t[:-2], *t[1:3]])
     doubled, missing = check(put(tmp_path, damage(clean("glue"))))
     assert "is repeated (it is in line 2" in doubled.sentence
     assert missing.sentence == "2 indices are missing: 4, 5"
 
 
-def test_damaged_nested_zip_is_one_fault(tmp_path: Path) -> None:
+def test_damaged_nested_zip_is_reported_as_one_error(tmp_path: Path) -> None:
     (fault,) = check(put(tmp_path, zipped({"in.zip": b"PK"})))
     assert "in.zip is damaged" in str(fault)
 
 
-def test_faults_of_several_files_are_all_found(tmp_path: Path) -> None:
+def test_submission_check_finds_errors_in_several_files(tmp_path: Path) -> None:
     files = clean("glue")
     files["CoLA.tsv"] = files["CoLA.tsv"].replace(b"prediction", b"predictions")
     files["RTE.tsv"] = files["RTE.tsv"].replace(b"\n", b"\r\n")
@@ -299,7 +299,7 @@ def test_faults_of_several_files_are_all_found(tmp_path: Path) -> None:
     ]
 
 
-def test_zip_with_another_suffix_is_renamed_by_repair(tmp_path: Path) -> None:
+def test_repair_renames_a_zip_with_another_suffix(tmp_path: Path) -> None:
     path = put(tmp_path, zipped(clean("glue")), "submission.dat")
     (fault,) = check(path)
     assert fault.sentence == "it is a zip, but its name does not end in .zip"
@@ -321,7 +321,7 @@ def test_zip_with_another_suffix_is_renamed_by_repair(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_file_that_is_no_submission_is_an_error(
+def test_checking_a_file_that_is_not_a_submission_is_an_error(
     name: str, content: bytes, sentence: str, tmp_path: Path
 ) -> None:
     path = put(tmp_path, content, name)
@@ -330,7 +330,7 @@ def test_file_that_is_no_submission_is_an_error(
         repair(path, tmp_path / "out.zip")
 
 
-def test_single_prediction_file_is_checked_without_missing_files(tmp_path: Path) -> None:
+def test_single_prediction_file_is_checked_without_listing_missing_files(tmp_path: Path) -> None:
     content = clean("glue")["CoLA.tsv"].replace(b"prediction", b"predictions")
     alone, header = check(put(tmp_path, content, "CoLA.tsv"))
     assert alone.sentence == "it is a single file, expected a zip with all files"
@@ -339,6 +339,6 @@ def test_single_prediction_file_is_checked_without_missing_files(tmp_path: Path)
     assert alone.sentence == "it is a single file, expected a zip with all files"
 
 
-def test_missing_submission_is_an_error(tmp_path: Path) -> None:
+def test_checking_a_missing_submission_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"nowhere.zip cannot be read: No such file"):
         check(tmp_path / "nowhere.zip")

@@ -26,14 +26,14 @@ def put(tmp_path: Path, content: object, name: str = "predictions.json") -> Path
     return path
 
 
-def test_predictions_have_the_threshold_applied(tmp_path: Path) -> None:
+def test_squad_predictions_are_written_with_the_threshold_applied(tmp_path: Path) -> None:
     path = tmp_path / "predictions.json"
     path.write_bytes(write_predictions(SPANS, 0.0))
     assert json.loads(path.read_text()) == ANSWERS
     assert check(path) == ()
 
 
-def test_another_threshold_leaves_other_questions_unanswered() -> None:
+def test_written_squad_answers_depend_on_the_threshold() -> None:
     found = json.loads(write_predictions(SPANS, -2.0))
     assert [q for q, text in found.items() if text] == [
         p.id for p in SPANS if p.no_answer_score <= -2.0
@@ -41,7 +41,7 @@ def test_another_threshold_leaves_other_questions_unanswered() -> None:
     assert all(json.loads(write_predictions(SPANS, None)).values())
 
 
-def test_no_answer_scores_are_written_unchanged(tmp_path: Path) -> None:
+def test_squad_no_answer_scores_are_written_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "na_prob.json"
     path.write_bytes(write_no_answer_scores(SPANS))
     assert json.loads(path.read_text()) == SCORES
@@ -81,7 +81,7 @@ def twice(answers: dict[str, str]) -> str:
         (json.dumps(SCORES | {QUESTIONS[0]: float("nan")}), "is nan, expected a number"),
     ],
 )
-def test_ambiguous_squad_fault_is_found_and_not_repaired(
+def test_ambiguous_squad_error_is_found_but_not_repaired(
     content: object, sentence: str, tmp_path: Path
 ) -> None:
     path = put(tmp_path, content)
@@ -103,7 +103,7 @@ def listed(**more: object) -> list[dict[str, object]]:
     return [{"id": q, "prediction_text": text, **more} for q, text in ANSWERS.items()]
 
 
-def test_no_answer_probabilities_in_a_list_are_an_unrepairable_fault(tmp_path: Path) -> None:
+def test_no_answer_probabilities_in_an_answer_list_cannot_be_repaired(tmp_path: Path) -> None:
     path = put(tmp_path, listed(no_answer_probability=0.5))
     _, fault = check(path)
     assert "it has a no_answer_probability for each answer" in str(fault)
@@ -116,31 +116,33 @@ def test_unknown_key_in_an_answer_list_is_reported(tmp_path: Path) -> None:
     assert "'start_logit'" in fault.sentence
 
 
-def test_repeated_key_in_an_answer_list_is_a_fault(tmp_path: Path) -> None:
+def test_repeated_key_in_an_answer_list_is_reported(tmp_path: Path) -> None:
     text = json.dumps(listed()).replace('{"id"', '{"prediction_text": "x", "id"', 1)
     assert any("has one key twice" in str(fault) for fault in check(put(tmp_path, text)))
 
 
-def test_many_faults_of_one_kind_are_reported_once(tmp_path: Path) -> None:
+def test_errors_of_the_same_kind_are_reported_once(tmp_path: Path) -> None:
     nulls = ANSWERS | dict.fromkeys(QUESTIONS[:300])
     (fault,) = check(put(tmp_path, nulls))
     assert f"{QUESTIONS[0]} is null, expected text" in fault.sentence
 
 
 @pytest.mark.parametrize("name", ["answers.json", "na_prob.json", "null_odds.json"])
-def test_answers_and_no_answer_scores_are_recognised_by_values(name: str, tmp_path: Path) -> None:
+def test_squad_answers_and_no_answer_scores_are_distinguished_by_value(
+    name: str, tmp_path: Path
+) -> None:
     assert check(put(tmp_path, ANSWERS, name)) == check(put(tmp_path, SCORES, name)) == ()
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-32"])
-def test_another_encoding_is_one_fault(encoding: str, tmp_path: Path) -> None:
+def test_wrong_encoding_is_reported_as_one_error(encoding: str, tmp_path: Path) -> None:
     path = tmp_path / "predictions.json"
     path.write_bytes(json.dumps(ANSWERS).encode(encoding))
     (fault,) = check(path)
     assert "it is not UTF-8 text but UTF-16" in str(fault)
 
 
-def test_quoted_scores_are_repaired(tmp_path: Path) -> None:
+def test_quoted_no_answer_scores_are_repaired(tmp_path: Path) -> None:
     path = put(tmp_path, {q: str(score) for q, score in SCORES.items()}, "null_odds.json")
     (fault,) = check(path)
     assert "quoted, expected numbers" in fault.sentence

@@ -203,20 +203,20 @@ def put(tmp_path: Path, content: bytes) -> Path:
     return path
 
 
-def test_valid_submission_has_no_fault(tmp_path: Path) -> None:
+def test_submission_check_accepts_a_valid_submission(tmp_path: Path) -> None:
     path = put(tmp_path, zipped(clean("superglue")))
     assert check(path) == ()
     repair(path, tmp_path / "out.zip")
     assert members(tmp_path / "out.zip") == clean("superglue")
 
 
-def test_files_in_a_folder_of_the_zip_are_accepted(tmp_path: Path) -> None:
+def test_submission_files_in_a_folder_of_the_zip_are_accepted(tmp_path: Path) -> None:
     files = {f"submission/{name}": content for name, content in clean("superglue").items()}
     assert check(put(tmp_path, zipped(files))) == ()
 
 
 @pytest.mark.parametrize("name", MENDABLE)
-def test_unambiguous_fault_is_found_and_repaired(name: str, tmp_path: Path) -> None:
+def test_unambiguous_submission_error_is_found_and_repaired(name: str, tmp_path: Path) -> None:
     damage, sentence = MENDABLE[name]
     path = put(tmp_path, damage(clean("superglue")))
     found = check(path)
@@ -226,7 +226,7 @@ def test_unambiguous_fault_is_found_and_repaired(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", STUCK)
-def test_ambiguous_fault_is_found_and_not_repaired(name: str, tmp_path: Path) -> None:
+def test_ambiguous_submission_error_is_found_but_not_repaired(name: str, tmp_path: Path) -> None:
     damage, sentence = STUCK[name]
     path = put(tmp_path, damage(clean("superglue")))
     found = check(path)
@@ -236,20 +236,20 @@ def test_ambiguous_fault_is_found_and_not_repaired(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", STUCK | MENDABLE)
-def test_faults_name_only_the_damaged_file(name: str, tmp_path: Path) -> None:
+def test_submission_check_blames_only_the_damaged_file(name: str, tmp_path: Path) -> None:
     damage, _ = (STUCK | MENDABLE)[name]
     blamed = {fault.file for fault in check(put(tmp_path, damage(clean("superglue"))))}
     assert len(blamed - {"submission.zip"}) <= 1
 
 
 @pytest.mark.parametrize("name", ["not UTF-8", "an empty file", "a label twice"])
-def test_fault_with_one_cause_is_reported_once(name: str, tmp_path: Path) -> None:
+def test_submission_error_with_a_single_cause_is_reported_once(name: str, tmp_path: Path) -> None:
     damage, sentence = (STUCK | MENDABLE)[name]
     (fault,) = check(put(tmp_path, damage(clean("superglue"))))
     assert sentence in str(fault)
 
 
-def test_lone_surrogate_is_accepted_and_kept(tmp_path: Path) -> None:
+def test_lone_surrogate_in_a_submission_is_accepted_and_kept(tmp_path: Path) -> None:
     files = clean("superglue")
     files["ReCoRD.jsonl"] = files["ReCoRD.jsonl"].replace(b"entity 0", b"\\ud83d")
     path = put(tmp_path, zipped(files))
@@ -258,7 +258,7 @@ def test_lone_surrogate_is_accepted_and_kept(tmp_path: Path) -> None:
     assert members(tmp_path / "out.zip") == files
 
 
-def test_labels_are_written_as_the_server_reads_them() -> None:
+def test_superglue_labels_are_written_in_the_format_of_the_server() -> None:
     first = {
         name: json.loads(content.splitlines()[0]) for name, content in clean("superglue").items()
     }

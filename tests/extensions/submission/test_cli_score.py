@@ -49,7 +49,7 @@ def call(bench, *words):
         if t.dev_splits and t.has_train and t.kind not in ("ranking", "labels")
     ],
 )
-def test_score_command_gives_the_metrics_of_the_task(name, bench, made):
+def test_score_command_prints_the_metrics_of_the_task(name, bench, made):
     path, guesses, examples = made(name)
     found = call(bench, path, "--task", name)
     expected = dict(score(TASKS[name], "dev", guesses, examples))
@@ -63,13 +63,13 @@ def test_score_command_gives_the_metrics_of_the_task(name, bench, made):
 
 
 @pytest.mark.parametrize("name", ["glue/ax", "superglue/axb", "superglue/axg"])
-def test_diagnostic_set_is_scored_on_its_test_rows(name, bench, made):
+def test_score_command_uses_the_test_rows_of_a_diagnostic_set(name, bench, made):
     path, guesses, examples = made(name, "test")
     found = call(bench, path, "--task", name)
     assert found["splits"]["test"]["scores"] == dict(score(TASKS[name], "test", guesses, examples))
 
 
-def test_two_files_are_scored_on_both_dev_splits_of_mnli(bench, made):
+def test_score_command_accepts_a_file_per_mnli_dev_split(bench, made):
     files = [made("glue/mnli", split)[0] for split in ("dev", "dev_mm")]
     found = call(bench, *files, "--task", "mnli")
     assert list(found["splits"]) == ["dev", "dev_mm"]
@@ -82,7 +82,7 @@ def plain(examples):
     return [{"id": e.id, "answers": [text for text, _ in e.answers]} for e in examples]
 
 
-def test_squad_1_scores_equal_those_of_the_script(bench, made):
+def test_squad_1_scores_equal_those_of_the_official_script(bench, made):
     for seed in range(10):
         path, guesses, examples = made("squad/v1.1", seed=seed)
         found = call(bench, path, "--task", "squad/v1.1")["splits"]["dev"]
@@ -100,7 +100,9 @@ DRAWS = {
 
 @pytest.mark.parametrize("layout", ["odds", "tiny", "ties"])
 @pytest.mark.parametrize("threshold", [None, 1.0, 0.25, -2.0])
-def test_squad_2_scores_equal_those_of_the_script(threshold, layout, bench, made, tmp_path):
+def test_squad_2_scores_equal_those_of_the_official_script(
+    threshold, layout, bench, made, tmp_path
+):
     """The threshold sweep uses the scores of the file, and its order for equal scores."""
     options = () if threshold is None else ("--na-prob-threshold", threshold)
     limit = 1.0 if threshold is None else threshold
@@ -139,7 +141,7 @@ def fractions(scores):
 
 
 @pytest.mark.parametrize("threshold", [None, 1.0, -1.0])
-def test_squad_2_without_odds_uses_score_0_like_the_script(threshold, bench, made):
+def test_squad_2_answers_without_no_answer_scores_score_as_in_the_script(threshold, bench, made):
     """A threshold below 0 turns every answer into no answer."""
     path, guesses, examples = made("squad/v2.0")
     options = () if threshold is None else ("--na-prob-threshold", threshold)
@@ -182,7 +184,7 @@ def test_missing_squad_1_answers_count_as_wrong_like_in_the_script(bench, made):
     assert f"! 13 of {len(examples)} answers are missing" in ended.out
 
 
-def test_missing_answers_are_an_error_with_strict_or_store(bench, made):
+def test_missing_answers_are_an_error_with_the_strict_or_store_option(bench, made):
     path, guesses, _ = made("squad/v1.1")
     path.write_text(json.dumps({p.id: p.text for p in guesses[1:]}))
     words = ("score", path, "--task", "squad/v1.1", "--data", "mini")
@@ -201,7 +203,7 @@ def test_missing_answers_are_an_error_with_strict_or_store(bench, made):
     assert "--allow-missing --store --model theirs" in Path("page.html").read_text()
 
 
-def test_record_scores_of_free_text_equal_those_of_the_script(bench, made):
+def test_record_scores_of_free_text_equal_those_of_the_official_script(bench, made):
     path, _, examples = made("superglue/record")
     draw = random.Random(0)
     answers = {e.id: draw.choice([*e.options, "the " + e.options[0], "", "x y"]) for e in examples}
@@ -264,7 +266,7 @@ def test_scores_on_official_squad_files_equal_those_of_the_scripts(version, benc
     assert json.loads(ended.out)["splits"]["dev"]["official"] == expected
 
 
-def test_score_output_names_split_metrics_and_official_numbers(bench, made):
+def test_score_output_has_the_split_metrics_and_official_scores(bench, made):
     path, _, examples = made("squad/v1.1")
     ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini")
     first, *lines = ended.out.splitlines()
@@ -274,7 +276,7 @@ def test_score_output_names_split_metrics_and_official_numbers(bench, made):
     assert lines[-1].split()[0] == "f1"
 
 
-def test_leniently_read_header_is_noted_on_stderr(bench, made):
+def test_header_with_a_spelling_error_is_accepted_with_a_note(bench, made):
     path, _, _ = made("glue/rte")
     path.write_text(path.read_text().replace("prediction", "predictions"))
     ended = bench("score", path, "--task", "glue/rte", "--data", "mini")
@@ -282,7 +284,7 @@ def test_leniently_read_header_is_noted_on_stderr(bench, made):
     assert ended.err.startswith("bench: RTE.tsv line 1: the header is")
 
 
-def test_constant_predictions_are_flagged(bench, made):
+def test_score_command_flags_constant_predictions(bench, made):
     path, _, examples = made("glue/rte")
     rows = "".join(f"{e.id}\tentailment\n" for e in examples)
     path.write_text(f"index\tprediction\n{rows}")
@@ -312,7 +314,7 @@ def test_predictions_of_every_layout_can_be_stored(name, bench, made):
     assert len(evaluation.predictions) == len(examples)
 
 
-def test_stored_scores_are_on_the_board_as_scored_here(bench, made):
+def test_stored_scores_of_files_are_on_the_leaderboard(bench, made):
     for name in ("glue/cola", "glue/rte"):
         call(bench, made(name)[0], "--task", name, *STORE)
     files = [made("glue/mnli", split)[0] for split in ("dev", "dev_mm")]
@@ -323,7 +325,7 @@ def test_stored_scores_are_on_the_board_as_scored_here(bench, made):
     assert set(entry["tasks"]) == {"glue/cola", "glue/rte", "glue/mnli"}
 
 
-def test_equal_predictions_are_the_same_job(bench, made):
+def test_storing_equal_predictions_twice_creates_one_job(bench, made):
     path, _, _ = made("glue/rte")
     first = call(bench, path, "--task", "glue/rte", *STORE)["stored"]
     moved = path.with_name("moved.tsv")
@@ -335,7 +337,7 @@ def test_equal_predictions_are_the_same_job(bench, made):
         assert len(store.runs()) == 2
 
 
-def test_stored_score_has_predictions_and_no_training(bench, made):
+def test_stored_score_of_a_file_has_predictions_and_no_training(bench, made):
     path, guesses, _ = made("glue/rte")
     key = call(bench, path, "--task", "glue/rte", *STORE)["stored"]
     with open_store("board.sqlite") as store:
@@ -345,7 +347,7 @@ def test_stored_score_has_predictions_and_no_training(bench, made):
     assert not any(name.endswith(":train") for name in result.job.fingerprints)
 
 
-def test_report_shows_the_score_command(bench, made):
+def test_report_shows_the_score_command_of_a_scored_file(bench, made):
     path, _, _ = made("squad/v2.0")
     ids = [e.id for e in read(TASKS["squad/v2.0"], "dev", MINI).examples]
     Path("na.json").write_text(json.dumps(dict.fromkeys(ids, -1.0)))
@@ -438,7 +440,7 @@ def test_unusable_squad_files_and_options_are_a_one_line_error(words, code, sent
     assert ended.err.count("\n") == 1
 
 
-def test_quoted_odds_are_read_from_a_file_of_any_name(bench, squad):
+def test_quoted_no_answer_scores_are_read_from_a_file_of_any_name(bench, squad):
     odds = json.loads(Path("na.json").read_text())
     Path("other.json").write_text(json.dumps({name: str(value) for name, value in odds.items()}))
     plain_odds, quoted = (
@@ -468,7 +470,7 @@ def test_no_answer_probabilities_are_an_error_for_squad_1(bench, squad, made):
     assert "which squad/v1.1 does not take" in ended.err
 
 
-def test_file_with_answers_to_other_questions_only_is_an_error(bench, made):
+def test_scoring_a_file_with_answers_to_other_questions_only_is_an_error(bench, made):
     path, _, _ = made("squad/v1.1")
     path.write_text(ANSWERS)
     ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini")
@@ -476,14 +478,14 @@ def test_file_with_answers_to_other_questions_only_is_an_error(bench, made):
     assert "none of its 1 answers is to one" in ended.err
 
 
-def test_more_files_than_splits_are_an_error(bench, made):
+def test_scoring_more_files_than_splits_is_an_error(bench, made):
     path, _, _ = made("glue/rte")
     ended = bench("score", path, path, "--task", "glue/rte", "--data", "mini")
     assert ended.code == 2
     assert "2 prediction files do not match" in ended.err
 
 
-def test_scoring_needs_no_torch(made):
+def test_score_command_does_not_import_torch(made):
     files = []
     for number, name in enumerate(LAYOUTS):
         path, _, _ = made(name)

@@ -86,7 +86,7 @@ def store_glue(**fields: object) -> dict[str, str]:
 # writing
 
 
-def test_glue_submission_passes_its_own_checker(bench, small):
+def test_glue_submission_passes_the_submission_check(bench, small):
     keys = store_glue()
     ended = bench(*CALL, "--json")
     assert ended.code == 0, ended.err
@@ -113,7 +113,7 @@ def test_each_submission_file_has_predictions_in_the_servers_format(bench, small
                 assert answer == f"{min(prediction.label, 5):.3f}"
 
 
-def test_run_of_each_submission_file_is_printed(bench, small):
+def test_submit_command_prints_the_run_of_each_file(bench, small):
     keys = store_glue()
     ended = bench(*CALL)
     lines = ended.out.splitlines()
@@ -121,7 +121,7 @@ def test_run_of_each_submission_file_is_printed(bench, small):
     assert lines[-1] == "written: glue-minilm.zip"
 
 
-def test_best_run_on_dev_is_submitted_unless_a_seed_is_given(bench, small):
+def test_run_with_the_best_dev_score_is_submitted_unless_a_seed_is_given(bench, small):
     store_glue(seed=1)
     best = store_run("glue/cola", seed=2, scores={"mcc": 0.6})
     other = store_run("glue/cola", seed=3, scores={"mcc": 0.5})
@@ -131,7 +131,7 @@ def test_best_run_on_dev_is_submitted_unless_a_seed_is_given(bench, small):
     assert "RTE.tsv: this task was not run" in ended.out
 
 
-def test_task_without_a_run_is_an_error_or_filled(bench, small):
+def test_submission_with_a_missing_task_is_an_error_unless_filled(bench, small):
     store_run("glue/rte")
     ended = bench(*CALL)
     assert ended.code == 2
@@ -142,7 +142,7 @@ def test_task_without_a_run_is_an_error_or_filled(bench, small):
     assert check(Path("glue-minilm.zip")) == ()
 
 
-def test_runs_without_test_predictions_are_an_error(bench, small):
+def test_submitting_runs_without_test_predictions_is_an_error(bench, small):
     with open_store("board.sqlite") as store:
         store.add_result(make_result(make_job(task="glue/rte", data="hub")))
     ended = bench(*CALL, "--fill")
@@ -150,7 +150,7 @@ def test_runs_without_test_predictions_are_an_error(bench, small):
     assert "run `bench run --test` on the official data" in ended.err
 
 
-def test_wrong_number_of_predictions_is_an_error(bench, small):
+def test_submission_with_a_wrong_number_of_predictions_is_an_error(bench, small):
     store_run("glue/rte", rows=5)
     ended = bench(*CALL, "--fill")
     assert ended.code == 2
@@ -158,14 +158,14 @@ def test_wrong_number_of_predictions_is_an_error(bench, small):
     assert not Path("glue-minilm.zip").exists()
 
 
-def test_model_alias_is_accepted(bench, small):
+def test_submit_command_accepts_a_model_alias(bench, small):
     store_run("glue/rte", model="roberta-base")
     call = ("submit", "--model", "roberta", "--suite", "glue", "--db", "board.sqlite", "--fill")
     assert bench(*call).code == 0
     assert Path("glue-roberta.zip").exists()
 
 
-def test_suite_with_public_labels_has_no_submission(bench):
+def test_submitting_to_a_suite_with_public_labels_is_an_error(bench):
     store_run("snli/snli")
     ended = bench("submit", "--model", "minilm", "--suite", "snli", "--db", "board.sqlite")
     assert ended.code == 2
@@ -173,7 +173,7 @@ def test_suite_with_public_labels_has_no_submission(bench):
 
 
 @pytest.mark.parametrize(("word", "suite"), [("--fill", "squad"), ("--threshold=-1", "glue")])
-def test_option_of_another_suite_is_an_error(bench, word, suite):
+def test_submit_option_of_another_suite_is_an_error(bench, word, suite):
     store_run("glue/cola")
     ended = bench("submit", "--model", "minilm", "--suite", suite, word, "--db", "board.sqlite")
     name = word.partition("=")[0]
@@ -182,7 +182,7 @@ def test_option_of_another_suite_is_an_error(bench, word, suite):
     assert f"not for {suite}: remove it." in ended.err
 
 
-def test_unwritable_output_path_is_an_error(bench, small):
+def test_unwritable_submission_path_is_an_error(bench, small):
     store_run("glue/rte")
     ended = bench(*CALL, "--fill", "--out", "nowhere/out.zip")
     assert ended.code == 2
@@ -225,7 +225,7 @@ def superglue(monkeypatch, bench):
 SUPER = ("submit", "--model", "minilm", "--suite", "superglue", "--db", "board.sqlite")
 
 
-def test_superglue_submission_passes_its_own_checker(bench, superglue):
+def test_superglue_submission_passes_the_submission_check(bench, superglue):
     assert "superglue/axb, superglue/axg" in bench(*SUPER).err
     ended = bench(*SUPER, "--fill")
     assert ended.code == 0, ended.err
@@ -250,7 +250,7 @@ def test_predictions_for_changed_rows_are_not_submitted(bench, superglue, monkey
     assert "has changed since run" in ended.err
 
 
-def test_squad_submission_is_a_folder_with_the_threshold_applied(bench):
+def test_squad_submission_applies_the_no_answer_threshold(bench):
     spans = [
         SpanPrediction(id="a", text="Rome", no_answer_score=1.0),
         SpanPrediction(id="b", text="Oslo", no_answer_score=-2.0),
@@ -271,7 +271,7 @@ def test_squad_submission_is_a_folder_with_the_threshold_applied(bench):
     assert json.loads((folder / "v2.0" / "predictions.json").read_text()) == {"a": "", "b": ""}
 
 
-def test_race_submission_is_a_table(bench, monkeypatch):
+def test_race_submission_is_a_table_of_ids_and_letters(bench, monkeypatch):
     monkeypatch.setattr("benchharness.extensions.submission.table.QUESTIONS", 2)
     choices = [ChoicePrediction(id=f"high{i}/0", option=i) for i in range(2)]
     store_run("race/all", predictions=choices)
@@ -333,7 +333,7 @@ WANTED = [("glue/rte", "test"), ("glue/cola", "test")]
 
 
 @pytest.mark.parametrize("fields", [{"data": "mini"}, {"limit": 9}, {"status": "killed"}])
-def test_mini_limited_and_failed_runs_are_not_submitted(fields):
+def test_runs_on_synthetic_or_limited_data_and_failed_runs_are_not_submitted(fields):
     with pytest.raises(BenchError, match="no stored run has the predictions to submit"):
         choose_runs([able(**fields)], WANTED, GLUE)
 
@@ -344,12 +344,12 @@ def test_runs_of_an_older_checkpoint_with_the_same_name_are_ignored():
     assert choose_runs([new, old], WANTED, GLUE) == {"glue/rte": new}
 
 
-def test_newest_of_equal_runs_is_submitted():
+def test_newest_of_equally_good_runs_is_submitted():
     rows = [able(seed=n, finished=f"2026-08-0{n}T12:00:00Z") for n in (1, 3, 2)]
     assert choose_runs(rows, WANTED, GLUE)["glue/rte"].seed == 3
 
 
-def test_run_with_more_predicted_splits_precedes_a_better_score():
+def test_run_with_more_predicted_splits_is_preferred_to_a_better_score():
     mnli = [("glue/mnli", "test"), ("glue/ax", "test")]
     part = able("glue/mnli", scores=0.9, seed=1)
     whole = able("glue/mnli", scores=0.8, seed=2)
@@ -368,7 +368,7 @@ def damaged(small, tmp_path):
     return "damaged.zip"
 
 
-def test_submit_check_lists_faults_and_exits_with_4(bench, damaged):
+def test_submit_check_lists_errors_and_exits_with_4(bench, damaged):
     ended = bench("submit", "--check", damaged)
     assert ended.code == 4
     assert ended.err == "bench: damaged.zip has 1 problem.\n"
@@ -378,7 +378,7 @@ def test_submit_check_lists_faults_and_exits_with_4(bench, damaged):
     assert "mends 1 of them" in hint
 
 
-def test_submit_check_gives_json(bench, damaged):
+def test_submit_check_prints_json(bench, damaged):
     ended = bench("submit", "--check", damaged, "--json")
     assert (ended.code, ended.err) == (4, "bench: damaged.zip has 1 problem.\n")
     found = json.loads(ended.out)
@@ -387,7 +387,7 @@ def test_submit_check_gives_json(bench, damaged):
     assert (fault["file"], fault["line"], fault["mendable"]) == ("RTE.tsv", 1, True)
 
 
-def test_repair_writes_a_new_file_and_lists_repaired_faults(bench, damaged):
+def test_repair_writes_a_new_file_and_lists_repaired_errors(bench, damaged):
     ended = bench("submit", "--repair", damaged)
     assert ended.code == 0
     assert ended.out.startswith("repaired: RTE.tsv line 1: the header")
@@ -407,7 +407,7 @@ def test_unrepairable_submission_exits_with_4_and_writes_nothing(bench, small):
     assert not Path("out.zip").exists()
 
 
-def test_many_faults_are_shortened_in_text_but_not_in_json(bench, small):
+def test_list_of_many_submission_errors_is_shortened_in_text_but_not_in_json(bench, small):
     files = clean("glue")
     for rows, more in ((30, "12 problems"), (19, "1 problem")):
         lines = (b"%d\t7%d\n" % (i, i) for i in range(rows))
@@ -431,13 +431,13 @@ def test_many_faults_are_shortened_in_text_but_not_in_json(bench, small):
         ("--model", "tiny", "--suite", "glue", "--check", "a.zip"),
     ],
 )
-def test_submit_without_exactly_one_action_is_an_error(bench, words):
+def test_submit_command_needs_exactly_one_action(bench, words):
     ended = bench("submit", *words)
     assert ended.code == 2
     assert ended.err.startswith("bench: pass one of these: --model NAME")
 
 
-def test_missing_submission_exits_with_4(bench):
+def test_checking_a_missing_submission_exits_with_4(bench):
     ended = bench("submit", "--check", "nowhere.zip")
     assert ended.code == 4
     assert ended.err.startswith("bench: nowhere.zip cannot be read")

@@ -79,7 +79,7 @@ def predictions_of(file: AnswerFile, seed: int = 0) -> list[Prediction]:
 
 
 @pytest.mark.parametrize("suite", ["superglue", pytest.param("glue", marks=pytest.mark.soak)])
-def test_complete_submission_passes_the_checker(suite: str, tmp_path: Path) -> None:
+def test_every_complete_submission_passes_the_submission_check(suite: str, tmp_path: Path) -> None:
     files = SUBMISSIONS[suite].files
     made = {
         f.name: compose(
@@ -92,14 +92,14 @@ def test_complete_submission_passes_the_checker(suite: str, tmp_path: Path) -> N
     assert members(tmp_path / "submission.zip") == made
 
 
-def test_equal_answers_give_an_identical_zip(tmp_path: Path) -> None:
+def test_submission_zip_is_reproducible(tmp_path: Path) -> None:
     for name in ("a.zip", "b.zip"):
         write_zip(tmp_path / name, {"CoLA.tsv": b"index\tprediction\n"})
     assert (tmp_path / "a.zip").read_bytes() == (tmp_path / "b.zip").read_bytes()
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_written_predictions_are_read_back_equal(name: str) -> None:
+def test_written_submission_files_are_read_back_equal(name: str) -> None:
     file = FILES[name]
     predictions, examples = predictions_of(file, seed=1), examples_of(file)
     reading = read_answer_file(file, compose(file, kind_of(file), predictions, examples))
@@ -120,7 +120,7 @@ def test_written_predictions_are_read_back_equal(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_order_of_predictions_does_not_change_the_file(name: str) -> None:
+def test_submission_file_does_not_depend_on_the_prediction_order(name: str) -> None:
     file, examples = FILES[name], examples_of(FILES[name])
     predictions = predictions_of(file)
     ordered = compose(file, kind_of(file), predictions, examples)
@@ -139,7 +139,9 @@ def test_order_of_predictions_does_not_change_the_file(name: str) -> None:
         ("superglue", "AX-g.jsonl", '{"idx": 0, "label": "entailment"}'),
     ],
 )
-def test_labels_are_written_as_the_server_expects(suite: str, file: str, first: str) -> None:
+def test_submitted_labels_are_written_as_the_server_expects(
+    suite: str, file: str, first: str
+) -> None:
     spec = FILES[f"{suite} {file}"]
     names = {"CoLA.tsv": "acceptable", "BoolQ.jsonl": "True", "WSC.jsonl": "True"}
     label = names.get(file, "entailment")
@@ -151,12 +153,14 @@ def test_labels_are_written_as_the_server_expects(suite: str, file: str, first: 
     ("score", "written"),
     [(-0.2, "0.000"), (5.01, "5.000"), (2.5, "2.500"), (1.23456, "1.235"), (4.9996, "5.000")],
 )
-def test_scores_are_clipped_and_have_three_decimals(score: float, written: str) -> None:
+def test_submitted_regression_scores_are_clipped_to_three_decimals(
+    score: float, written: str
+) -> None:
     assert Number(low=0.0, high=5.0).write(score) == written
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if FILES[name].task in TASKS])
-def test_every_label_of_a_task_can_be_written(name: str) -> None:
+def test_submission_files_can_express_every_label_of_their_task(name: str) -> None:
     file = FILES[name]
     task = TASKS[file.task]
     assert file.split in task.test_splits
@@ -165,14 +169,14 @@ def test_every_label_of_a_task_can_be_written(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if FILES[name].task in TASKS])
-def test_label_numbers_equal_those_of_the_official_files(name: str) -> None:
+def test_submission_label_numbers_equal_those_of_the_official_files(name: str) -> None:
     file = FILES[name]
     for text, label in TASKS[file.task].source.label_texts.items():
         if isinstance(file.answers, Labels) and file.format == "tsv":
             assert file.answers.written[label] == text
 
 
-def test_incomplete_test_predictions_are_an_error() -> None:
+def test_submitting_incomplete_test_predictions_is_an_error() -> None:
     file = FILES["glue RTE.tsv"]
     predictions = [PairPrediction(id=str(i), label="entailment") for i in range(10)]
     with pytest.raises(BenchError, match="it has 10 answers, expected 3000"):
@@ -180,7 +184,7 @@ def test_incomplete_test_predictions_are_an_error() -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_filled_task_has_one_constant_label(name: str) -> None:
+def test_filled_in_task_has_the_same_label_in_every_row(name: str) -> None:
     file = FILES[name]
     examples = examples_of(file) if needs_examples(file, fill=True) else []
     content = compose(file, kind_of(file), filled(file, kind_of(file), examples), examples)
@@ -190,7 +194,7 @@ def test_filled_task_has_one_constant_label(name: str) -> None:
     assert len(labels) == 1
 
 
-def test_only_multirc_and_record_files_need_the_examples() -> None:
+def test_only_multirc_and_record_submissions_need_the_examples() -> None:
     assert [name for name in FILES if needs_examples(FILES[name])] == ["superglue ReCoRD.jsonl"]
     assert [name for name in FILES if needs_examples(FILES[name], fill=True)] == [
         "superglue MultiRC.jsonl",
@@ -198,7 +202,7 @@ def test_only_multirc_and_record_files_need_the_examples() -> None:
     ]
 
 
-def test_multirc_file_is_nested_with_consecutive_ids() -> None:
+def test_multirc_submission_is_nested_with_consecutive_ids() -> None:
     file = FILES["superglue MultiRC.jsonl"]
     found = [
         json.loads(line) for line in compose(file, kind_of(file), predictions_of(file)).splitlines()

@@ -52,7 +52,7 @@ def perfect(name: str, data: str, folder: Path) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("name", READ)
-def test_file_of_right_answers_has_a_perfect_score(name: str, tmp_path: Path) -> None:
+def test_prediction_file_of_gold_answers_has_a_perfect_score(name: str, tmp_path: Path) -> None:
     scores, task = perfect(name, "mini", tmp_path), TASKS[name]
     ending = ending_of(task, (task.dev_splits or task.test_splits)[0])
     assert [scores[metric.name + ending] for metric in task.metrics] == [
@@ -70,7 +70,7 @@ SUBMITTED = [
 
 
 @pytest.mark.parametrize(("name", "split"), SUBMITTED)
-def test_submission_files_are_scored_like_the_predictions(
+def test_submission_files_score_the_same_as_their_predictions(
     name: str, split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`bench submit` writes random predictions, for SQuAD 2.0 with no-answer scores."""
@@ -106,7 +106,7 @@ ODD_ANSWER = " The, "
 
 
 @pytest.mark.parametrize("name", READ)
-def test_official_numbers_equal_the_scores_of_the_task(name: str, tmp_path: Path) -> None:
+def test_official_script_numbers_equal_the_scores_of_the_task(name: str, tmp_path: Path) -> None:
     """Units are percent or 0 to 1; CoQA's script rounds to one decimal."""
     task = TASKS[name]
     scored, scores = scored_at_random(name, "mini", tmp_path)
@@ -151,7 +151,7 @@ def other(metric: Metric[Any, Any], score: float) -> Metric[Any, Any]:
 
 
 @pytest.mark.parametrize("name", [name for name in READ if TASKS[name].script])
-def test_replaced_metric_is_not_shown_as_an_official_number(
+def test_score_of_a_replaced_metric_is_not_shown_as_official(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     task = TASKS[name]
@@ -171,7 +171,7 @@ def test_replaced_metric_is_not_shown_as_an_official_number(
     assert 0.125 in scores.values()
 
 
-def test_mlqa_normalises_by_the_language_of_the_answers(tmp_path: Path) -> None:
+def test_mlqa_answers_are_normalised_by_their_language(tmp_path: Path) -> None:
     answers = [{"text": "der Hund", "answer_start": 8}]
     qas = [{"id": "q1", "question": "Wer?", "answers": answers}]
     paragraph = {"context": "Das ist der Hund von Anna.", "qas": qas}
@@ -183,7 +183,7 @@ def test_mlqa_normalises_by_the_language_of_the_answers(tmp_path: Path) -> None:
     assert scored.official == {"exact_match": 100.0, "f1": 100.0}
 
 
-def test_every_suite_has_a_submission_or_is_listed_without_one() -> None:
+def test_every_suite_supports_submission_or_is_listed_as_unsupported() -> None:
     assert {task.suite for task in TASKS.values()} - {*SUBMITTED_SUITES} == NOT_SUBMITTED
 
 
@@ -232,7 +232,7 @@ def test_predictions_of_documented_plugins_are_scored(
 
 @pytest.mark.parametrize("name", READ)
 @pytest.mark.parametrize("odd", ["Infinity", "-Infinity", "NaN", "1e999"])
-def test_infinite_or_nan_value_in_predictions_is_a_one_line_error(
+def test_infinite_or_nan_prediction_is_a_one_line_error(
     name: str, odd: str, tmp_path: Path
 ) -> None:
     task = TASKS[name]
@@ -264,7 +264,7 @@ MAKERS: dict[str, Callable[[int], str]] = {
 @pytest.mark.parametrize("kind", MAKERS)
 @pytest.mark.parametrize("suffix", ["tsv", "jsonl"])
 @pytest.mark.parametrize("counts", [True, False])
-def test_predictions_are_matched_by_text_id_or_row_number(
+def test_prediction_rows_are_matched_by_example_id_or_row_number(
     kind: str, suffix: str, counts: bool, tmp_path: Path
 ) -> None:
     rows, made = words(MAKERS[kind])
@@ -296,7 +296,7 @@ def words(make: Callable[[int], str]) -> tuple[SplitRows, list[ChoicePrediction]
         ("a/2\t2", "a/2\t4", "line 4: the label is '4', expected 0 or 1 or 2 or 3"),
     ],
 )
-def test_invalid_prediction_row_is_an_error_with_its_line(
+def test_invalid_prediction_row_is_an_error_that_names_the_line(
     old: str, new: str, said: str, tmp_path: Path
 ) -> None:
     rows, made = words(MAKERS["paths"])
@@ -311,7 +311,9 @@ def test_invalid_prediction_row_is_an_error_with_its_line(
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
-def test_blimp_predictions_have_the_columns_of_the_authors(suffix: str, tmp_path: Path) -> None:
+def test_blimp_prediction_files_have_the_columns_of_the_authors(
+    suffix: str, tmp_path: Path
+) -> None:
     task = TASKS["blimp/blimp"]
     rows = read(task, "dev", parse_data("mini"))
     made: list[Prediction] = [

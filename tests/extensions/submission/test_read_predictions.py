@@ -81,7 +81,7 @@ def test_unordered_prediction_file_is_read_with_a_note(
         ("\t1", "\tacceptable", "the label is 'acceptable'"),
     ],
 )
-def test_unambiguous_deviation_is_read_with_a_note(
+def test_prediction_file_with_an_unambiguous_deviation_is_read_with_a_note(
     old: str, new: str, note: str, file: Callable[[str], Path]
 ) -> None:
     rows, path = mini("glue/cola"), file("glue/cola")
@@ -142,7 +142,7 @@ def relabelled(path: Path, labels: list[object]) -> None:
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
-def test_record_answer_that_is_no_entity_is_kept_as_text(file: Callable[[str], Path]) -> None:
+def test_record_answer_outside_the_entities_is_kept_as_text(file: Callable[[str], Path]) -> None:
     path = file("superglue/record")
     relabelled(path, ["Atlantis", ""])
     found = read_predictions(path, TASKS["superglue/record"], mini("superglue/record"))
@@ -153,7 +153,7 @@ def test_record_answer_that_is_no_entity_is_kept_as_text(file: Callable[[str], P
     assert found.missing == 0
 
 
-def test_missing_record_query_is_counted_and_noted(file: Callable[[str], Path]) -> None:
+def test_missing_record_query_is_counted_as_wrong_with_a_note(file: Callable[[str], Path]) -> None:
     rows, path = mini("superglue/record"), file("superglue/record")
     path.write_text(without_last(path.read_text()))
     found = read_predictions(path, TASKS["superglue/record"], rows)
@@ -171,7 +171,7 @@ def test_missing_record_query_is_counted_and_noted(file: Callable[[str], Path]) 
         ([], "line 2: the label is a list, expected a single value"),
     ],
 )
-def test_record_answer_that_is_no_text_is_an_error_with_its_line(
+def test_record_answer_that_is_not_text_is_an_error_that_names_the_line(
     label: object, sentence: str, file: Callable[[str], Path]
 ) -> None:
     path = file("superglue/record")
@@ -181,7 +181,7 @@ def test_record_answer_that_is_no_text_is_an_error_with_its_line(
     assert sentence in str(caught.value)
 
 
-def test_nested_query_index_of_the_hub_is_read(file: Callable[[str], Path]) -> None:
+def test_nested_record_query_index_of_the_hub_is_read(file: Callable[[str], Path]) -> None:
     rows, path = mini("superglue/record"), file("superglue/record")
     plain = read_predictions(path, TASKS["superglue/record"], rows).predictions
     lines = [json.loads(line) for line in path.read_text().splitlines()]
@@ -252,7 +252,7 @@ def test_ambiguous_prediction_file_is_an_error(
     assert path.name in str(caught.value)
 
 
-def test_file_of_tags_without_words_is_read(file: Callable[[str], Path]) -> None:
+def test_tag_prediction_file_without_words_is_read(file: Callable[[str], Path]) -> None:
     rows, path = mini("conll2003/ner"), file("conll2003/ner")
     plain = read_predictions(path, TASKS["conll2003/ner"], rows).predictions
     tags = [line.split()[-1] if line else "" for line in path.read_text().splitlines()[2:]]
@@ -260,7 +260,9 @@ def test_file_of_tags_without_words_is_read(file: Callable[[str], Path]) -> None
     assert read_predictions(path, TASKS["conll2003/ner"], rows).predictions == plain
 
 
-def test_answers_to_other_questions_are_ignored_with_a_note(file: Callable[[str], Path]) -> None:
+def test_predicted_answers_to_unknown_questions_are_ignored_with_a_note(
+    file: Callable[[str], Path],
+) -> None:
     rows, path = mini("squad/v2.0"), file("squad/v2.0")
     plain = read_predictions(path, TASKS["squad/v2.0"], rows).predictions
     path.write_text(json.dumps({**json.loads(path.read_text()), "other": "x"}))
@@ -270,7 +272,7 @@ def test_answers_to_other_questions_are_ignored_with_a_note(file: Callable[[str]
     assert "1 of its answers" in note
 
 
-def test_no_answer_scores_are_read_from_a_file_in_its_order(tmp_path: Path) -> None:
+def test_no_answer_scores_keep_the_order_of_their_file(tmp_path: Path) -> None:
     task, rows = TASKS["squad/v2.0"], mini("squad/v2.0")
     path = write(task, guesses(task.name, rows), rows.examples, tmp_path)
     ids = [example.id for example in rows.examples][::-1]

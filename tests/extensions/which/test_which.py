@@ -82,14 +82,14 @@ def best(grid, ended):
     return max(ENCODERS, key=score)
 
 
-def test_first_round_runs_each_encoder_once_per_task():
+def test_search_runs_each_encoder_once_per_task_in_the_first_round():
     grid = grid_of(("t", "u"))
     assert sorted(next(missing(grid, {}))) == sorted(
         Trial(task, encoder, 0, 0) for task in ("t", "u") for encoder in ENCODERS
     )
 
 
-def test_search_ends_early_if_one_encoder_is_far_better():
+def test_search_stops_early_if_one_encoder_is_far_better():
     noise = np.random.default_rng(1)
     grid = grid_of()
     ended = searched(grid, lambda t: 10 * (t.encoder == "d") + noise.normal(0, 0.1))
@@ -97,23 +97,23 @@ def test_search_ends_early_if_one_encoder_is_far_better():
     assert len(ended) < 0.4 * len(whole(grid))
 
 
-def test_equal_encoders_use_the_complete_grid():
+def test_search_over_equal_encoders_runs_the_complete_grid():
     noise = np.random.default_rng(2)
     grid = grid_of(encoders=("a", "b", "c"), points=2, seeds=3)
     assert len(searched(grid, lambda _: noise.normal())) == len(whole(grid))
 
 
-def test_failing_encoder_is_tried_once_per_grid_point():
+def test_search_tries_a_failing_encoder_once_per_grid_point():
     noise = np.random.default_rng(3)
     ended = searched(grid_of(), lambda t: None if t.encoder == "b" else noise.normal())
     assert sum(trial.encoder == "b" for trial in ended) == 3
 
 
-def test_search_ends_if_all_trials_fail():
+def test_search_stops_if_all_trials_fail():
     assert set(searched(grid_of(), lambda _: None).values()) == {None}
 
 
-def test_resumed_search_runs_the_same_trials_despite_extra_stored_ones():
+def test_resumed_search_runs_the_same_trials_and_uses_stored_ones():
     noise = np.random.default_rng(4)
     grid = grid_of(("t", "u"), points=2, seeds=4)
     scores = {t: ENCODERS.index(t.encoder) / 3 + noise.normal() for t in whole(grid)}
@@ -128,7 +128,7 @@ def test_resumed_search_runs_the_same_trials_despite_extra_stored_ones():
 
 
 @pytest.mark.parametrize(("tasks", "least"), [(("t",), 90), (("t", "u", "v"), 90)])
-def test_half_of_the_grid_finds_an_encoder_as_good_as_the_best(tasks, least):
+def test_search_of_half_the_grid_finds_an_encoder_as_good_as_the_best(tasks, least):
     """Encoders differ by about the deviation of seeds; as good is within 0.1 of it per task."""
     draw = np.random.default_rng(5)
     grid, as_good = grid_of(tasks, points=2, seeds=4), 0
@@ -217,7 +217,7 @@ def bench(tmp_path, monkeypatch, capsys, folders):
     return run
 
 
-def test_answer_has_the_best_encoder_with_interval_and_cost(bench):
+def test_search_result_has_the_best_encoder_with_interval_and_cost(bench):
     code, printed = bench(ByModel(), "--seeds", "3", "--json", tasks=("glue/rte", "glue/qnli"))
     found = json.loads(printed.out)
     assert code == 0
@@ -233,7 +233,7 @@ def test_answer_has_the_best_encoder_with_interval_and_cost(bench):
     assert found["left"] is None
 
 
-def test_equal_encoders_are_not_significantly_different(bench):
+def test_search_result_states_if_encoders_do_not_differ_significantly(bench):
     shares = {"tiny": 0.8, "good": 0.8, "poor": 0.4}
     _, printed = bench(ByModel(shares=shares), "--seeds", "2")
     assert "is not significantly different from" in printed.out
@@ -244,7 +244,7 @@ def test_equal_encoders_are_not_significantly_different(bench):
 
 
 @pytest.mark.parametrize("learned", [None, "good"])
-def test_collapsed_encoders_are_flagged_and_never_the_best(bench, learned):
+def test_search_flags_collapsed_encoders_and_never_selects_them(bench, learned):
     shares = {name: 0.9 if name == learned else CONSTANT for name in SHARES}
     _, printed = bench(ByModel(shares=shares), "--seeds", "2", tasks=("glue/rte", "glue/qnli"))
     lines = {line.split()[0]: line for line in printed.out.splitlines() if line.split()}
@@ -261,7 +261,7 @@ def test_collapsed_encoders_are_flagged_and_never_the_best(bench, learned):
     assert found["answers"][0]["majority"] == found["answers"][0]["candidates"][-1]["score"]
 
 
-def test_custom_data_is_searched_from_command_and_python(bench, tmp_path, folders):
+def test_search_accepts_custom_data_from_command_line_and_python(bench, tmp_path, folders):
     path = str(own_files.GOOD["comma"].write(tmp_path))
     words = ("--columns", "text=text,label=label", "--metric", "accuracy", "--seeds", "2")
     engine = ByModel()
@@ -288,7 +288,7 @@ def test_custom_data_is_searched_from_command_and_python(bench, tmp_path, folder
     assert "cannot be combined with --task and --data" in printed.err
 
 
-def test_every_features_setting_is_a_grid_point(bench):
+def test_search_grid_has_a_point_per_features_setting(bench):
     class ByFeatures(ByModel):
         def run(self, jobs, report):
             for job in jobs:
@@ -305,7 +305,7 @@ def test_every_features_setting_is_a_grid_point(bench):
     assert all("features last" in point for point in points)
 
 
-def test_repeated_command_runs_nothing_and_gives_the_same_answer(bench):
+def test_repeated_search_runs_nothing_and_gives_the_same_result(bench):
     engine, idle = ByModel(), ByModel()
     _, first = bench(engine, "--seeds", "3", "--json")
     _, again = bench(idle, "--seeds", "3", "--json")
@@ -325,13 +325,13 @@ def test_interrupted_search_resumes_with_the_same_jobs(bench, after):
     )
 
 
-def test_runs_of_a_search_are_on_the_board(bench):
+def test_runs_of_a_search_are_on_the_leaderboard(bench):
     bench(ByModel(), "--seeds", "2")
     board = bh.board("glue", db="results/leaderboard.sqlite")
     assert board.frame()["name"].str.contains("good").any()
 
 
-def test_failing_encoder_has_no_score_and_is_reported(bench):
+def test_search_reports_a_failing_encoder_without_a_score(bench):
     code, printed = bench(ByModel(shares={**SHARES, "poor": None}), "--seeds", "2")
     assert code == 1
     assert "encoders without a score: poor." in printed.out
@@ -340,7 +340,7 @@ def test_failing_encoder_has_no_score_and_is_reported(bench):
     assert said.endswith(": the loss became nan.")
 
 
-def test_unloadable_checkpoint_ends_the_search_with_exit_code_4(bench):
+def test_search_with_an_unloadable_checkpoint_exits_with_4(bench):
     class Unloadable(ByModel):
         def run(self, jobs, report):
             for outcome in super().run(jobs, report):
@@ -353,7 +353,7 @@ def test_unloadable_checkpoint_ends_the_search_with_exit_code_4(bench):
     assert printed.err.count("cannot be loaded.") == 1
 
 
-def test_no_run_starts_that_would_exceed_the_time_limit(bench):
+def test_search_starts_no_run_that_would_exceed_the_time_limit(bench):
     """The first round is stored; its runs took a second each, and 0.6 seconds are left."""
     bench(ByModel(stop_after=3), "--seeds", "3")
     engine = ByModel()
@@ -377,7 +377,7 @@ def test_no_run_starts_that_would_exceed_the_time_limit(bench):
         ({"tasks": ("glue/rtee",)}, "rtee"),
     ],
 )
-def test_invalid_search_request_is_a_one_line_error(bench, tmp_path, options, sentence):
+def test_invalid_search_options_are_a_one_line_error(bench, tmp_path, options, sentence):
     engine = ByModel()
     code, printed = bench(engine, **options)
     assert (code, engine.started) == (2, [])
@@ -386,7 +386,7 @@ def test_invalid_search_request_is_a_one_line_error(bench, tmp_path, options, se
     assert not (tmp_path / "results" / "leaderboard.sqlite").exists()
 
 
-def test_model_of_the_best_encoder_is_exported(bench, tmp_path, monkeypatch):
+def test_search_can_export_the_model_of_the_best_encoder(bench, tmp_path, monkeypatch):
     monkeypatch.setattr("benchharness.driver.retrain.LocalEngine", LocalEngine)  # the real one
     words = ("--seeds", "3", "--set", "learning_rate=1e-3", "--set", "epochs=1", "--to", "taken")
     code, printed = bench(ByModel(), *words)
@@ -412,7 +412,7 @@ def test_model_of_the_best_encoder_is_exported(bench, tmp_path, monkeypatch):
     assert "full exists already" in printed.err
 
 
-def test_multi_task_start_is_an_error(bench):
+def test_search_with_a_multi_task_start_is_an_error(bench):
     engine = ByModel()
     code, printed = bench(engine, "--start-from", "multi-task")
     assert (code, engine.started) == (2, [])
@@ -423,19 +423,19 @@ def test_multi_task_start_is_an_error(bench):
         )
 
 
-def test_tasks_of_one_suite_may_have_different_heads():
+def test_search_tasks_of_one_suite_may_need_different_heads():
     check_tasks([find_task("superglue/rte"), find_task("superglue/copa")])
     with pytest.raises(bh.BenchError, match="have different heads"):
         check_tasks([find_task("glue/rte"), find_task("superglue/copa")])
 
 
-def test_zero_shot_task_cannot_be_combined_with_others():
+def test_search_over_zero_shot_and_trained_tasks_together_is_an_error():
     check_tasks([find_task("blimp/blimp")])
     with pytest.raises(bh.BenchError, match="blimp/blimp is scored without training"):
         check_tasks([find_task("superglue/copa"), find_task("blimp/blimp")])
 
 
-def test_waiting_runs_are_dropped_when_the_time_is_over(bench, monkeypatch):
+def test_search_drops_queued_runs_when_the_time_limit_is_reached(bench, monkeypatch):
     """Runs take longer than expected: the clock stands still until the fifth."""
     clock = Clock()
     for module in ("drive", "search"):
@@ -447,7 +447,9 @@ def test_waiting_runs_are_dropped_when_the_time_is_over(bench, monkeypatch):
     assert found["left"] == "3 encoders, one seed at each of 3 points"
 
 
-def test_search_from_python_gives_the_same_answer(bench, folders, tmp_path, monkeypatch):
+def test_search_from_python_gives_the_same_result_as_the_command(
+    bench, folders, tmp_path, monkeypatch
+):
     _, printed = bench(ByModel(), "--seeds", "2", "--json")
     among = ["tiny", *(f"{name}={folders / name}" for name in ("good", "poor"))]
     found = bh.which(
@@ -473,7 +475,7 @@ def test_search_from_python_gives_the_same_answer(bench, folders, tmp_path, monk
 # What predicting costs.
 
 
-def test_cost_of_zero_shot_tasks_is_not_measured():
+def test_inference_cost_is_not_measured_for_zero_shot_tasks():
     here = SimpleNamespace(placement=SimpleNamespace(forks=2), slots=())
     job = replace(make_job("blimp/blimp"), recipe=ZERO_SHOT)
     assert measured(here, [job])[job.model].startswith("speed was not measured")
@@ -485,11 +487,11 @@ def check_cost(found: Inference) -> None:
     assert found.parameters > 600_000
 
 
-def test_inference_cost_is_measured():
+def test_inference_cost_includes_speed_memory_and_parameters():
     check_cost(Inference(**measure_prediction(make_job("glue/rte"), seconds=0.1)))
 
 
-def test_parameters_of_a_layer_mix_are_part_of_the_cost():
+def test_inference_cost_counts_the_parameters_of_a_layer_mix():
     mixed, plain = (
         measure_prediction(make_job("glue/rte", limit=16, features=features), seconds=0.01)
         for features in ("mix", "last")
@@ -503,7 +505,7 @@ def test_inference_cost_is_measured_in_a_separate_process():
     check_cost(measure_inference(make_job("glue/rte"), Slot(device="cpu", environment={}), 120))
 
 
-def test_measuring_process_gets_the_definition_of_custom_data(bench, tmp_path, monkeypatch, capsys):
+def test_inference_cost_is_measured_for_custom_data(bench, tmp_path, monkeypatch, capsys):
     path = str(own_files.GOOD["comma"].write(tmp_path))
     engine = ByModel()
     bench(engine, "--data-file", path, "--seeds", "1", tasks=(), data=())
@@ -516,7 +518,7 @@ def test_measuring_process_gets_the_definition_of_custom_data(bench, tmp_path, m
     assert found.get("tokens_per_second", 0) > 10, found
 
 
-def test_measuring_process_gets_the_job_and_its_last_line_is_read(monkeypatch):
+def test_last_output_line_of_the_measuring_process_is_the_inference_cost(monkeypatch):
     """Libraries print other lines; an error is one sentence."""
     cost = {"tokens_per_second": 1.0, "peak_memory_bytes": 2, "parameters": 3, "threads": 4}
     program = (

@@ -148,7 +148,9 @@ def drawn(name: str, draw: Random, language: str) -> tuple[list[Any], list[Any]]
 @pytest.mark.filterwarnings("ignore::UserWarning")  # seqeval, of tags without B- and I-
 @pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("name", TASKS)
-def test_scores_of_random_predictions_equal_those_of_official_scorers(name: str, part: int) -> None:
+def test_xtreme_scores_of_random_predictions_equal_the_official_scorers(
+    name: str, part: int
+) -> None:
     for number in range(SETS_IN_A_PART):
         draw = Random(f"{name} {part} {number}")
         split, language = draw.choice([*TASKS[name].split_titles.items()])
@@ -160,7 +162,7 @@ def test_scores_of_random_predictions_equal_those_of_official_scorers(name: str,
         }
 
 
-def test_xtreme_average_equals_that_of_evaluate_py() -> None:
+def test_xtreme_average_equals_that_of_the_official_script() -> None:
     for seed in range(20):
         draw = Random(seed)
         cells = RULES["XTREME-7"].cells
@@ -176,7 +178,7 @@ def test_xtreme_average_equals_that_of_evaluate_py() -> None:
         assert RULES["XTREME-7"].score(scores) == pytest.approx(average(theirs), abs=1e-12)
 
 
-def test_average_needs_every_language() -> None:
+def test_xtreme_average_is_none_if_a_language_is_missing() -> None:
     scores = {task: dict.fromkeys(cells, 0.5) for task, cells in RULES["XTREME-7"].cells.items()}
     assert RULES["XTREME-7"].score(scores) == 0.5
     del scores["xtreme/udpos"]["f1_yo"]
@@ -214,7 +216,7 @@ TREEBANK = """# text = Er geht zum Haus.
 """
 
 
-def test_udpos_keeps_fused_words_and_skips_sentences_without_words(
+def test_udpos_reader_keeps_fused_words_and_skips_empty_sentences(
     tmp_path: Path,
 ) -> None:
     ud = tmp_path / "ud-treebanks-v2.5"
@@ -231,7 +233,7 @@ def test_udpos_keeps_fused_words_and_skips_sentences_without_words(
 
 
 @pytest.mark.parametrize("number", ["-", "1-", "a-b", "1-2-3", "", "\u0661", "9" * 5000])
-def test_invalid_word_number_in_a_treebank_is_an_error(number: str, tmp_path: Path) -> None:
+def test_invalid_word_number_in_a_udpos_treebank_is_an_error(number: str, tmp_path: Path) -> None:
     line = f"{number}\tJa\t_\tINTJ\t_\t_\t0\t_\t_\t_\n"
     write(tmp_path / "ud-treebanks-v2.5" / "UD_German-A" / "de_a-ud-test.conllu", line)
     with pytest.raises(DataError, match=r"line 1 has the word number '.*; expected a number such"):
@@ -241,7 +243,7 @@ def test_invalid_word_number_in_a_treebank_is_an_error(number: str, tmp_path: Pa
     assert len(read(TASKS["udpos"], "test_de", files(tmp_path)).examples) == 1
 
 
-def test_rows_of_one_language_are_selected_from_a_multilingual_table(tmp_path: Path) -> None:
+def test_xtreme_rows_of_a_language_are_selected_from_a_multilingual_table(tmp_path: Path) -> None:
     header = "language\tgold_label\tsentence1\tsentence2\n"
     lines = "ar\tneutral\ta\tb\nde\tentailment\tc\td\nar\tcontradiction\te\tf\n"
     write(tmp_path / "XNLI-1.0/xnli.test.tsv", header + lines)
@@ -264,7 +266,7 @@ def test_language_prefix_of_panx_words_is_removed(tmp_path: Path) -> None:
     assert example.words == ("Bonn", ":", "9:30")  # type: ignore[attr-defined]
 
 
-def test_mlqa_examples_carry_their_language() -> None:
+def test_mlqa_examples_contain_their_language() -> None:
     examples = read(TASKS["mlqa"], "test_vi", Data(source="mini")).examples
     assert {e.language for e in examples} == {"vi"}  # type: ignore[attr-defined]
     others = read(TASKS["xquad"], "test_vi", Data(source="mini")).examples
@@ -284,7 +286,7 @@ def test_mlqa_examples_carry_their_language() -> None:
         "tydiqa test_fi google-research-datasets/tydiqa secondary_task validation",
     ],
 )
-def test_hub_config_and_split_are_those_of_the_language(
+def test_xtreme_hub_config_and_split_match_the_language(
     asked_for: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, split, *place = asked_for.split()
@@ -312,7 +314,7 @@ def test_hub_config_and_split_are_those_of_the_language(
 # What may be trained on.
 
 
-def test_training_languages_are_concatenated() -> None:
+def test_xtreme_training_languages_are_concatenated() -> None:
     task, data = TASKS["panx"], Data(source="mini")
     english, german = read(task, "train", data), read_train(task, "de", data)
     assert [e.id for e in german.examples][:2] == ["de-0", "de-1"]
@@ -335,7 +337,7 @@ def folder(tmp_path: Path) -> Path:
     return Path(shutil.copytree(mini_folder() / "xtreme", tmp_path / "xtreme"))
 
 
-def test_missing_language_file_is_named(folder: Path) -> None:
+def test_missing_xtreme_language_file_is_an_error_that_names_it(folder: Path) -> None:
     shutil.rmtree(folder / "mini")
     said = missing_files(TASKS["panx"].source, ["test_de", "test_yo"], files(folder))
     assert said == "panx_dataset/yo/test (test_yo)"
@@ -380,7 +382,9 @@ KLINGON = json.dumps({"data": [{"paragraphs": [{"context": "x", "qas": [TYDI]}]}
         ),
     ],
 )
-def test_wrong_layout_is_a_one_line_error(folder: Path, place: str, text: str, said: str) -> None:
+def test_malformed_xtreme_file_is_a_one_line_error(
+    folder: Path, place: str, text: str, said: str
+) -> None:
     name, split, path = place.split()
     write(folder / path, text)
     with pytest.raises(DataError, match=r"^[^\n]*$") as caught:
@@ -388,7 +392,7 @@ def test_wrong_layout_is_a_one_line_error(folder: Path, place: str, text: str, s
     assert said in str(caught.value)
 
 
-def test_prediction_for_an_unknown_question_is_noted(tmp_path: Path) -> None:
+def test_xtreme_prediction_for_an_unknown_question_is_noted(tmp_path: Path) -> None:
     rows = read(TASKS["mlqa"], "test_de", Data(source="mini"))
     answers = {example.id: "x" for example in rows.examples}
     path = tmp_path / "test-de.json"
@@ -399,7 +403,7 @@ def test_prediction_for_an_unknown_question_is_noted(tmp_path: Path) -> None:
     assert len(read_predictions(path, TASKS["mlqa"], rows).predictions) == len(answers)
 
 
-def test_part_of_speech_predictions_are_read_from_a_tag_file(tmp_path: Path) -> None:
+def test_udpos_predictions_are_read_from_a_tag_file(tmp_path: Path) -> None:
     rows = read(TASKS["udpos"], "test_de", Data(source="mini"))
     path = tmp_path / "test-de.tsv"
     lines = ("".join(f"{tag}\n" for tag in e.tags) + "\n" for e in rows.examples)  # type: ignore[attr-defined]

@@ -20,7 +20,7 @@ from tests.helpers.boards import (
 )
 
 
-def test_score_is_computed_from_medians_and_cells_also_have_means() -> None:
+def test_task_score_has_median_mean_and_standard_deviation_over_seeds() -> None:
     (entry,) = one_board(make_rows(values=[0.5, 0.6, 0.9])).entries
     cell = entry.cells["glue/mrpc"]
     assert (cell.median, cell.mean) == (0.6, pytest.approx(2 / 3))
@@ -29,12 +29,12 @@ def test_score_is_computed_from_medians_and_cells_also_have_means() -> None:
     assert entry.spread == pytest.approx(stdev([0.5, 0.6, 0.9]))
 
 
-def test_score_of_a_task_with_two_metrics_is_their_mean() -> None:
+def test_task_score_with_two_metrics_is_their_mean() -> None:
     row = make_row(task="glue/mrpc", scores={"accuracy": 0.8, "f1": 0.9, "loss": 7.0})
     assert one_board([row]).entries[0].cells["glue/mrpc"].values == (pytest.approx(0.85),)
 
 
-def test_score_is_the_mean_of_the_displayed_medians() -> None:
+def test_suite_score_is_the_mean_of_the_displayed_medians() -> None:
     # Accuracy and F1 have their medians at different seeds: the cell's median is what counts.
     odd = [(0.1, 0.9), (0.2, 0.2), (0.9, 0.3)]
     rows = [r for r in make_rows(values=[0.5] * 3) if r.task != "glue/mrpc"]
@@ -47,14 +47,14 @@ def test_score_is_the_mean_of_the_displayed_medians() -> None:
     assert entry.score == pytest.approx(fmean(c.median for c in entry.cells.values()))
 
 
-def test_one_seed_has_no_spread() -> None:
+def test_task_score_with_a_single_seed_has_no_standard_deviation() -> None:
     (entry,) = one_board(make_rows()).entries
     assert entry.spread is None
     assert entry.cells["glue/cola"].spread is None
     assert entry.seeds == (1, 1)
 
 
-def test_suite_score_needs_every_task() -> None:
+def test_suite_score_is_missing_if_any_task_is_missing() -> None:
     rows = make_rows("whole") + make_rows("part")[:5]
     whole, part = one_board(rows).entries
     assert (whole.rank, whole.missing) == (1, ())
@@ -62,7 +62,7 @@ def test_suite_score_needs_every_task() -> None:
     assert part.missing == TASKS[5:]
 
 
-def test_mnli_without_the_mismatched_accuracy_counts_as_missing() -> None:
+def test_mnli_score_is_missing_without_the_mismatched_accuracy() -> None:
     rows = [r for r in make_rows() if r.task != "glue/mnli"]
     rows.append(make_row(task="glue/mnli", scores={"accuracy": 0.8}))
     (entry,) = one_board(rows).entries
@@ -77,7 +77,7 @@ def test_scores_that_round_to_the_same_value_share_a_rank() -> None:
     assert ranks == [("c", 1), ("a", 2), ("b", 2), ("d", 4)]
 
 
-def test_boards_do_not_depend_on_row_order() -> None:
+def test_leaderboards_do_not_depend_on_the_order_of_runs() -> None:
     rows = [row_of(run) for run in make_runs()]
     rows += make_rows("minilm", [0.4], data="hub")
     expected = build_boards(rows, GLUE)
@@ -86,7 +86,7 @@ def test_boards_do_not_depend_on_row_order() -> None:
         assert build_boards(rows, GLUE) == expected
 
 
-def test_mini_and_real_data_never_share_a_board() -> None:
+def test_runs_on_synthetic_and_real_data_have_separate_leaderboards() -> None:
     # No task in common, so no fingerprint can conflict.
     boards = build_boards(
         [make_row(task="glue/cola", data="mini"), make_row(task="glue/rte", data="hub")], GLUE
@@ -94,7 +94,7 @@ def test_mini_and_real_data_never_share_a_board() -> None:
     assert sorted(board.data for board in boards) == [("hub",), ("mini",)]
 
 
-def test_data_sources_with_equal_rows_share_a_board_and_an_entry() -> None:
+def test_runs_on_equal_rows_from_different_sources_share_an_entry() -> None:
     prints = {"glue/rte:train": "1", "glue/rte:dev": "2"}
     rows = [
         make_row(seed=0, data="hub", fingerprints=prints),
@@ -106,20 +106,20 @@ def test_data_sources_with_equal_rows_share_a_board_and_an_entry() -> None:
     assert [entry.seeds for entry in board.entries] == [(2, 2)]
 
 
-def test_changed_evaluation_rows_make_a_separate_board() -> None:
+def test_runs_on_changed_evaluation_rows_have_a_separate_leaderboard() -> None:
     old, new = ({"glue/rte:train": "1", "glue/rte:dev": dev} for dev in "23")
     rows = [make_row(data="hub", fingerprints=p, key=k) for p, k in ((old, "a"), (new, "b"))]
     boards = build_boards(rows, GLUE)
     assert [len(board.entries[0].runs) for board in boards] == [1, 1]
 
 
-def test_limited_runs_have_a_separate_board_with_the_limit_in_its_title() -> None:
+def test_runs_with_a_row_limit_have_a_separate_leaderboard() -> None:
     full, limited = build_boards([*make_rows(), make_row(limit=64)], GLUE)
     assert full.data_label == "mini data"
     assert limited.data_label == "mini data, at most 64 rows per split"
 
 
-def test_a_task_with_fewer_rows_than_the_limit_is_also_on_the_limited_board() -> None:
+def test_full_runs_of_tasks_below_the_row_limit_share_the_limited_leaderboard() -> None:
     wnli = make_row(task="glue/wnli", largest_split=60)
     limited = [make_row(task=task, limit=64) for task in ("glue/rte", "glue/cola")]
     board = one_board([wnli, *limited])
@@ -137,7 +137,7 @@ def test_a_task_with_fewer_rows_than_the_limit_is_also_on_the_limited_board() ->
 
 
 @pytest.mark.parametrize("largest_split", [0, 65])
-def test_runs_with_more_rows_than_the_limit_are_not_on_the_limited_board(
+def test_limited_leaderboard_excludes_full_runs_of_tasks_above_the_limit(
     largest_split: int,
 ) -> None:
     full = make_row(task="glue/wnli", largest_split=largest_split)
@@ -146,7 +146,7 @@ def test_runs_with_more_rows_than_the_limit_are_not_on_the_limited_board(
     assert len(boards) == 2
 
 
-def test_few_shot_runs_are_not_on_limited_boards() -> None:
+def test_limited_leaderboard_excludes_few_shot_runs() -> None:
     shots = {"shots": Setting(value=8, source="--set")}
     drawn = make_row(settings=shots, overridden=True, largest_split=60)
     full, limited = build_boards([drawn, make_row(limit=64, key="limited")], GLUE)
@@ -154,14 +154,14 @@ def test_few_shot_runs_are_not_on_limited_boards() -> None:
     assert [len(board.entries) for board in (full, limited)] == [1, 1]
 
 
-def test_other_training_rows_make_a_separate_entry_on_the_same_board() -> None:
+def test_runs_on_other_training_rows_have_a_separate_leaderboard_entry() -> None:
     prints = [{"glue/rte:train": train, "glue/rte:dev": "d"} for train in "12"]
     board = one_board(make_row(key=str(n), seed=n, fingerprints=p) for n, p in enumerate(prints))
     assert [entry.seeds for entry in board.entries] == [(1, 1), (1, 1)]
     assert board.entries[0].variant != board.entries[1].variant
 
 
-def test_entries_are_separated_by_recipe_values() -> None:
+def test_runs_with_different_recipe_values_have_separate_entries() -> None:
     rows = make_rows(values=[0.6]) + make_rows(values=[0.7], recipe_digest="b" * 12)
     board = one_board(rows)
     assert [(e.rank, round(e.score or 0, 3)) for e in board.entries] == [(1, 0.7), (2, 0.6)]
@@ -173,7 +173,7 @@ def test_entries_are_separated_by_recipe_values() -> None:
     ]
 
 
-def test_two_checkpoints_with_one_name_never_share_an_entry() -> None:
+def test_different_checkpoints_with_the_same_name_have_separate_entries() -> None:
     rows = make_rows(values=[0.6])[:5] + make_rows(values=[0.7], weights="sha256:other")[5:]
     board = one_board(rows)
     assert [(e.model, e.score) for e in board.entries] == [("minilm", None)] * 2
@@ -186,12 +186,12 @@ def test_two_checkpoints_with_one_name_never_share_an_entry() -> None:
     }
 
 
-def test_seeds_of_two_checkpoints_with_one_name_are_not_pooled() -> None:
+def test_seeds_of_different_checkpoints_with_the_same_name_are_not_pooled() -> None:
     rows = [make_row(seed=seed, weights=weights) for seed, weights in enumerate("ab")]
     assert [entry.seeds for entry in one_board(rows).entries] == [(1, 1), (1, 1)]
 
 
-def test_recipe_with_different_values_for_one_task_is_one_entry() -> None:
+def test_runs_of_a_recipe_with_task_specific_values_share_an_entry() -> None:
     rows = [r for r in make_rows() if r.task != "glue/mrpc"]
     rows.append(make_row(task="glue/mrpc", recipe_digest="b" * 12))
     (entry,) = one_board(rows).entries
@@ -200,7 +200,7 @@ def test_recipe_with_different_values_for_one_task_is_one_entry() -> None:
 
 
 @pytest.mark.parametrize("name", ["shots", "layers"])
-def test_an_entry_has_one_value_of_shots_or_layers_in_any_run_order(name: str) -> None:
+def test_runs_with_different_shots_or_layers_never_share_an_entry(name: str) -> None:
     runs = [("cola", 8), ("cola", 32), ("rte", 32), ("rte", 8), ("sst2", None)]
     rows = [
         make_row(
@@ -221,12 +221,12 @@ def test_an_entry_has_one_value_of_shots_or_layers_in_any_run_order(name: str) -
 
 
 @pytest.mark.parametrize("field", ["model", "recipe", "precision"])
-def test_another_model_recipe_or_precision_makes_a_separate_entry(field: str) -> None:
+def test_runs_with_another_model_recipe_or_precision_have_separate_entries(field: str) -> None:
     rows = [make_row(key="a"), make_row(key="b", **{field: "other"})]
     assert len(one_board(rows).entries) == 2
 
 
-def test_only_the_newest_run_of_a_seed_counts() -> None:
+def test_leaderboard_uses_only_the_newest_run_of_each_seed() -> None:
     rows = [
         make_row(scores=0.4, key="a", finished="2026-08-01T12:00:00Z"),
         make_row(scores=0.6, key="b", finished="2026-08-02T12:00:00Z"),
@@ -234,28 +234,28 @@ def test_only_the_newest_run_of_a_seed_counts() -> None:
     assert one_board(rows).entries[0].cells["glue/rte"].values == (0.6,)
 
 
-def test_failed_runs_are_listed_without_a_score() -> None:
+def test_leaderboard_lists_failed_runs_without_a_score() -> None:
     (entry,) = one_board([make_row(seed=0), make_failed_row(seed=1)]).entries
     assert entry.cells["glue/rte"].values == (0.5,)
     assert [run.status for run in entry.failures] == ["diverged"]
 
 
-def test_failure_followed_by_a_successful_run_is_not_listed() -> None:
+def test_failures_of_successfully_repeated_runs_are_not_listed() -> None:
     (entry,) = one_board([make_row(seed=1), make_failed_row(seed=1)]).entries
     assert entry.failures == ()
 
 
-def test_model_with_only_failed_runs_is_listed() -> None:
+def test_leaderboard_lists_a_model_with_only_failed_runs() -> None:
     (entry,) = one_board([make_failed_row()]).entries
     assert (entry.rank, entry.cells, entry.seeds) == (None, {}, (0, 0))
 
 
-def test_nan_score_counts_as_missing() -> None:
+def test_leaderboard_treats_a_nan_score_as_missing() -> None:
     row = make_row(task="glue/stsb", scores={"pearson": math.nan, "spearman": 0.8})
     assert one_board([row]).entries[0].cells == {}
 
 
-def test_diagnostic_set_is_shown_and_never_counted_in_the_score() -> None:
+def test_diagnostic_set_is_shown_but_excluded_from_the_suite_score() -> None:
     scores = {
         "glue/mnli": {"accuracy": 0.5, "accuracy_mm": 0.5},
         "glue/ax": {"mcc_logic": 0.1, "mcc": 0.9},
@@ -269,13 +269,13 @@ def test_diagnostic_set_is_shown_and_never_counted_in_the_score() -> None:
     assert board.entries[0].score == pytest.approx(0.5)
 
 
-def test_equal_flags_of_the_seeds_of_a_cell_are_listed_once() -> None:
+def test_identical_flags_of_several_seeds_are_listed_once() -> None:
     flags = {"glue/rte": ("constant predictions",)}
     rows = [make_row(seed=seed, flags=flags) for seed in range(3)]
     assert one_board(rows).entries[0].cells["glue/rte"].flags == ("constant predictions",)
 
 
-def test_a_flag_applies_to_one_task_only() -> None:
+def test_flag_of_mnli_does_not_apply_to_its_diagnostic_set() -> None:
     flags = {"glue/mnli": ("constant predictions",)}
     scores = {"glue/mnli": {"accuracy": 0.3, "accuracy_mm": 0.3}, "glue/ax": {"mcc": 0.2}}
     row = replace(make_row(task="glue/mnli", flags=flags), scores=scores)
@@ -284,13 +284,13 @@ def test_a_flag_applies_to_one_task_only() -> None:
     assert cells["glue/ax"].flags == ()
 
 
-def test_runs_of_other_suites_are_left_out() -> None:
+def test_leaderboard_excludes_runs_of_other_suites() -> None:
     rows = {"superglue/rte:train": "0", "superglue/rte:dev": "1"}
     other = replace(make_row(), task="superglue/rte", fingerprints=rows)
     assert build_boards([other], GLUE) == ()
 
 
-def test_a_column_with_one_entry_has_no_best_score() -> None:
+def test_best_score_is_highlighted_only_in_columns_with_several_entries() -> None:
     board: Board = one_board([*make_rows("a", [0.5]), *make_rows("b", [0.6])])
     assert board.best("glue/cola") == "60.0"
     assert one_board(make_rows()).best("glue/cola") == ""
@@ -299,5 +299,5 @@ def test_a_column_with_one_entry_has_no_best_score() -> None:
 @pytest.mark.parametrize(
     ("value", "text"), [(0.80523, "80.5"), (-0.0001, "0.0"), (1.0, "100.0"), (-0.1, "-10.0")]
 )
-def test_scores_are_shown_times_100_with_one_decimal(value: float, text: str) -> None:
+def test_scores_are_displayed_as_percentages_with_one_decimal(value: float, text: str) -> None:
     assert shown(value) == text

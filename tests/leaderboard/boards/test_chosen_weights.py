@@ -1,4 +1,4 @@
-"""Tests that scores of selected checkpoints are marked on the board, the page and in exports."""
+"""Scores of selected checkpoints are labelled on the leaderboard, in the report and in exports."""
 
 import csv
 import io
@@ -52,20 +52,20 @@ def board() -> Board:
         ([], ()),
     ],
 )
-def test_selection_label_names_the_number_of_evaluations_and_the_split(
+def test_checkpoint_selection_label_states_evaluation_count_and_split(
     selections: list[Selection], labels: tuple[str, ...]
 ):
     assert selection_labels(selections) == labels
 
 
-def test_a_cell_states_the_number_of_evaluations_of_its_best_checkpoint(board: Board):
+def test_score_of_a_selected_checkpoint_states_the_number_of_evaluations(board: Board):
     chosen, plain = (next(e for e in board.entries if e.model == m) for m in ("minilm", "plain"))
     assert {cell.selection for cell in chosen.cells.values()} == {SENTENCE}
     assert {cell.selection for cell in plain.cells.values()} == {""}
     assert (chosen.selection_labels, plain.selection_labels) == ((SENTENCE,), ())
 
 
-def test_seeds_with_different_numbers_of_evaluations_show_a_range():
+def test_selection_label_shows_a_range_if_evaluation_counts_differ():
     rows = [
         make_row(seed=seed, selection=replace(BEST, evaluations=made))
         for seed, made in enumerate((4, 2, 7))
@@ -74,13 +74,13 @@ def test_seeds_with_different_numbers_of_evaluations_show_a_range():
     assert entry.cells["glue/rte"].selection == "best of 2 to 7 evaluations on dev"
 
 
-def test_selection_label_names_the_task_if_other_tasks_select_no_checkpoint():
+def test_selection_label_names_the_task_if_only_some_tasks_select_checkpoints():
     rows = [make_row(task="glue/rte", selection=BEST), make_row(task="glue/cola")]
     (entry,) = one_board(rows).entries
     assert entry.selection_labels == (f"RTE: {SENTENCE}",)
 
 
-def test_a_diagnostic_set_of_another_task_has_no_selection_label():
+def test_diagnostic_set_has_no_label_for_checkpoint_selection_of_its_task():
     run = make_row(task="glue/mnli", selection=BEST)
     run = replace(run, scores={**run.scores, "glue/ax": {"mcc": 0.2}})
     (entry,) = one_board([run]).entries
@@ -88,14 +88,14 @@ def test_a_diagnostic_set_of_another_task_has_no_selection_label():
     assert entry.selection_labels == (SENTENCE,)
 
 
-def test_terminal_shows_the_selection_once_below_the_model(board: Board):
+def test_terminal_shows_checkpoint_selection_once_below_the_model(board: Board):
     file = io.StringIO()
     render(board, Console(file=file, width=200))
     assert file.getvalue().count(SENTENCE) == 1
     assert "!" not in file.getvalue()
 
 
-def test_report_shows_the_selection_at_the_row_and_at_each_cell(board: Board):
+def test_report_shows_checkpoint_selection_per_entry_and_score(board: Board):
     rows = {row.name: row for group in build_table(board, 1).groups for row in group.rows}
     assert rows["minilm"].details.endswith(SENTENCE)
     notes = [cell.note for cell in rows["minilm"].cells if cell.order]
@@ -105,7 +105,7 @@ def test_report_shows_the_selection_at_the_row_and_at_each_cell(board: Board):
     assert not any("evaluations" in cell.note for cell in rows["plain"].cells)
 
 
-def test_every_export_has_the_selection(board: Board):
+def test_every_export_format_has_the_checkpoint_selection(board: Board):
     lines = list(score_lines([board]))
     rows = list(csv.DictReader(io.StringIO("".join(to_csv(lines))), strict=True))
     shown = [name for name in COLUMNS if name not in ("truncated", "parity")]  # no line has any
@@ -117,13 +117,13 @@ def test_every_export_has_the_selection(board: Board):
         assert text.count(SENTENCE) == 1
 
 
-def test_model_card_has_the_selection_at_each_score():
+def test_model_card_has_the_checkpoint_selection_at_each_score():
     board = one_board(rows_with(BEST))
     assert f"(median of 2 seeds, {SENTENCE})" in to_model_index([board])
     assert SENTENCE in to_eval_results([board]).replace("\n", " ").replace("  ", " ")
 
 
-def test_exports_without_a_selection_leave_it_empty():
+def test_exported_selection_is_empty_for_runs_without_checkpoint_selection():
     lines = list(score_lines([one_board(rows_with(None))]))
     assert {row["selection"] for row in csv.DictReader(to_csv(lines), strict=True)} == {""}
     assert not any("selection" in line for line in json.loads(to_json(lines)))
@@ -137,7 +137,7 @@ def chosen(**fields: object) -> Result:
     return replace(result, provenance={**result.provenance, "selection": fields})
 
 
-def test_store_returns_the_selection_and_has_no_faults(tmp_path: Path):
+def test_checkpoint_selection_of_a_run_is_stored_and_passes_the_check(tmp_path: Path):
     with open_store(tmp_path / "s.sqlite") as store:
         store.add_result(chosen(**asdict(BEST)))
         store.add_result(make_result(make_job(seed=1)))
@@ -151,14 +151,16 @@ def test_store_returns_the_selection_and_has_no_faults(tmp_path: Path):
     "fields",
     [{}, {"evaluations": "<b>"}, {**asdict(BEST), "held_out": "x"}, {**asdict(BEST), "step": None}],
 )
-def test_malformed_selection_record_is_not_shown(fields: dict[str, object], tmp_path: Path):
+def test_malformed_checkpoint_selection_record_is_not_shown(
+    fields: dict[str, object], tmp_path: Path
+):
     with open_store(tmp_path / "s.sqlite") as store:
         store.add_result(chosen(**fields))
         assert [row.selection for row in store.runs()] == [None]
     assert "evaluations on" not in build_run(chosen(**fields)).summary
 
 
-def test_curve_on_held_out_rows_is_titled_held_out_and_not_dev():
+def test_learning_curve_on_held_out_training_rows_is_titled_held_out():
     settings = {"learning_rate": 2e-5, "select_on": "train:0.1"}
     held, plain = (
         replace(run, curve=(*run.curve, replace(run.curve[-1], step=30)))  # one point is no curve
@@ -172,5 +174,5 @@ def test_curve_on_held_out_rows_is_titled_held_out_and_not_dev():
     assert {name.partition("/")[0] for name in logged[1]} == {"train", "dev"}
 
 
-def test_run_section_of_the_report_shows_the_selection():
+def test_run_section_of_the_report_shows_the_checkpoint_selection():
     assert SENTENCE in build_run(chosen(**asdict(BEST))).summary

@@ -1,4 +1,4 @@
-"""Tests of imported rows: read, stored, shown, and never ranked."""
+"""Imported scores are read, stored and shown, but never ranked."""
 
 import io
 import json
@@ -47,7 +47,7 @@ def _bring(store: Store, *rows: dict[str, Any]) -> int:
     return store.add_results(map(to_result, scores))
 
 
-def test_imported_row_needs_six_fields(tmp_path: Path) -> None:
+def test_imported_score_is_valid_with_the_six_required_fields(tmp_path: Path) -> None:
     assert list(read_rows(_json(tmp_path, ROW))) == [ImportedScore(**ROW)]
     path = tmp_path / "rows.csv"
     path.write_text("\ufeffsource,score,split,metric,task,model\nx,1,dev,accuracy,glue/rte,m\n")
@@ -56,7 +56,7 @@ def test_imported_row_needs_six_fields(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["minilm", *HOSTILE_CELLS])
-def test_exports_of_benchharness_can_be_imported(tmp_path: Path, name: str) -> None:
+def test_exported_scores_can_be_imported(tmp_path: Path, name: str) -> None:
     board = one_board(
         make_rows(name, [0.5, 0.7], data="hub")
         + make_rows("both", [0.6], data="hub", kind="ensemble", weights="ensemble:x")
@@ -92,7 +92,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_invalid_row_is_an_error_that_names_the_row_and_the_fault(
+def test_invalid_imported_row_is_an_error_that_names_row_and_cause(
     tmp_path: Path, wrong: str
 ) -> None:
     fields, sentence = WRONG[wrong]
@@ -119,7 +119,7 @@ def test_invalid_row_is_an_error_that_names_the_row_and_the_fault(
         ("a.csv", b"\xff\xfe", "is not UTF-8 text"),
     ],
 )
-def test_invalid_or_missing_file_is_an_error_in_one_sentence(
+def test_invalid_or_missing_import_file_is_a_one_line_error(
     tmp_path: Path, name: str, content: bytes, sentence: str
 ) -> None:
     (tmp_path / name).write_bytes(content)
@@ -129,12 +129,12 @@ def test_invalid_or_missing_file_is_an_error_in_one_sentence(
         list(read_rows(tmp_path / "missing.csv"))
 
 
-def test_duplicate_rows_are_an_error(tmp_path: Path) -> None:
+def test_duplicate_imported_rows_are_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"rows 1 and 2 of .* contain the same score"):
         list(read_rows(_json(tmp_path, ROW, {**ROW, "score": 0.5})))
 
 
-def test_equal_rows_are_stored_once_and_a_corrected_score_replaces_the_old(store: Store) -> None:
+def test_reimported_score_replaces_the_stored_one(store: Store) -> None:
     assert _bring(store, {}, {"split": "test"}, {"source": "another"}) == 3
     assert _bring(store, {}, {"split": "test"}) == 0
     assert _bring(store, {"score": 0.5}) == 1
@@ -172,7 +172,7 @@ def board(store: Store) -> Board:
     return board
 
 
-def test_imported_rows_have_blocks_of_their_own_and_no_rank(board: Board) -> None:
+def test_imported_scores_are_listed_per_split_without_a_rank(board: Board) -> None:
     assert {entry.model for entry in board.entries} == {"one", "two"}
     assert all("theirs" not in run.model for entry in board.entries for run in entry.runs)
     dev, test = imported_blocks(board)
@@ -188,7 +188,7 @@ def test_imported_scores_are_never_the_best_of_a_column(board: Board) -> None:
     assert "100.0" not in {board.best(task) for task in board.tasks}
 
 
-def test_terminal_and_report_mark_imported_rows(board: Board) -> None:
+def test_terminal_and_report_label_imported_scores(board: Board) -> None:
     file = io.StringIO()
     render(board, Console(file=file, width=200))
     assert "theirs" not in file.getvalue()
@@ -205,7 +205,7 @@ def test_terminal_and_report_mark_imported_rows(board: Board) -> None:
 
 
 @pytest.mark.parametrize("fields", [{"data": "mini"}, {"limit": 50}, {}])
-def test_imported_rows_without_measured_rows_make_a_board(
+def test_leaderboard_can_consist_of_imported_scores_only(
     store: Store, fields: dict[str, Any]
 ) -> None:
     _bring(store, fields)
@@ -219,7 +219,7 @@ def test_imported_rows_without_measured_rows_make_a_board(
     assert "theirs" in render_report([board], [], "2026-08-01")
 
 
-def test_imported_rows_are_shown_only_under_boards_of_equal_data_and_limit(store: Store) -> None:
+def test_imported_scores_are_shown_only_with_runs_on_equal_data_and_limit(store: Store) -> None:
     _bring(store, {"data": "mini"}, {"limit": 50})
     imported = store.runs()
     measured = [row_of(make_result(make_job(task="glue/rte", data="hub")))]
@@ -228,7 +228,7 @@ def test_imported_rows_are_shown_only_under_boards_of_equal_data_and_limit(store
     assert [len(board.imported) for board in boards if board.entries] == [0]
 
 
-def test_hostile_names_and_sources_are_escaped(store: Store) -> None:
+def test_hostile_names_and_sources_of_imported_scores_are_escaped(store: Store) -> None:
     fields = ("model", "source", "recipe", "date")
     assert _bring(store, *(dict.fromkeys(fields, name) for name in HOSTILE_CELLS)) == len(
         HOSTILE_CELLS
@@ -245,7 +245,7 @@ def test_hostile_names_and_sources_are_escaped(store: Store) -> None:
     assert "\0" not in file.getvalue()
 
 
-def test_flags_survive_an_export_and_import(tmp_path: Path, store: Store) -> None:
+def test_flags_are_kept_by_an_export_and_import(tmp_path: Path, store: Store) -> None:
     flags = {"glue/rte": ("constant predictions",)}
     board = one_board(make_rows("stuck", data="hub", flags=flags))
     path = tmp_path / "rows.csv"

@@ -1,4 +1,4 @@
-"""Tests of board rows whose runs started from other runs."""
+"""Leaderboard entries whose runs started from other runs."""
 
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.entry import Entry
@@ -22,7 +22,7 @@ def entries_of(rows: list[RunRow]) -> dict[str, Entry]:
     return {entry.starts.get("glue/rte", ""): entry for entry in one_board(rows).entries}
 
 
-def test_runs_that_started_from_seeds_of_one_job_share_a_cell() -> None:
+def test_runs_started_from_different_seeds_of_a_job_share_an_entry() -> None:
     starts = [mnli(seed) for seed in range(3)]
     rows = [*starts, *(rte(start, start.seed) for start in starts)]
     (entry,) = one_board(rows).entries
@@ -32,7 +32,7 @@ def test_runs_that_started_from_seeds_of_one_job_share_a_cell() -> None:
     assert entry.recipe_label == "paper"
 
 
-def test_runs_with_different_start_tasks_are_separate_entries() -> None:
+def test_runs_started_from_different_tasks_are_separate_entries() -> None:
     first, second = mnli(0), make_row(task="glue/qnli", key="qnli")
     rows = [first, second, rte(None), rte(first), rte(second)]
     entries = entries_of(rows)
@@ -41,14 +41,14 @@ def test_runs_with_different_start_tasks_are_separate_entries() -> None:
     assert all(entry.seeds[1] == 1 for entry in entries.values())
 
 
-def test_starts_with_different_recipe_values_are_separate_entries() -> None:
+def test_runs_started_from_runs_with_other_recipe_values_are_separate_entries() -> None:
     slow, fast = mnli(0), mnli(1, recipe_digest="b" * 12)
     rows = [slow, fast, rte(slow, 0), rte(fast, 1)]
     cells = [entry.cells.get("glue/rte") for entry in one_board(rows).entries]
     assert [len(cell.values) for cell in cells if cell] == [1, 1]
 
 
-def test_start_run_of_another_suite_is_found() -> None:
+def test_start_task_of_a_run_can_be_in_another_suite() -> None:
     start = mnli(0)
     scores = {"superglue/rte": {"accuracy": 0.7}}
     row = make_row(task="glue/rte", key="r", start_from=start.key)
@@ -64,7 +64,7 @@ def test_start_run_of_another_suite_is_found() -> None:
     assert [entry.starts for entry in glue[0].entries] == [{}]
 
 
-def test_chains_of_starts_with_different_first_runs_are_distinct() -> None:
+def test_runs_with_different_first_runs_in_their_chain_are_distinct() -> None:
     ones = [make_row(task="snli/snli", seed=0, key=f"snli {d}", recipe_digest=d,
                      scores={"accuracy": 0.5}) for d in "ab"]  # fmt: skip
     middles = [mnli(0, start_from=one.key) for one in ones]
@@ -73,7 +73,7 @@ def test_chains_of_starts_with_different_first_runs_are_distinct() -> None:
     assert rows[0].start_variant != rows[1].start_variant
 
 
-def test_start_run_that_is_not_stored_is_shown_as_another_run() -> None:
+def test_start_run_missing_from_the_store_is_shown_as_another_run() -> None:
     row = rte(mnli(0))
     (entry,) = one_board([row]).entries
     assert entry.starts == {"glue/rte": UNKNOWN}

@@ -1,4 +1,4 @@
-"""Tests of row names: by settings, by differences, and as the command line accepts them."""
+"""Names of leaderboard entries: settings, differences, and the form for the command line."""
 
 import shlex
 from typing import Any
@@ -39,7 +39,7 @@ def board() -> Board:
     )
 
 
-def test_row_name_has_the_overridden_settings(board: Board) -> None:
+def test_entry_name_contains_the_overridden_settings(board: Board) -> None:
     assert [entry.name for entry in board.entries] == [
         "minilm",
         "minilm, lr 3e-4, 3 epochs",
@@ -50,7 +50,7 @@ def test_row_name_has_the_overridden_settings(board: Board) -> None:
     assert not any("~" in entry.name + entry.recipe_label for entry in board.entries)
 
 
-def test_row_names_need_no_quotes_in_a_shell(board: Board) -> None:
+def test_entry_names_need_no_shell_quoting(board: Board) -> None:
     names = [full_label(entry) for entry in board.entries]
     assert names[1] == "minilm:lr=3e-4,epochs=3:fp32"
     for entry in board.entries:
@@ -74,24 +74,24 @@ def test_row_names_need_no_quotes_in_a_shell(board: Board) -> None:
         ("bert:paper+set:fp32", 3),
     ],
 )
-def test_unambiguous_partial_name_selects_its_row(board: Board, name: str, row: int) -> None:
+def test_unambiguous_partial_name_selects_an_entry(board: Board, name: str, row: int) -> None:
     assert select_entry(board, name) is board.entries[row]
 
 
-def test_ambiguous_name_is_an_error_that_lists_the_rows(board: Board) -> None:
+def test_ambiguous_entry_name_is_an_error_that_lists_the_entries(board: Board) -> None:
     with pytest.raises(BenchError, match=r"use minilm:paper or minilm:epochs=3 or "):
         select_entry(board, "minilm")
     assert select_entry(board, "minilm:lr=5e-5") is None
     assert select_entry(board, "minilm:bf16") is None
 
 
-def test_unknown_name_is_an_error_that_lists_the_rows_of_the_model(board: Board) -> None:
+def test_unknown_entry_name_is_an_error_that_lists_entries_of_the_model(board: Board) -> None:
     said = r"stored are minilm:paper, minilm:epochs=3, minilm:lr=3e-4; "
     with pytest.raises(BenchError, match=said):
         boards_with([board], ["minilm:lr=5e-5", "bert"])
 
 
-def test_rows_with_one_recipe_are_named_by_the_differing_value() -> None:
+def test_entries_with_equal_recipe_names_are_named_by_the_differing_value() -> None:
     other = {**settings_of(), "learning_rate": Setting(value=5e-5, source="another version")}
     facts = {"recipe_digest": "b" * 12, "settings": other}
     found = one_board([*rows(level=0.9), *make_rows(values=[0.8], **facts)])
@@ -99,7 +99,7 @@ def test_rows_with_one_recipe_are_named_by_the_differing_value() -> None:
     assert select_entry(found, "minilm:lr=5e-5") is found.entries[1]
 
 
-def test_row_names_stay_unique_if_a_differing_value_is_another_rows_name() -> None:
+def test_entry_names_are_unique_even_if_shortened_names_collide() -> None:
     older = {**settings_of(), "learning_rate": Setting(value=3e-5, source="another version")}
     longer = settings_of(learning_rate=3e-5) | {"epochs": Setting(value=3.0, source="a paper")}
     found = one_board(
@@ -115,7 +115,7 @@ def test_row_names_stay_unique_if_a_differing_value_is_another_rows_name() -> No
         assert select_entry(found, full_label(entry)) is entry
 
 
-def test_name_of_a_sweep_has_the_swept_setting() -> None:
+def test_entry_name_of_a_sweep_contains_the_swept_setting() -> None:
     points = [
         make_row(
             scores=0.5 + place / 10,
@@ -132,7 +132,7 @@ def test_name_of_a_sweep_has_the_swept_setting() -> None:
     assert full_label(entry) == "minilm:sweep=lr,epochs=3:fp32"
 
 
-def test_column_heads_of_a_comparison_show_the_difference(board: Board) -> None:
+def test_column_heads_of_a_comparison_show_only_the_differing_settings(board: Board) -> None:
     minilm, both, rate, bert = board.entries
     assert heads([minilm, bert]) == ("minilm", "bert")
     assert heads([minilm, both]) == ("paper", "lr 3e-4, 3 epochs")
@@ -155,11 +155,11 @@ def test_column_heads_of_a_comparison_show_the_difference(board: Board) -> None:
         ("train:0.1", "train:0.1"),
     ],
 )
-def test_values_are_written_as_in_papers(value: Any, text: str) -> None:
+def test_hyperparameter_values_are_formatted_as_in_papers(value: Any, text: str) -> None:
     assert value_text(value) == text
 
 
-def test_settings_have_readable_and_shell_safe_names() -> None:
+def test_hyperparameters_have_readable_and_shell_safe_names() -> None:
     assert setting_word("epochs", [1.0]) == ("1 epoch", "epochs=1")
     assert setting_word("best_checkpoint", [False]) == (
         "no best checkpoint",

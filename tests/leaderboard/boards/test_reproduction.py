@@ -40,23 +40,23 @@ def cola(values: list[float], model: str = "minilm", **fields: object) -> Reprod
         ({"kind": "zero-shot"}, "was not trained on the task"),
     ],
 )
-def test_few_shot_truncated_and_zero_shot_runs_are_not_comparable(
+def test_few_shot_layer_truncated_and_zero_shot_runs_are_not_reproductions(
     fields: dict[str, object], reason: str
 ) -> None:
-    """Test a former fault: a few-shot row was called 30 points below fine-tuning on all rows."""
+    """Regression test: a few-shot run was called 30 points below fine-tuning on all rows."""
     compared = cola([0.10, 0.11, 0.12], overridden=True, **fields)
     assert (compared.verdict, compared.ours) == ("not comparable", None)
     assert reason in compared.reason
 
 
-def test_every_reference_is_a_published_dev_row() -> None:
+def test_every_reference_score_is_a_published_dev_score() -> None:
     rows = {(r.table, r.system) for suite in SUITES for r in published(suite) if r.split == "dev"}
     for name, references in REFERENCES.items():
         assert name == name.lower()
         assert set(references) <= rows, name
 
 
-def test_minilm_is_compared_with_the_numbers_of_its_readme() -> None:
+def test_minilm_runs_are_compared_with_the_scores_of_its_readme() -> None:
     theirs = {key: r.theirs.value for key, r in found(make_rows(data="hub")).items()}
     assert theirs == {
         ("glue/cola", "mcc"): 47.5,
@@ -78,25 +78,27 @@ def test_minilm_is_compared_with_the_numbers_of_its_readme() -> None:
         ([0.300, 0.400, 0.500], "within noise"),
     ],
 )
-def test_verdict_depends_on_the_spread_over_seeds(values: list[float], verdict: str) -> None:
+def test_reproduction_verdict_depends_on_the_spread_over_seeds(
+    values: list[float], verdict: str
+) -> None:
     reproduction = cola(values)
     assert reproduction.verdict == verdict
     assert reproduction.ours == pytest.approx(100 * sorted(values)[1])
     assert reproduction.difference == pytest.approx(100 * sorted(values)[1] - 47.5)
 
 
-def test_noise_is_the_prediction_interval_of_students_t_plus_rounding() -> None:
+def test_reproduction_noise_is_the_t_prediction_interval_plus_rounding() -> None:
     values = [0.46, 0.47, 0.49, 0.50, 0.45]
     bound = t.ppf(0.975, 4) * stdev(100 * v for v in values) * math.sqrt(1 + 1 / 5)
     assert cola(values).noise == pytest.approx(bound + 0.05)
 
 
-def test_noise_of_equal_seeds_is_the_rounding_error() -> None:
+def test_reproduction_noise_of_equal_seeds_is_the_rounding_error() -> None:
     assert cola([0.4753, 0.4753]).verdict == "within noise"
     assert cola([0.4757, 0.4757]).verdict == "above"
 
 
-def test_one_seed_has_a_difference_and_no_verdict() -> None:
+def test_reproduction_with_a_single_seed_has_no_verdict() -> None:
     reproduction = cola([0.40])
     assert reproduction.difference == pytest.approx(-7.5)
     assert (reproduction.verdict, reproduction.reason) == (
@@ -105,13 +107,13 @@ def test_one_seed_has_a_difference_and_no_verdict() -> None:
     )
 
 
-def test_published_number_without_a_metric_name_is_not_comparable() -> None:
+def test_published_score_without_a_metric_name_is_not_comparable() -> None:
     mrpc = found(make_rows(values=[0.88, 0.89], data="hub"))["glue/mrpc", "accuracy or f1"]
     assert (mrpc.ours, mrpc.verdict) == (None, "not comparable")
     assert "whether it is accuracy or f1" in mrpc.reason
 
 
-def test_published_metric_that_the_run_lacks_is_not_comparable() -> None:
+def test_published_metric_missing_from_the_run_is_not_comparable() -> None:
     rows = [
         make_row("roberta-base", "squad/v2.0", 0, {"f1": 0.8}, data="hub"),
         make_row("roberta-base", "squad/v1.1", 0, {"f1": 0.8, "em": 0.7}, data="hub"),
@@ -156,7 +158,7 @@ def test_published_ensemble_or_best_of_grid_is_not_comparable(
         assert bool(reproduction.reason) == (verdict == "not comparable")
 
 
-def test_diagnostic_set_has_no_reproduction() -> None:
+def test_diagnostic_set_is_not_compared_with_published_scores() -> None:
     row = make_row("roberta-large", "glue/mnli", 1, 0.9, data="hub")
     both = replace(row, scores={**row.scores, "glue/ax": {"mcc": 0.4}})
     assert {task for task, _ in found([both])} == {"glue/mnli"}
@@ -175,7 +177,7 @@ def test_reproduction_table_has_one_line_per_comparison() -> None:
     assert "\u202e" not in text
 
 
-def test_reproduction_table_is_a_count_of_verdicts_without_details() -> None:
+def test_reproduction_table_shows_only_verdict_counts_without_details() -> None:
     rows = make_rows(values=[0.47, 0.48], data="hub") + make_rows("roberta-base", data="hub")
     console = Console(width=300, file=StringIO(), color_system=None)
     render_reproductions(one_board(rows), console)
@@ -185,31 +187,31 @@ def test_reproduction_table_is_a_count_of_verdicts_without_details() -> None:
     assert line.endswith("--details shows them.")
 
 
-def test_no_reproduction_table_without_a_comparison() -> None:
+def test_reproduction_table_is_omitted_if_nothing_is_comparable() -> None:
     console = Console(file=StringIO())
     render_reproductions(one_board(make_rows(data="mini")), console)
     assert console.file.getvalue() == ""  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("name", ["MiniLM-L6-H384-uncased", "nreimers/MiniLM-L6-H384-uncased"])
-def test_a_model_is_recognized_by_the_last_part_of_its_name(name: str) -> None:
+def test_published_model_is_recognized_by_the_last_part_of_its_hub_name(name: str) -> None:
     assert cola([0.47, 0.48], model=name).row.system == "MiniLM-L6-H384"
 
 
-def test_no_reproduction_for_unknown_models_or_synthetic_or_limited_data() -> None:
+def test_reproduction_requires_a_known_model_and_full_official_data() -> None:
     assert found(make_rows("tiny", data="hub")) == {}
     assert found(make_rows(data="mini")) == {}
     assert found(make_rows(data="hub", limit=100)) == {}
 
 
-def test_reproductions_do_not_depend_on_seed_order() -> None:
+def test_reproduction_verdicts_do_not_depend_on_the_order_of_seeds() -> None:
     rows = make_rows(values=[0.4, 0.5, 0.6], data="hub")
     expected = found(rows)
     assert found(rows[::-1]) == expected
     assert replace(expected["glue/rte", "accuracy"], noise=None).verdict == "not comparable"
 
 
-def test_best_of_a_sweep_is_compared_only_with_the_best_of_a_grid(
+def test_sweep_result_is_compared_only_with_published_best_of_grid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     theirs = cola([0.5, 0.501]).row
@@ -230,7 +232,7 @@ def test_best_of_a_sweep_is_compared_only_with_the_best_of_a_grid(
 @pytest.mark.parametrize(
     ("features", "theirs"), [("last", 94.9), ("sum-all", 95.5), ("fine-tuned", 96.4)]
 )
-def test_frozen_feature_runs_are_compared_with_the_papers_feature_rows(
+def test_frozen_feature_runs_are_compared_with_published_feature_scores(
     features: str, theirs: float
 ) -> None:
     settings = {"features": Setting(value=features, source="--set")}

@@ -1,4 +1,4 @@
-"""Tests of the selection of systems of a board by name or by the prefix of a run key."""
+"""Selection of leaderboard entries by name or by the prefix of a run key."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def board():
     return one_board([*rows, *named])
 
 
-def test_name_selects_an_entry_and_key_prefix_selects_one_run_of_it() -> None:
+def test_name_selects_an_entry_and_run_key_prefix_a_single_run() -> None:
     found = board()
     assert select_entry_or_run(found, "minilm") == select_entry(found, "minilm")
     run = select_entry_or_run(found, "ABCDEF02")
@@ -23,14 +23,14 @@ def test_name_selects_an_entry_and_key_prefix_selects_one_run_of_it() -> None:
     assert [row.seed for row in run.runs] == [1]
 
 
-def test_key_prefix_must_be_unambiguous_and_long_enough() -> None:
+def test_run_key_prefix_must_be_unambiguous_and_long_enough() -> None:
     with pytest.raises(BenchError, match=r"keys that begin with .*: use abcdef01"):
         select_entry_or_run(board(), "abcdef")
     assert select_entry_or_run(board(), "abcde") is None
     assert select_entry_or_run(board(), "0123456789") is None
 
 
-def test_key_prefixes_select_systems_only_where_they_are_enabled() -> None:
+def test_run_key_prefix_selects_a_system_only_if_enabled() -> None:
     boards = [board()]
     ((_, entries),) = boards_with(boards, ("abcdef01", "minilm"), select_entry_or_run)
     assert [entry.model for entry in entries] == ["bert (run abcdef010000)", "minilm"]

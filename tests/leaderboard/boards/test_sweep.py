@@ -1,4 +1,4 @@
-"""Tests that a board shows the best point of a sweep per task, with the number of points."""
+"""The leaderboard shows the best point of a sweep per task, with the number of points."""
 
 import random
 
@@ -37,7 +37,7 @@ def test_best_point_of_a_sweep_is_chosen_per_task_by_median() -> None:
     assert entry.cells["glue/cola"].values == (0.45, 0.46, 0.47)
 
 
-def test_label_of_a_sweep_has_the_number_of_points() -> None:
+def test_sweep_label_states_the_number_of_grid_points() -> None:
     (entry,) = one_board(ROWS).entries
     assert entry.points == 3
     assert entry.recipe_label == "paper+set sweep, best of 3 on dev"
@@ -45,12 +45,12 @@ def test_label_of_a_sweep_has_the_number_of_points() -> None:
     assert entry.recipe_label == "paper+set sweep, best of 2 on dev"
 
 
-def test_board_of_a_sweep_does_not_depend_on_row_order() -> None:
+def test_best_sweep_point_does_not_depend_on_the_order_of_runs() -> None:
     shuffled = random.Random(3).sample(ROWS, len(ROWS))
     assert build_boards(shuffled, GLUE) == build_boards(ROWS, GLUE)
 
 
-def test_runs_with_different_values_outside_a_sweep_are_separate_entries() -> None:
+def test_runs_with_different_values_are_separate_entries_unless_in_a_sweep() -> None:
     rows = [
         *point("2e-5", "glue/rte", 0.60, is_sweep=False),
         *point("3e-5", "glue/rte", 0.70, is_sweep=False),
@@ -61,7 +61,7 @@ def test_runs_with_different_values_outside_a_sweep_are_separate_entries() -> No
     assert best_points(rows, GLUE.rule) == rows
 
 
-def test_failed_point_is_never_the_best() -> None:
+def test_failed_sweep_point_is_never_the_best() -> None:
     failed = make_failed_row(task="glue/rte", recipe_digest="1e-2", **SWEEP)
     (entry,) = one_board([failed, *ROWS]).entries
     assert entry.cells["glue/rte"].median == 0.64
@@ -69,7 +69,7 @@ def test_failed_point_is_never_the_best() -> None:
     assert count_points([failed, *ROWS]) == 3
 
 
-def test_sweep_with_only_failed_points_shows_one_failure() -> None:
+def test_sweep_whose_points_all_failed_shows_a_single_failure() -> None:
     rows = [
         make_failed_row(task="glue/rte", recipe_digest=rate, **SWEEP) for rate in ("2e-5", "3e-5")
     ]
@@ -78,13 +78,15 @@ def test_sweep_with_only_failed_points_shows_one_failure() -> None:
 
 
 @pytest.mark.parametrize("more", [(0.64,), (0.64, 0.64)])
-def test_among_equal_points_the_one_with_more_seeds_is_chosen(more: tuple[float, ...]) -> None:
+def test_sweep_prefers_the_point_with_more_seeds_among_equal_points(
+    more: tuple[float, ...],
+) -> None:
     rows = [*point("2e-5", "glue/rte", 0.64), *point("3e-5", "glue/rte", *more)]
     (entry,) = one_board(rows).entries
     assert len(entry.cells["glue/rte"].values) == max(1, len(more))
 
 
-def test_point_with_one_seed_is_not_chosen_over_points_with_all_seeds() -> None:
+def test_sweep_prefers_points_with_all_seeds_over_incomplete_points() -> None:
     rows = [
         *point("2e-5", "glue/rte", 0.99),
         *point("3e-5", "glue/rte", 0.70, 0.71, 0.72),
@@ -95,7 +97,7 @@ def test_point_with_one_seed_is_not_chosen_over_points_with_all_seeds() -> None:
     assert entry.points == 3
 
 
-def test_failed_seed_counts_as_a_tried_seed() -> None:
+def test_failed_seed_of_a_sweep_point_counts_as_a_seed() -> None:
     rows = [
         *point("2e-5", "glue/rte", 0.80, 0.81),
         make_failed_row(task="glue/rte", seed=2, recipe_digest="2e-5", **SWEEP),
@@ -105,7 +107,7 @@ def test_failed_seed_counts_as_a_tried_seed() -> None:
     assert entry.cells["glue/rte"].values == (0.80, 0.81)
 
 
-def test_best_of_equal_points_shows_its_expected_selection_gain() -> None:
+def test_sweep_of_equal_points_shows_the_expected_selection_gain() -> None:
     draw = random.Random(1)
     rows = [
         run
@@ -119,7 +121,7 @@ def test_best_of_equal_points_shows_its_expected_selection_gain() -> None:
     assert f"it may score {100 * cell.gain:.1f} lower" in cell.choice
 
 
-def test_no_selection_gain_with_one_seed_per_point_or_without_a_sweep() -> None:
+def test_selection_gain_is_omitted_for_single_seeds_and_without_a_sweep() -> None:
     rows = [*point("2e-5", "glue/rte", 0.6), *point("3e-5", "glue/rte", 0.7)]
     (entry,) = one_board(rows).entries
     assert (entry.cells["glue/rte"].gain, entry.cells["glue/rte"].choice) == (None, "")

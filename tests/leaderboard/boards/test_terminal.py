@@ -37,12 +37,14 @@ def board() -> Board:
 
 @pytest.mark.gold
 @pytest.mark.parametrize("width", [60, 80, 140])
-def test_terminal_board_matches_the_gold_file(board: Board, width: int) -> None:
+def test_terminal_leaderboard_matches_the_reference_file(board: Board, width: int) -> None:
     check_gold(f"board-{width}.txt", printed(board, width))
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 160])
-def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(board: Board, width: int) -> None:
+def test_terminal_leaderboard_fits_the_width_without_truncated_numbers(
+    board: Board, width: int
+) -> None:
     text = printed(board, width)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text
@@ -55,11 +57,11 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_cut(board: Board, w
                 assert f"{cell.median * 100:.1f}" in text
 
 
-def test_no_escape_codes_are_written_to_a_pipe(board: Board) -> None:
+def test_terminal_leaderboard_written_to_a_pipe_has_no_escape_codes(board: Board) -> None:
     assert "\x1b" not in printed(board)
 
 
-def test_no_color_environment_variable_is_respected(
+def test_no_color_environment_variable_disables_colours(
     board: Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
@@ -68,18 +70,18 @@ def test_no_color_environment_variable_is_respected(
 
 
 @pytest.mark.parametrize("name", ["[bold]x[/bold]", "[/]", "[link=http://x]y"])
-def test_markup_in_names_is_printed_as_text(name: str) -> None:
+def test_terminal_prints_markup_in_names_as_text(name: str) -> None:
     assert name in of(make_rows(name), width=120)
 
 
-def test_incomplete_and_failed_entries_are_explained() -> None:
+def test_terminal_explains_missing_tasks_and_failed_runs() -> None:
     text = of([*make_rows()[:5], make_failed_row(task="glue/rte", seed=1)], width=120)
     assert "no GLUE-9 score: MNLI, QNLI, RTE, WNLI are missing. data: mini data." in text
     assert "1 run failed (`bench show runs`): minilm." in text
     assert "5 of 9" in of([*make_rows(), *make_rows("other")[:5]], width=120)
 
 
-def test_other_precisions_are_shown() -> None:
+def test_terminal_shows_precisions_other_than_fp32() -> None:
     rows = [*make_rows(), *make_rows(precision="bf16")]
     text = of(rows, width=120)
     assert "minilm, bf16" in text
@@ -88,7 +90,7 @@ def test_other_precisions_are_shown() -> None:
     assert "fp32" not in of(make_rows(), width=120)
 
 
-def test_legend_names_rule_data_seeds_and_spread() -> None:
+def test_terminal_legend_explains_score_rule_data_seeds_and_spread() -> None:
     text = " ".join(of(make_rows(values=[0.5, 0.6]), width=200).split())
     assert "GLUE-9" in text
     assert "mini data" in text
@@ -96,19 +98,19 @@ def test_legend_names_rule_data_seeds_and_spread() -> None:
     assert "±: sample standard deviation over seeds" in text
 
 
-def test_legend_omits_the_spread_with_one_seed() -> None:
+def test_terminal_legend_omits_the_spread_for_a_single_seed() -> None:
     text = of(make_rows())
     assert "±" not in text
     assert "median of 1 seed." in text
 
 
-def test_flag_is_marked_and_explained() -> None:
+def test_terminal_marks_and_explains_flagged_scores() -> None:
     text = of([make_row(flags={"glue/rte": ("constant predictions",)})])
     assert "50.0!" in text
     assert "!: 1 of 1 seed collapsed" in text
 
 
-def test_details_show_mean_min_max_and_spread_below_the_median() -> None:
+def test_details_option_shows_mean_range_and_spread_below_the_median() -> None:
     rows = make_rows(values=[0.5, 0.61, 0.9])
     lines = [line.split() for line in of(rows, details=True, width=100).splitlines()]
     assert ["mean", *["67.0"] * 10] in lines
@@ -120,7 +122,7 @@ def test_details_show_mean_min_max_and_spread_below_the_median() -> None:
     assert "mean" not in of(rows)
 
 
-def test_collapsed_seeds_are_counted() -> None:
+def test_terminal_counts_collapsed_seeds() -> None:
     collapsed = {"glue/rte": ("constant predictions", "the training loss never fell")}
     rows = [make_row(seed=seed, flags=collapsed if seed == 2 else {}) for seed in range(5)]
     text = of(rows, width=160)
@@ -129,7 +131,7 @@ def test_collapsed_seeds_are_counted() -> None:
     assert "median of 5 seeds" in text
 
 
-def test_ensembles_and_baselines_are_below_the_models_without_a_rank() -> None:
+def test_terminal_lists_ensembles_and_baselines_unranked_below_the_models() -> None:
     rows = [
         *make_rows(
             "majority", [0.2], kind="baseline", weights="baseline:majority@1", recipe="baseline"
@@ -146,7 +148,7 @@ def test_ensembles_and_baselines_are_below_the_models_without_a_rank() -> None:
     assert "are below the models and have no rank." in of(rows)
 
 
-def test_columns_without_a_value_are_left_out() -> None:
+def test_terminal_omits_empty_columns() -> None:
     text = of([make_row(seed=seed, scores=0.5 + seed / 10) for seed in range(2)])
     assert text.splitlines()[1].split() == ["model", "RTE"]
     assert "minilm 55.0 ±7.1" in " ".join(text.split())
@@ -170,7 +172,7 @@ def lines_of(rows: Iterable[RunRow], monkeypatch: pytest.MonkeyPatch, **options:
     return len(file.getvalue().splitlines())
 
 
-def test_24_models_with_five_seeds_fit_45_lines_at_80_columns(
+def test_terminal_leaderboard_of_24_models_fits_45_lines_at_80_columns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = [
@@ -185,7 +187,7 @@ def test_24_models_with_five_seeds_fit_45_lines_at_80_columns(
     assert lines_of(rows, monkeypatch) <= 45
 
 
-def test_one_rte_row_with_published_rows_fits_40_lines_at_80_columns(
+def test_terminal_leaderboard_with_published_scores_fits_40_lines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = [
@@ -196,6 +198,6 @@ def test_one_rte_row_with_published_rows_fits_40_lines_at_80_columns(
     assert lines_of(rows, monkeypatch, published="all") > 150
 
 
-def test_board_states_that_no_run_has_finished() -> None:
+def test_terminal_states_if_no_run_has_finished() -> None:
     text = of([make_failed_row()])
     assert "no run has finished" in text

@@ -15,13 +15,13 @@ def _board(models: int = 12) -> Board:
     return one_board(rows)
 
 
-def test_board_within_the_limit_is_unchanged() -> None:
+def test_leaderboard_within_the_entry_limit_is_unchanged() -> None:
     board = _board(3)
     assert top_of(board, 5) is board
     assert top_of(_board(3), 0).entries == board.entries
 
 
-def test_shortened_board_keeps_the_best_entry_of_each_column() -> None:
+def test_shortened_leaderboard_keeps_the_best_entry_of_each_column() -> None:
     board = _board()
     found = top_of(board, 2)
     assert found.entries[:2] == board.entries[:2]
@@ -32,7 +32,7 @@ def test_shortened_board_keeps_the_best_entry_of_each_column() -> None:
         assert found.best(task) == board.best(task)
 
 
-def test_shortened_board_keeps_the_best_trained_model_despite_better_imports() -> None:
+def test_shortened_leaderboard_keeps_the_best_trained_model() -> None:
     board = _board()
     odd = next(entry for entry in board.entries if entry.model == "odd")
     scored = replace(
@@ -47,14 +47,14 @@ def test_shortened_board_keeps_the_best_trained_model_despite_better_imports() -
     assert top_of(board, 2).best("glue/rte") == board.best("glue/rte") == "99.0"
 
 
-def test_shortened_board_keeps_the_named_runs() -> None:
+def test_shortened_leaderboard_keeps_the_named_runs() -> None:
     board = _board()
     last = next(entry for entry in board.entries if entry.model == "model 11")
     assert last not in top_of(board, 2).entries
     assert last in top_of(board, 2, keep={last.runs[0].key}).entries
 
 
-def test_a_report_is_shortened_to_its_limit_of_runs() -> None:
+def test_report_is_shortened_to_the_run_limit() -> None:
     board = _board()
     runs = sum(len(entry.runs) for entry in board.entries)
     assert best_of([board], runs)[0] is board

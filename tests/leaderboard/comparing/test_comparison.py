@@ -14,7 +14,7 @@ def unread(tasks: Iterable[str]) -> dict[str, list[Known | None]]:
     return {task: ["gone", "gone"] for task in tasks}
 
 
-def test_each_task_and_the_score_are_compared() -> None:
+def test_comparison_includes_each_task_and_the_suite_score() -> None:
     rows = [*make_rows("good", [0.80, 0.82, 0.84]), *make_rows("bad", [0.70, 0.75, 0.80])]
     board = one_board(rows)
     comparisons = {
@@ -33,7 +33,7 @@ def test_each_task_and_the_score_are_compared() -> None:
     assert comparisons[SCORE].needed == 2
 
 
-def test_suite_score_is_not_compared_if_a_task_is_left_out() -> None:
+def test_comparison_omits_the_suite_score_if_a_task_is_excluded() -> None:
     board = one_board([*make_rows("a", [0.8, 0.9]), *make_rows("b", [0.7, 0.8])])
     assert [c.task for c in compare_seeds(board, board.entries, unread(["glue/rte"]))] == [
         "glue/rte"
@@ -48,20 +48,22 @@ def test_suite_score_is_not_compared_if_a_task_is_left_out() -> None:
         ([0.8, 0.3], [0.55001, 0.55], "more than 10,000 seeds"),
     ],
 )
-def test_missing_seed_count_has_a_reason(one: object, other: object, reason: str) -> None:
+def test_recommended_seed_count_is_missing_with_a_stated_reason(
+    one: object, other: object, reason: str
+) -> None:
     board = one_board([*make_rows("one", one), *make_rows("other", other)])
     (found,) = compare_seeds(board, board.entries, unread(["glue/rte"]))
     assert (found.needed, found.reason) == (None, reason)
 
 
-def test_no_more_seeds_are_recommended_for_a_baseline() -> None:
+def test_comparison_recommends_no_more_seeds_for_a_baseline() -> None:
     once = make_rows("majority", [0.7], kind="baseline")
     board = one_board([*make_rows("one", [0.8, 0.9, 0.7]), *once])
     (found,) = compare_seeds(board, board.entries, unread(["glue/rte"]))
     assert found.reason == "majority has a single run without a seed, so no seeds can be added"
 
 
-def test_an_entry_is_named_by_model_recipe_and_precision() -> None:
+def test_entry_can_be_selected_by_model_recipe_and_precision() -> None:
     rows = [
         *make_rows("minilm", [0.8]),
         *make_rows("minilm", [0.7], recipe="fast", weights="others"),
@@ -77,7 +79,7 @@ def test_an_entry_is_named_by_model_recipe_and_precision() -> None:
         select_entry(board, "minilm")
 
 
-def test_systems_without_a_common_board_are_an_error() -> None:
+def test_comparison_of_systems_without_a_common_leaderboard_is_an_error() -> None:
     mini, hub = (
         one_board(make_rows(name, data=data)) for name, data in (("a", "mini"), ("b", "hub"))
     )

@@ -34,7 +34,7 @@ def rte(**fields: object) -> Contrast:
     return contrast([drawn("glue/rte", **fields)], ("accuracy",), (0,), (0.0, 0.0))
 
 
-def test_one_pair_of_runs_uses_mcnemars_test() -> None:
+def test_comparison_of_single_runs_uses_mcnemars_test() -> None:
     found = rte()
     assert found.flipped is not None
     assert found.test == "McNemar, exact"
@@ -42,7 +42,7 @@ def test_one_pair_of_runs_uses_mcnemars_test() -> None:
     assert found.examples == len(mini("glue/rte", "dev"))
 
 
-def test_accuracy_over_seeds_uses_a_t_test_and_mcc_a_permutation_test() -> None:
+def test_comparison_uses_a_t_test_for_accuracy_and_permutations_for_mcc() -> None:
     split = drawn("glue/rte", one=(0.9, 0.9, 0.9), other=(0.5, 0.5, 0.5))
     found = contrast([split], ("accuracy",), (0, 1, 2), (0.9, 0.7))
     assert found.test == "t, examples and seeds"
@@ -52,7 +52,7 @@ def test_accuracy_over_seeds_uses_a_t_test_and_mcc_a_permutation_test() -> None:
     assert cola.test == "paired permutation"
 
 
-def test_score_that_cannot_be_split_by_example_has_no_test_but_a_reason() -> None:
+def test_score_without_per_example_parts_is_not_tested_and_has_a_reason() -> None:
     found = contrast([drawn("glue/rte")], ("f9",), (0,), (0.5, 0.4))
     assert (found.p_value, found.interval) == (None, None)
     assert found.reason == "f9 cannot be computed from single examples"
@@ -71,7 +71,7 @@ def test_flips_are_examples_that_one_system_gets_right_with_more_seeds() -> None
     assert {flip.answers for flip in flips} == {("entailment", "not_entailment")}
 
 
-def test_flip_places_count_across_splits_and_regression_has_no_flips() -> None:
+def test_flips_are_indexed_across_splits_and_absent_for_regression() -> None:
     splits = [drawn("glue/mnli", split) for split in ("dev", "dev_mm")]
     flips = flips_of(splits)
     assert flips is not None
@@ -93,7 +93,7 @@ def test_flips_show_readable_gold_answers_and_predictions(name: str) -> None:
         assert flip.text
 
 
-def test_no_answer_predictions_use_the_threshold_of_the_headline_score() -> None:
+def test_flips_apply_the_no_answer_threshold_of_the_headline_score() -> None:
     task = find_task("squad/v2.0")
     example = SpanExample(id="q", question="Who?", context="Ann sang.", answers=())
     sure = SpanPrediction(id="q", text="Ann", no_answer_score=-1.0)
@@ -108,7 +108,7 @@ def test_no_answer_predictions_use_the_threshold_of_the_headline_score() -> None
     assert flip.answers == ("(no answer)", "Ann")
 
 
-def test_free_text_answer_is_shown_verbatim() -> None:
+def test_flips_show_free_text_answers_unchanged() -> None:
     task = find_task("superglue/record")
     example = ChoiceExample(id="0", context="", question="?", options=("Ann", "Bob"), gold=(0,))
     right = ChoicePrediction(id="0", option=0)
@@ -125,7 +125,7 @@ def test_free_text_answer_is_shown_verbatim() -> None:
         assert flip.answers == ("Ann", shown)
 
 
-def test_p_value_correction_covers_only_tasks_with_a_test() -> None:
+def test_p_values_are_corrected_over_the_tested_tasks_only() -> None:
     plain = Contrast(task="glue/rte", seeds=(1,), scores=(0.6, 0.5), examples=9)
     apart = Interval(low=0.05, high=0.15)
     tested = replace(plain, p_value=0.02, interval=apart)
@@ -136,7 +136,7 @@ def test_p_value_correction_covers_only_tasks_with_a_test() -> None:
     assert not correct([touching])[0].is_shown
 
 
-def test_slice_difference_is_computed_on_its_examples() -> None:
+def test_slice_difference_is_computed_from_the_examples_of_the_slice() -> None:
     split = drawn("squad/v2.0", one=(0.9,), other=(0.5,))
     found = contrast([split], ("f1",), (0,), (0.9, 0.5), with_slices=True)
     by_name = {piece.name: piece for piece in found.slices}
@@ -148,7 +148,7 @@ def test_slice_difference_is_computed_on_its_examples() -> None:
     assert without.difference == pytest.approx(balance / without.examples)
 
 
-def test_slice_without_examples_of_every_split_is_left_out() -> None:
+def test_slice_that_lacks_examples_of_a_split_is_omitted() -> None:
     matched, other = drawn("glue/mnli", "dev"), drawn("glue/mnli", "dev_mm")
     rare = tuple(replace(example, categories=("rare",)) for example in other.examples[:2])
     marked = replace(other, examples=(*rare, *other.examples[2:]))
@@ -170,13 +170,13 @@ def test_slice_without_examples_of_every_split_is_left_out() -> None:
         ("squad/v2.0", "dev", {"HasAns", "NoAns", "question when"}),
     ],
 )
-def test_slices_include_the_categories_of_the_benchmark(
+def test_slices_include_categories_annotated_in_the_benchmark(
     task: str, split: str, names: set[str]
 ) -> None:
     assert names <= set(slices_of(mini(task, split)))
 
 
-def test_slices_by_negation_question_word_and_overlap() -> None:
+def test_slices_include_negation_question_word_and_word_overlap() -> None:
     examples = [
         PairExample(id="0", text_a="He didn't sing.", text_b="He sang"),
         PairExample(id="1", text_a="Nothing moved at all here", text_b="It was still"),
@@ -191,7 +191,7 @@ def test_slices_by_negation_question_word_and_overlap() -> None:
     assert sorted(place for places in thirds for place in places) == [0, 1, 2, 3]
 
 
-def test_slice_of_all_examples_is_left_out() -> None:
+def test_slice_that_contains_all_examples_is_omitted() -> None:
     alike = [
         ChoiceExample(id=str(i), context="a b", question="Why?", options=("a", "b"), group="high")
         for i in range(4)
@@ -203,7 +203,7 @@ def runs(model: str, seeds: tuple[int, ...], **fields: object) -> list:
     return [make_row(model, seed=seed, **fields) for seed in seeds]
 
 
-def test_runs_are_matched_by_seed() -> None:
+def test_comparison_pairs_runs_by_seed() -> None:
     pairs = match_runs(runs("a", (1, 2, 3)), runs("b", (3, 2, 9)))
     assert [(a.seed, b.seed) for a, b in pairs] == [(2, 2), (3, 3)]
     assert len(match_runs(runs("a", (1,)), runs("b", (7,)))) == 1
@@ -214,7 +214,7 @@ def test_runs_are_matched_by_seed() -> None:
         match_runs(runs("a", (1, 2)), runs("b", (3,)))
 
 
-def test_interval_is_clipped_to_the_possible_differences() -> None:
+def test_interval_of_a_difference_is_clipped_to_possible_values() -> None:
     """Test two seeds that are 60 points apart: Student's t alone goes far beyond 100."""
     split = drawn("glue/rte", one=(0.95, 0.2), other=(0.2, 0.95))
     found = contrast([split], ("accuracy",), (0, 1), (0.6, 0.9), with_slices=True)
@@ -235,13 +235,13 @@ def test_interval_is_clipped_to_the_possible_differences() -> None:
         ("glue/rte", ("f9",), (0.5, 0.6), -math.inf),
     ],
 )
-def test_bounds_of_a_difference_follow_from_the_range_of_the_metric(
+def test_bounds_of_a_score_difference_follow_from_the_metric_range(
     task, names, scores, low
 ) -> None:
     assert difference_bounds(find_task(task), names, scores) == Interval(low=low, high=-low)
 
 
-def test_a_slice_of_few_examples_has_no_interval() -> None:
+def test_slice_with_few_examples_has_no_interval() -> None:
     split = drawn("glue/rte")
     few = tuple(replace(example, categories=("few",)) for example in split.examples[: FEWEST - 1])
     some = (replace(split.examples[FEWEST - 1], categories=("few",)), *split.examples[FEWEST:])

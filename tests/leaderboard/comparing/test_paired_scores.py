@@ -63,9 +63,7 @@ def test_per_example_parts_of_every_task_reproduce_its_headline_score(name: str)
         ("conll2003/ner", "f1"),
     ],
 )
-def test_parts_of_half_the_examples_reproduce_the_metric_on_that_half(
-    name: str, score: str
-) -> None:
+def test_per_example_parts_of_a_subset_reproduce_its_metric(name: str, score: str) -> None:
     split = drawn(name)
     (metric,) = (m for m in split.task.metrics if m.name == score)
     way = break_down(split.task, metric, (*split.one, *split.other), split.examples)
@@ -76,13 +74,13 @@ def test_parts_of_half_the_examples_reproduce_the_metric_on_that_half(
     assert way.score(parts[:half].sum(axis=0)) == pytest.approx(value)
 
 
-def test_examples_that_are_scored_together_form_one_unit() -> None:
+def test_examples_of_a_group_form_one_resampling_unit() -> None:
     assert max(map(len, units_of(mini("superglue/multirc", "dev")))) > 1
     assert {len(unit) for unit in units_of(mini("superglue/axg", "test"))} == {2}
     assert {len(unit) for unit in units_of(mini("race/all", "dev"))} == {1}
 
 
-def test_only_plain_accuracy_headlines_count_as_accuracy() -> None:
+def test_accuracy_tests_apply_only_to_plain_accuracy_headlines() -> None:
     def is_accuracy(name: str) -> bool:
         splits = [drawn(name, split) for split in splits_of(name)]
         headline = headline_pairs(splits, score_names(name, RULES[name]))
@@ -94,7 +92,7 @@ def test_only_plain_accuracy_headlines_count_as_accuracy() -> None:
     assert not any(map(is_accuracy, others))
 
 
-def test_metric_that_is_no_sum_over_examples_has_no_breakdown() -> None:
+def test_metric_that_is_not_additive_over_examples_has_no_breakdown() -> None:
     task = find_task("glue/rte")
     odd = Metric(name="odd", compute=lambda p, e: float(p[0].label == e[0].label) + len(e))
     split = drawn("glue/rte")
@@ -102,7 +100,7 @@ def test_metric_that_is_no_sum_over_examples_has_no_breakdown() -> None:
     assert headline_pairs([split], ("no such score",)) is None
 
 
-def test_formulas_match_scikit_learn_and_numpy() -> None:
+def test_mcc_f1_and_correlation_formulas_match_scikit_learn_and_numpy() -> None:
     draw = np.random.default_rng(1)
     gold, guess = draw.integers(0, 3, size=(2, 90))
     guess[:40] = gold[:40]
@@ -119,7 +117,7 @@ def test_formulas_match_scikit_learn_and_numpy() -> None:
     assert correlation(moments) == pytest.approx(np.corrcoef(x, y)[0, 1])
 
 
-def test_zero_divided_by_zero_is_0() -> None:
+def test_ratio_of_zero_and_zero_is_0() -> None:
     assert ratio(np.array([0.0, 0.0])) == 0
     assert f1_of_counts(np.array([0.0, 0.0, 0.0])) == 0
     assert correlation(np.array([1.0, 0.5, 0.5, 0.25, 0.25, 0.25])) == 0

@@ -38,21 +38,21 @@ def part(value: float, spread: float, units: float = 0.0) -> Part:
         (0.8, 0.8, 0.01, 39),
     ],
 )
-def test_seeds_needed_with_equal_spreads_match_students_t_tables(
+def test_required_seed_counts_for_equal_spreads_match_published_tables(
     effect: float, power: float, alpha: float, seeds: int
 ) -> None:
     assert seeds_needed([part(effect * 3.0, 3.0)], alpha, power) == seeds
     assert seeds_needed([part(-effect * 0.02, 0.02)], alpha, power) == seeds
 
 
-def test_power_of_a_number_of_seeds_matches_statsmodels() -> None:
+def test_power_for_a_number_of_seeds_matches_statsmodels() -> None:
     # TTestIndPower().power(0.5, nobs1=64, alpha=0.05) and (1.0, nobs1=5, alpha=0.05).
     assert power_of(part(0.5, 1).at(64)) == pytest.approx(0.8014, abs=1e-4)
     assert power_of(part(1.0, 1).at(5)) == pytest.approx(0.2863, abs=1e-4)
     assert power_of(part(0.0, 1).at(5), alpha=0.05) == pytest.approx(0.05)
 
 
-def test_seeds_alone_give_students_two_sample_t_test() -> None:
+def test_test_of_seed_scores_alone_equals_the_two_sample_t_test() -> None:
     draw = np.random.default_rng(2)
     one, other = draw.normal(0.3, 1, size=5), draw.normal(size=5)
     ours = difference(sample_of_table(one[None]), sample_of_table(other[None]))
@@ -62,7 +62,7 @@ def test_seeds_alone_give_students_two_sample_t_test() -> None:
     assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
 
 
-def test_equal_seeds_give_students_paired_t_test_of_examples() -> None:
+def test_test_of_identical_seeds_equals_the_paired_t_test_over_examples() -> None:
     draw = np.random.default_rng(3)
     one, other = draw.normal(0.1, 1, size=(50, 1)), draw.normal(size=(50, 1))
     ours = difference(*(sample_of_table(np.repeat(side, 3, axis=1)) for side in (one, other)))
@@ -90,7 +90,7 @@ def test_planned_power_for_more_seeds_matches_simulated_runs() -> None:
     assert np.mean([power_of(plan.at(8)) for plan in plans]) == pytest.approx(found, abs=0.07)
 
 
-def test_seeds_needed_is_the_smallest_number_that_reaches_the_power() -> None:
+def test_required_seed_count_is_the_smallest_that_reaches_the_power() -> None:
     for plan in (part(0.01, 0.012), part(0.3, 0.15, 0.002), part(0.004, 0.006, 1e-7)):
         seeds = seeds_needed([plan])
         assert seeds is not None
@@ -98,7 +98,7 @@ def test_seeds_needed_is_the_smallest_number_that_reaches_the_power() -> None:
         assert seeds == 2 or power_of(plan.at(seeds - 1)) < 0.8
 
 
-def test_seeds_needed_has_a_minimum_of_2_and_is_none_above_10000() -> None:
+def test_required_seed_count_is_at_least_2_and_none_above_10000() -> None:
     assert seeds_needed([part(0.1, 0.0)]) == 2
     assert seeds_needed([part(50.0, 0.1)]) == 2
     assert seeds_needed([part(0.0, 1.0)]) is None

@@ -1,4 +1,4 @@
-"""Tests of curves over the checkpoints of a pretraining run: the trends found, and how surely."""
+"""Score curves over the checkpoints of a pretraining run, and their significant trends."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -47,7 +47,7 @@ def parts(curve: StageCurve):
     return [(part.trend, part.first, part.last) for part in curve.stretches]
 
 
-def test_rising_flat_and_falling_trends_are_found():
+def test_rising_flat_and_falling_pretraining_trends_are_detected():
     steps = np.arange(20)
     rise = np.minimum(steps, 8) * 0.03
     curve = curves_of(board_of({SST2: drawn(rise, 5)}))[SST2]
@@ -64,7 +64,7 @@ def test_rising_flat_and_falling_trends_are_found():
 @pytest.mark.parametrize(
     "seeds", [3, *(pytest.param(seeds, marks=pytest.mark.soak) for seeds in (2, 5))]
 )
-def test_a_flat_curve_has_at_most_5_percent_false_trends(seeds):
+def test_flat_curves_have_at_most_5_percent_false_trends(seeds):
     alarms = 0
     for draw in range(200):
         curve = curves_of(board_of({SST2: drawn([0.2] * 12, seeds, draw=draw)}))[SST2]
@@ -73,7 +73,7 @@ def test_a_flat_curve_has_at_most_5_percent_false_trends(seeds):
     assert alarms <= 16
 
 
-def test_trends_are_contiguous_and_significant_unless_flat():
+def test_pretraining_trends_are_contiguous_and_significant_unless_flat():
     for draw in range(30):
         generator = np.random.default_rng(draw)
         true = generator.normal(0, 0.02, 15).cumsum().clip(-0.4, 0.4)
@@ -88,7 +88,7 @@ def test_trends_are_contiguous_and_significant_unless_flat():
             assert (part.p_value < 0.05) == (sign != 0)
 
 
-def test_sampling_of_examples_counts_as_noise():
+def test_trend_test_counts_the_sampling_of_examples_as_noise():
     """Test two right answers of ten: they are not significant, even if all seeds agree on them."""
     board = board_of({SST2: [[0.6] * 3, [0.8] * 3, [0.8] * 3]})
     right = [[1.0] * 6 + [0.0] * 4, [1.0] * 8 + [0.0] * 2, [1.0] * 8 + [0.0] * 2]
@@ -102,14 +102,14 @@ def test_sampling_of_examples_counts_as_noise():
     assert parts(unsure) == [("is flat", 0, 2)]
 
 
-def test_one_seed_without_examples_gives_no_trend():
+def test_curve_of_a_single_seed_without_example_results_has_no_trend():
     curve = curves_of(board_of({SST2: [[0.6], [0.9]]}))[SST2]
     assert (curve.scope, curve.stretches) == ("", ())
     assert "not tested, because there is one seed" in curve.summary
     assert curve.points[0].interval is None
 
 
-def test_mean_curve_covers_the_tasks_that_all_checkpoints_have():
+def test_mean_pretraining_curve_covers_tasks_common_to_all_checkpoints():
     low, high = drawn([0.0, 0.2, 0.3], 3), drawn([0.1, 0.1, 0.1], 3, draw=1)
     found = curves_of(board_of({SST2: low, RTE: high, "glue/wnli": low[:2]}))
     assert list(found) == ["", SST2, RTE, "glue/wnli"]
@@ -124,7 +124,7 @@ def test_mean_curve_covers_the_tasks_that_all_checkpoints_have():
     assert len(found["glue/wnli"].points) == 2
 
 
-def test_checkpoints_with_different_families_or_equal_steps_are_an_error():
+def test_pretraining_checkpoints_of_other_families_or_equal_steps_are_an_error():
     stages = [Stage(run="run", step=1, family="bert"), Stage(run="run", step=2, family="roberta")]
     rows = [
         replace(make_row(f"m{stage.step}", SST2, weights=f"sha256:{stage.step}"), stage=stage)
@@ -140,7 +140,7 @@ def test_checkpoints_with_different_families_or_equal_steps_are_an_error():
         lines_of(board, lambda entry: entry.stage)
 
 
-def test_each_recipe_has_a_curve_and_a_single_checkpoint_has_none():
+def test_pretraining_curves_are_per_recipe_and_need_two_checkpoints():
     board = board_of({SST2: [[0.5], [0.6]]})
     again = board_of({SST2: [[0.5], [0.6]]}, recipe="checkpoints")
     both = replace(board, entries=board.entries + again.entries)

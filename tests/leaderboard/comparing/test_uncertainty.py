@@ -56,7 +56,7 @@ def uncertainty(values: Mapping[str, Sequence[float]], **fields: float) -> dict[
     return {entry.model: entry.uncertainty for entry in shown.entries if entry.uncertainty}
 
 
-def test_a_cell_has_an_interval_over_examples_over_seeds_and_over_both() -> None:
+def test_task_score_has_intervals_over_examples_over_seeds_and_over_both() -> None:
     values = (0.60, 0.61, 0.62, 0.63, 0.64)
     cell = uncertainty({"a": values})["a"].cells["glue/rte"]
     assert cell.examples is not None
@@ -71,7 +71,7 @@ def test_a_cell_has_an_interval_over_examples_over_seeds_and_over_both() -> None
     assert cell.scope == "examples and seeds"
 
 
-def test_one_seed_has_an_interval_over_examples_only() -> None:
+def test_task_score_with_one_seed_has_an_interval_over_examples_only() -> None:
     cell = uncertainty({"a": [0.7]})["a"].cells["glue/rte"]
     assert (cell.seeds, cell.scope) == (None, "examples")
     assert cell.both == cell.examples
@@ -87,14 +87,14 @@ def test_suite_score_has_a_narrower_interval_than_its_tasks() -> None:
     assert found.score.both.has(0.62)
 
 
-def test_models_far_apart_have_a_single_rank_each() -> None:
+def test_clearly_different_models_have_a_single_rank_each() -> None:
     found = uncertainty({"a": [0.9, 0.9, 0.91], "b": [0.6, 0.6, 0.61], "c": [0.3, 0.3, 0.31]})
     assert [found[name].ranks for name in "abc"] == [(1, 1), (2, 2), (3, 3)]
     assert [found[name].rank_label for name in "abc"] == ["1", "2", "3"]
     assert all(each.tied == () for each in found.values())
 
 
-def test_models_close_together_share_a_rank_range_and_list_their_ties() -> None:
+def test_similar_models_have_overlapping_rank_ranges_and_list_ties() -> None:
     found = uncertainty({"a": [0.700, 0.720], "b": [0.705, 0.715], "c": [0.20, 0.21]})
     assert found["a"].rank_label == found["b"].rank_label == "1-2"
     assert found["a"].tied == ("b",)
@@ -102,13 +102,13 @@ def test_models_close_together_share_a_rank_range_and_list_their_ties() -> None:
     assert found["c"].ranks == (3, 3)
 
 
-def test_equal_models_are_always_tied() -> None:
+def test_identical_models_are_always_tied() -> None:
     found = uncertainty({"a": [0.7], "b": [0.7], "c": [0.3]}, noise=0.0)
     assert found["a"].ranks == found["b"].ranks == (1, 2)
     assert (found["a"].tied, found["b"].tied) == (("b",), ("a",))
 
 
-def test_paired_test_separates_models_with_overlapping_intervals() -> None:
+def test_paired_test_can_rank_models_with_overlapping_intervals() -> None:
     found = uncertainty({"a": [0.74], "b": [0.72]}, noise=0.0)
     one, other = found["a"].score.both, found["b"].score.both
     assert one is not None
@@ -135,7 +135,7 @@ def test_rank_ranges_cover_the_true_ranks_in_most_simulations() -> None:
     assert np.mean(held) >= 0.93
 
 
-def test_without_readable_examples_a_cell_has_an_interval_over_seeds() -> None:
+def test_task_score_has_only_a_seed_interval_if_examples_are_unreadable() -> None:
     board = one_board(make_rows("a", [0.60, 0.64]) + make_rows("b", [0.70, 0.71]))
     known = drawn(board)
     known["glue/rte"][1] = "its examples could not be read."
@@ -170,7 +170,7 @@ def test_incomplete_entry_has_intervals_and_no_rank() -> None:
     assert set(b.cells) == {TASKS[0]}
 
 
-def test_intervals_are_reproducible() -> None:
+def test_bootstrap_intervals_are_reproducible() -> None:
     values = {"a": [0.70, 0.72], "b": [0.71, 0.715]}
     assert uncertainty(values) == uncertainty(values)
 
@@ -213,7 +213,7 @@ def test_report_shows_rank_ranges_and_intervals_in_notes() -> None:
     assert "over examples and seeds" in " ".join(cell.note for cell in first.cells)
 
 
-def test_board_without_intervals_shows_none() -> None:
+def test_leaderboard_without_computed_intervals_shows_none() -> None:
     table = build_table(one_board(make_rows("a", [0.7])), 1)
     assert not table.has_intervals
     row = table.groups[0].rows[0]
@@ -221,7 +221,7 @@ def test_board_without_intervals_shows_none() -> None:
     assert "95 %" not in row.score.note
 
 
-def test_entries_with_one_seed_get_the_pooled_spread() -> None:
+def test_single_seed_entries_use_the_pooled_standard_deviation() -> None:
     values = {"a": [0.6], "b": [0.55], "c": [0.2, 0.3, 0.4]}
     board = one_board([row for name, own in values.items() for row in make_rows(name, own)])
     shown = {
@@ -257,7 +257,7 @@ def null_boards(count: int, models: int) -> Iterator[Board]:
         yield with_uncertainty(board, known)
 
 
-def test_equal_models_are_all_tied_on_most_boards() -> None:
+def test_models_of_equal_accuracy_are_all_tied_in_95_percent_of_simulations() -> None:
     """Check Holm's correction over the pairs: 95 % of boards of equal models have only ties."""
     wrong = sum(
         any(entry.uncertainty and len(entry.uncertainty.tied) < 4 for entry in board.entries)

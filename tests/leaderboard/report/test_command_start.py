@@ -1,4 +1,4 @@
-"""Tests of the command that a report shows for runs with another start than the checkpoint."""
+"""Commands that a report shows for runs that started from another run."""
 
 from dataclasses import replace
 
@@ -52,12 +52,12 @@ def checkpoint(name: str) -> Start:
         ),
     ],
 )
-def test_command_has_start_from_unless_the_recipe_sets_it(job: Job, words: str) -> None:
+def test_shown_command_has_start_from_unless_the_recipe_sets_it(job: Job, words: str) -> None:
     command = command_of(job)
     assert command.startswith(f"bench run --model minilm{words} --suite glue --task rte")
     assert "--set start_from" not in command
 
 
-def test_run_section_names_the_start_run() -> None:
+def test_run_details_name_the_run_that_training_started_from() -> None:
     job = started(TASK, "a paper", start_from=KEY)
     assert build_run(make_result(job)).job.started_from == "glue/mnli (run abababababab)"

@@ -1,4 +1,4 @@
-"""Tests of the heatmap: which cells share a scale, and the effect of an outlier."""
+"""Heatmap of a report: the scores that share a colour scale, and the effect of an outlier."""
 
 from benchharness.leaderboard.report.table import build_table
 from tests.helpers.boards import make_row, one_board
@@ -11,7 +11,7 @@ def rows_of(*rows):
     return {row.name: row.cells[0] for group in table.groups for row in group.rows}
 
 
-def test_heat_increases_with_the_score_and_ignores_outliers():
+def test_heatmap_colour_increases_with_the_score_and_ignores_outliers():
     scores = {"a": 0.9, "b": 0.88, "c": 0.86, "d": 0.84, "collapsed": 0.1}
     cells = rows_of(*(make_row(name, scores=score) for name, score in scores.items()))
     heats = [cells[name].heat for name in scores]
@@ -20,7 +20,7 @@ def test_heat_increases_with_the_score_and_ignores_outliers():
     assert cells["c"].heat > 0
 
 
-def test_baselines_count_for_the_scale_only_if_there_are_few_models():
+def test_heatmap_scale_includes_baselines_only_with_few_models():
     floor = make_row("majority", scores=0.5, **FLOOR)
     few = rows_of(make_row("a", scores=0.9), make_row("b", scores=0.8), floor)
     assert (few["a"].heat, few["majority"].heat) == (5, 0)
@@ -29,12 +29,12 @@ def test_baselines_count_for_the_scale_only_if_there_are_few_models():
     assert [several[name].heat for name in ("a", "c", "majority")] == [5, 0, 0]
 
 
-def test_equal_numbers_have_no_heat():
+def test_equal_scores_have_no_heatmap_colour():
     cells = rows_of(*(make_row(name, scores=0.8) for name in "abc"))
     assert {cell.heat for cell in cells.values()} == {0}
 
 
-def test_collapsed_runs_have_no_heat_and_do_not_affect_the_scale():
+def test_heatmap_excludes_collapsed_runs_from_colours_and_scale():
     collapsed = make_row("majority", scores=0.95, flags={"glue/rte": ("constant predictions",)})
     scores = {"a": 0.9, "b": 0.8, "c": 0.7}
     cells = rows_of(*(make_row(name, scores=score) for name, score in scores.items()), collapsed)

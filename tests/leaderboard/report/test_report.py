@@ -29,7 +29,7 @@ def html(runs: list[Result | Failure]) -> str:
 
 
 @pytest.mark.gold
-def test_report_matches_the_gold_file() -> None:
+def test_report_matches_the_reference_file() -> None:
     tasks = ("glue/mrpc", "glue/rte")
     some = [run for run in make_runs() if run.job.task in tasks and run.job.seed < 2]
     kept = [run for run in some if run.job.model in ("minilm", "distilbert-base")]
@@ -45,21 +45,21 @@ def test_report_loads_no_external_resources(html: str) -> None:
     assert not {tag for tag, _ in page.elements} & {"link", "iframe", "object", "embed", "base"}
 
 
-def test_content_security_policy_allows_only_the_page_itself(html: str) -> None:
+def test_report_content_security_policy_allows_only_the_page_itself(html: str) -> None:
     (policy,) = (v for v in Page(html).values("content") if "default-src" in v)
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert "http" not in policy
 
 
-def test_links_have_targets_and_ids_are_unique(html: str) -> None:
+def test_report_links_have_targets_and_ids_are_unique(html: str) -> None:
     page = Page(html)
     ids = Counter(page.values("id"))
     assert {href[1:] for href in page.values("href")} <= ids.keys()
     assert max(ids.values()) == 1
 
 
-def test_a_run_on_two_boards_has_one_section(tmp_path: Path) -> None:
+def test_run_on_two_leaderboards_has_a_single_report_section(tmp_path: Path) -> None:
     small, cut = make_result(make_job(task="glue/wnli")), make_result(make_job(limit=64))
     prints = {"glue/rte:train": "1" * 64, "glue/rte:dev": "2" * 64}
     full = make_result(make_job(fingerprints=prints))
@@ -73,7 +73,7 @@ def test_a_run_on_two_boards_has_one_section(tmp_path: Path) -> None:
     assert all(href[1:] in ids for href in page.values("href"))
 
 
-def test_each_cell_links_to_its_runs_and_each_run_has_a_section(
+def test_report_scores_link_to_the_sections_of_their_runs(
     html: str, runs: list[Result | Failure]
 ) -> None:
     page = Page(html)
@@ -83,7 +83,7 @@ def test_each_cell_links_to_its_runs_and_each_run_has_a_section(
     assert {f"run-{run.job.key[:16]}" for run in runs} <= set(page.values("id"))
 
 
-def test_run_section_has_settings_weights_data_and_versions() -> None:
+def test_report_shows_settings_weights_data_and_versions_of_each_run() -> None:
     job = make_job(
         task="glue/rte",
         seed=7,
@@ -101,14 +101,14 @@ def test_run_section_has_settings_weights_data_and_versions() -> None:
     assert job.key in text
 
 
-def test_row_with_its_settings_in_its_name_does_not_repeat_the_recipe() -> None:
+def test_report_omits_the_recipe_if_the_row_name_has_the_settings() -> None:
     job = make_job(overridden=True)
     setting = {**job.settings, "epochs": Setting(value=1, source="--set")}
     html = report([make_result(replace(job, settings=setting))])
     assert re.findall(r"</h3> <small>(.*?) run", html) == ["1"]
 
 
-def test_run_section_has_learning_curves(html: str) -> None:
+def test_report_shows_learning_curves_of_each_run(html: str) -> None:
     page = Page(html[html.index('<details class="run"') :])
     lines = [a["d"] or "" for _, a in page.elements if (a.get("class") or "").startswith("line")]
     assert {len(line.split()) for line in lines} == {1, 4, 12}  # with those of legends
@@ -117,7 +117,7 @@ def test_run_section_has_learning_curves(html: str) -> None:
     assert "training loss of every seed over steps" in labels
 
 
-def test_failed_job_is_listed_with_its_reason() -> None:
+def test_report_lists_failed_jobs_with_their_reason() -> None:
     failure = make_failure(details="step 6: 4.2\n  step 7: <nan>")
     html = report([failure])
     assert Page(html).text.count("the loss became nan at step 7; try a lower") >= 2
@@ -125,7 +125,7 @@ def test_failed_job_is_listed_with_its_reason() -> None:
     assert "1 failed" in Page(html).text
 
 
-def test_legend_explains_only_displayed_marks() -> None:
+def test_report_legend_explains_only_displayed_marks() -> None:
     several = report(make_runs())
     alone = report(run for run in make_runs() if run.job.model == "distilbert-base")
     assert "<b>Bold</b> marks the best" in several
@@ -138,7 +138,7 @@ def test_legend_explains_only_displayed_marks() -> None:
 @pytest.mark.parametrize(
     ("name", "seen"), [("a\u202eb", r"a\u202eb"), ("a\x00b", r"a\x00b"), ("a\ud800b", r"a\ud800b")]
 )
-def test_invisible_characters_are_escaped(name: str, seen: str, tmp_path: Path) -> None:
+def test_report_escapes_invisible_characters(name: str, seen: str, tmp_path: Path) -> None:
     html = report([make_result(make_job(model=name))])
     assert seen in Page(html).text
     assert name not in html
@@ -182,36 +182,36 @@ def test_shown_command_has_every_value_of_a_recipe_from_a_file() -> None:
     ("seconds", "text"),
     [(0.04, "0.0 s"), (59.94, "59.9 s"), (200, "3 min 20 s"), (7260, "2 h 1 min")],
 )
-def test_durations_are_shown_in_readable_units(seconds: float, text: str) -> None:
+def test_report_shows_durations_in_readable_units(seconds: float, text: str) -> None:
     section = build_run(make_result(cost=make_cost(seconds=seconds)))
     assert dict(section.cost)["wall time"] == text
 
 
-def test_best_of_a_column_is_bold_and_rows_are_ranked(html: str) -> None:
+def test_report_marks_the_best_score_of_a_column_and_ranks_rows(html: str) -> None:
     best = re.findall(r'<td class="number score best.*?>(\d+\.\d)<', html, re.DOTALL)
     assert len(best) == 1
     rows = re.findall(r'<span class="name">(.*?)</span>', html)
     assert rows == ["roberta-base", "bert-base", "minilm", "tiny", "distilbert-base"]
 
 
-def test_legend_cites_the_score_rule(html: str) -> None:
+def test_report_legend_cites_the_source_of_the_score_rule(html: str) -> None:
     assert f"score GLUE-9: {GLUE.rule.cite}" in Page(html).text
 
 
-def test_runs_without_details_are_shown_with_their_scores() -> None:
+def test_report_shows_scores_of_runs_without_details() -> None:
     boards = build_boards(make_rows(values=[0.5, 0.6]), GLUE)
     page = Page(render_report(boards, [], WHEN))
     assert "median 55.0, mean 55.0 ± 7.1" in page.text
     assert "details" in {tag for tag, _ in page.elements}
 
 
-def test_run_without_a_board_has_a_section() -> None:
+def test_run_on_no_leaderboard_has_a_report_section() -> None:
     text = Page(render_report((), [make_result()], WHEN)).text
     assert "Runs that are on no leaderboard" in text
     assert "minilm on RTE" in text
 
 
-def test_report_of_an_empty_store_shows_a_first_command() -> None:
+def test_report_of_an_empty_store_shows_an_example_command() -> None:
     assert "bench run --model tiny" in Page(render_report((), [], WHEN)).text
 
 
@@ -219,7 +219,7 @@ def test_report_is_reproducible(runs: list[Result | Failure], html: str) -> None
     assert report(runs) == html
 
 
-def test_failed_write_leaves_the_old_report(
+def test_failed_write_keeps_the_previous_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "report.html"
@@ -251,7 +251,7 @@ def test_report_of_hundreds_of_runs_takes_seconds() -> None:
     assert sum(part.count('class="run"') for part in parts) == len(many)
 
 
-def test_scripts_and_styles_are_under_60_kb(html: str) -> None:
+def test_report_scripts_and_styles_are_under_60_kb(html: str) -> None:
     parts = re.findall(r"<(script|style)>(.*?)</\1>", html, re.DOTALL)
     assert len(parts) == 10
     assert sum(len(text.encode()) for _, text in parts) < 60_000

@@ -47,7 +47,7 @@ LOOKS: list[tuple[int, Literal["light", "dark"]]] = [(1440, "light"), (390, "dar
         ),
     ],
 )
-def test_axe_finds_no_fault_at_each_width_and_colour_scheme(
+def test_axe_finds_no_accessibility_violation_in_the_report(
     browser: "Browser", path: Path, looks: list[tuple[int, Literal["light", "dark"]]]
 ) -> None:
     with opened(browser, path) as report:
@@ -61,7 +61,7 @@ def test_axe_finds_no_fault_at_each_width_and_colour_scheme(
         assert found == {key: [] for key in found}
 
 
-def test_tables_are_accessible_to_screen_readers_and_keyboards(
+def test_report_tables_are_accessible_by_screen_reader_and_keyboard(
     browser: "Browser", path: Path
 ) -> None:
     with opened(browser, path) as report:

@@ -1,4 +1,4 @@
-"""Tests of a board of 24 models and five seeds in a browser: look, controls and cost."""
+"""A report of 24 models and five seeds in a browser: appearance, controls and speed."""
 
 import csv
 import io
@@ -54,10 +54,10 @@ def page(shared: Opened, path: Path) -> Iterator[Opened]:
     assert shared.requests == [path.as_uri()]
 
 
-def test_board_of_24_models_loads_within_a_second_of_processor_time(
+def test_report_of_24_models_loads_within_a_second_of_processor_time(
     browser: "Browser", path: Path
 ) -> None:
-    """Require one fast load of several, as other work on the machine slows some."""
+    """Require one fast load of eight, as other processes may slow down some."""
 
     def cost() -> float:
         with opened(browser, path, width=1440) as found:
@@ -72,7 +72,7 @@ def test_board_of_24_models_loads_within_a_second_of_processor_time(
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_table_heads_are_sticky_and_the_page_never_scrolls_horizontally(
+def test_report_table_heads_are_sticky_and_the_page_never_scrolls_sideways(
     page: Opened, width: int
 ) -> None:
     page.page.set_viewport_size({"width": width, "height": 800})
@@ -102,7 +102,7 @@ def test_sticky_heads_scroll_horizontally_with_a_wide_table(page: Opened) -> Non
     assert page.page.locator(".scroll > .rows thead [aria-sort]").inner_text() == "MRPC"
 
 
-def test_notes_open_by_pointer_and_keyboard(page: Opened) -> None:
+def test_score_notes_open_by_pointer_and_keyboard(page: Opened) -> None:
     tip = page.page.locator("#tip")
     cells = page.page.locator("tbody.measured td.number:not(.size)")
     cells.nth(1).hover()
@@ -122,7 +122,7 @@ def test_notes_open_by_pointer_and_keyboard(page: Opened) -> None:
     assert tip.inner_text().startswith(page.names()[1])
 
 
-def test_first_touch_shows_the_note_and_second_touch_follows_the_link(
+def test_first_touch_on_a_score_shows_its_note_and_the_second_opens_its_link(
     browser: "Browser", path: Path
 ) -> None:
     context = browser.new_context(viewport={"width": 390, "height": 800}, has_touch=True)
@@ -139,7 +139,7 @@ def test_first_touch_shows_the_note_and_second_touch_follows_the_link(
     context.close()
 
 
-def test_rows_are_filtered_by_family_size_and_year(page: Opened) -> None:
+def test_report_entries_can_be_filtered_by_family_size_and_year(page: Opened) -> None:
     page.page.get_by_label("Family").select_option("albert")
     assert {name.partition("-")[0] for name in page.names()} == {"albert"}
     assert len(page.names("published")) > 5
@@ -153,7 +153,9 @@ def test_rows_are_filtered_by_family_size_and_year(page: Opened) -> None:
     assert page.names("published")
 
 
-def test_url_restores_the_view(page: Opened, browser: "Browser", path: Path) -> None:
+def test_report_url_restores_sorting_columns_and_filters(
+    page: Opened, browser: "Browser", path: Path
+) -> None:
     view = """() => [
         [...document.querySelectorAll(".rows tbody tr[id]")].map((row) => row.id),
         [...document.querySelectorAll(".scroll > .rows th[scope=col]")]
@@ -180,7 +182,7 @@ def test_url_restores_the_view(page: Opened, browser: "Browser", path: Path) -> 
     assert "heated" not in seen[2]
 
 
-def test_rows_can_be_copied_as_csv_markdown_and_latex(page: Opened) -> None:
+def test_report_entries_can_be_copied_as_csv_markdown_and_latex(page: Opened) -> None:
     def copied(kind: str) -> str:
         page.page.get_by_role("button", name=kind, exact=True).click()
         return page.page.get_by_label("The copied table").input_value()
@@ -243,7 +245,7 @@ def test_printed_pages_repeat_the_table_heads(page: Opened) -> None:
 @pytest.mark.gold
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_board_matches_the_gold_screenshot(page: Opened, width: int, scheme: str) -> None:
+def test_report_matches_the_reference_screenshot(page: Opened, width: int, scheme: str) -> None:
     page.page.set_viewport_size({"width": width, "height": 900})
     page.page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
     page.page.mouse.move(0, 0)
@@ -252,7 +254,7 @@ def test_board_matches_the_gold_screenshot(page: Opened, width: int, scheme: str
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_opening_published_rows_does_not_move_columns(page: Opened, width: int) -> None:
+def test_expanding_published_scores_does_not_shift_columns(page: Opened, width: int) -> None:
     page.page.set_viewport_size({"width": width, "height": 900})
     lefts = (
         "() => [...document.querySelectorAll('.scroll > .rows thead th')].map((h) => h.offsetLeft)"
@@ -264,7 +266,7 @@ def test_opening_published_rows_does_not_move_columns(page: Opened, width: int) 
     assert len(set(before)) >= 13
 
 
-def test_controls_take_two_lines_on_a_phone_and_filters_fold(page: Opened) -> None:
+def test_report_filters_are_collapsible_on_a_phone_screen(page: Opened) -> None:
     page.page.set_viewport_size({"width": 390, "height": 844})
     tools = page.page.locator(".tools")
     height = "(tools) => tools.getBoundingClientRect().height"
@@ -279,7 +281,7 @@ def test_controls_take_two_lines_on_a_phone_and_filters_fold(page: Opened) -> No
     assert tools.evaluate(height) < 80
 
 
-def test_board_of_one_task_has_one_score_column(browser: "Browser", tmp_path: Path) -> None:
+def test_report_of_a_single_task_has_one_score_column(browser: "Browser", tmp_path: Path) -> None:
     runs = [
         make_result(make_job(model=model, seed=seed, data="hub"))
         for model in ("a", "b")

@@ -37,7 +37,9 @@ def test_report_opens_from_disk_without_other_requests(report: Opened, path: Pat
     assert report.run("() => performance.getEntriesByType('resource').length") == 0
 
 
-def test_content_security_policy_blocks_injected_scripts(browser: "Browser", path: Path) -> None:
+def test_report_content_security_policy_blocks_injected_scripts(
+    browser: "Browser", path: Path
+) -> None:
     with opened(browser, path) as found:
         ran = found.run(
             """() => {
@@ -52,13 +54,13 @@ def test_content_security_policy_blocks_injected_scripts(browser: "Browser", pat
         assert ran == ["Leaderboard", "refused"]
 
 
-def test_every_row_is_visible_without_scripts(browser: "Browser", path: Path) -> None:
+def test_every_report_row_is_visible_without_scripts(browser: "Browser", path: Path) -> None:
     with opened(browser, path, scripts=False) as found:
         assert found.page.locator("table.rows tbody tr:visible .name").count() == 5 + 3 + 98 + 89
         assert found.page.locator("button:visible, .choose input:visible").count() == 0
 
 
-def test_column_head_sorts_rows_with_empty_cells_last(report: Opened) -> None:
+def test_report_sorting_puts_missing_scores_last(report: Opened) -> None:
     head = report.page.locator("th", has_text="RTE").first
     seen = []
     for _ in range(3):
@@ -72,7 +74,7 @@ def test_column_head_sorts_rows_with_empty_cells_last(report: Opened) -> None:
     ]
 
 
-def test_rows_are_sorted_within_their_kind(report: Opened) -> None:
+def test_report_sorting_keeps_row_groups_together(report: Opened) -> None:
     report.page.get_by_role("button", name="model", exact=True).click()
     assert report.names() == sorted(report.names())
     kinds = report.run("() => [...document.querySelectorAll('tbody')].map((b) => b.className)")
@@ -80,14 +82,14 @@ def test_rows_are_sorted_within_their_kind(report: Opened) -> None:
     assert kinds[:6] == order
 
 
-def test_sorting_works_by_keyboard_and_one_column_is_marked_as_sorted(report: Opened) -> None:
+def test_report_can_be_sorted_by_keyboard_with_the_sorted_column_marked(report: Opened) -> None:
     for name in ("CoLA", "SST-2"):
         report.page.get_by_role("button", name=name, exact=True).focus()
         report.page.keyboard.press("Enter")
     assert report.page.locator("[aria-sort]").all_inner_texts() == ["SST-2"]
 
 
-def test_filter_keeps_rows_with_every_word_and_shows_their_number(report: Opened) -> None:
+def test_report_search_matches_all_words_and_shows_the_number_of_matches(report: Opened) -> None:
     box = report.page.get_by_role("searchbox")
     count = report.page.locator(".count")
     box.fill("Base 3 seeds")
@@ -106,7 +108,7 @@ def test_filter_keeps_rows_with_every_word_and_shows_their_number(report: Opened
     assert report.page.locator(head).inner_text() == "5"
 
 
-def test_rows_can_be_sorted_by_parameters(report: Opened) -> None:
+def test_report_can_be_sorted_by_parameter_count(report: Opened) -> None:
     sizes = report.page.locator("tbody.measured td.size")
     report.page.get_by_role("button", name="params", exact=True).click()
     assert [text[-1] for text in sizes.all_inner_texts()] == ["M"] * 5
@@ -114,7 +116,7 @@ def test_rows_can_be_sorted_by_parameters(report: Opened) -> None:
     assert values == sorted(values)
 
 
-def test_kinds_of_rows_can_be_hidden_and_folded(report: Opened) -> None:
+def test_row_groups_of_the_report_can_be_hidden_and_collapsed(report: Opened) -> None:
     report.page.get_by_label("Measured here").uncheck()
     assert report.names() == []
     assert report.names("published") == []
@@ -125,7 +127,7 @@ def test_kinds_of_rows_can_be_hidden_and_folded(report: Opened) -> None:
     assert len(report.names("published")) == 98
 
 
-def test_columns_can_be_hidden(report: Opened) -> None:
+def test_report_columns_can_be_hidden(report: Opened) -> None:
     cells = report.page.locator("tbody.measured tr").nth(1).locator("td:visible, th:visible")
     before = cells.count()
     report.page.locator(".columns > summary").first.click()
@@ -139,7 +141,7 @@ def line(report: Opened, task: str) -> list[str]:
     return [" ".join(text.split()) for text in row.locator("td").all_inner_texts()]
 
 
-def test_selected_rows_are_compared_side_by_side(report: Opened) -> None:
+def test_selected_report_entries_are_compared_next_to_each_other(report: Opened) -> None:
     report.page.get_by_role("button", name="Published, dev").click()
     choose(report, "minilm", "roberta-base", "ALBERT (1.5M)")
     report.page.get_by_role("button", name="Compare").click()
@@ -156,7 +158,7 @@ def test_selected_rows_are_compared_side_by_side(report: Opened) -> None:
     assert [text.split()[0] for text in best] == ["71.4"]
 
 
-def test_scores_of_another_split_are_not_compared(report: Opened) -> None:
+def test_report_does_not_compare_scores_of_different_splits(report: Opened) -> None:
     report.page.get_by_role("button", name="Published, test").click()
     choose(report, "minilm", "Human Baselines")
     _, published = line(report, "score")
@@ -164,7 +166,7 @@ def test_scores_of_another_split_are_not_compared(report: Opened) -> None:
     assert report.page.locator(".compare td.best").count() == 0
 
 
-def test_url_restores_a_comparison(report: Opened, browser: "Browser", path: Path) -> None:
+def test_report_url_restores_a_comparison(report: Opened, browser: "Browser", path: Path) -> None:
     choose(report, "tiny", "bert-base")
     anchor = report.page.url.partition("report.html")[2]
     assert anchor.startswith("#compare=")
@@ -179,7 +181,7 @@ def test_url_restores_a_comparison(report: Opened, browser: "Browser", path: Pat
         assert found.page.url == path.as_uri()
 
 
-def test_clicking_a_cell_opens_its_runs_and_a_link_opens_one_run(report: Opened) -> None:
+def test_clicking_a_score_opens_its_runs_and_links_open_single_runs(report: Opened) -> None:
     report.page.locator("tbody.measured td a").first.click()
     group = report.page.locator("section.group:target")
     assert group.locator("h4").text_content() == "roberta-base on CoLA"
@@ -221,14 +223,14 @@ def test_browser_t_test_matches_scipy(report: Opened) -> None:
     assert [said[name][0] for name in "abc"] == ["*", "W", "W"]
 
 
-def test_colour_scheme_can_be_chosen(report: Opened) -> None:
+def test_report_colour_scheme_can_be_selected(report: Opened) -> None:
     ground = "() => getComputedStyle(document.body).backgroundColor"
     light = report.run(ground)
     report.page.get_by_label("Colours").select_option("dark")
     assert report.run(ground) != light
 
 
-def test_description_is_on_a_separate_line_below_the_heading(
+def test_report_description_is_on_a_separate_line_below_the_heading(
     browser: "Browser", path: Path
 ) -> None:
     with opened(browser, path, width=1440) as found:
@@ -246,7 +248,7 @@ def test_description_is_on_a_separate_line_below_the_heading(
 
 
 @pytest.mark.parametrize("width", [320, 390, 1200])
-def test_page_never_scrolls_horizontally_and_names_stay_visible(
+def test_report_never_scrolls_sideways_and_names_remain_visible(
     browser: "Browser", path: Path, width: int
 ) -> None:
     script = """() => {

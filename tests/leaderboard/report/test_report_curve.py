@@ -26,18 +26,18 @@ def _dots(figure: Figure) -> list[str]:
     return [path.d for path in figure.paths if path.kind.startswith("dots")]
 
 
-def test_no_chart_without_points() -> None:
+def test_learning_curve_without_points_has_no_chart() -> None:
     assert curve_figures([]) == ()
 
 
-def test_loss_and_scores_have_separate_charts() -> None:
+def test_learning_curves_of_loss_and_scores_are_separate_charts() -> None:
     scored = [point(20, 0.5, {"f1": 0.7}), point(30, 0.5, {"f1": 0.81})]
     loss, score = curve_figures([point(10, 0.7), *scored])
     assert [key.text for key in loss.keys] == ["loss 0.5"]
     assert [key.text for key in score.keys] == ["f1 81"]
 
 
-def test_each_seed_has_a_line() -> None:
+def test_learning_curve_chart_has_a_line_per_seed() -> None:
     curves = {f"seed {seed}": [point(0, 1.0), point(10, seed / 10)] for seed in range(5)}
     (loss,) = seed_figures(curves)
     assert [key.text for key in loss.keys] == [f"seed {n} {n / 10:g}" for n in range(5)]
@@ -46,7 +46,7 @@ def test_each_seed_has_a_line() -> None:
     assert ends == sorted(ends, reverse=True)
 
 
-def test_points_are_at_the_places_of_the_ticks() -> None:
+def test_learning_curve_points_match_the_tick_scales() -> None:
     (loss,) = curve_figures([point(0, 0.0), point(50, 0.5), point(100, 1.0)])
     x, y = loss.x, loss.y
     middle = ((x.start + x.end) / 2, (y.start + y.end) / 2)
@@ -55,7 +55,7 @@ def test_points_are_at_the_places_of_the_ticks() -> None:
     assert [tick.text for tick in y.ticks] == ["0", "0.5", "1"]
 
 
-def test_step_ticks_are_integers() -> None:
+def test_learning_curve_step_ticks_are_integers() -> None:
     (loss,) = curve_figures([point(1, 0.7), point(2, 0.5)])
     assert [tick.text for tick in loss.x.ticks] == ["0", "1", "2"]
 
@@ -74,7 +74,7 @@ def test_step_ticks_are_integers() -> None:
         (99.99, 100.0),
     ],
 )
-def test_values_are_inside_the_chart_and_there_are_2_to_6_ticks(
+def test_learning_curve_is_inside_the_chart_with_2_to_6_ticks(
     values: tuple[float, float],
 ) -> None:
     (loss,) = curve_figures([point(step, value) for step, value in enumerate(values, start=1)])
@@ -86,22 +86,22 @@ def test_values_are_inside_the_chart_and_there_are_2_to_6_ticks(
     assert len({tick.text for tick in loss.y.ticks}) == len(loss.y.ticks)
 
 
-def test_non_finite_value_leaves_a_gap_in_the_line() -> None:
+def test_non_finite_loss_leaves_a_gap_in_the_learning_curve() -> None:
     losses = [0.7, 0.6, math.nan, 0.5, math.inf, 0.4]
     (loss,) = curve_figures([point(step, value) for step, value in enumerate(losses)])
     line, _ = loss.paths
     assert [len(piece.split()) for piece in line.d.split("M")[1:]] == [2, 1, 1]
 
 
-def test_no_chart_without_finite_values() -> None:
+def test_learning_curve_without_finite_values_has_no_chart() -> None:
     assert curve_figures([point(1, math.nan)]) == ()
 
 
-def test_at_most_four_scores_are_drawn() -> None:
+def test_learning_curve_chart_draws_at_most_four_scores() -> None:
     scores = {f"metric {number}": 0.5 for number in range(9)}
     _, score = curve_figures([point(1, 0.5, scores), point(2, 0.5, scores)])
     assert len(score.keys) == 4
 
 
-def test_single_point_has_no_chart() -> None:
+def test_learning_curve_of_a_single_point_has_no_chart() -> None:
     assert curve_figures([point(1, 0.5, {"f1": 0.8})]) == ()

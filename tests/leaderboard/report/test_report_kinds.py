@@ -1,4 +1,4 @@
-"""Tests of baselines, ensembles and scored rows in the report, and of collapsed runs."""
+"""Baselines, ensembles, scored prediction files and collapsed runs in the report."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ ENSEMBLE = {"kind": "ensemble", "weights": "ensemble:minilm x3", "recipe": "ense
 SCORED = {"weights": "predictions", "recipe": "scored here", "kind": "scored"}
 
 
-def test_unranked_kinds_are_below_the_models_and_never_the_best() -> None:
+def test_baselines_ensembles_and_external_scores_are_unranked_in_the_report() -> None:
     rows = [
         *make_rows("majority", [0.99], **FLOOR),
         *make_rows("minilm x3", [0.95], **ENSEMBLE),
@@ -75,7 +75,7 @@ def test_only_hub_weights_link_to_their_card_and_paper() -> None:
     )
 
 
-def test_rank_range_is_shown_only_if_it_has_several_ranks() -> None:
+def test_rank_range_is_shown_only_if_it_covers_several_ranks() -> None:
     board = one_board(make_rows("a", [0.9]) + make_rows("b", [0.8]) + make_rows("c", [0.7]))
     unsure = Uncertainty(cells={t: Intervals() for t in board.tasks}, score=Intervals())
     ranks = [(1, 3), (2, 2), None]
@@ -87,7 +87,7 @@ def test_rank_range_is_shown_only_if_it_has_several_ranks() -> None:
     assert [row.ranks for row in group.rows] == ["1 to 3", "", ""]
 
 
-def test_collapsed_models_are_never_the_best() -> None:
+def test_collapsed_models_are_never_the_best_of_a_column() -> None:
     rows = [
         make_row(model, task, scores=score, flags={task: ("constant predictions",)})
         for task in GLUE.rule.cells
@@ -101,7 +101,7 @@ def test_collapsed_models_are_never_the_best() -> None:
     assert not table.has_heat
 
 
-def test_note_of_a_cell_counts_collapsed_runs() -> None:
+def test_score_note_counts_collapsed_runs() -> None:
     flags = {"glue/rte": ("constant predictions",)}
     rows = [make_row(seed=seed, flags=flags if seed < 2 else {}) for seed in range(5)]
     table = build_table(one_board(rows), 1)
@@ -110,7 +110,7 @@ def test_note_of_a_cell_counts_collapsed_runs() -> None:
     assert cell.note.endswith("2 of 5 seeds collapsed (constant predictions)")
 
 
-def test_run_whose_loss_never_fell_is_flagged_at_its_curve() -> None:
+def test_learning_curve_of_a_collapsed_run_is_flagged() -> None:
     curve = tuple(
         CurvePoint(step=step, epoch=1.0, loss=0.69, learning_rate=1e-5, scores={})
         for step in range(1, 9)
@@ -121,7 +121,7 @@ def test_run_whose_loss_never_fell_is_flagged_at_its_curve() -> None:
     assert "! the training loss never fell" in html
 
 
-def test_commands_of_baselines_ensembles_and_trusted_checkpoints() -> None:
+def test_shown_commands_of_baselines_ensembles_and_trusted_checkpoints() -> None:
     job = replace(make_job(model="majority", limit=None), **FLOOR)
     assert command_of(job) == (
         "bench run --model majority --suite glue --task rte --data mini --no-baselines"

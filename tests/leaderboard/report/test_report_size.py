@@ -1,4 +1,4 @@
-"""Tests of large reports: which rows and runs are packed, and how soon the page is ready."""
+"""Large reports: compressed rows and runs, and the loading time."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -33,7 +33,7 @@ def models(number: int) -> list[Result | Failure]:
     ]
 
 
-def test_packed_rows_equal_rows_in_the_page(
+def test_compressed_report_rows_equal_inline_rows(
     browser: "Browser", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = models(7)
@@ -52,7 +52,7 @@ def test_packed_rows_equal_rows_in_the_page(
     assert len(seen[0]) == 7
 
 
-def test_packed_runs_open_by_their_links(
+def test_links_open_the_sections_of_compressed_runs(
     browser: "Browser", tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page, "INLINE_RUNS", 4)
@@ -80,7 +80,7 @@ def work(found: Opened) -> None:
 
 
 @pytest.mark.soak
-def test_ten_thousand_rows_are_ready_within_two_seconds(
+def test_report_of_ten_thousand_rows_is_ready_within_two_seconds(
     browser: "Browser", tmp_path: Path, record_property: Callable[[str, object], None]
 ) -> None:
     """Load all tasks of ten thousand models; the details of their runs are in separate files."""

@@ -29,27 +29,27 @@ def layout(examples: int, seeds: int, spreads: tuple[float, float, float], seed:
 
 
 @pytest.mark.parametrize("level", [0.9, 0.95])
-def test_interval_of_one_seed_is_students_over_examples(level: float) -> None:
+def test_interval_of_one_seed_is_the_t_interval_over_examples(level: float) -> None:
     outcomes = np.random.default_rng(2).normal(0.7, 0.3, size=40)
     theirs = stats.ttest_1samp(outcomes, 0.0).confidence_interval(level)
     ours = mean_interval(outcomes, level=level)
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
 
 
-def test_interval_of_one_example_is_students_over_seeds() -> None:
+def test_interval_of_one_example_is_the_t_interval_over_seeds() -> None:
     outcomes = np.array([[0.5, 0.7, 0.6, 0.9]])
     theirs = stats.ttest_1samp(outcomes[0], 0.0).confidence_interval(0.95)
     ours = mean_interval(outcomes)
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high))
 
 
-def test_interval_of_identical_seeds_equals_that_of_one_seed() -> None:
+def test_interval_of_identical_seeds_equals_that_of_a_single_seed() -> None:
     outcomes = np.random.default_rng(2).normal(size=(30, 1))
     alone, five = mean_interval(outcomes), mean_interval(np.repeat(outcomes, 5, axis=1))
     assert (five.low, five.high) == pytest.approx((alone.low, alone.high))
 
 
-def test_interval_without_variance_is_a_point() -> None:
+def test_interval_of_constant_outcomes_has_zero_width() -> None:
     assert mean_interval(np.full((8, 3), 0.25)) == Interval(low=0.25, high=0.25)
     assert Interval(low=0.25, high=0.25).has(0.25)
     assert not Interval(low=0.25, high=0.5).has(0.51)
@@ -58,7 +58,7 @@ def test_interval_without_variance_is_a_point() -> None:
 @pytest.mark.parametrize(
     "spreads", [(1.0, 0.0, 1.0), (1.0, 0.1, 1.0), (0.2, 0.5, 0.2), (0.0, 0.0, 1.0)]
 )
-def test_interval_has_its_nominal_coverage(spreads: tuple[float, float, float]) -> None:
+def test_interval_of_a_mean_has_its_nominal_coverage(spreads: tuple[float, float, float]) -> None:
     held = [mean_interval(layout(60, 5, spreads, seed)).has(0.0) for seed in range(600)]
     assert 0.92 <= np.mean(held) <= 0.99
 
@@ -119,7 +119,7 @@ def test_bootstrap_of_a_correlation_matches_scipy() -> None:
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.01)
 
 
-def test_error_rate_of_the_difference_test_is_nominal_and_its_interval_agrees() -> None:
+def test_difference_test_has_its_nominal_error_rate_and_a_matching_interval() -> None:
     held = []
     for seed in range(300):
         one, other = (layout(80, 5, (0.5, 0.3, 1.0), 1000 * side + seed) for side in (0, 1))
@@ -129,7 +129,7 @@ def test_error_rate_of_the_difference_test_is_nominal_and_its_interval_agrees() 
     assert 0.92 <= np.mean(held) <= 0.98
 
 
-def test_fewer_seeds_widen_the_interval_and_equal_systems_contain_zero() -> None:
+def test_interval_of_a_difference_narrows_with_more_seeds() -> None:
     one, other = layout(100, 5, (1.0, 0.2, 0.5), 1), layout(100, 5, (1.0, 0.2, 0.5), 2)
 
     def width(seeds: int) -> float:

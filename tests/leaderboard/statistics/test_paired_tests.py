@@ -25,12 +25,12 @@ from tests.helpers.pairs import pairs_of
         (86, 150, 3.7159361395713866e-05),
     ],
 )
-def test_mcnemar_matches_statsmodels(only_one: int, only_other: int, exact: float) -> None:
+def test_mcnemar_test_matches_statsmodels(only_one: int, only_other: int, exact: float) -> None:
     assert mcnemar_exact(only_one, only_other) == pytest.approx(exact, rel=1e-9)
     assert mcnemar_exact(only_other, only_one) == pytest.approx(exact, rel=1e-9)
 
 
-def test_mcnemar_of_balanced_flips_has_p_value_1() -> None:
+def test_mcnemar_test_of_balanced_flips_has_p_value_1() -> None:
     assert mcnemar_exact(0, 0) == 1.0
     assert mcnemar_exact(7, 7) == 1.0
 
@@ -45,13 +45,13 @@ def test_mcnemar_of_balanced_flips_has_p_value_1() -> None:
         ([], []),
     ],
 )
-def test_holm_matches_statsmodels(p_values: list[float], corrected: list[float]) -> None:
+def test_holm_correction_matches_statsmodels(p_values: list[float], corrected: list[float]) -> None:
     assert holm(p_values) == pytest.approx(corrected)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 @settings(max_examples=50)
-def test_holm_never_lowers_p_values_and_keeps_their_order(p_values: list[float]) -> None:
+def test_holm_correction_never_lowers_p_values_and_keeps_their_order(p_values: list[float]) -> None:
     corrected = holm(p_values)
     assert all(p <= c <= 1 for p, c in zip(p_values, corrected, strict=True))
     by_p = [c for _, c in sorted(zip(p_values, corrected, strict=True))]
@@ -72,7 +72,7 @@ def mean_difference(one: np.ndarray, other: np.ndarray, axis: int) -> np.ndarray
 
 
 @pytest.mark.parametrize(("units", "seeds"), [(7, 1), (10, 1), (9, 3)])
-def test_exact_permutation_test_of_few_units_matches_scipy(units: int, seeds: int) -> None:
+def test_exact_permutation_test_of_few_examples_matches_scipy(units: int, seeds: int) -> None:
     one, other = drawn(units, seeds, shift=0.7)
     samples = (one.mean(axis=1), other.mean(axis=1))
     theirs = stats.permutation_test(
@@ -82,7 +82,7 @@ def test_exact_permutation_test_of_few_units_matches_scipy(units: int, seeds: in
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.1, 0.25])
-def test_sampled_permutation_test_of_many_units_matches_scipy(shift: float) -> None:
+def test_sampled_permutation_test_of_many_examples_matches_scipy(shift: float) -> None:
     one, other = drawn(200, shift=shift)
     theirs = stats.permutation_test(
         (one[:, 0], other[:, 0]),

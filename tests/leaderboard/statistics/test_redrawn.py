@@ -56,7 +56,7 @@ def test_bootstrap_interval_of_an_f1_matches_scipy() -> None:
     assert np.quantile(ours[:, 0], QUANTILES) == pytest.approx(list(theirs), abs=0.006)
 
 
-def test_all_systems_are_resampled_on_the_same_examples() -> None:
+def test_bootstrap_resamples_the_same_examples_for_all_systems() -> None:
     outcomes = np.random.default_rng(5).random((80, 3))
     one, same, shifted = redrawn(of_plain(outcomes), of_plain(outcomes), of_plain(outcomes + 0.25))
     assert np.array_equal(one, same)
@@ -88,7 +88,7 @@ def test_bootstrap_draws_do_not_depend_on_the_chunk_size(monkeypatch: pytest.Mon
     assert in_parts == pytest.approx(at_once)
 
 
-def test_median_interval_of_two_seeds_is_students_of_their_mean() -> None:
+def test_median_interval_of_two_seeds_is_the_t_interval_of_the_mean() -> None:
     values = [0.61, 0.66]
     theirs = stats.t.interval(0.95, 1, loc=np.mean(values), scale=stats.sem(values))
     ours = median_interval(values)
@@ -111,7 +111,7 @@ def test_standard_error_of_a_median_is_never_underestimated() -> None:
         assert float(medians.std()) <= 1.2534 / count**0.5
 
 
-def test_one_seed_has_no_standard_error() -> None:
+def test_standard_error_of_a_single_seed_is_zero() -> None:
     assert median_error([0.7]) == 0.0
     interval = median_interval([0.7])
     assert (interval.low, interval.high) == (0.7, 0.7)

@@ -48,7 +48,7 @@ def soak_but(kept: Sequence[str], shapes: Iterable[str]) -> list[Any]:
 
 @pytest.mark.parametrize("collapsing", [0.0, 0.05])
 @pytest.mark.parametrize("shape", soak_but(("alike", "a steep peak", "rates that collapse"), TRUE))
-def test_estimated_gain_is_within_0_3_of_the_true_gain(shape: str, collapsing: float) -> None:
+def test_estimated_selection_gain_is_close_to_the_true_gain(shape: str, collapsing: float) -> None:
     said, true = said_and_true(TRUE[shape], collapsing=collapsing)
     assert abs(said - true) < 0.3
 
@@ -65,7 +65,7 @@ ROOTS = {
 
 @pytest.mark.parametrize("shared", [pytest.param(0.0, marks=pytest.mark.soak), 0.9])
 @pytest.mark.parametrize("shape", soak_but(("alike", "a peak"), ROOTS))
-def test_estimated_gain_with_resampled_examples_covers_other_examples(
+def test_estimated_selection_gain_covers_the_sampling_of_examples(
     shape: str, shared: float
 ) -> None:
     """Simulate answers that depend on point, example, both together, and the chance of a seed.
@@ -98,12 +98,12 @@ def test_estimated_gain_with_resampled_examples_covers_other_examples(
     assert abs(fmean(said) - fmean(known)) < 0.4  # points; the noise of a median is 2.5 to 4
 
 
-def test_no_estimated_gain_with_one_seed() -> None:
+def test_selection_gain_is_unknown_with_one_seed_per_candidate() -> None:
     assert selection_gain([0.7], [[0.6], [0.5]]) is None
     assert pooled_deviation([[0.7], [0.5]]) == (0.0, 0)
 
 
-def test_one_candidate_with_two_seeds_suffices_for_an_estimate() -> None:
+def test_selection_gain_can_be_estimated_if_one_candidate_has_two_seeds() -> None:
     said = selection_gain([0.8, 0.5], [[0.6]])
     assert said is not None
     assert said > 0
@@ -116,7 +116,7 @@ def test_pooled_deviation_weights_groups_by_degrees_of_freedom() -> None:
     assert pooled_deviation(groups) == (pytest.approx(expected), 3)
 
 
-def test_variance_of_examples_increases_the_estimated_gain() -> None:
+def test_variance_over_examples_increases_the_estimated_selection_gain() -> None:
     one, other = [0.8, 0.5, 0.7], [0.6, 0.7, 0.65]
     draws = [np.random.default_rng(n).normal(size=(200, 1)).repeat(3, axis=1) for n in range(2)]
     gains = [
@@ -126,9 +126,9 @@ def test_variance_of_examples_increases_the_estimated_gain() -> None:
     assert selection_gain(one, [other]) == gains[0] < gains[1] < gains[2]
 
 
-def test_identical_seeds_have_an_estimated_gain_of_0() -> None:
+def test_selection_gain_of_identical_seeds_is_0() -> None:
     assert selection_gain([0.7, 0.7], [[0.6, 0.6]]) == 0.0
 
 
-def test_clear_winner_has_an_estimated_gain_of_0() -> None:
+def test_selection_gain_of_a_clear_winner_is_0() -> None:
     assert selection_gain([0.9, 0.901, 0.902], [[0.1, 0.101, 0.102]]) == 0.0

@@ -10,7 +10,7 @@ from benchharness.leaderboard.statistics import holm
 pytestmark = pytest.mark.filterwarnings("default")  # its warnings are not ours to mend
 
 
-def test_holm_matches_statsmodels_on_random_p_values() -> None:
+def test_holm_correction_matches_statsmodels_on_random_p_values() -> None:
     multitest = pytest.importorskip("statsmodels.stats.multitest")
     draw = np.random.default_rng(1)
     for count in (1, 2, 8, 20):
@@ -19,7 +19,7 @@ def test_holm_matches_statsmodels_on_random_p_values() -> None:
         assert holm(list(p_values)) == pytest.approx(list(theirs))
 
 
-def test_mcnemar_matches_statsmodels_on_random_tables() -> None:
+def test_mcnemar_test_matches_statsmodels_on_random_tables() -> None:
     tables = pytest.importorskip("statsmodels.stats.contingency_tables")
     draw = np.random.default_rng(2)
     for _ in range(50):

@@ -1,4 +1,4 @@
-"""Tests of archives: a whole store goes to a file and into another store, and damage is refused."""
+"""Archives: a whole store is exported to a file and imported; damaged archives are refused."""
 
 import gzip
 import json
@@ -62,7 +62,7 @@ def test_archive_round_trip_is_exact(store: Store, archive: Path, tmp_path: Path
             assert other.result(run.key) == store.result(run.key)
 
 
-def test_second_import_adds_nothing(store: Store, archive: Path, tmp_path: Path) -> None:
+def test_repeated_archive_import_adds_no_runs(store: Store, archive: Path, tmp_path: Path) -> None:
     assert store.add_stored(read_archive(archive)) == 0
     with open_store(tmp_path / "there.sqlite") as other:
         assert other.add_stored(read_archive(archive)) == 9
@@ -70,7 +70,9 @@ def test_second_import_adds_nothing(store: Store, archive: Path, tmp_path: Path)
         assert len(list(other.stored_runs())) == 9
 
 
-def test_import_keeps_existing_runs_and_the_newest_counts(archive: Path, tmp_path: Path) -> None:
+def test_archive_import_keeps_existing_runs_and_shows_the_newest(
+    archive: Path, tmp_path: Path
+) -> None:
     mine = make_result(make_job(seed=1), finished="2026-09-01T12:00:00Z")
     with open_store(tmp_path / "there.sqlite") as other:
         other.add_result(mine)
@@ -96,7 +98,7 @@ def test_archive_of_an_empty_store_has_no_runs(tmp_path: Path) -> None:
     assert list(read_archive(tmp_path / "empty.jsonl.gz")) == []
 
 
-def test_run_of_an_older_version_keeps_its_digest(store: Store, tmp_path: Path) -> None:
+def test_digest_of_a_run_from_an_older_version_is_unchanged(store: Store, tmp_path: Path) -> None:
     """Test a job that was stored before a field of Job existed, and lacks it in its JSON."""
     found = next(run for run in store.stored_runs() if run.status == "finished")
     data = json.loads(json.dumps(found.data))
@@ -180,7 +182,9 @@ def test_archive_with_flipped_bits_is_an_error(archive: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"not gzip", b"\x1f\x8b"])
-def test_file_that_is_no_archive_is_an_error(tmp_path: Path, content: bytes) -> None:
+def test_importing_a_file_that_is_not_an_archive_is_an_error(
+    tmp_path: Path, content: bytes
+) -> None:
     path = tmp_path / "x.gz"
     path.write_bytes(content)
     with pytest.raises(DataError):
@@ -233,7 +237,9 @@ FORGED: dict[str, Callable[[dict[str, Any]], object]] = {
 
 
 @pytest.mark.parametrize("forged", FORGED)
-def test_forged_run_is_an_error_and_changes_nothing(store: Store, forged: str) -> None:
+def test_forged_run_with_a_valid_digest_is_refused_without_any_change(
+    store: Store, forged: str
+) -> None:
     """Test forged runs whose key and digest were made to fit."""
     found = next(run for run in store.stored_runs() if run.status == "finished")
     data = json.loads(json.dumps(found.data))

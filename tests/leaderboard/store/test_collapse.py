@@ -23,11 +23,11 @@ STUCK = [0.70, 0.695, 0.693, 0.694, 0.692, 0.693, 0.694, 0.693]
         ([], ()),
     ],
 )
-def test_loss_curve_that_never_fell_is_flagged(losses: list[float], flags: object) -> None:
+def test_flat_loss_curve_is_flagged_as_collapsed(losses: list[float], flags: object) -> None:
     assert curve_flags(losses) == flags
 
 
-def test_flag_is_computed_from_the_stored_loss_curve(tmp_path: Path) -> None:
+def test_collapse_flag_is_computed_from_the_stored_loss_curve(tmp_path: Path) -> None:
     curve = tuple(
         CurvePoint(step=step, epoch=step / 8, loss=loss, learning_rate=1e-5, scores={})
         for step, loss in enumerate(STUCK, start=1)
@@ -40,7 +40,7 @@ def test_flag_is_computed_from_the_stored_loss_curve(tmp_path: Path) -> None:
     assert rows["glue/rte"].flags == {}
 
 
-def test_cell_counts_collapsed_runs_and_keeps_their_scores() -> None:
+def test_collapsed_runs_are_counted_and_their_scores_retained() -> None:
     flags = {"glue/rte": (NEVER_FELL,)}
     rows = [make_row(seed=seed, scores=0.5, flags=flags if seed else {}) for seed in range(3)]
     cell = one_board(rows).entries[0].cells["glue/rte"]

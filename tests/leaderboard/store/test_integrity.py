@@ -45,14 +45,14 @@ def _faults(path: Path) -> list[str]:
         return list(store.faults())
 
 
-def test_intact_store_has_no_faults(path: Path) -> None:
+def test_integrity_check_of_an_intact_store_finds_nothing(path: Path) -> None:
     before = path.read_bytes()
     assert _faults(path) == []
     assert path.read_bytes() == before
 
 
 @pytest.mark.parametrize(("damage", "sentence"), DAMAGES.items())
-def test_each_kind_of_damage_is_reported_and_nothing_is_changed(
+def test_integrity_check_reports_each_kind_of_damage_without_changes(
     path: Path, damage: str, sentence: str
 ) -> None:
     with closing(sqlite3.connect(path)) as connection:
@@ -66,7 +66,7 @@ def test_each_kind_of_damage_is_reported_and_nothing_is_changed(
     assert path.read_bytes() == before
 
 
-def test_number_in_a_name_column_is_read_as_text(path: Path) -> None:
+def test_number_in_a_text_column_of_the_database_is_read_as_text(path: Path) -> None:
     """Test a number where a name was: SQLite does not enforce the types of columns."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE copy AS SELECT * FROM headlines")
@@ -80,8 +80,10 @@ def test_number_in_a_name_column_is_read_as_text(path: Path) -> None:
 
 @pytest.mark.parametrize("column", ["shared", "content"])
 @pytest.mark.parametrize("value", ["NULL", "1", "x'18957d'"])
-def test_headline_without_text_is_an_error(path: Path, column: str, value: str) -> None:
-    """Test a fault that fuzzing found: the column is NOT NULL text, but the file is damaged."""
+def test_invalid_value_in_the_run_summary_table_is_an_error(
+    path: Path, column: str, value: str
+) -> None:
+    """Regression test, found by fuzzing: the column is NOT NULL text, but the file is damaged."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE copy AS SELECT * FROM headlines")
         connection.execute(f"UPDATE copy SET {column} = {value} WHERE run_id = 4")
@@ -107,7 +109,7 @@ def without_a_page(path: Path) -> Path:
     return path
 
 
-def test_missing_database_page_is_reported(without_a_page: Path) -> None:
+def test_integrity_check_reports_a_missing_database_page(without_a_page: Path) -> None:
     assert _faults(without_a_page)
 
 
@@ -121,7 +123,7 @@ def test_backup_equals_the_store(path: Path, tmp_path: Path) -> None:
     assert {p.name for p in copy.parent.iterdir()} <= {"copy.sqlite", ".copy.sqlite.lock"}
 
 
-def test_damaged_store_is_not_backed_up(without_a_page: Path, tmp_path: Path) -> None:
+def test_backup_of_a_damaged_store_is_an_error(without_a_page: Path, tmp_path: Path) -> None:
     (tmp_path / "copies").mkdir()
     with (
         open_store(without_a_page) as store,
@@ -131,7 +133,7 @@ def test_damaged_store_is_not_backed_up(without_a_page: Path, tmp_path: Path) ->
     assert list((tmp_path / "copies").iterdir()) == []
 
 
-def test_backup_overwrites_no_file(path: Path, tmp_path: Path) -> None:
+def test_backup_never_overwrites_a_file(path: Path, tmp_path: Path) -> None:
     (tmp_path / "copy.sqlite").write_text("precious")
     with pytest.raises(BenchError, match="already exists"):
         check_new(tmp_path / "copy.sqlite")

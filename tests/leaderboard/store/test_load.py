@@ -1,4 +1,4 @@
-"""Tests of large stores: a command reads as much as it shows, not as much as is stored."""
+"""Large stores: a command reads only the runs that it shows."""
 
 import hashlib
 import json
@@ -285,7 +285,7 @@ def noted_plans(engine: Engine) -> Iterator[list[str]]:
             plans.extend(row[-1] for row in explained)
 
 
-def test_generated_store_is_like_a_real_one(store: Store) -> None:
+def test_generated_store_of_the_load_tests_is_valid(store: Store) -> None:
     assert list(store.faults()) == []
     assert store.count() == (9 + 10 + 10) * 2 * 5
     assert store.suites() == ["made02", "made01", "glue"]
@@ -307,7 +307,7 @@ def test_queries_use_an_index_and_never_scan_a_table(store: Store) -> None:
 
 
 @pytest.mark.parametrize("names", [Store.suites, Store.models])
-def test_names_are_read_from_a_covering_index(
+def test_model_and_suite_names_are_read_from_a_covering_index(
     store: Store, names: Callable[[Store], list[str]]
 ) -> None:
     """Check that only an index is read, and no row of the table."""
@@ -318,7 +318,7 @@ def test_names_are_read_from_a_covering_index(
     assert all(plan.startswith("SEARCH headlines USING COVERING INDEX") for plan in about)
 
 
-def test_table_scan_is_visible_in_the_query_plan(store: Store) -> None:
+def test_load_tests_detect_a_table_scan_in_the_query_plan(store: Store) -> None:
     with store._engine.connect() as connection:
         plan = connection.execute(text("EXPLAIN QUERY PLAN SELECT * FROM runs WHERE data = 'x'"))
         assert [row[-1] for row in plan] == ["SCAN runs"]
@@ -372,7 +372,7 @@ def test_report_reads_and_writes_only_changed_runs(many: Path, tmp_path: Path) -
         assert len(reported(store, page, show_paths=True)[0]) == 50
 
 
-def test_list_of_runs_reads_only_the_newest(many: Path, bench: Any, monkeypatch: Any) -> None:
+def test_show_runs_reads_only_the_newest_rows(many: Path, bench: Any, monkeypatch: Any) -> None:
     read = list[str]()
     monkeypatch.setattr(
         record_module, "row_of", lambda key, *data: read.append(key) or row_of(key, *data)
@@ -390,7 +390,7 @@ def test_list_of_runs_reads_only_the_newest(many: Path, bench: Any, monkeypatch:
         assert keys == [row.key for row in store.runs()]
 
 
-def test_run_in_a_large_store_reads_and_shows_only_its_own_models(
+def test_run_command_reads_only_its_own_models_from_a_large_store(
     many: Path, bench: Any, monkeypatch: Any
 ) -> None:
     words = [
@@ -438,7 +438,7 @@ def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("export --format latex", 0),
     ],
 )
-def test_number_of_statements_does_not_grow_with_runs(
+def test_number_of_sql_statements_does_not_grow_with_the_number_of_runs(
     few: Path, many: Path, bench: Any, words: str, most: int
 ) -> None:
     """Check that a command makes at most `most` statements more for 500 runs more."""
@@ -468,7 +468,7 @@ def test_csv_export_is_streamed(many: Path, bench: Any, monkeypatch: Any) -> Non
 
 
 @pytest.mark.parametrize("job", ["{}", "{", "[]"])
-def test_export_of_a_damaged_job_is_an_error(
+def test_export_of_a_store_with_a_damaged_job_is_an_error(
     few: Path, bench: Any, tmp_path: Path, job: str
 ) -> None:
     path = Path(shutil.copy(few, tmp_path))
@@ -481,7 +481,7 @@ def test_export_of_a_damaged_job_is_an_error(
 
 
 @pytest.mark.parametrize("words", [["--suite", "no"], ["--model", "no"], ["--task", "wsc"]])
-def test_csv_export_with_an_unknown_filter_writes_nothing(
+def test_csv_export_with_an_unmatched_filter_is_an_error_without_output(
     many: Path, bench: Any, words: list[str]
 ) -> None:
     ended = bench("export", *words, "--db", str(many))

@@ -29,7 +29,7 @@ def _store(path: Path, *results: Result) -> Store:
     return store
 
 
-def test_runs_of_the_other_store_are_added(tmp_path: Path) -> None:
+def test_merge_adds_the_runs_of_the_other_store(tmp_path: Path) -> None:
     with _store(tmp_path / "a", _timed(1, 1)) as a, _store(tmp_path / "b", _timed(2, 1)) as b:
         merged = a.merge(b.stored_runs())
         assert (merged.added, merged.shared) == (1, ())
@@ -37,14 +37,14 @@ def test_runs_of_the_other_store_are_added(tmp_path: Path) -> None:
         assert [row.seed for row in b.runs()] == [2]
 
 
-def test_runs_in_both_stores_are_not_duplicated(tmp_path: Path) -> None:
+def test_merge_does_not_duplicate_runs_in_both_stores(tmp_path: Path) -> None:
     same = _timed(1, 1)
     with _store(tmp_path / "a", same) as a, _store(tmp_path / "b", same) as b:
         assert a.merge(b.stored_runs()) == (0, ())
         assert len(a.attempts(same.job.key)) == 1
 
 
-def test_different_results_of_a_job_are_ordered_by_their_finish_time(
+def test_merge_orders_results_of_a_job_by_finish_time(
     tmp_path: Path,
 ) -> None:
     old, new = _timed(1, 3), _timed(1, 9)
@@ -69,7 +69,7 @@ def test_merging_does_not_reorder_attempts_after_a_clock_change(tmp_path: Path) 
         assert a.result(mine[0].job.key) == mine[1]
 
 
-def test_merged_failure_hides_no_result(tmp_path: Path) -> None:
+def test_merged_failure_does_not_hide_a_result(tmp_path: Path) -> None:
     done = _timed(1, 1)
     failed = make_failure(done.job, finished="2026-09-01T00:00:00Z")
     with _store(tmp_path / "a", done) as a, _store(tmp_path / "b") as b:
@@ -93,7 +93,7 @@ def test_merged_attempts_keep_their_order_in_a_third_store(tmp_path: Path) -> No
             assert c.result(key) == _timed(1, 9)
 
 
-def test_runs_added_in_batches_keep_their_order(tmp_path: Path) -> None:
+def test_attempts_added_in_batches_keep_their_order(tmp_path: Path) -> None:
     """Add runs with attempts at one job in two batches, and with some that are stored already."""
     seeds = [*range(160), *range(60, 160)]  # two attempts at 100 jobs, a batch after the first
     theirs = [_timed(seed, day=1 + (number >= 160)) for number, seed in enumerate(seeds)]
@@ -113,7 +113,7 @@ def test_runs_added_in_batches_keep_their_order(tmp_path: Path) -> None:
             assert list(b.faults()) == []
 
 
-def test_run_that_violates_the_schema_is_named_in_the_error(tmp_path: Path) -> None:
+def test_merge_error_names_the_run_that_violates_the_schema(tmp_path: Path) -> None:
     good = [_timed(seed, 1) for seed in range(120)]
     huge = replace(good[70], cost=make_cost(parameters=2**70))  # whole, and too large a number
     with open_store(tmp_path / "a") as store:
@@ -122,7 +122,7 @@ def test_run_that_violates_the_schema_is_named_in_the_error(tmp_path: Path) -> N
         assert store.count() == 0
 
 
-def test_large_merge_lets_other_writers_in_between_batches(
+def test_large_merge_releases_the_lock_between_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merging, "PIECE_SECONDS", 0)  # a hundred runs each
@@ -206,7 +206,7 @@ def test_runs_deleted_by_another_process_meanwhile_are_skipped(tmp_path: Path) -
     assert [run.key for run in found] == [r.job.key for r in results if r is not results[110]]
 
 
-def test_import_needs_few_statements_and_constant_memory(
+def test_import_takes_few_statements_per_run_and_constant_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merging, "PIECE_SECONDS", 60)  # a transaction has statements of its own

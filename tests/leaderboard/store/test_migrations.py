@@ -119,7 +119,7 @@ def test_schema_comparison_detects_a_difference(path: Path) -> None:
     assert "add_index" in found
 
 
-def test_revisions_are_linear_and_numbered() -> None:
+def test_schema_revisions_are_linear_and_numbered() -> None:
     config = Config()
     config.set_main_option("script_location", str(migration.MIGRATIONS))
     scripts = ScriptDirectory.from_config(config)
@@ -128,7 +128,7 @@ def test_revisions_are_linear_and_numbered() -> None:
     assert scripts.get_heads() == [migration.revisions()[-1]]
 
 
-def test_the_migrations_are_packaged() -> None:
+def test_migrations_are_included_in_the_package() -> None:
     folder = files("benchharness.leaderboard") / "store" / "migrations"
     assert (folder / "env.py").is_file()
     assert (folder / "versions" / "r0010.py").is_file()
@@ -153,7 +153,7 @@ def test_older_store_is_backed_up_and_upgraded(path: Path, add_revision: AddRevi
     assert _dump(copy) == before
 
 
-def test_upgraded_store_accepts_results(path: Path, add_revision: AddRevision) -> None:
+def test_upgraded_store_can_add_results(path: Path, add_revision: AddRevision) -> None:
     add_revision()
     result = make_result(make_job(seed=7))
     with open_store(path) as store:
@@ -163,7 +163,7 @@ def test_upgraded_store_accepts_results(path: Path, add_revision: AddRevision) -
         assert len(list(path.parent.glob("*.bak"))) == 1
 
 
-def test_new_store_has_the_newest_revision_without_a_backup(
+def test_new_store_is_created_at_the_newest_revision_without_a_backup(
     tmp_path: Path, add_revision: AddRevision
 ) -> None:
     new = add_revision()
@@ -172,7 +172,7 @@ def test_new_store_has_the_newest_revision_without_a_backup(
     assert list(tmp_path.glob("*.bak")) == []
 
 
-def test_failed_upgrade_leaves_the_old_store(path: Path, add_revision: AddRevision) -> None:
+def test_failed_upgrade_leaves_the_store_unchanged(path: Path, add_revision: AddRevision) -> None:
     before = path.read_bytes()
     add_revision(more='op.execute("INSERT INTO nowhere VALUES (1)")')
     with pytest.raises(StoreError, match="no such table: nowhere"):

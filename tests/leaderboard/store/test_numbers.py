@@ -1,4 +1,4 @@
-"""Tests that imported runs with valid digests and invalid numbers are refused as a whole."""
+"""Imported runs with valid digests but inconsistent numbers are refused."""
 
 import re
 import shlex
@@ -59,7 +59,7 @@ FAULTS: dict[str, tuple[Callable[[Result], Result], str]] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_runs_with_inconsistent_numbers_are_an_error_and_not_stored(
+def test_import_of_runs_with_inconsistent_numbers_is_refused(
     sound: Result, tmp_path: Path, fault: str
 ) -> None:
     change, said = FAULTS[fault]
@@ -98,7 +98,7 @@ def _count(path: str) -> int:
         return store.attempt_count()
 
 
-def test_a_valid_run_does_not_let_an_invalid_run_of_its_file_in(
+def test_valid_run_in_a_file_does_not_validate_an_invalid_one(
     bench: Any, sound: Result, tmp_path: Path
 ) -> None:
     bad = _predicting(made("bad", "glue/rte", 1, {2}), OTHER_ROWS["fewer"])
@@ -111,7 +111,7 @@ def test_a_valid_run_does_not_let_an_invalid_run_of_its_file_in(
 
 @pytest.mark.parametrize("rows", OTHER_ROWS)
 @pytest.mark.parametrize("kind", ["import", "merge"])
-def test_runs_that_contradict_a_stored_run_are_an_error_until_it_is_deleted(
+def test_import_that_contradicts_a_stored_run_fails_until_it_is_deleted(
     bench: Any, sound: Result, tmp_path: Path, kind: str, rows: str
 ) -> None:
     """Import valid runs after an invalid one.
@@ -168,7 +168,7 @@ def test_archive_of_a_store_with_contradicting_runs_can_be_imported(
     assert _count(here) == 3
 
 
-def test_stored_run_that_agrees_lets_further_runs_in(
+def test_import_is_accepted_if_a_stored_run_has_the_same_rows(
     bench: Any, sound: Result, tmp_path: Path
 ) -> None:
     bad = _predicting(made("bad", "glue/rte", 1, {2}), OTHER_ROWS["fewer"])
@@ -177,7 +177,7 @@ def test_stored_run_that_agrees_lets_further_runs_in(
     assert bench("db", "merge", theirs, "--db", here).code == 0
 
 
-def test_score_without_predictions_contradicts_no_run(
+def test_score_without_predictions_is_consistent_with_any_run(
     bench: Any, sound: Result, tmp_path: Path
 ) -> None:
     score = replace(
@@ -189,14 +189,14 @@ def test_score_without_predictions_contradicts_no_run(
     assert bench("db", "check", "--db", here).code == 0
 
 
-def test_consistent_runs_are_imported(sound: Result, tmp_path: Path) -> None:
+def test_run_with_consistent_numbers_is_imported(sound: Result, tmp_path: Path) -> None:
     count = len(sound.evaluations[0].predictions)
     with open_store(tmp_path / "theirs.sqlite") as theirs, open_store(tmp_path / "s") as here:
         theirs.add_result(_saying(sound, count))
         assert here.merge(theirs.stored_runs()).added == 1
 
 
-def test_error_in_a_batch_reports_the_runs_stored_before_it(
+def test_import_error_reports_the_number_of_runs_already_stored(
     sound: Result, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Import a file whose third run is invalid: the same command would stop there again."""

@@ -33,13 +33,13 @@ HOSTILE = (
 )
 
 
-def test_result_round_trips(store: Store) -> None:
+def test_stored_result_is_read_back_equal(store: Store) -> None:
     result = make_result(make_job(task="glue/mnli", limit=100, start_from="ab" * 32))
     assert store.add_result(result) == 1
     assert store.result(result.job.key) == result
 
 
-def test_order_of_splits_and_scores_of_a_result_is_kept(store: Store) -> None:
+def test_stored_result_keeps_the_order_of_splits_and_scores(store: Store) -> None:
     job = make_job(task="glue/mnli")
     scores = {"zeta": 0.5, "alpha": 0.25}
     evaluations = tuple(
@@ -55,7 +55,7 @@ def test_order_of_splits_and_scores_of_a_result_is_kept(store: Store) -> None:
     assert list(store.runs()[0].scores["glue/mnli"]) == ["zeta", "alpha"]
 
 
-def test_failure_round_trips(store: Store) -> None:
+def test_stored_failure_is_read_back_equal(store: Store) -> None:
     failure = make_failure(kind="killed", details="line one\n\tline two é")
     assert store.add_failure(failure) == 1
     assert store.result(failure.job.key) == failure
@@ -69,7 +69,7 @@ def test_stored_runs_persist_after_closing(tmp_path: Path) -> None:
         assert second.result(result.job.key) == result
 
 
-def test_listed_row_has_the_fields_of_its_run(store: Store) -> None:
+def test_run_list_has_the_fields_of_each_run(store: Store) -> None:
     job = make_job(task="glue/mrpc", seed=3, limit=50)
     flagged = replace(make_evaluation(job, job.task, "dev"), flags=("constant predictions",))
     result = make_result(job, evaluations=(flagged,))
@@ -83,14 +83,14 @@ def test_listed_row_has_the_fields_of_its_run(store: Store) -> None:
     assert row.fingerprints == job.fingerprints
 
 
-def test_listed_row_has_the_size_of_its_largest_split(store: Store) -> None:
+def test_run_list_has_the_size_of_the_largest_split(store: Store) -> None:
     counts = {"glue/rte:train": {"rows": 2490}, "glue/rte:dev": {"rows": 277}}
     store.add_result(make_result(provenance={"data": counts}))
     store.add_failure(make_failure(make_job(seed=5)))
     assert [row.largest_split for row in store.runs()] == [2490, 0]
 
 
-def test_listed_row_has_the_scores_of_every_predicted_task(store: Store) -> None:
+def test_run_list_has_the_scores_of_every_predicted_task(store: Store) -> None:
     job = make_job(task="glue/mnli")
     prints = {**job.fingerprints, "glue/ax:test": "ab" * 32}
     job = replace(job, fingerprints=prints)
@@ -99,7 +99,7 @@ def test_listed_row_has_the_scores_of_every_predicted_task(store: Store) -> None
     assert set(store.runs()[0].scores["glue/mnli"]) == {"accuracy", "accuracy_mm"}
 
 
-def test_a_hidden_split_has_predictions_and_no_scores(store: Store) -> None:
+def test_split_with_hidden_labels_is_stored_without_scores(store: Store) -> None:
     job = make_job()
     result = make_result(job, evaluations=(make_evaluation(job, job.task, "dev", scores={}),))
     store.add_result(result)
@@ -107,13 +107,13 @@ def test_a_hidden_split_has_predictions_and_no_scores(store: Store) -> None:
     assert store.result(job.key) == result
 
 
-def test_listed_failure_has_its_reason(store: Store) -> None:
+def test_run_list_has_the_reason_of_a_failure(store: Store) -> None:
     store.add_failure(make_failure(kind="timeout", error="too slow."))
     (row,) = store.runs()
     assert (row.status, row.error, row.scores) == ("timeout", "too slow.", {})
 
 
-def test_a_newer_failure_never_hides_a_result(store: Store) -> None:
+def test_newer_failure_never_hides_a_result(store: Store) -> None:
     job = make_job()
     assert store.add_failure(make_failure(job, error="first.")) == 1
     assert store.runs()[0].status == "diverged"
@@ -124,7 +124,7 @@ def test_a_newer_failure_never_hides_a_result(store: Store) -> None:
     assert [row.status for row in store.attempts(job.key)] == ["diverged", "finished", "diverged"]
 
 
-def test_newest_result_and_newest_failure_are_listed(store: Store) -> None:
+def test_run_list_has_the_newest_result_and_the_newest_failure(store: Store) -> None:
     done, failed = make_job(seed=1), make_job(seed=2)
     for seconds in (1.0, 2.0):
         store.add_result(make_result(done, cost=make_cost(seconds=seconds)))
@@ -136,7 +136,7 @@ def test_newest_result_and_newest_failure_are_listed(store: Store) -> None:
     assert found.error == "new."
 
 
-def test_lists_can_be_filtered_by_model_suite_task_and_key(store: Store) -> None:
+def test_run_list_can_be_filtered_by_model_suite_task_and_key(store: Store) -> None:
     jobs = (
         make_job(model="a", task="glue/rte"),
         make_job(model="a", task="superglue/boolq"),
@@ -151,7 +151,7 @@ def test_lists_can_be_filtered_by_model_suite_task_and_key(store: Store) -> None
     assert store.runs(model="c") == store.runs(key="zz") == store.runs(key="")[3:] == []
 
 
-def test_finished_keys_works_for_more_keys_than_one_statement_accepts(store: Store) -> None:
+def test_finished_keys_accepts_more_keys_than_fit_one_sql_statement(store: Store) -> None:
     results = make_suite(seeds=1)
     for result in results:
         store.add_result(result)
@@ -163,7 +163,7 @@ def test_finished_keys_works_for_more_keys_than_one_statement_accepts(store: Sto
     assert store.finished_keys([]) == set()
 
 
-def test_recipes_with_one_name_have_different_digests(store: Store) -> None:
+def test_recipes_with_equal_names_and_other_values_have_other_digests(store: Store) -> None:
     slow, fast = {"learning_rate": 1e-5}, {"learning_rate": 3e-5}
     for values, seed in ((slow, 1), (fast, 1), (slow, 2)):
         store.add_result(make_result(make_job(settings=values, seed=seed)))
@@ -174,7 +174,7 @@ def test_recipes_with_one_name_have_different_digests(store: Store) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["", "f" * 64, "xyz", "' OR 1=1 --", "%", "\udc80", "\0"])
-def test_unknown_key_is_an_error(store: Store, prefix: str) -> None:
+def test_unknown_run_key_is_an_error(store: Store, prefix: str) -> None:
     store.add_result(make_result())
     for look_up in (store.result, store.attempts):
         with pytest.raises(BenchError, match="no run has a key that begins with") as raised:
@@ -182,7 +182,7 @@ def test_unknown_key_is_an_error(store: Store, prefix: str) -> None:
         assert raised.value.exit_code == 2
 
 
-def test_ambiguous_key_is_an_error_that_lists_the_candidates(store: Store) -> None:
+def test_ambiguous_run_key_is_an_error_that_lists_the_candidates(store: Store) -> None:
     jobs = [make_job(seed=seed) for seed in range(40)]
     for job in jobs:
         store.add_failure(make_failure(job))
@@ -225,7 +225,7 @@ def test_result_that_violates_a_constraint_is_not_stored(store: Store) -> None:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_names_round_trip(store: Store, name: str) -> None:
+def test_hostile_names_are_stored_unchanged(store: Store, name: str) -> None:
     job = make_job(model=name, data=name, recipe=name, checkpoint=name, weights=name)
     result = make_result(job, provenance={name: [name]})
     store.add_result(result)
@@ -238,12 +238,12 @@ def test_hostile_names_round_trip(store: Store, name: str) -> None:
     assert [row.key for row in store.runs(model=name)] == [job.key]
 
 
-def test_unprintable_characters_of_names_are_escaped_in_lists(store: Store) -> None:
+def test_run_list_escapes_unprintable_characters_in_names(store: Store) -> None:
     store.add_result(make_result(make_job(model="a\0b\udc80")))
     assert store.runs()[0].model == r"a\x00b\udc80"
 
 
-def test_a_failure_with_a_binary_log_is_stored(store: Store) -> None:
+def test_failure_with_a_binary_log_is_stored(store: Store) -> None:
     failure = make_failure(error="killed \udcff.", details="log \0 \udc80 end")
     store.add_failure(failure)
     written = replace(failure, error=r"killed \udcff.", details=r"log \x00 \udc80 end")
@@ -271,7 +271,7 @@ def test_metric_name_that_no_database_accepts_is_an_error(store: Store, name: st
     ).filter(lambda data: "inf" not in repr(data)),
     seed=st.integers(-(2**63), 2**63 - 1),
 )
-def test_random_results_round_trip(
+def test_random_results_are_read_back_equal(
     store: Store, model: str, value: float, extra: object, seed: int
 ) -> None:
     job = make_job(model=model, seed=seed)
@@ -281,7 +281,7 @@ def test_random_results_round_trip(
     assert store.result(job.key) == result
 
 
-def test_reading_results_needs_no_sqlalchemy() -> None:
+def test_result_module_does_not_import_sqlalchemy() -> None:
     code = "import sys, leaderboard.result; sys.exit('sqlalchemy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

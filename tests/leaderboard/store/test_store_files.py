@@ -1,4 +1,4 @@
-"""Tests of store files: their place, their creation, and faults of folders, disks and locks."""
+"""Store files: path, creation, and errors of folders, file systems and locks."""
 
 import errno
 import os
@@ -25,7 +25,7 @@ def path(tmp_path: Path) -> Path:
     return filled_store(tmp_path / "board.sqlite")
 
 
-def test_missing_folders_are_created(tmp_path: Path) -> None:
+def test_opening_a_store_creates_missing_folders(tmp_path: Path) -> None:
     path = tmp_path / "new" / "deep" / "board.sqlite"
     with open_store(path) as store:
         assert store.name == str(path)
@@ -46,7 +46,9 @@ def test_path_and_sqlite_url_open_the_same_store(
 
 
 @pytest.mark.parametrize("name", ["what?is=this.sqlite", "file:x.sqlite", "a b%41.sqlite", "-é"])
-def test_unusual_file_names_are_taken_literally(tmp_path: Path, name: str) -> None:
+def test_store_file_names_with_url_characters_are_taken_literally(
+    tmp_path: Path, name: str
+) -> None:
     with open_store(tmp_path / name) as store:
         store.add_result(make_result())
     with open_store(str(tmp_path / name), create=False) as store:
@@ -63,19 +65,19 @@ def test_unusual_file_names_are_taken_literally(tmp_path: Path, name: str) -> No
         ("sqlite:///board.sqlite?timeout=5", "only the path of a file"),
     ],
 )
-def test_unusable_url_is_an_error_without_the_password(url: str, reason: str) -> None:
+def test_invalid_database_url_is_an_error_that_hides_the_password(url: str, reason: str) -> None:
     with pytest.raises(StoreError, match=reason) as raised:
         open_store(url)
     assert "secret" not in str(raised.value)
 
 
-def test_opening_a_missing_store_for_reading_creates_nothing(tmp_path: Path) -> None:
+def test_opening_a_missing_store_for_reading_creates_no_file(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match=r"no leaderboard at .*board.sqlite yet; `bench run`"):
         open_store(tmp_path / "deep" / "board.sqlite", create=False)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_sqlite_settings_are_the_durable_ones(path: Path) -> None:
+def test_sqlite_connection_uses_durable_settings(path: Path) -> None:
     with open_store(path) as store, store._engine.connect() as connection:
         values = [
             connection.exec_driver_sql(f"PRAGMA {name}").scalar()
@@ -84,7 +86,7 @@ def test_sqlite_settings_are_the_durable_ones(path: Path) -> None:
     assert values == ["delete", 2, BUSY_SECONDS * 1000, 1]
 
 
-def test_store_in_wal_mode_is_switched_back(path: Path) -> None:
+def test_sqlite_store_in_wal_mode_is_switched_to_delete_mode(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA journal_mode=WAL").fetchone() == ("wal",)
     with open_store(path) as store:
@@ -93,7 +95,7 @@ def test_store_in_wal_mode_is_switched_back(path: Path) -> None:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
 
 
-def test_remains_of_a_killed_creation_are_removed(tmp_path: Path) -> None:
+def test_files_of_an_interrupted_store_creation_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".board.sqlite.new").write_bytes(b"half a file")
     (tmp_path / ".board.sqlite.new-journal").write_bytes(b"half a journal")
     with open_store(tmp_path / "board.sqlite") as store:
@@ -101,25 +103,25 @@ def test_remains_of_a_killed_creation_are_removed(tmp_path: Path) -> None:
     assert {p.name for p in tmp_path.iterdir()} <= {"board.sqlite", ".board.sqlite.lock"}
 
 
-def test_folder_as_a_store_is_an_error(tmp_path: Path) -> None:
+def test_store_path_that_is_a_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="is a folder"):
         open_store(tmp_path)
 
 
-def test_file_in_place_of_the_folder_is_an_error(tmp_path: Path) -> None:
+def test_store_path_with_a_file_as_its_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "results").write_text("a file")
     with pytest.raises(StoreError, match=r"board.sqlite cannot be reached: Not a directory"):
         open_store(tmp_path / "results" / "board.sqlite")
 
 
-def test_dangling_link_is_an_error(tmp_path: Path) -> None:
+def test_store_path_that_is_a_dangling_link_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "board.sqlite").symlink_to(tmp_path / "gone.sqlite")
     with pytest.raises(StoreError, match="cannot be read: No such file"):
         open_store(tmp_path / "board.sqlite")
 
 
 @pytest.mark.parametrize("road", ["open", "read", "write", "copy"])
-def test_locked_store_is_an_error_after_the_stated_wait(
+def test_locked_store_is_an_error_that_states_the_waiting_time(
     path: Path, monkeypatch: pytest.MonkeyPatch, road: str
 ) -> None:
     monkeypatch.setattr("benchharness.leaderboard.store.database.BUSY_SECONDS", 0.3)
@@ -145,7 +147,7 @@ def test_locked_store_is_an_error_after_the_stated_wait(
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
 @pytest.mark.parametrize("call", ["lockf", "flock"])
-def test_file_system_without_locks_is_an_error_that_says_so(
+def test_store_on_a_file_system_without_locks_is_an_error(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, number: int
 ) -> None:
     def fails(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Tests of a store on a PostgreSQL server: BENCH_TEST_POSTGRES, or one that the tests start."""
+"""Store on a PostgreSQL server: that of BENCH_TEST_POSTGRES, or one that the tests start."""
 
 import os
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def url(running: str) -> Iterator[str]:
     empty(running)
 
 
-def test_results_round_trip_on_a_server(url: str) -> None:
+def test_results_are_read_back_equal_from_a_server(url: str) -> None:
     result = make_result(make_job(model="nul \0 surrogate \udc80 ' quote"))
     with pytest.raises(StoreError, match="there is no leaderboard at"):
         open_store(url, create=False)
@@ -64,7 +64,7 @@ def test_migrations_produce_the_schema_on_a_server(url: str) -> None:
         assert compare_metadata(MigrationContext.configure(connection), SCHEMA) == []
 
 
-def test_lists_can_be_filtered_on_a_server(url: str) -> None:
+def test_run_list_can_be_filtered_on_a_server(url: str) -> None:
     with open_store(url) as store:
         for result in make_suite(seeds=1):
             store.add_result(result)
@@ -75,7 +75,7 @@ def test_lists_can_be_filtered_on_a_server(url: str) -> None:
         assert len(store.runs(model={"minilm", "x"}, task="glue/rte")) == 1
 
 
-def test_check_backup_and_merge_work_on_a_server(url: str, tmp_path: Path) -> None:
+def test_store_on_a_server_can_be_checked_backed_up_and_merged(url: str, tmp_path: Path) -> None:
     archive = tmp_path / "copy.jsonl.gz"
     with open_store(url) as store, open_store(tmp_path / "other.sqlite") as other:
         for result in make_suite(seeds=1):
@@ -92,7 +92,7 @@ def test_check_backup_and_merge_work_on_a_server(url: str, tmp_path: Path) -> No
             store.back_up(tmp_path / "copy.sqlite")
 
 
-def test_unreachable_server_is_an_error_without_the_password() -> None:
+def test_unreachable_database_server_is_an_error_that_hides_the_password() -> None:
     pytest.importorskip("psycopg")
     with pytest.raises(StoreError, match="check that the server is running") as raised:
         open_store("postgresql+psycopg://user:secret@127.0.0.1:1/board")
@@ -100,7 +100,7 @@ def test_unreachable_server_is_an_error_without_the_password() -> None:
     assert "\n" not in str(raised.value)
 
 
-def test_result_is_kept_in_a_file_while_another_writer_locks_the_server(
+def test_result_is_saved_to_a_file_if_the_server_is_locked(
     url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

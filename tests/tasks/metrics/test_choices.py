@@ -29,16 +29,16 @@ def choices(pairs, group=None):
     return [(chosen, (gold,), ("w", "x", "y", "z"), group) for chosen, gold in pairs]
 
 
-def test_accuracy_is_the_share_of_right_options():
+def test_choice_accuracy_is_the_share_of_right_options():
     assert choice_accuracy.compute(*build(choices([(0, 0), (1, 2), (3, 3), (2, 2)]))) == 0.75
 
 
-def test_any_of_several_gold_options_counts():
+def test_choice_accuracy_accepts_any_of_several_gold_options():
     rows = [(1, (0, 1), ("x", "y", "z"), None), (2, (0, 1), ("x", "y", "z"), None)]
     assert choice_accuracy.compute(*build(rows)) == 0.5
 
 
-def test_race_accuracy_pools_all_questions_and_each_level_has_a_score():
+def test_race_has_a_pooled_accuracy_and_one_accuracy_per_level():
     """Check that BERT-large's 76.6 on 1436 and 70.1 on 3498 questions pool to 72.0."""
     middle = choices([(0, 0)] * 1100 + [(0, 1)] * 336, "middle")
     high = choices([(0, 0)] * 2452 + [(0, 1)] * 1046, "high")
@@ -49,7 +49,7 @@ def test_race_accuracy_pools_all_questions_and_each_level_has_a_score():
     assert round(100 * choice_accuracy.compute(*built), 1) == 72.0
 
 
-def test_a_group_without_examples_has_no_score():
+def test_accuracy_of_a_group_without_examples_is_none():
     assert of_group(choice_accuracy, "middle").compute(*build(choices([(0, 0)], "high"))) is None
 
 
@@ -72,24 +72,24 @@ def test_record_scores_match_squad_v1():
         assert found == pytest.approx(evaluate_v1(data, answers), abs=1e-9), seed
 
 
-def test_record_scores_of_a_worked_example():
+def test_record_scores_of_a_worked_example_are_correct():
     options = ("City of Paris", "Paris", "London")
     rows = [(0, (1, 2), options, None)]  # one of three words right: P 1/3, R 1
     assert option_exact_match.compute(*build(rows)) == 0.0
     assert option_f1.compute(*build(rows)) == pytest.approx(0.5)
 
 
-def test_another_spelling_of_the_gold_entity_counts():
+def test_exact_match_accepts_another_spelling_of_the_gold_entity():
     assert option_exact_match.compute(*build([(0, (1,), ("U.S.", "US"), None)])) == 1.0
 
 
-def test_option_of_an_article_alone_has_exact_match_1_and_f1_0():
+def test_option_that_is_only_an_article_has_exact_match_1_and_f1_0():
     """Score as the official script does: "a" is an article, so no token of it is left."""
     rows = [(0, (0,), ("a", "b"), None)]
     assert option_exact_match.compute(*build(rows)) == 1.0
     assert option_f1.compute(*build(rows)) == 0.0
 
 
-def test_hidden_gold_option_is_an_error():
+def test_scoring_without_a_gold_option_is_an_error():
     with pytest.raises(BenchError, match="right option of example 0 is hidden"):
         choice_accuracy.compute(*build([(0, None, ("x", "y"), None)]))

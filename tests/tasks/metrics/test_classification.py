@@ -38,14 +38,14 @@ def test_accuracy_matches_scikit_learn(pairs):
 
 
 @given(pairs_of_names)
-def test_f1_of_the_positive_class_matches_scikit_learn(pairs):
+def test_binary_f1_matches_scikit_learn(pairs):
     guess, gold = zip(*pairs, strict=True)
     expected = f1_score(gold, guess, labels=["neutral"], average="macro", zero_division=0.0)
     assert binary_f1("neutral").compute(*build(pairs)) == pytest.approx(expected)
 
 
 @given(pairs_of_names)
-def test_macro_f1_is_the_mean_of_three_f1s_as_for_cb(pairs):
+def test_macro_f1_is_the_unweighted_mean_of_the_class_f1_scores(pairs):
     expected = sum(_f1(pairs, label) for label in LABELS) / 3
     assert macro_f1(LABELS).compute(*build(pairs)) == pytest.approx(expected)
 
@@ -57,12 +57,12 @@ def _f1(pairs: list[tuple[str, str]], label: str) -> float:
     return 2 * right / either if either else 0.0
 
 
-def test_macro_f1_counts_a_class_that_a_subset_lacks():
+def test_macro_f1_includes_classes_absent_from_the_subset():
     pairs = [("entailment", "entailment"), ("contradiction", "contradiction")]
     assert macro_f1(LABELS).compute(*build(pairs)) == pytest.approx(2 / 3)
 
 
-def test_f1_is_not_symmetric_in_its_positive_class():
+def test_f1_depends_on_which_class_is_positive():
     pairs = [("yes", "yes"), ("yes", "no"), ("no", "no"), ("no", "no"), ("no", "no")]
     assert binary_f1("yes").compute(*build(pairs)) == pytest.approx(2 / 3)
     assert binary_f1("no").compute(*build(pairs)) == pytest.approx(6 / 7)
@@ -88,7 +88,7 @@ def test_matthews_correlation_matches_the_formula_of_the_cola_paper():
     assert matthews.compute(*build(pairs)) == pytest.approx(expected)
 
 
-def test_a_category_is_scored_on_its_own_examples():
+def test_category_score_uses_only_examples_of_the_category():
     predictions = [PairPrediction(id=str(i), label="yes") for i in range(3)]
     examples = [
         PairExample(id="0", text_a="x", label="yes", categories=("logic",)),
@@ -101,5 +101,5 @@ def test_a_category_is_scored_on_its_own_examples():
     assert by_category(accuracy, "knowledge").compute(predictions, examples) == 0.0
 
 
-def test_a_category_without_examples_has_no_score():
+def test_category_without_examples_has_no_score():
     assert by_category(accuracy, "logic").compute(*build([("a", "a")])) is None

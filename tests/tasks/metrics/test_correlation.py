@@ -20,7 +20,7 @@ def build(pairs):
 
 
 @given(columns)
-def test_correlations_match_scipy(pairs):
+def test_pearson_and_spearman_match_scipy(pairs):
     guess, gold = map(list, zip(*pairs, strict=True))
     assume(len(set(guess)) > 1 and len(set(gold)) > 1)
     expected = pearsonr(guess, gold).statistic, spearmanr(guess, gold).statistic
@@ -47,12 +47,12 @@ def test_spearman_is_pearson_of_ranks_with_ties_at_their_mean_rank():
 
 @pytest.mark.parametrize("metric", [pearson, spearman])
 @pytest.mark.parametrize("value", [math.nan, math.inf, None, "2.5"])
-def test_non_finite_predictions_are_an_error(metric, value):
+def test_correlation_of_non_finite_predictions_is_an_error(metric, value):
     with pytest.raises(BenchError, match="example 1 has "):
         metric.compute(*build([(1.0, 2.0), (value, 1.0)]))
 
 
-def test_scores_keep_float64():
+def test_correlation_is_computed_in_float64():
     """Keep float64: evaluate's glue/stsb goes through float32 and gives 0.8660253882 here."""
     pairs = [(0.0, 0.0), (1.0, 2.0), (2.0, 2.0)]
     assert pearson.compute(*build(pairs)) == pytest.approx(math.sqrt(3) / 2, abs=1e-12)

@@ -77,7 +77,7 @@ def test_tag_accuracy_matches_conlleval_on_iob2_columns():
         assert 100 * tag_accuracy.compute(*build(pairs)) == pytest.approx(expected), pairs
 
 
-def test_conlleval_accuracy_compares_tags_without_conversion():
+def test_conlleval_compares_tags_without_scheme_conversion():
     """Check a second word that is I-PER on both sides in IOB1, and I- against B- in IOB2."""
     iob1, iob2 = [("I-PER I-PER", "O I-PER")], [("B-PER I-PER", "O B-PER")]
     assert conllevals(iob1)["accuracy"] == 50.0
@@ -96,11 +96,11 @@ def test_conlleval_accuracy_compares_tags_without_conversion():
         ("I-PER O B-PER", False),
     ],
 )
-def test_tags_are_iob1_only_if_every_b_tag_is_needed(tags, expected):
+def test_tags_are_detected_as_iob1_only_if_every_b_tag_is_needed(tags, expected):
     assert is_iob1(tags.split()) is expected
 
 
-def test_entity_scores_of_a_worked_example():
+def test_entity_scores_of_a_worked_example_are_correct():
     """Check a sentence in which one of two predicted entities is right, of three gold ones."""
     gold = "B-ORG O B-PER O O B-LOC"
     guess = "B-ORG O B-ORG O O O"
@@ -122,7 +122,7 @@ def test_entity_scores_of_a_worked_example():
         ("B-PER O I-PER", [Entity(0, 1, "PER"), Entity(2, 3, "PER")]),
     ],
 )
-def test_entities_are_read_as_in_conlleval(tags, expected):
+def test_entity_spans_are_extracted_as_in_conlleval(tags, expected):
     assert entities(tags.split()) == expected
 
 
@@ -135,12 +135,12 @@ def test_entities_are_read_as_in_conlleval(tags, expected):
         ("O", "O"),
     ],
 )
-def test_iob1_and_iob2_convert_into_each_other(iob1, iob2):
+def test_iob1_and_iob2_tags_are_converted_in_both_directions(iob1, iob2):
     assert to_iob2(iob1.split()) == tuple(iob2.split())
     assert to_iob1(iob2.split()) == tuple(iob1.split())
 
 
-def test_conversions_keep_the_entities_of_any_tags():
+def test_iob1_and_iob2_conversions_preserve_entities():
     for seed in range(300):
         tags = Random(seed).choices(TAGS, k=12)
         assert entities(to_iob1(tags)) == entities(to_iob2(tags)) == entities(tags)
@@ -152,21 +152,21 @@ def test_iob1_gold_and_iob2_predictions_are_comparable():
     assert entity_f1.compute(*build(pairs)) == tag_accuracy.compute(*build(pairs)) == 1.0
 
 
-def test_entities_end_at_the_end_of_a_sentence():
+def test_entities_do_not_continue_into_the_next_sentence():
     assert entity_recall.compute(*build([("I-PER", "I-PER"), ("I-PER", "I-PER")])) == 1.0
     assert conlleval(["w I-PER O", "", "w I-PER I-PER"])["recall"] == 50.0
 
 
-def test_no_gold_and_no_predicted_entities_score_0_as_in_conlleval():
+def test_scores_without_any_entities_are_0_as_in_conlleval():
     assert entity_f1.compute(*build([("O O", "O O")])) == 0.0
 
 
 @pytest.mark.parametrize("tag", ["E-PER", "PER", "B-", "", "o"])
-def test_tags_of_another_scheme_are_an_error(tag):
+def test_entity_scores_of_tags_in_another_scheme_are_an_error(tag):
     with pytest.raises(BenchError, match=r"is not O, B-\.\.\. or I-\.\.\."):
         entities(["O", tag])
 
 
-def test_sentence_with_too_few_tags_is_an_error():
+def test_prediction_with_fewer_tags_than_words_is_an_error():
     with pytest.raises(BenchError, match="sentence 0 has 1 predicted tags, expected 2"):
         entity_f1.compute(*build([("O", "O O")]))

@@ -67,7 +67,7 @@ def test_scores_of_500_random_files_match_seqeval(scheme: str) -> None:
         assert ours(sentences) == pytest.approx(theirs(sentences), abs=1e-12), sentences
 
 
-def test_random_files_have_malformed_transitions_and_varied_scores() -> None:
+def test_random_test_files_have_malformed_transitions_and_varied_scores() -> None:
     """Check the drawn files: I- after O and after another type, and not only scores of 0 and 1."""
     files = [corpus(seed, "any") for seed in range(500)]
     guesses = [guess for sentences in files for guess, _ in sentences]

@@ -64,7 +64,7 @@ def test_multirc_scores_match_their_definitions(rows):
     )
 
 
-def test_multirc_scores_of_a_worked_example():
+def test_multirc_scores_of_a_worked_example_are_correct():
     """Check two questions: gold 1 0 1, predicted 1 1 0; gold 0 1, predicted 0 1."""
     rows = [(1, True, True), (1, True, False), (1, False, True), (2, False, False), (2, True, True)]
     assert answer_option_f1("True").compute(*build(rows)) == pytest.approx(4 / 6)
@@ -85,17 +85,17 @@ def test_f1m_is_computed_from_mean_precision_and_mean_recall():
     assert question_f1("True").compute(*build(rows)) == pytest.approx(2 * 2 / 3 * 3 / 4 / (17 / 12))
 
 
-def test_f1m_is_0_where_the_official_script_divides_by_0():
+def test_f1m_is_0_if_the_official_script_divides_by_0():
     rows = [(1, True, False), (1, False, True)]
     assert question_f1("True").compute(*build(rows)) == 0.0
 
 
-def test_scores_have_the_names_of_the_superglue_rule():
+def test_group_metrics_have_the_score_names_of_the_superglue_rule():
     metrics = answer_option_f1("True"), question_exact_match, question_f1("True"), gender_parity
     assert [metric.name for metric in metrics] == ["f1a", "em", "f1m", "parity"]
 
 
-def test_options_of_a_question_need_not_be_adjacent():
+def test_multirc_options_of_a_question_may_be_in_nonadjacent_rows():
     rows = [(1, True, True), (2, True, True), (1, True, False)]
     assert question_exact_match.compute(*build(rows)) == 0.5
 
@@ -110,12 +110,12 @@ def test_gender_parity_ignores_gold_labels():
     assert gender_parity.compute(*build(rows)) == 1.0
 
 
-def test_incomplete_minimal_pair_is_an_error():
+def test_gender_parity_of_an_incomplete_minimal_pair_is_an_error():
     with pytest.raises(BenchError, match="the minimal pair 1 has 1 rows, expected two"):
         gender_parity.compute(*build([(1, True, True)]))
 
 
-def test_example_without_a_group_is_an_error():
+def test_group_metric_on_an_example_without_a_group_is_an_error():
     examples = [PairExample(id="7", text_a="x", label="True")]
     with pytest.raises(BenchError, match="example 7 has no group"):
         question_exact_match.compute([PairPrediction(id="7", label="True")], examples)

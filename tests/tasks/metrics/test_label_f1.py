@@ -56,7 +56,7 @@ def test_micro_and_macro_f1_match_an_independent_count(seed):
     assert macro == pytest.approx(sum(each) / 4)
 
 
-def test_multi_label_accuracy_needs_all_labels_of_an_example():
+def test_multi_label_accuracy_counts_only_exact_label_sets():
     from sklearn.metrics import accuracy_score
 
     guesses, examples = drawn(1)
@@ -83,7 +83,7 @@ def test_per_example_parts_reproduce_micro_and_macro_f1():
         )
 
 
-def test_unknown_label_is_a_fault_of_an_example():
+def test_check_reports_unknown_labels_of_a_multi_label_example():
     columns = {"text": ("text",), "labels": ("labels",)}
     own = OwnData(title="t", kind="labels", columns=columns, labels=LABELS, metrics=("micro_f1",))
     task = own_task(own)

@@ -1,4 +1,4 @@
-"""Tests of answers that are no label, scored as T5's own evaluation scores them.
+"""Generated answers that are not a label are scored as by T5's evaluation.
 
 t5/data/postprocessors.py turns such an answer into the class -1. The functions of
 t5/evaluation/metrics.py are reimplemented here over class numbers, as an oracle.
@@ -88,7 +88,7 @@ def test_scores_with_invalid_answers_match_t5(name: str):
             assert found[metric] == pytest.approx(official(gold, np.array(numbers)), abs=1e-12)
 
 
-def test_minimal_pair_with_invalid_answers_has_no_gender_parity():
+def test_minimal_pair_with_invalid_answers_has_gender_parity_0():
     task = find_task("superglue/axg")
     rows = [PairExample(id=n, text_a="a", label="entailment", group="0") for n in "ab"]
     cast = cast_of(find_task("superglue/rte"))
@@ -97,7 +97,7 @@ def test_minimal_pair_with_invalid_answers_has_no_gender_parity():
     assert score(task, "test", [cast.read("?", row) for row in rows], rows)["parity"] == 0.0
 
 
-def test_invalid_answers_are_wrong_and_counted_in_a_flag():
+def test_invalid_generated_answers_count_as_wrong_and_are_flagged():
     task: Task = find_task("glue/rte")
     rows = [PairExample(id=str(n), text_a="a", text_b="b", label="entailment") for n in range(3)]
     answers = ("entailment", "not_entailment", "entail")
@@ -107,7 +107,7 @@ def test_invalid_answers_are_wrong_and_counted_in_a_flag():
     assert kind.flags(predictions) == ("1 of 3 answers are not a valid label",)
 
 
-def test_invalid_options_are_wrong_and_counted_in_a_flag():
+def test_invalid_generated_options_count_as_wrong_and_are_flagged():
     example = ChoiceExample(id="0", context="c", question="q", options=("a", "b"), gold=(1,))
     lost = ChoicePrediction(id="0", option=-1, text="choice")
     kind = answer_type(find_task("swag/regular"))
@@ -118,7 +118,7 @@ def test_invalid_options_are_wrong_and_counted_in_a_flag():
 @pytest.mark.parametrize(
     ("task", "noun"), [("superglue/record", "entity"), ("superglue/copa", "option")]
 )
-def test_flag_of_invalid_answers_uses_the_tasks_word_for_an_answer(task: str, noun: str) -> None:
+def test_flag_of_invalid_answers_calls_them_entities_or_options(task: str, noun: str) -> None:
     rows = read(find_task(task), "dev", parse_data("mini"), limit=4)
     lost = [ChoicePrediction(id=e.id, option=-1, text="Atlantis") for e in rows.examples]
     flags = evaluate_split(f"{task}:dev", rows, lost).flags

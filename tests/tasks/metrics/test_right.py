@@ -1,4 +1,4 @@
-"""Tests of which predictions are right; for SQuAD, the official exact matches."""
+"""Correctness of single predictions; for SQuAD, the official exact match."""
 
 from random import Random
 
@@ -41,7 +41,7 @@ WORDLESS = SpanExample(id="1", question="q", context="the", answers=(("the", 0),
         ("conll2003/ner", TagPrediction(id="1", tags=("O", "O")), TAGGED, False),
     ],
 )
-def test_right_predictions_per_answer_type(task, prediction, example, right):
+def test_prediction_correctness_is_judged_per_answer_type(task, prediction, example, right):
     assert answer_type(find_task(task)).is_right(prediction, example) is right
 
 
@@ -62,7 +62,7 @@ def test_right_predictions_per_answer_type(task, prediction, example, right):
         ("squad/v2.0", "a", -1.0, WORDLESS, True),
     ],
 )
-def test_right_squad_answers_depend_on_text_and_no_answer_score(
+def test_squad_correctness_depends_on_text_and_no_answer_score(
     task, text, no_answer_score, example, right
 ):
     prediction = SpanPrediction(id="1", text=text, no_answer_score=no_answer_score)
@@ -71,7 +71,7 @@ def test_right_squad_answers_depend_on_text_and_no_answer_score(
 
 @pytest.mark.parametrize("seed", range(50))
 @pytest.mark.parametrize("task", ["squad/v1.1", "squad/v2.0"])
-def test_share_of_right_answers_equals_the_official_exact_match(task, seed):
+def test_share_of_correct_squad_answers_equals_the_official_exact_match(task, seed):
     is_v1 = task == "squad/v1.1"
     made = random_set(Random(seed), every_has_answer=is_v1)
     predictions, examples = examples_of(*made)

@@ -19,14 +19,14 @@ from tests.helpers.squad_oracle import evaluate_v1, evaluate_v2, examples_of, ra
 METRICS = {m.name: m for m in SQUAD_V2 + SQUAD_V2_DETAILS}
 
 
-def test_no_threshold_is_swept_without_no_answer_scores():
+def test_threshold_search_is_omitted_without_no_answer_scores():
     for seed in range(200):
         data, answers, _ = random_set(Random(seed), every_has_answer=False)
         found = official_v2(*examples_of(data, answers, dict.fromkeys(answers, 0.0)))
         assert found == evaluate_v2(data, answers, None, 1.0), seed
 
 
-def test_metrics_equal_the_official_scripts_numbers_as_fractions():
+def test_squad_metrics_equal_the_official_scores_divided_by_100():
     for seed in range(100):
         built = examples_of(*random_set(Random(seed), every_has_answer=False))
         official = official_v2(*built, sweep_order=[p.id for p in built[0]])
@@ -53,7 +53,7 @@ def test_metrics_equal_the_official_scripts_numbers_as_fractions():
         ("\u00a0x\u2003y\n", "x y"),
     ],
 )
-def test_answers_are_normalised_as_in_the_official_script(text, normal):
+def test_squad_answers_are_normalised_as_in_the_official_script(text, normal):
     assert normalise(text) == normal
 
 
@@ -76,7 +76,7 @@ def build(rows, title=None):
     return predictions, examples
 
 
-def test_squad_v1_scores_of_a_worked_example():
+def test_squad_v1_scores_of_a_worked_example_are_correct():
     """Check answers with several gold answers: the best match counts."""
     rows = [
         ("Denver Broncos beat", 0.0, ["the Denver Broncos", "Broncos"]),  # P 2/3, R 1
@@ -89,18 +89,18 @@ def test_squad_v1_scores_of_a_worked_example():
     assert f1 == pytest.approx((0.8 + 0.8 + 0 + 1) / 4)
 
 
-def test_two_empty_normalised_answers_match_in_v2_and_not_in_v1():
+def test_two_empty_normalised_answers_have_f1_1_in_squad_v2_but_0_in_v1():
     rows = [("the", 0.0, ["a"])]
     assert official_v1(*build(rows)) == {"exact_match": 100.0, "f1": 0.0}
     assert official_v2(*build(rows))["f1"] == 100.0
 
 
-def test_a_question_is_unanswered_only_above_the_threshold():
+def test_prediction_is_no_answer_only_above_the_threshold():
     rows = [("right", 0.0, ["right"]), ("wrong", 1e-9, [])]
     assert METRICS["em"].compute(*build(rows)) == 1.0
 
 
-def test_best_threshold_overfits_and_the_cross_fitted_one_does_not():
+def test_cross_fitted_threshold_overfits_less_than_the_best_one():
     """Use random no-answer scores: the best threshold still overfits."""
     random = Random(5)
     rows = [("x", random.random(), random.choice([["x"], []])) for _ in range(300)]
@@ -109,7 +109,7 @@ def test_best_threshold_overfits_and_the_cross_fitted_one_does_not():
     assert values["f1_cross"] < values["f1_best"]
 
 
-def test_cross_fitting_finds_a_threshold_that_all_articles_share():
+def test_cross_fitting_finds_a_threshold_common_to_all_articles():
     rows = [("x", na, ["x"] if na < 7 else []) for na in (float(i % 13) for i in range(130))]
     values = {name: metric.compute(*build(rows)) for name, metric in METRICS.items()}
     assert values["f1_cross"] == values["f1_best"] == 1.0
@@ -117,7 +117,7 @@ def test_cross_fitting_finds_a_threshold_that_all_articles_share():
     assert values["f1"] < 0.6  # of the fixed threshold 0
 
 
-def test_cross_fitting_never_uses_an_article_for_its_own_threshold():
+def test_cross_fitted_threshold_of_an_article_excludes_that_article():
     """Use two articles with opposite thresholds: each gets the other's, which is wrong for it."""
     low = [("x", -5.0, ["x"]), ("x", -4.0, [])]
     high = [("x", 5.0, ["x"]), ("x", 6.0, [])]
@@ -131,7 +131,7 @@ def test_cross_fitting_never_uses_an_article_for_its_own_threshold():
     assert METRICS["em_best"].compute(predictions, examples) == 0.75
 
 
-def test_cross_fitting_can_choose_to_answer_no_question():
+def test_cross_fitted_threshold_can_leave_every_question_unanswered():
     """Answer nothing.
 
     The script's 0.0 for "nothing is better" would answer every question below it.
@@ -141,18 +141,18 @@ def test_cross_fitting_can_choose_to_answer_no_question():
     assert METRICS["em_best_threshold"].compute(*build(rows)) == 0.0
 
 
-def test_one_article_cannot_be_cross_fitted():
+def test_cross_fitted_score_of_a_single_article_is_none():
     assert METRICS["f1_cross"].compute(*build([("x", 0.0, ["x"])] * 4, title="one")) is None
 
 
-def test_unanswerable_questions_are_an_error_for_squad_v1():
+def test_scoring_unanswerable_questions_as_squad_v1_is_an_error():
     with pytest.raises(BenchError, match="score these questions as SQuAD 2"):
         official_v1(*build([("x", 0.0, [])]))
 
 
 @pytest.mark.skipif("BENCH_TEST_DATA" not in os.environ, reason="BENCH_TEST_DATA is not set")
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
-def test_scores_on_the_official_dev_set_match_the_script(version):
+def test_squad_scores_on_the_official_dev_set_match_the_script(version):
     path = Path(os.environ["BENCH_TEST_DATA"]) / "squad" / f"dev-{version}.json"
     articles = json.loads(path.read_text(encoding="utf-8"))["data"]
     data = [

@@ -1,4 +1,4 @@
-"""Tests of published rows under boards: their blocks, in the terminal and in the report."""
+"""Published scores below a leaderboard, in the terminal and in the report."""
 
 import io
 import re
@@ -25,7 +25,7 @@ def html(board: Board) -> str:
     return render_report([board], [], WHEN)
 
 
-def test_published_rows_have_one_block_per_split(board: Board) -> None:
+def test_published_scores_are_grouped_by_split(board: Board) -> None:
     dev, test = published_blocks(board)
     assert (dev.split, test.split) == ("dev", "test")
     for block in (dev, test):
@@ -34,7 +34,7 @@ def test_published_rows_have_one_block_per_split(board: Board) -> None:
     assert len(dev.rows) + len(test.rows) == len(published("glue"))
 
 
-def test_published_columns_are_the_tasks_of_the_board_and_of_sources(board: Board) -> None:
+def test_published_table_has_columns_for_every_task_of_source_and_leaderboard(board: Board) -> None:
     _, test = published_blocks(board)
     assert test.tasks == (*board.tasks, "glue/ax")
     (human,) = (row for row in test.rows if row.system == "Human")
@@ -44,7 +44,7 @@ def test_published_columns_are_the_tasks_of_the_board_and_of_sources(board: Boar
 
 
 @pytest.mark.parametrize("fields", [{"data": "mini"}, {"data": "hub", "limit": 50}])
-def test_boards_of_synthetic_or_limited_data_have_no_published_rows(
+def test_published_scores_are_not_shown_for_synthetic_or_limited_data(
     fields: dict[str, object],
 ) -> None:
     board = one_board(make_rows(**fields))  # type: ignore[arg-type]
@@ -52,7 +52,7 @@ def test_boards_of_synthetic_or_limited_data_have_no_published_rows(
     assert 'class="published"' not in render_report([board], [], WHEN)
 
 
-def test_published_rows_change_neither_ranks_nor_the_best_score(board: Board, html: str) -> None:
+def test_published_scores_affect_neither_ranks_nor_the_best_score(board: Board, html: str) -> None:
     table = html.partition("<table")[2].partition("</table>")[0]
     measured, *blocks = table.split('class="published"')
     assert len(blocks) == 2
@@ -63,7 +63,7 @@ def test_published_rows_change_neither_ranks_nor_the_best_score(board: Board, ht
     assert board.best("glue/cola") == ""
 
 
-def test_report_names_every_source_and_metric(board: Board, html: str) -> None:
+def test_report_shows_the_source_of_each_published_score(board: Board, html: str) -> None:
     first = html.index('<tbody id="board-1-published-test"')
     block = html[first : html.index("</tbody>", first)]
     rows = re.findall(r'<span class="name">(.*?)</span>', block)
@@ -93,7 +93,9 @@ def test_source_links_send_no_referrer(html: str) -> None:
         ("someone/else README.md", ""),
     ],
 )
-def test_only_http_and_arxiv_sources_of_users_become_links(source: str, link: str) -> None:
+def test_only_http_and_arxiv_sources_of_imported_scores_become_links(
+    source: str, link: str
+) -> None:
     assert source_link(source, is_ours=False) == link
 
 
@@ -107,7 +109,7 @@ def test_report_compares_measured_scores_with_published_ones(html: str) -> None:
 
 
 @pytest.mark.parametrize("width", [80, 200])
-def test_terminal_shows_every_published_number(board: Board, width: int) -> None:
+def test_terminal_shows_every_published_score_at_any_width(board: Board, width: int) -> None:
     for block in published_blocks(board):
         file = io.StringIO()
         render_published(block, Console(file=file, width=width))

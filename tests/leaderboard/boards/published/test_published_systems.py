@@ -1,4 +1,4 @@
-"""Tests that every published system is a known checkpoint, or has a reason why it is none."""
+"""Every published system is a built-in model, or has a reason why it is not."""
 
 import pytest
 
@@ -9,35 +9,35 @@ from benchharness.models import MODELS
 LECTURED = ("BERT", "RoBERTa", "ALBERT", "XLNet", "ELECTRA", "T5", "GPT", "ELMo", "CoVe", "ULMFiT")
 
 
-def test_every_system_of_every_table_is_accounted_for() -> None:
+def test_every_system_in_the_published_tables_is_listed() -> None:
     unknown = {
         (row.table, row.system) for row in every_row() if find_system(row.system, row.table) is None
     }
     assert not unknown
 
 
-def test_every_system_is_a_known_model_or_has_a_reason() -> None:
+def test_every_published_system_has_a_built_in_model_or_a_reason() -> None:
     for system in systems():
         assert system.model in MODELS if system.model else system.reason, system
 
 
-def test_every_system_is_in_a_published_table_or_a_lecture() -> None:
+def test_every_listed_system_is_in_a_published_table_or_a_lecture() -> None:
     assert not [system.name for system in systems() if not (system.rows or system.in_lectures)]
 
 
-def test_no_system_is_accounted_for_twice() -> None:
+def test_published_systems_are_listed_once_per_table() -> None:
     keys = [(system.name, system.table) for system in systems()]
     assert len(keys) == len(set(keys))
 
 
 @pytest.mark.parametrize("name", LECTURED)
-def test_systems_named_in_lectures_are_known(name: str) -> None:
+def test_systems_named_in_lectures_are_listed(name: str) -> None:
     found = find_system(name, "no table")
     assert found is not None
     assert found.in_lectures
 
 
-def test_one_name_can_mean_different_systems_in_two_tables() -> None:
+def test_system_lookup_distinguishes_equal_names_in_different_tables() -> None:
     released = find_system("ELECTRA-Base", "electra_readme")
     papers = find_system("ELECTRA-Base", "electra_paper_squad")
     assert released is not None
@@ -59,7 +59,7 @@ def test_one_name_can_mean_different_systems_in_two_tables() -> None:
         ),
     ],
 )
-def test_systems_that_no_built_in_model_reproduces_have_a_reason(name: str, reason: str) -> None:
+def test_published_systems_without_a_built_in_model_have_a_reason(name: str, reason: str) -> None:
     found = find_system(name, "any table")
     assert found is not None
     assert (found.model, found.reason) == ("", reason)
@@ -73,7 +73,7 @@ def test_systems_that_no_built_in_model_reproduces_have_a_reason(name: str, reas
         ("BERT-base features, last layer", "--recipe features"),
     ],
 )  # fmt: skip
-def test_systems_that_need_an_option_name_it(name: str, way: str) -> None:
+def test_published_systems_that_need_an_option_name_the_option(name: str, way: str) -> None:
     found = find_system(name, "any table")
     assert found is not None
     assert (found.status, found.model) == ("runs here", "")
@@ -87,26 +87,24 @@ def test_systems_that_need_an_option_name_it(name: str, way: str) -> None:
         ("GTE-en-MLM-base", "gte-en-mlm-base", "--trust-remote-code"),
     ],
 )
-def test_models_with_custom_code_name_the_option_they_need(
-    name: str, model: str, option: str
-) -> None:
+def test_models_with_remote_code_name_the_trust_option(name: str, model: str, option: str) -> None:
     found = find_system(name, "any table")
     assert found is not None
     assert found.model == model
     assert option in MODELS[model].note
 
 
-def test_t5_titles_state_that_only_the_encoder_runs_by_default() -> None:
+def test_t5_model_titles_state_that_only_the_encoder_runs_by_default() -> None:
     titles = [spec.title for spec in MODELS.values() if spec.family == "t5"]
     assert titles
     assert all(title.endswith("without --text-to-text its encoder alone") for title in titles)
 
 
-def test_an_unknown_system_is_not_found() -> None:
+def test_lookup_of_an_unknown_system_returns_none() -> None:
     assert find_system("BERT-base-imaginary", "electra_readme") is None
 
 
-def test_published_rows_of_a_model_include_all_its_names() -> None:
+def test_published_rows_of_a_model_include_its_aliases() -> None:
     found = {(row.table, row.system) for row in rows_of_model("albert-xxlarge-v1")}
     assert ("albert_paper_glue_dev", "ALBERT (1.5M)") in found
     assert ("electra_paper_squad", "ALBERT") in found
@@ -114,7 +112,7 @@ def test_published_rows_of_a_model_include_all_its_names() -> None:
     assert not rows_of_model("tiny")
 
 
-def test_a_similar_name_does_not_match_another_model() -> None:
+def test_system_lookup_does_not_match_similar_model_names() -> None:
     """Look up the ELECTRA-Base of DeBERTa's table.
 
     It is that of the paper (83.3 F1), not the released one.
@@ -124,14 +122,14 @@ def test_a_similar_name_does_not_match_another_model() -> None:
     assert printed.model == ""
 
 
-def test_a_task_has_one_reference_per_model() -> None:
+def test_each_model_has_at_most_one_published_reference_per_task() -> None:
     for references in REFERENCES.values():
         rows = [r for r in every_row() if (r.table, r.system) in references and r.split == "dev"]
         tasks = [task for row in rows for task in dict.fromkeys(c.task for c in row.cells)]
         assert len(tasks) == len(set(tasks)), references
 
 
-def test_reproductions_compare_a_model_with_published_rows_of_itself() -> None:
+def test_reference_scores_of_a_model_belong_to_the_same_model() -> None:
     for known, references in REFERENCES.items():
         name, _, features = known.partition(", features=")
         if features:

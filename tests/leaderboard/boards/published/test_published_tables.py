@@ -1,4 +1,4 @@
-"""Tests of the published tables against their sources, with their known disagreements."""
+"""Published tables are compared with their sources; known disagreements are listed."""
 
 from collections import Counter, defaultdict
 from decimal import Decimal
@@ -118,14 +118,14 @@ def one(table: str, system: str, task: str, score: str, split: str = "test") -> 
 
 
 @pytest.mark.parametrize("table", COUNTS_AND_SUMS)
-def test_count_and_sum_of_a_table_match_its_source(table: str) -> None:
+def test_published_tables_have_the_count_and_sum_of_their_source(table: str) -> None:
     rows = [row for row in ROWS if row.table == table]
     numbers = [Decimal(cell.printed) for row in rows for cell in row.cells]
     found = (len({row.system for row in rows}), len(numbers), str(sum(numbers)))
     assert found == COUNTS_AND_SUMS[table]
 
 
-def test_no_published_number_is_there_twice() -> None:
+def test_published_scores_have_no_duplicates() -> None:
     places = Counter(
         (row.table, row.system, row.split, row.protocol, row.date, cell.task, cell.scores)
         for row in ROWS
@@ -152,7 +152,7 @@ def test_every_published_score_is_a_metric_of_its_task(suite: str) -> None:
             assert set(cell.scores) <= names, (row.table, row.system, cell)
 
 
-def test_every_number_is_a_percentage_with_its_source() -> None:
+def test_every_published_score_is_a_percentage_with_a_source() -> None:
     for row in ROWS:
         assert row.split in {"dev", "test"}
         assert row.system
@@ -164,7 +164,7 @@ def test_every_number_is_a_percentage_with_its_source() -> None:
 
 
 @pytest.mark.parametrize("suite", ["glue", "superglue", "squad", "race"])
-def test_human_rows_come_first(suite: str) -> None:
+def test_human_scores_come_first_in_published_tables(suite: str) -> None:
     human = [row.is_human for row in published(suite)]
     assert human[0]
     assert human == sorted(human, reverse=True)
@@ -212,7 +212,7 @@ def reproduced(row: PublishedRow, name: str) -> float | None:
     return RULES[name].score(scores)
 
 
-def test_printed_averages_follow_from_their_cells() -> None:
+def test_published_averages_match_their_cells_except_in_known_rows() -> None:
     """Compare to within the rounding of the cells (0.05) and of the average itself."""
     checked = 0
     off = {}
@@ -231,12 +231,12 @@ def test_printed_averages_follow_from_their_cells() -> None:
     assert checked == (35 + 2) + 6 + 3 * 5 + 4 + 2 + 11 + 2
 
 
-def test_tables_listed_as_incomplete_do_lack_cells() -> None:
+def test_published_tables_listed_as_incomplete_have_missing_cells() -> None:
     lacking = {row.table for row, cell in averages() if reproduced(row, *cell.scores) is None}
     assert lacking == NOT_ENOUGH_CELLS.keys()
 
 
-def test_race_levels_pool_to_the_printed_accuracy_except_in_known_rows() -> None:
+def test_published_race_levels_pool_to_the_total_except_in_known_rows() -> None:
     off = {}
     for row in published("race"):
         values = {cell.scores[0]: cell for cell in row.of("race/all")}
@@ -250,7 +250,7 @@ def test_race_levels_pool_to_the_printed_accuracy_except_in_known_rows() -> None
     assert off == POOLING_DISAGREES
 
 
-def test_albert_prints_xlnets_numbers_for_bert() -> None:
+def test_albert_paper_has_xlnet_scores_in_the_bert_row() -> None:
     """Check SQuAD 2.0 test scores of BERT-large.
 
     Its own table has 80.0 EM, the board 80.005 and 83.061.
@@ -278,7 +278,7 @@ def test_albert_prints_xlnets_numbers_for_bert() -> None:
         ),
     ],
 )
-def test_two_editions_of_a_table_differ_in_one_number(
+def test_editions_of_a_published_table_differ_in_one_score(
     tables: tuple[str, str], place: tuple[str, str, str], printed: tuple[str, str], are_alike: bool
 ) -> None:
     editions: defaultdict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)
@@ -291,7 +291,7 @@ def test_two_editions_of_a_table_differ_in_one_number(
     assert not are_alike or all(len(found) == 2 for found in editions.values())
 
 
-def test_electra_prints_spanberts_test_numbers_under_dev() -> None:
+def test_electra_paper_lists_spanbert_test_scores_as_dev_scores() -> None:
     """Check the numbers against those that SpanBERT's README has for the test servers."""
     for task in ("squad/v1.1", "squad/v2.0"):
         printed = one("electra_paper_squad", "SpanBERT", task, "f1", split="dev")
@@ -299,14 +299,14 @@ def test_electra_prints_spanberts_test_numbers_under_dev() -> None:
     assert "spanbert-large-cased" not in REFERENCES
 
 
-def test_the_single_model_of_debertas_paper_is_no_ensemble() -> None:
+def test_deberta_superglue_row_is_the_single_model() -> None:
     """Check the 89.9 that the README calls the single-model submission; the ensemble has 90.3."""
     (row,) = (row for row in published("superglue") if row.system == "DeBERTa 1.5B + SiFT")
     assert row.protocol == "single"
     assert [cell.printed for cell in row.of("superglue")] == ["89.9"]
 
 
-def test_modernberts_numbers_are_the_best_of_a_grid() -> None:
+def test_modernbert_paper_scores_are_marked_as_best_of_grid() -> None:
     """Check the protocols of Appendix E.1.
 
     Numbers of other models in the table are quoted from their papers.
@@ -321,12 +321,12 @@ def test_modernberts_numbers_are_the_best_of_a_grid() -> None:
 @pytest.mark.parametrize(
     ("size", "mrpc", "qqp"), [("base", "92.1", "88.8"), ("large", "93.5", "89.2")]
 )
-def test_gte_mrpc_and_qqp_numbers_are_f1(size: str, mrpc: str, qqp: str) -> None:
+def test_gte_scores_on_mrpc_and_qqp_are_f1(size: str, mrpc: str, qqp: str) -> None:
     assert one("modernbert_paper", f"GTE-en-MLM-{size}", "glue/mrpc", "f1", split="dev") == mrpc
     assert one("modernbert_paper", f"GTE-en-MLM-{size}", "glue/qqp", "f1", split="dev") == qqp
 
 
-def test_alice_has_two_glue_scores_with_their_dates() -> None:
+def test_glue_scores_of_alice_at_two_dates_are_both_listed() -> None:
     """Check both numbers: papers copied the GLUE board at different times."""
     found = {
         (row.date, cell.printed)
@@ -337,13 +337,13 @@ def test_alice_has_two_glue_scores_with_their_dates() -> None:
     assert found == {("2019-07-25", "86.3"), ("2019-09-16", "87.0")}
 
 
-def test_unlabelled_numbers_list_each_possible_metric() -> None:
+def test_published_score_without_a_metric_lists_each_possible_metric() -> None:
     (row,) = (row for row in published("glue") if row.system == "MiniLM-L6-H384")
     (mrpc,) = row.of("glue/mrpc")
     assert (mrpc.scores, mrpc.value) == (("accuracy", "f1"), 88.9)
 
 
-def test_half_unit_follows_from_the_printed_digits() -> None:
+def test_rounding_error_of_a_published_score_follows_from_its_digits() -> None:
     cells = {
         text: PublishedCell(task="glue/rte", scores=("accuracy",), printed=text).half_unit
         for text in ("50", "50.1", "50.123")

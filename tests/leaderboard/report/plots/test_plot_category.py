@@ -32,7 +32,7 @@ def squad(model: str, seed: int = 0, **scores: float) -> Result:
     return plotted(model, SQUAD, seed, scores={"em": 0.5, "f1": 0.6, **scores})
 
 
-def test_bar_lengths_are_proportional_to_scores() -> None:
+def test_category_plot_bar_lengths_are_proportional_to_scores() -> None:
     runs = [squad("bert", f1_hasans=0.8, f1_noans=0.4, f1_best=0.9), squad("tiny", f1_hasans=0.2)]
     figure = figure_of("squad", runs, SQUAD)
     assert figure is not None
@@ -48,7 +48,7 @@ def test_bar_lengths_are_proportional_to_scores() -> None:
     assert figure.x.label == "f1 × 100"
 
 
-def test_bars_begin_at_zero_and_negative_scores_extend_left() -> None:
+def test_category_plot_bars_begin_at_zero_with_negative_scores_to_the_left() -> None:
     runs = [plotted("a", RACE, scores={"accuracy": 0.5, "accuracy_high": 0.4})]
     figure = figure_of("race", runs, RACE)
     assert figure is not None
@@ -60,7 +60,7 @@ def test_bars_begin_at_zero_and_negative_scores_extend_left() -> None:
     assert [ends(bar)[1] for bar in figure.marks] == [figure.x(0)]
 
 
-def test_bar_value_is_the_median_over_seeds() -> None:
+def test_category_plot_bars_show_the_median_over_seeds() -> None:
     runs = [squad("bert", seed, f1_hasans=score) for seed, score in enumerate((0.1, 0.7, 0.8))]
     figure = figure_of("squad", runs, SQUAD)
     assert figure is not None
@@ -69,7 +69,7 @@ def test_bar_value_is_the_median_over_seeds() -> None:
     assert "median of 3 seeds" in bar.note
 
 
-def test_four_entries_are_drawn_and_the_table_has_all_entries() -> None:
+def test_category_plot_draws_four_entries_and_its_table_lists_all() -> None:
     runs = [squad(f"model {i}", f1_hasans=i / 10) for i in range(7)]
     figure = figure_of("squad", runs, SQUAD)
     assert figure is not None
@@ -79,17 +79,17 @@ def test_four_entries_are_drawn_and_the_table_has_all_entries() -> None:
     assert len(figure.table.rows) == 7
 
 
-def test_only_category_scores_count_as_categories() -> None:
+def test_category_plot_uses_only_category_scores() -> None:
     assert set(category_names(SQUAD, SUITES["squad"].rule).values()) == {
         "f1_hasans",
         "f1_noans",
     }
 
 
-def test_every_category_has_a_metric_in_the_built_in_tasks() -> None:
+def test_every_plotted_category_has_a_metric_in_a_built_in_task() -> None:
     ends = {m.name.partition("_")[2] for task in TASKS.values() for m in task.details}
     assert set(CATEGORIES) <= ends
 
 
-def test_task_without_category_scores_has_no_figure() -> None:
+def test_task_without_category_scores_has_no_category_plot() -> None:
     assert figure_of("squad", [squad("bert")], SQUAD) is None

@@ -15,7 +15,7 @@ def is_beaten(point: tuple[float, float], other: tuple[float, float]) -> bool:
 
 
 @given(points)
-def test_pareto_front_has_exactly_the_points_that_no_point_dominates(
+def test_pareto_front_has_exactly_the_undominated_points(
     points: list[tuple[float, float]],
 ) -> None:
     expected = {
@@ -29,7 +29,9 @@ def test_pareto_front_has_exactly_the_points_that_no_point_dominates(
 
 
 @given(points)
-def test_pareto_front_is_sorted_by_cost_and_score(points: list[tuple[float, float]]) -> None:
+def test_pareto_front_is_sorted_by_cost_with_rising_scores(
+    points: list[tuple[float, float]],
+) -> None:
     front = [points[place] for place in pareto_front(points)]
     assert front == sorted(front)
     assert [score for _, score in front] == sorted(score for _, score in front)

@@ -30,7 +30,7 @@ def minilm(x: float, y: float) -> Text:
     return Text(x=x, y=y, text="minilm")
 
 
-def test_label_is_placed_next_to_its_point() -> None:
+def test_point_label_is_placed_next_to_its_point() -> None:
     (label,) = placed([minilm(200, 100)], [(200, 100)])
     assert label is not None
     assert label.text == "minilm"
@@ -38,7 +38,7 @@ def test_label_is_placed_next_to_its_point() -> None:
     assert abs(label.y - 100) <= 20
 
 
-def test_labels_overlap_no_label_and_no_mark_and_are_inside_the_frame() -> None:
+def test_point_labels_overlap_nothing_and_are_inside_the_plot() -> None:
     draw = random.Random(0)
     points = [
         Text(x=draw.uniform(40, 500), y=draw.uniform(10, 300), text=f"model {i}")
@@ -52,26 +52,26 @@ def test_labels_overlap_no_label_and_no_mark_and_are_inside_the_frame() -> None:
     assert not any(meet(box, (x, y, x, y)) for box in boxes for x, y in marks)
 
 
-def test_label_without_room_is_left_out() -> None:
+def test_point_label_without_space_is_omitted() -> None:
     assert placed([Text(x=60, y=100, text="x" * 200)], []) == [None]
     around = [(250.0 + dx, 150.0 + dy) for dx in (-60, -30, 0, 30, 60) for dy in (-14, 0, 14)]
     assert placed([minilm(250.0, 150.0)], around) == [None]
 
 
-def test_points_at_one_place_have_labels_on_different_sides() -> None:
+def test_labels_of_coinciding_points_do_not_overlap() -> None:
     labels = placed([minilm(250, 150), minilm(250, 150)], [(250, 150)])
     one, other = (box_of(label) for label in labels if label is not None)
     assert not meet(one, other)
 
 
-def test_long_names_are_shortened_and_invisible_characters_escaped() -> None:
+def test_point_labels_shorten_long_names_and_escape_invisible_characters() -> None:
     assert shortened("bert-base-uncased") == "bert-base-uncased"
     assert shortened("a" * 40, 10) == "a" * 9 + "…"
     assert shortened("a\u202eb") == r"a\u202eb"
     assert len(shortened("\u202e" * 40)) == 26
 
 
-def test_labels_avoid_lines() -> None:
+def test_point_labels_do_not_overlap_lines() -> None:
     across = [(40.0, 88.0), (500.0, 88.0)]
     (free,), (moved,) = placed([minilm(200, 100)], []), placed([minilm(200, 100)], [], across)
     assert free is not None

@@ -21,12 +21,12 @@ def points_of(runs: list[Result], task: str | None = "glue/rte") -> list[Point]:
     return measured_points(named, board.rule, task, facts_by_key(runs), SIZES)
 
 
-def test_point_is_the_median_of_the_seeds_with_their_range() -> None:
+def test_plotted_point_is_the_median_with_the_range_over_seeds() -> None:
     (point,) = points_of([plotted(seed=seed, score=0.5 + seed / 10) for seed in range(3)])
     assert (point.low, point.score, point.high) == pytest.approx((50.0, 60.0, 70.0))
 
 
-def test_costs_are_medians_over_seeds() -> None:
+def test_plotted_costs_are_medians_over_seeds() -> None:
     runs = [plotted(seed=s, tokens=1000 * (s + 1), seconds=10.0 * (s + 1)) for s in range(3)]
     (point,) = points_of(runs)
     assert point.costs == {
@@ -48,7 +48,7 @@ def test_model_without_every_task_has_no_suite_score() -> None:
     assert points_of(suite_of("minilm", 0.5)[:5], None) == []
 
 
-def test_training_times_on_two_machines_are_not_combined() -> None:
+def test_training_times_on_different_machines_are_not_combined() -> None:
     there = {"device": "NVIDIA H200"}
     (point,) = points_of([plotted(seed=0), plotted(seed=1, machine=there)])
     assert "training-time" not in point.costs
@@ -59,7 +59,7 @@ def test_training_times_on_two_machines_are_not_combined() -> None:
     assert "training-flops" in point.costs
 
 
-def test_point_needs_the_costs_of_every_seed() -> None:
+def test_entry_with_a_seed_of_unknown_cost_is_not_plotted() -> None:
     runs = [plotted(seed=0), plotted(seed=1)]
     board = board_of(runs)
     named = named_entries(board, "board-1")
@@ -67,12 +67,12 @@ def test_point_needs_the_costs_of_every_seed() -> None:
     assert measured_points(named, board.rule, "glue/rte", facts, SIZES) == []
 
 
-def test_flops_of_an_unknown_model_are_estimated_from_all_its_weights() -> None:
+def test_training_flops_of_an_unknown_model_use_its_total_parameter_count() -> None:
     (point,) = points_of([plotted("mine", parameters=5_000_000)])
     assert point.costs["training-flops"] == 6 * 5e6 * 1000
 
 
-def test_baselines_and_ensembles_have_no_points() -> None:
+def test_baselines_and_ensembles_are_not_plotted() -> None:
     runs = [
         plotted(),
         plotted("majority", kind="baseline", weights="baseline:majority"),
@@ -109,13 +109,13 @@ def test_published_points_are_dev_scores_of_single_models() -> None:
     assert minilm.costs == {"parameters": 22e6}
 
 
-def test_published_points_need_the_headline_metric_of_the_board() -> None:
+def test_published_points_need_the_headline_metric_of_the_leaderboard() -> None:
     board = board_of([plotted(task="glue/mrpc", data="hub")])
     both = published_points(board, "board-1", "glue/mrpc", SIZES)
     assert "MiniLM-L6-H384" not in {point.name for point in both}  # prints accuracy alone
 
 
-def test_no_published_points_on_synthetic_or_limited_data() -> None:
+def test_published_points_are_omitted_for_synthetic_or_limited_data() -> None:
     assert published_points(board_of([plotted()]), "board-1", "glue/rte", SIZES) == []
     whole = board_of([plotted(data="hub")])
     cut = replace(whole, limit=100)

@@ -21,24 +21,24 @@ def facts(**fields: object) -> RunFacts:
     return found
 
 
-def test_run_of_a_known_model_has_the_size_of_the_model() -> None:
+def test_run_of_a_known_model_has_its_documented_size() -> None:
     run = facts(cost=make_cost(parameters=109_483_778))
     assert size_of_run("bert-base", run, SIZES) is BERT
     assert size_of_run("/models/BERT-base", run, SIZES) is BERT
 
 
-def test_known_model_name_with_other_weights_uses_the_measured_size() -> None:
+def test_model_size_is_measured_if_a_known_name_has_other_weights() -> None:
     run = facts(cost=make_cost(parameters=22_713_601))
     assert size_of_run("bert-base", run, SIZES) == ModelSize(parameters=22_713_601)
 
 
-def test_training_flops_are_6_per_weight_and_token() -> None:
+def test_training_flops_are_6_times_weights_times_tokens() -> None:
     run = facts(cost=make_cost(train_tokens=1000))
     assert training_flops(BERT, run) == 6 * 85.1e6 * 1000
     assert training_flops(ModelSize(parameters=10), run) == 6 * 10 * 1000
 
 
-def test_models_with_shared_layers_have_no_flops_estimate() -> None:
+def test_models_with_shared_layers_have_no_training_flops_estimate() -> None:
     albert = ModelSize(parameters=12e6, backbone=7.2e6, is_dense=False)
     assert training_flops(albert, facts()) is None
 
@@ -46,7 +46,7 @@ def test_models_with_shared_layers_have_no_flops_estimate() -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [("lora_rank", 8), ("features", "last"), ("unfreeze", "gradual")]
 )
-def test_runs_that_train_part_of_the_weights_have_no_flops_estimate(
+def test_partially_trained_models_have_no_training_flops_estimate(
     name: str, value: str | int
 ) -> None:
     settings = {**make_job().settings, name: Setting(value=value, source="--set")}
@@ -55,7 +55,7 @@ def test_runs_that_train_part_of_the_weights_have_no_flops_estimate(
     assert training_flops(BERT, run) is None
 
 
-def test_default_settings_train_all_weights() -> None:
+def test_run_with_default_settings_counts_as_training_all_weights() -> None:
     values = {"lora_rank": 0, "features": "fine-tuned", "unfreeze": "all"}
     assert facts(job=make_job(settings=values)).trains_all
 
@@ -70,11 +70,13 @@ def test_default_settings_train_all_weights() -> None:
         ({}, ""),
     ],
 )
-def test_machine_is_a_gpu_or_a_cpu_with_its_threads(machine: dict[str, object], text: str) -> None:
+def test_machine_label_is_the_gpu_or_the_cpu_with_its_threads(
+    machine: dict[str, object], text: str
+) -> None:
     assert facts(provenance={"machine": machine}).machine == text
 
 
-def test_failures_baselines_and_ensembles_have_no_cost_facts() -> None:
+def test_failures_baselines_and_ensembles_have_no_costs() -> None:
     assert facts_of(make_failure()) is None
     assert facts_of(make_result(make_job(kind="baseline", weights="baseline:majority"))) is None
     assert facts_of(make_result(make_job(kind="ensemble", weights="ensemble:abc"))) is None

@@ -39,13 +39,13 @@ def dots(path: str) -> list[float]:
     return [float(x) for x in re.findall(r"M([\d.]+),", path)]
 
 
-def test_each_seed_is_a_dot_at_its_score() -> None:
+def test_seed_plot_has_a_dot_at_the_score_of_each_seed() -> None:
     figure = figure_of(seeds_of("minilm", 0.61, 0.634, 0.702))
     found = [score_at(figure.x, x) for x in dots(figure.marks[0].paths["dots"])]
     assert found == pytest.approx([61.0, 63.4, 70.2], abs=0.05)
 
 
-def test_bar_is_the_median_and_the_line_is_its_interval() -> None:
+def test_seed_plot_has_a_bar_at_the_median_and_a_line_for_its_interval() -> None:
     figure = figure_of([*seeds_of("minilm", 0.60, 0.61, 0.63), *seeds_of("bert", 0.2, 0.9)])
     row = next(row for row in figure.marks if name(row) == "minilm")
     interval = median_interval([60.0, 61.0, 63.0])
@@ -54,27 +54,27 @@ def test_bar_is_the_median_and_the_line_is_its_interval() -> None:
     assert row.paths["interval"].count("v6") == 2
 
 
-def test_interval_beyond_the_plot_is_cut_without_an_end_cap() -> None:
+def test_seed_plot_clips_long_intervals_without_an_end_cap() -> None:
     figure = figure_of(seeds_of("minilm", 0.600, 0.601, 0.6095))
     (row,) = figure.marks
     assert line(row) == (figure.x.start, figure.x.end)
     assert "v6" not in row.paths["interval"]
 
 
-def test_two_seeds_have_no_interval_and_one_seed_has_no_median() -> None:
+def test_seed_plot_has_no_interval_for_fewer_than_three_seeds() -> None:
     two, one = figure_of([*seeds_of("two", 0.7, 0.8), *seeds_of("one", 0.6)]).marks
     assert set(two.paths) == {"median", "dots"}
     assert set(one.paths) == {"dots"}
 
 
-def test_rows_are_sorted_by_median_and_do_not_overlap() -> None:
+def test_seed_plot_rows_are_sorted_by_median_without_overlap() -> None:
     rows = figure_of([*seeds_of("low", 0.5), *seeds_of("high", 0.9), *seeds_of("mid", 0.7)]).marks
     assert [name(row) for row in rows] == ["high", "mid", "low"]
     assert [row.y for row in rows] == sorted(row.y for row in rows)
     assert len({row.entry for row in rows}) == 3
 
 
-def test_collapsed_runs_are_drawn_as_crosses() -> None:
+def test_seed_plot_draws_collapsed_runs_as_crosses() -> None:
     good, bad = seeds_of("minilm", 0.7, 0.5)
     flagged = tuple(
         type(e)(**{**vars(e), "flags": ("constant predictions",)}) for e in bad.evaluations
@@ -86,13 +86,13 @@ def test_collapsed_runs_are_drawn_as_crosses() -> None:
     )
 
 
-def test_note_lists_every_seed() -> None:
+def test_seed_plot_note_lists_every_seed() -> None:
     note = figure_of(seeds_of("minilm", 0.61, 0.634, 0.702)).marks[0].note
     assert note.startswith("minilm (paper): median 63.4 (95 % interval from ")
     assert note.endswith("61.0 (seed 0), 63.4 (seed 1), 70.2 (seed 2)")
 
 
-def test_two_hundred_rows_are_all_drawn() -> None:
+def test_seed_plot_draws_up_to_200_rows() -> None:
     runs = [plotted(f"model {i}", score=0.4 + i / 500) for i in range(200)]
     figure = figure_of(runs)
     assert figure.height > 200 * 15
@@ -102,12 +102,12 @@ def test_two_hundred_rows_are_all_drawn() -> None:
     assert "model 199 79.8" in figure.description
 
 
-def test_rows_beyond_200_are_counted_in_the_note() -> None:
+def test_seed_plot_note_counts_rows_beyond_200() -> None:
     runs = [plotted(f"model {i}", score=0.4 + i / 500) for i in range(203)]
     figure = figure_of(runs)
     assert len(figure.marks) == 200
     assert figure.note == "Only the best 200 rows are drawn; the leaderboard's table has 3 more."
 
 
-def test_task_without_runs_has_no_figure() -> None:
+def test_task_without_runs_has_no_seed_plot() -> None:
     assert spread_of_task(named_entries(board_of([plotted()]), "board-1"), "glue/cola") is None

@@ -26,7 +26,7 @@ def curve(scores, tokens=None, recipe="paper", **fields):
     return StageCurve(**standard, recipe=recipe, points=points, told_apart={}, **fields)
 
 
-def test_evenly_spaced_steps_have_a_linear_axis_from_zero():
+def test_evenly_spaced_checkpoints_have_a_linear_axis_from_zero():
     (figure,) = stage_figures([curve({100: 0.5, 200: 0.6, 300: 0.7})])
     first, middle, last = figure.marks
     assert figure.x.label == "steps of pretraining"
@@ -38,7 +38,7 @@ def test_evenly_spaced_steps_have_a_linear_axis_from_zero():
     assert middle.paths["range"] == f"M{middle.x:g},{low:g}V{high:g}"
 
 
-def test_log_spaced_steps_have_a_logarithmic_axis_with_zero_at_its_start():
+def test_log_spaced_checkpoints_have_a_logarithmic_axis_that_begins_at_zero():
     steps = [0, *(10 * 2**n for n in range(8))]
     (figure,) = stage_figures([curve(dict.fromkeys(steps, 0.5) | {0: 0.4})])
     assert "logarithmic" in figure.x.label
@@ -49,7 +49,7 @@ def test_log_spaced_steps_have_a_logarithmic_axis_with_zero_at_its_start():
     assert figure.x.ticks[0].text == "0"
 
 
-def test_axis_shows_tokens_if_all_checkpoints_have_token_counts():
+def test_pretraining_axis_shows_tokens_if_all_checkpoints_have_token_counts():
     said = curve({100: 0.5, 200: 0.6}, tokens=5_000_000)
     (figure,) = stage_figures([said])
     assert figure.x.label == "tokens of pretraining"
@@ -59,7 +59,7 @@ def test_axis_shows_tokens_if_all_checkpoints_have_token_counts():
     assert [key.text for key in mixed.keys] == ["paper, fp32", "fast, fp32"]
 
 
-def test_table_and_note_describe_the_trends():
+def test_pretraining_plot_describes_trends_in_its_table_and_note():
     rises = Stretch(trend="rises", first=0, last=1, change=0.1, p_value=0.001)
     (figure,) = stage_figures(
         [curve({1000: 0.5, 2000: 0.6}, tokens=10, scope="seeds", stretches=(rises,))]
@@ -74,7 +74,7 @@ def test_table_and_note_describe_the_trends():
     )
 
 
-def test_each_task_has_a_separate_figure():
+def test_pretraining_plot_has_a_separate_figure_per_task():
     other = StageCurve(**{**vars(curve({1: 0.5, 2: 0.6})), "task": "glue/cola", "title": "CoLA"})
     assert [f.title for f in stage_figures([curve({1: 0.5, 2: 0.6}), other])] == [
         "run, RTE",

@@ -57,7 +57,7 @@ def is_named(mark: Mark) -> bool:
     return mark.texts[0].kind == "label"
 
 
-def test_points_are_at_the_cost_and_score_of_the_ticks() -> None:
+def test_tradeoff_points_match_the_tick_scales() -> None:
     points = [point(52.5, 4.4e6), point(61.0, 22.7e6), point(87.4, 335e6), point(70, 110e6)]
     figure = only(points)
     for mark, drawn in zip(figure.marks, points, strict=True):
@@ -66,7 +66,7 @@ def test_points_are_at_the_cost_and_score_of_the_ticks() -> None:
         assert score == pytest.approx(drawn.score, abs=0.1)
 
 
-def test_range_of_seeds_is_a_line_through_the_point() -> None:
+def test_tradeoff_plot_shows_the_seed_range_as_a_line() -> None:
     figure = only([point(60, low=55.0, high=62.0), point(70, 1e8)])
     mark = figure.marks[0]
     (_, low), (_, high) = corners(mark.paths["range"])
@@ -93,7 +93,7 @@ def test_measured_and_published_points_have_separate_pareto_fronts() -> None:
     assert [mark.kind for mark in figure.marks] == ["published on-front", "measured on-front"]
 
 
-def test_a_figure_needs_points_of_two_distinct_costs() -> None:
+def test_tradeoff_plot_needs_points_of_two_distinct_costs() -> None:
     assert tradeoffs([point()], "rte") == ()
     assert tradeoffs([point(), point(70), point(80, 1.001e7)], "rte") == (), "all look like 10M"
     figure = only([point(), point(parameters=2e7)])
@@ -102,12 +102,12 @@ def test_a_figure_needs_points_of_two_distinct_costs() -> None:
     assert figure.description.startswith("2 measured points. ")
 
 
-def test_no_figure_without_points() -> None:
+def test_tradeoff_plot_is_omitted_without_points() -> None:
     assert tradeoffs([], "rte") == ()
     assert tradeoffs([point(costs={})], "rte") == ()
 
 
-def test_two_hundred_points_are_inside_and_only_the_front_is_named() -> None:
+def test_tradeoff_plot_of_200_points_labels_only_the_pareto_front() -> None:
     draw = random.Random(1)
     points = [
         point(draw.uniform(40, 90), 10 ** draw.uniform(6, 9), name=f"model {i}") for i in range(200)
@@ -120,7 +120,7 @@ def test_two_hundred_points_are_inside_and_only_the_front_is_named() -> None:
     assert 3 <= sum(map(is_named, figure.marks)) <= 20
 
 
-def test_axis_label_states_a_start_other_than_zero() -> None:
+def test_axis_label_states_if_the_axis_does_not_start_at_zero() -> None:
     figure = only([point(60), point(70, 2e7)])
     lowest = figure.y.ticks[0].text
     assert figure.y.label == f"rte × 100, axis from {lowest}"
@@ -128,7 +128,7 @@ def test_axis_label_states_a_start_other_than_zero() -> None:
     assert "log scale" in figure.x.label
 
 
-def test_points_without_a_cost_are_counted_in_the_note() -> None:
+def test_tradeoff_plot_note_counts_points_without_a_cost() -> None:
     costs = {"parameters": 1e7, "training-flops": 1e15}
     more = {name: 2 * cost for name, cost in costs.items()}
     parameters, flops = tradeoffs([point(costs=costs), point(costs=more), point(70)], "rte")
@@ -147,13 +147,13 @@ def test_training_times_are_shown_for_the_most_common_machine() -> None:
     assert len(figure.marks) == 2
 
 
-def test_labels_near_the_edges_extend_into_the_plot() -> None:
+def test_labels_near_the_plot_edge_extend_inwards() -> None:
     figure = only([point(80, 1e5), point(60, 1e6), point(70, 1e9)])
     assert [mark.texts[0].anchor for mark in figure.marks[1:]] == ["start", "end"]
     assert not re.search(r"nan|inf", repr(figure))
 
 
-def test_points_beyond_the_limit_are_counted_in_the_note() -> None:
+def test_tradeoff_plot_note_counts_points_beyond_the_limit() -> None:
     draw = random.Random(2)
     points = [
         point(draw.uniform(40, 90), 10 ** draw.uniform(6, 9), name=f"model {i}")

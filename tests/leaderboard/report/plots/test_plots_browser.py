@@ -70,7 +70,7 @@ def unfold(page: Opened) -> None:
     page.run("document.querySelectorAll('.plots details').forEach((d) => { d.open = true; })")
 
 
-def test_each_kind_of_plot_is_drawn_with_a_size(page: Opened) -> None:
+def test_every_kind_of_plot_is_visible_in_a_browser(page: Opened) -> None:
     unfold(page)
     titles = shown(page)
     assert "GLUE-9 against parameters" in titles
@@ -111,7 +111,7 @@ def test_selected_model_is_highlighted_in_every_plot(page: Opened) -> None:
     assert page.run(lit) == []
 
 
-def test_hovering_over_a_mark_shows_its_name(page: Opened) -> None:
+def test_hovering_over_a_plotted_point_shows_its_name(page: Opened) -> None:
     mark = page.page.locator(".plots figure:visible .chart .mark.measured:not(.on-front)").first
     mark.scroll_into_view_if_needed()
     name = mark.locator("text")
@@ -121,7 +121,7 @@ def test_hovering_over_a_mark_shows_its_name(page: Opened) -> None:
     assert name.evaluate(look) == "visible"
 
 
-def test_clicking_a_mark_opens_its_runs(page: Opened) -> None:
+def test_clicking_a_plotted_point_opens_its_runs(page: Opened) -> None:
     mark = page.page.locator(".plots figure:visible .chart .mark.measured").first
     target = mark.get_attribute("data-href")
     mark.locator(".shape").click()
@@ -129,7 +129,7 @@ def test_clicking_a_mark_opens_its_runs(page: Opened) -> None:
     assert page.page.locator(target or "").is_visible()
 
 
-def test_figures_are_visible_without_scripts(browser: "Browser", path: Path) -> None:
+def test_plots_are_visible_without_scripts(browser: "Browser", path: Path) -> None:
     with opened(browser, path, scripts=False) as page:
         titles = shown(page)
         assert {
@@ -156,7 +156,7 @@ def test_plots_fit_a_phone_screen(
         assert min(heights) > 8  # CSS pixels: the letters of a footnote
 
 
-def test_axe_finds_no_accessibility_fault_in_plots(browser: "Browser", path: Path) -> None:
+def test_axe_finds_no_accessibility_violation_in_plots(browser: "Browser", path: Path) -> None:
     axe = pytest.importorskip("axe_playwright_python.sync_playwright")
     with opened(browser, path) as page:
         unfold(page)
@@ -166,7 +166,7 @@ def test_axe_finds_no_accessibility_fault_in_plots(browser: "Browser", path: Pat
         assert faults == []
 
 
-def test_plots_of_long_boards_are_unpacked_when_they_are_viewed(
+def test_plots_of_long_leaderboards_are_loaded_when_viewed(
     browser: "Browser", tmp_path: Path
 ) -> None:
     runs = [

@@ -63,7 +63,7 @@ def html() -> str:
     return html_of(list(make_runs()))
 
 
-def test_circles_match_the_tick_labels_of_the_axes() -> None:
+def test_plot_circles_match_the_tick_labels_of_the_axes() -> None:
     models = {"small": (5e6, 0.5), "middle": (50e6, 0.61), "large": (500e6, 0.74)}
     runs: list[Result | Failure] = [
         plotted(name, score=score, parameters=int(size)) for name, (size, score) in models.items()
@@ -107,7 +107,7 @@ def test_every_chart_has_an_image_role_title_description_and_table(html: str) ->
     assert html.count('<details class="numbers">') >= len(GLUE.rule.cells)
 
 
-def test_marks_and_tables_link_to_sections_of_the_page(html: str) -> None:
+def test_links_of_plots_have_targets_in_the_page(html: str) -> None:
     ids = set(re.findall(r'\bid="([^"]+)"', html))
     targets = set(re.findall(r'(?:data-href|href)="#([^"]+)"', html))
     assert targets
@@ -146,7 +146,7 @@ def test_store_without_finished_runs_has_no_plots() -> None:
     assert '<section class="plots"' not in html_of([make_failure()])
 
 
-def test_plots_need_two_models() -> None:
+def test_report_has_no_plots_of_a_single_model() -> None:
     page = html_of([plotted(), plotted("tiny", score=0.5, parameters=670_000)])
     titles = {"".join(chart[1][2]) for chart in Svgs(page).charts}
     assert {"RTE against parameters", "RTE against training FLOPs", "RTE, seed by seed"} <= titles
@@ -161,7 +161,7 @@ def test_plot_of_the_suite_score_comes_first_if_models_have_it() -> None:
     assert part.index("RTE against parameters") < part.index('<details class="others">')
 
 
-def test_learning_curves_of_all_seeds_are_in_one_chart(html: str) -> None:
+def test_report_has_one_learning_curve_chart_for_all_seeds(html: str) -> None:
     assert "training loss of every seed" in html
     assert re.search(r"dev accuracy of every seed", html)
     assert html.count("Learning curves of every seed") == 4 * len(GLUE.rule.cells)

@@ -1,4 +1,4 @@
-"""Tests of the curve of few-shot runs: the runs on it, and their places."""
+"""Plot of few-shot runs: score against the number of training rows."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ def run(value: float, seed: int, shots: int | None = None):
     return replace(row, settings=settings, recipe_digest=f"{shots:064x}", key=f"{shots}{seed}")
 
 
-def test_medians_are_plotted_at_their_number_of_training_rows() -> None:
+def test_few_shot_plot_shows_the_median_per_number_of_training_rows() -> None:
     runs = [run(0.1 * n + 0.01 * seed, seed, 8**n) for n in (1, 2) for seed in (1, 2, 3)]
     (figure,) = figures(*runs)
     assert figure.table is not None
@@ -34,6 +34,6 @@ def test_medians_are_plotted_at_their_number_of_training_rows() -> None:
     assert one.y > two.y
 
 
-def test_few_shot_figure_needs_two_numbers_of_rows() -> None:
+def test_few_shot_plot_needs_two_different_numbers_of_rows() -> None:
     assert figures(run(0.1, 1, 8)) == ()
     assert figures(run(0.1, 1)) == ()
