@@ -184,13 +184,13 @@ def test_predictions_match_the_reference_formulas(windows: Windows) -> None:
     assert found[2].text == ""
 
 
-def test_no_answer_loss_and_no_beam_give_the_plain_span_head() -> None:
+def test_electra_head_is_the_plain_span_head_if_loss_weight_and_beam_are_0() -> None:
     options = SpanOptions(answerable_weight=0, beam_size=0)
     assert head_for(TASK) is head_for(TASK, options) is SPAN
 
 
 @pytest.mark.parametrize("model", ["electra-small-discriminator", "conv-bert-base"])
-def test_electra_and_convbert_recipes_use_this_head(model: str) -> None:
+def test_electra_and_convbert_recipes_set_answerable_weight_and_beam_size(model: str) -> None:
     def settings(task: str, head: str, **overrides: str) -> dict[str, object]:
         found = resolve_recipe(MODELS[model], task, None, overrides).settings
         return {

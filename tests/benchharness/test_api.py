@@ -48,7 +48,7 @@ def test_all_public_names_exist():
         bh.runn  # noqa: B018
 
 
-def test_a_frame_has_one_row_per_run_with_the_scores_of_its_task(ran):
+def test_data_frame_of_runs_has_one_row_per_run_with_the_scores_of_its_task(ran):
     found = ran.frame()
     assert [str(found[name].dtype) for name in RUN_TYPES] == list(RUN_TYPES.values())
     assert set(found["key"]) == set(ran.keys)
@@ -67,7 +67,7 @@ def test_a_frame_has_one_row_per_run_with_the_scores_of_its_task(ran):
     assert set(bh.runs(ran.db)["key"]) == set(ran.keys)
 
 
-def test_a_board_is_a_table_displayed_in_percent(ran):
+def test_leaderboard_is_a_data_frame_and_is_displayed_in_percent(ran):
     board = bh.board("glue", db=ran.db)
     found = board.frame().set_index("model")
     median = ran.frame().query("model == 'tiny' and task == 'glue/rte'")["score"].median()
@@ -88,7 +88,7 @@ def test_a_notebook_shows_notes_and_failures(ran):
     assert nothing._repr_html_() == f"<p>&lt;0 runs in {ran.db}&gt;</p>"
 
 
-def test_predictions_and_curves_are_frames(ran):
+def test_predictions_and_learning_curves_are_data_frames(ran):
     key = ran.frame().query("model == 'tiny' and task == 'glue/rte'")["key"].iloc[0]
     predicted = bh.predictions(key[:10], db=ran.db)
     gold = bh.load("glue/rte", data="mini", limit=16)
@@ -112,14 +112,14 @@ def predictions_of(task, split, db, right=1.0):
 
 
 @pytest.mark.parametrize("task", ["glue/mrpc", "race/all", "conll2003/ner"])
-def test_gold_has_the_same_form_as_the_predictions(task, tmp_path):
+def test_gold_answers_have_the_same_type_as_predictions_in_a_data_frame(task, tmp_path):
     frame = predictions_of(task, "dev", tmp_path / "x.sqlite")
     assert len(frame) == 40
     assert list(frame["gold"]) == list(frame["predicted"])
     assert frame.attrs["unread"] == {}
 
 
-def test_gold_has_all_accepted_answers(tmp_path):
+def test_gold_column_of_squad_predictions_lists_all_accepted_answers(tmp_path):
     found = predictions_of("squad/v2.0", "dev", tmp_path / "x.sqlite").set_index("id")
     unanswered = found["no_answer_score"] > 0
     assert list(found["gold"].map(len) == 0) == list(unanswered)
@@ -129,7 +129,7 @@ def test_gold_has_all_accepted_answers(tmp_path):
     assert found["gold"].astype(float).corr(found["predicted"].astype(float)) > 0.95
 
 
-def test_gold_is_a_list_if_any_example_has_several_right_options():
+def test_gold_column_has_lists_if_an_example_has_several_right_options():
     job = make_job(task="superglue/record", fingerprints={"superglue/record:dev": "0" * 64})
     rows = tuple({"id": str(number), "option": 0} for number in range(3))
     facts = {"task": "superglue/record", "split": "dev", "fingerprint": "0" * 64}
@@ -142,12 +142,12 @@ def test_gold_is_a_list_if_any_example_has_several_right_options():
     assert list(frame["gold"]) == [[0, 2], [1], None]
 
 
-def test_hidden_gold_is_none(tmp_path):
+def test_gold_column_is_empty_if_test_labels_are_hidden(tmp_path):
     found = predictions_of("glue/rte", "test", tmp_path / "x.sqlite", right=0)
     assert found["gold"].isna().all()
 
 
-def test_unreadable_gold_is_none_with_a_reason(tmp_path):
+def test_gold_column_is_empty_with_a_reason_if_data_cannot_be_read(tmp_path):
     job = make_job(task="glue/rte", data=str(tmp_path / "gone"))
     with open_store(tmp_path / "x.sqlite") as store:
         store.add_result(make_result(job))
@@ -163,7 +163,7 @@ def test_compare_returns_the_difference_of_two_models(ran):
     assert found["difference"].iloc[0] == pytest.approx(found["one"][0] - found["other"][0])
 
 
-def test_the_same_call_runs_no_finished_job_again(ran, monkeypatch):
+def test_repeated_call_of_run_skips_finished_jobs(ran, monkeypatch):
     todo = []
 
     @contextmanager
@@ -351,7 +351,7 @@ def test_a_model_in_memory_without_tokenizer_or_weights_is_an_error(tmp_path):
 ROWS = [{"review": f"film {n} was {'good' if n % 2 else 'bad'}", "is": n % 2} for n in range(40)]
 
 
-def test_rows_in_memory_are_the_same_as_a_file_of_them(tmp_path):
+def test_data_frames_and_datasets_in_memory_are_used_like_data_files(tmp_path):
     datasets = pytest.importorskip("datasets")
     whole = pd.DataFrame(ROWS)
     named = datasets.Dataset.from_list(ROWS).cast_column(
@@ -384,7 +384,7 @@ def test_rows_in_memory_are_the_same_as_a_file_of_them(tmp_path):
 
 
 @pytest.mark.parametrize("rows", [[], pd.DataFrame({"text": ["a", 1], "label": [{}, "b"]}), 5])
-def test_rows_in_memory_that_are_not_a_table_are_an_error(rows, tmp_path):
+def test_data_in_memory_that_is_not_a_table_is_an_error(rows, tmp_path):
     with pytest.raises(bh.BenchError, match=r"has no rows|cannot be written as Parquet"):
         bh.run("tiny", data_file=rows, db=tmp_path / "x.sqlite")
 

@@ -67,7 +67,7 @@ def logged(history):
     return {line["step"]: line["bench/glue/rte"] for line in history if "bench/glue/rte" in line}
 
 
-def test_losses_and_weights_are_the_same_as_without_the_callback(tmp_path, alone):
+def test_callback_changes_neither_losses_nor_weights_of_the_training(tmp_path, alone):
     db = str(tmp_path / "x.sqlite")
     bencher = bh.BenchCallback("glue/rte", db=db, **QUICK)
     found = train(tmp_path, [bencher])
@@ -84,7 +84,7 @@ def test_losses_and_weights_are_the_same_as_without_the_callback(tmp_path, alone
 
 
 @pytest.mark.soak
-def test_with_wait_false_scores_are_logged_later(tmp_path, alone):
+def test_scores_are_logged_later_if_the_callback_does_not_wait(tmp_path, alone):
     db = str(tmp_path / "x.sqlite")
     bencher = bh.BenchCallback("glue/rte", db=db, every=2, wait=False, **QUICK)
     found = train(tmp_path, [bencher])
@@ -93,7 +93,7 @@ def test_with_wait_false_scores_are_logged_later(tmp_path, alone):
 
 
 @pytest.mark.soak
-def test_with_wait_false_scores_of_deleted_checkpoints_are_logged(tmp_path, alone, monkeypatch):
+def test_scores_of_deleted_checkpoints_are_logged_without_wait(tmp_path, alone, monkeypatch):
     """The Trainer keeps only the last checkpoint. The rows are custom data in memory."""
     rows = [
         {"text": f"film {n} was {'good' if n % 2 else 'bad'}", "label": n % 2} for n in range(20)
@@ -112,7 +112,7 @@ def test_with_wait_false_scores_of_deleted_checkpoints_are_logged(tmp_path, alon
     assert [line["step"] for line in scores] == [15, 30]
 
 
-def test_any_folder_can_be_benchmarked(tmp_path):
+def test_callback_benchmarks_a_folder_with_special_characters_in_its_path(tmp_path):
     folder = tmp_path / "runs [1]" / "lr=1e-4" / "step-3"
     transformers.AutoModel.from_config(make_config("bert")).save_pretrained(folder)
     AutoTokenizer.from_pretrained(tiny_folder()).save_pretrained(folder)

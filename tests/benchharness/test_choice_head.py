@@ -39,13 +39,13 @@ def rows(examples: list[ChoiceExample], limits: Limits = LIMITS) -> list[str]:
 # What is read
 
 
-def test_each_option_is_a_row():
+def test_each_answer_option_is_encoded_with_the_context_as_one_row():
     first = "[CLS] a bird sat. [SEP] then it sang [SEP]"
     second = "[CLS] a bird sat. [SEP] then it flew away [SEP]"
     assert rows([example("sang", "flew away")]) == [first, second]
 
 
-def test_a_row_is_encoded_as_by_the_tokenizer():
+def test_row_of_an_option_equals_the_encoding_of_the_tokenizer():
     for kind in KINDS:
         tokenizer = make_tokenizer(kind)
         features = encode([example("sang")], tokenizer, LIMITS)
@@ -64,12 +64,12 @@ def test_a_row_is_encoded_as_by_the_tokenizer():
         ("who sang?", "who sang? bird"),
     ],
 )
-def test_an_option_fills_the_blank_or_follows_the_question(question: str, text: str):
+def test_answer_option_fills_the_blank_or_follows_the_question(question: str, text: str):
     (row,) = rows([example("bird", question=question)])
     assert row == f"[CLS] a bird sat. [SEP] {text} [SEP]"
 
 
-def test_items_have_one_row_per_option():
+def test_each_example_has_one_row_per_answer_option():
     features = encode(
         [example("a", "b"), example("a"), example(*"abcde")], make_tokenizer("bytes"), LIMITS
     )
@@ -88,7 +88,7 @@ def test_the_context_is_truncated_first_and_then_the_start_of_the_question():
     assert row.endswith("tower storm [SEP]")
 
 
-def test_an_option_longer_than_the_maximum_length_is_truncated():
+def test_answer_option_longer_than_the_maximum_length_is_truncated():
     features = encode(
         [example("the tower " * 99, "b")], make_tokenizer("bytes"), Limits(max_tokens=9)
     )
@@ -105,7 +105,9 @@ any_text = st.text(st.characters(codec=None), max_size=30)
 
 @given(any_text, any_text, st.lists(any_text, min_size=1, max_size=4), st.sampled_from(KINDS))
 @settings(deadline=None)
-def test_any_text_is_encoded(context: str, question: str, options: list[str], kind: str):
+def test_options_with_any_text_are_encoded_within_the_maximum_length(
+    context: str, question: str, options: list[str], kind: str
+):
     examples = [example(*options, context=context, question=question)]
     features = encode(examples, make_tokenizer(kind), Limits(max_tokens=12))
     assert len(features) == len(options)
@@ -128,13 +130,15 @@ def test_the_target_is_the_first_of_several_right_options():
         ((2,), "2 options"),
     ],
 )
-def test_an_example_without_a_right_option_is_an_error(gold: tuple[int, ...] | None, message: str):
+def test_training_example_without_a_right_option_is_an_error(
+    gold: tuple[int, ...] | None, message: str
+):
     wrong = ChoiceExample(id="c", context="", question="", options=("a", "b"), gold=gold)
     with pytest.raises(DataError, match=message):
         targets(None, [wrong], TASK)  # type: ignore[arg-type]
 
 
-def test_the_softmax_is_over_the_options_of_each_example():
+def test_choice_loss_is_the_cross_entropy_over_the_options_of_each_example():
     logits = torch.tensor([[1.0, 2.0, -torch.inf], [0.0, 1.0, 2.0]])
     losses = loss(logits.bfloat16(), torch.tensor([1, 0]))
     expected = [

@@ -125,7 +125,7 @@ def test_former_names_of_a_command_work_and_are_hidden_from_help(bench, old, new
     assert old not in COMMANDS
 
 
-def test_a_flag_that_selects_another_command_is_shown_as_an_option(bench):
+def test_help_lists_write_flags_as_options_of_their_command(bench):
     for name, head in (("run --write-task", "Your own data"), ("check --write", "What to run")):
         first, flag = name.split()
         text = bench(first, "--help").out

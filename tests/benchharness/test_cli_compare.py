@@ -38,7 +38,7 @@ def key(model, task, seed):
         return next(row.key for row in rows if row.seed == seed)
 
 
-def test_json_has_the_comparison_of_every_task(bench, stored):
+def test_compare_json_has_the_test_result_of_every_task(bench, stored):
     (found,) = compared(bench, "good", "bad")
     assert (found["suite"], found["split"], found["data"]) == ("glue", "dev", ["mini"])
     assert found["systems"] == ["good:paper:fp32", "bad:paper:fp32"]
@@ -57,7 +57,7 @@ def test_json_has_the_comparison_of_every_task(bench, stored):
     assert {task["corrected_for"] for task in found["tasks"].values()} == {3}
 
 
-def test_a_correction_names_its_number_of_tasks(bench, stored):
+def test_multiple_testing_correction_states_its_number_of_tasks(bench, stored):
     call = ("compare", "good", "bad", "--db", "board.sqlite")
     assert "Holm's correction for the 3 tasks shown" in bench(*call).out
     (alone,) = compared(bench, "good", "bad", "--task", "rte")
@@ -113,7 +113,7 @@ def test_a_narrow_terminal_splits_the_table_without_breaking_words(
 
 
 @pytest.mark.parametrize("width", range(40, 130, 3))
-def test_a_table_breaks_no_word_that_fits(capsys, width):
+def test_table_columns_that_fit_the_terminal_have_no_broken_words(capsys, width):
     columns = ("task", "bag-of-words", "95 % interval", "only tiny", "only bag-of-words", "seeds")
     rows = [("MNLI", "58.18", "-38.91 to -7.20", "4", "7", "3")]
     for part in parts_that_fit(columns, rows, width):
@@ -124,7 +124,7 @@ def test_a_table_breaks_no_word_that_fits(capsys, width):
         assert max(map(len, printed.splitlines())) <= width
 
 
-def test_cells_are_padded_wrapped_and_aligned(capsys):
+def test_table_cells_are_padded_wrapped_and_aligned(capsys):
     columns = [("model", False), ("first seed", True)]
     print_cells(columns, [("a [bold]", "0.5"), ("日本 lm", "12.25")], 19)
     assert capsys.readouterr().out.splitlines() == [
@@ -146,7 +146,7 @@ def test_a_table_of_5000_rows_prints_in_under_0_8_seconds(capsys):
     assert capsys.readouterr().out.count("\n") == 5_004
 
 
-def test_a_comparison_of_one_seed_is_labelled_as_over_examples_alone(bench, stored):
+def test_comparison_of_one_seed_is_labelled_as_over_examples_only(bench, stored):
     ended = bench("compare", "good", "bad", "--task", "glue/cola", "--db", "board.sqlite")
     assert "the choice of examples" in ended.out
     assert " CoLA " in ended.out

@@ -31,7 +31,7 @@ def test_an_intact_database_passes_the_check(bench, stored):
     assert ended.out.endswith("board.sqlite: no problems found, jobs: 3\n")
 
 
-def test_faults_are_listed_and_exit_with_5(bench, stored):
+def test_db_check_lists_damaged_runs_and_exits_with_5(bench, stored):
     change(stored, "UPDATE scores SET value = 0.99")
     ended = bench("db", "check", "--db", "board.sqlite")
     assert ended.code == 5
@@ -76,7 +76,7 @@ def test_a_damaged_database_is_merged_after_its_damaged_runs_are_deleted(bench, 
 
 
 @pytest.mark.parametrize("road", [("merge", "board.sqlite"), ("import", "all.jsonl.gz")])
-def test_imported_and_merged_runs_are_checked_once(bench, stored, road, monkeypatch):
+def test_each_imported_or_merged_run_is_checked_only_once(bench, stored, road, monkeypatch):
     bench("export", "--all", "all.jsonl.gz", "--db", "board.sqlite")
     checked = []
     faults = numbers._faults_of_split

@@ -53,7 +53,7 @@ def test_json_has_the_source_of_each_value() -> None:
     assert rate["first"]["source"] == "arXiv:1909.11942, table 14"
 
 
-def test_equal_recipes_are_reported_as_equal() -> None:
+def test_diff_reports_that_two_recipes_are_equal() -> None:
     assert call("bert", "bert-base-cased", "glue/rte") == "the two recipes have the same values.\n"
 
 
@@ -76,7 +76,7 @@ def test_an_unknown_second_name_gets_a_suggestion_of_a_model_or_a_task(
         call("roberta", name)
 
 
-def test_differences_match_the_resolved_settings() -> None:
+def test_recipe_diff_lists_exactly_the_settings_that_differ() -> None:
     first = MODELS["roberta-large"]
     second = ModelSpec(name="x", checkpoint="org/x", recipe="xlnet")
     found = compare_recipes(first, second, TASKS.values())
@@ -91,6 +91,6 @@ def test_differences_match_the_resolved_settings() -> None:
         assert shown - {"start_from"} == expected  # a start is no setting: the test below
 
 
-def test_a_different_start_from_is_a_difference() -> None:
+def test_recipe_diff_includes_a_different_start_from() -> None:
     lines = [line.split() for line in call("modernbert", "bert", "glue/rte").splitlines()]
     assert ["start_from", "glue/mnli", "pretrained"] in lines

@@ -45,12 +45,12 @@ def training(step=15, steps=30):
     )
 
 
-def test_the_description_of_a_running_job_has_its_numbers():
+def test_running_job_is_displayed_with_epoch_step_loss_and_speed():
     assert describe(training()) == ("training, epoch 1.50, step 15/30, loss 0.5432, 99 examples/s")
     assert describe(Progress(phase="loading")) == "loading"
 
 
-def test_a_sparkline_has_at_most_a_few_characters():
+def test_sparkline_has_at_most_eight_characters():
     assert sparkline([0.7]) == ""
     assert sparkline([0.9, 0.5, 0.1]) == "█▅▁"
     assert sparkline([0.5, 0.5]) == "▁▁"
@@ -136,7 +136,7 @@ def test_without_a_terminal_progress_is_printed_every_ten_seconds(monkeypatch):
     assert lines[0].startswith("0 of 4 jobs done, about 33 s left; tiny CoLA seed 0: training")
 
 
-def test_a_job_that_exceeds_its_estimate_has_no_time_left_of_0_s():
+def test_run_over_its_estimated_time_is_displayed_as_taking_longer():
     running = state(1)
     running.report(JOBS[0].key, Progress(phase="loading"), 1000.0)
     assert headline(running, 1001.0).startswith("0 of 1 jobs done, about ")
@@ -150,7 +150,7 @@ def test_a_note_is_printed_at_once_on_a_line_of_its_own():
     assert console.file.getvalue() == "tiny CoLA seed 0 skips a \\x1b[31msnapshot.\n"
 
 
-def test_skipped_jobs_count_as_done():
+def test_progress_counts_skipped_jobs_as_done():
     console = plain()
     with Display(state(2), console) as shown:
         shown.leave_out(JOBS[0])

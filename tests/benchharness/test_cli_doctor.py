@@ -66,7 +66,7 @@ def test_offline_mode_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "HF_HUB_OFFLINE" in found["hub"]["found"]
 
 
-def test_the_runs_of_the_database_are_counted(tmp_path: Path) -> None:
+def test_doctor_reports_the_number_of_stored_runs(tmp_path: Path) -> None:
     db = tmp_path / "board.sqlite"
     with open_store(db) as store:
         store.add_result(make_result())
@@ -100,7 +100,7 @@ def test_little_free_disk_space_is_a_warning(
     assert found["checkpoint cache"]["state"] == "warning"
 
 
-def test_the_table_names_every_finding(tmp_path: Path) -> None:
+def test_doctor_table_has_a_line_for_every_check(tmp_path: Path) -> None:
     db = str(tmp_path / "board.sqlite")
     text = CliRunner().invoke(APP, ["--db", db], catch_exceptions=False).stdout
     assert all(name in text for name in ("benchharness", "hub", "gpus", "leaderboard", "warning"))

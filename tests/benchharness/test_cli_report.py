@@ -38,13 +38,13 @@ def test_the_leaderboard_is_filtered_by_data_source(board, data, other):
     assert f"on {other} data" not in out
 
 
-def test_a_leaderboard_without_matching_runs_reports_that(board):
+def test_leaderboard_without_matching_runs_prints_a_message(board):
     ended = board("leaderboard", *DB, "--data", "elsewhere")
     assert ended.code == 0
     assert ended.out.startswith("no stored run matches")
 
 
-def test_a_collection_shows_the_boards_of_its_suites(board):
+def test_leaderboard_of_a_collection_shows_each_of_its_suites_once(board):
     with open_store("board.sqlite") as store:
         store.add_result(make_result(make_job(task="snli/snli")))
     boards = json.loads(board("leaderboard", *DB, "--json", "--suite", "seeds").out)
@@ -69,7 +69,7 @@ def test_the_leaderboard_as_json_has_entries_and_scores(board):
     assert "glue/rte" in entry["missing"]
 
 
-def test_published_scores_are_below_boards_of_official_data_if_requested(board):
+def test_published_scores_follow_leaderboards_of_official_data_on_request(board):
     assert "published (" not in board("leaderboard", *DB).out
     out = board("leaderboard", *DB, "--published").out
     assert out.count("GLUE, published (dev)") == 1
@@ -95,7 +95,7 @@ def test_json_compares_measured_with_published_scores(bench):
     assert line["source"] == "microsoft/unilm minilm/README.md"
 
 
-def test_out_sets_the_path_of_the_report(board):
+def test_option_out_sets_the_path_of_the_report(board):
     ended = board("report", *DB, "--out", "deep/page.html")
     assert (ended.code, ended.out) == (0, "report: deep/page.html\n")
     page = Path("deep/page.html").read_text()
@@ -122,7 +122,7 @@ def test_a_missing_database_is_an_error_that_names_bench_run(bench, command):
 
 
 @pytest.mark.parametrize("command", ["report", "leaderboard"])
-def test_an_unknown_suite_exits_with_2(board, command):
+def test_unknown_suite_exits_with_2_and_a_suggestion(board, command):
     ended = board(command, *DB, "--suite", "gleu")
     assert ended.code == 2
     assert "Did you mean 'glue'?" in ended.err
@@ -161,14 +161,14 @@ def theirs(bench):
     ],
     ids=" ".join,
 )
-def test_runs_of_an_unloaded_plugin_alone_are_an_error_that_names_it(theirs, words):
+def test_report_of_only_runs_of_an_unloaded_plugin_is_an_error_naming_it(theirs, words):
     ended = theirs(*words, *DB)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.endswith(f"bench: {NEEDED}\n")
     assert not Path("results").exists()
 
 
-def test_runs_of_an_unloaded_plugin_among_others_are_a_warning(theirs):
+def test_report_warns_if_some_runs_are_of_an_unloaded_plugin(theirs):
     with open_store("board.sqlite") as store:
         store.add_result(make_result(make_job(seed=1)))
     ended = theirs("report", *DB)

@@ -53,12 +53,12 @@ def test_tasks_are_selected_by_full_or_short_names(suites, tasks, expected):
     assert names(check(suite=suites, task=tasks)) == expected
 
 
-def test_a_number_of_seeds_counts_from_one_and_single_seeds_are_kept():
+def test_seeds_option_counts_from_1_and_seed_option_selects_single_seeds():
     assert check(seeds=3).seeds == (1, 2, 3)
     assert check(seed=[7, 0, 7]).seeds == (7, 0)
 
 
-def test_settings_are_split_at_the_first_equals_sign():
+def test_option_set_is_split_at_the_first_equals_sign():
     request = check(set=["epochs=3", " learning_rate = 2e-5 "])
     assert request.overrides == {"epochs": "3", "learning_rate": "2e-5"}
     with pytest.raises(BenchError, match="epochs is 'a=b'"):
@@ -82,7 +82,7 @@ def test_the_default_number_of_jobs_fits_main_memory(monkeypatch):
         assert len(check(model=["tiny", "bert"]).slots) == jobs
 
 
-def test_gpu_jobs_need_less_main_memory(monkeypatch):
+def test_gpu_jobs_are_estimated_to_need_less_main_memory_than_cpu_jobs(monkeypatch):
     monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 8)
     monkeypatch.setattr("benchharness.driver.request.main_memory", lambda: 12 << 30)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")

@@ -39,7 +39,7 @@ def attempts(job):
         return len(store.attempts(job.key))
 
 
-def test_jobs_are_run_stored_and_shown(bench, fake_jobs):
+def test_bench_run_stores_results_prints_the_leaderboard_and_writes_a_report(bench, fake_jobs):
     fake_jobs([make_job(seed=1), make_job(seed=2)])
     ended = bench(*RUN)
     assert ended.code == 0
@@ -130,7 +130,7 @@ def test_an_unchanged_report_is_not_written_again(bench, fake_jobs):
     assert moment() > 1, "gone"
 
 
-def test_force_runs_a_job_again_and_keeps_the_old_attempt(bench, fake_jobs):
+def test_option_force_runs_a_job_again_and_keeps_the_old_attempt(bench, fake_jobs):
     job = make_job()
     fake_jobs([job])
     bench(*RUN)
@@ -160,14 +160,14 @@ def test_the_same_command_retries_a_failed_job(bench, fake_jobs):
     assert attempts(job) == 2
 
 
-def test_jobs_with_the_same_failure_share_a_line(bench, fake_jobs):
+def test_jobs_with_the_same_error_are_reported_on_one_line(bench, fake_jobs):
     fake_jobs([make_job("die", seed=1), make_job("die", seed=2)])
     complaints = [line for line in bench(*RUN).err.splitlines() if line.startswith("bench: ")]
     assert len(complaints) == 1
     assert "tiny CoLA seed 1, tiny CoLA seed 2: " in complaints[0]
 
 
-def test_a_model_that_cannot_be_loaded_stops_only_its_own_jobs(bench, fake_jobs):
+def test_unloadable_model_stops_only_its_own_jobs(bench, fake_jobs):
     broken = [make_job("fail:4", seed=seed, model="broken") for seed in (1, 2, 3)]
     fake_jobs([*broken, make_job("ok")])
     ended = bench(*RUN)
@@ -206,7 +206,7 @@ def test_dry_run_as_json_has_the_jobs_to_run_and_their_estimates(bench, fake_job
     assert plan["jobs"][1]["about_seconds"] == 2.0
 
 
-def test_test_splits_are_planned_on_request_as_other_jobs(bench):
+def test_option_test_changes_the_job_key(bench):
     command = (*RUN, "--task", "cola", "--limit", "8", "--seeds", "1", "--no-baselines")
     command = (*command, "--dry-run", "--json")
     (without,) = json.loads(bench(*command).out)["jobs"]
@@ -216,13 +216,13 @@ def test_test_splits_are_planned_on_request_as_other_jobs(bench):
     assert without["key"] != tested["key"]
 
 
-def test_tasks_without_test_rows_are_named(bench, fake_jobs):
+def test_run_with_option_test_names_tasks_without_a_test_split(bench, fake_jobs):
     fake_jobs([make_job("ok", COLA)])
     ended = bench(*RUN, "--task", "cola", "--dry-run", "--test")
     assert ended.err == "bench: these tasks have no test split in mini: CoLA.\n"
 
 
-def test_longest_jobs_start_first(bench, fake_jobs):
+def test_jobs_with_the_longest_estimate_start_first(bench, fake_jobs):
     short, long = make_job("ok", COLA), make_job("ok", RTE)
     with open_store("board.sqlite") as store:
         for job, seconds in ((make_job("ok", COLA, seed=9), 1), (make_job("ok", RTE, seed=9), 99)):
@@ -235,7 +235,7 @@ def test_longest_jobs_start_first(bench, fake_jobs):
     assert "about 2 min." in ended.out.splitlines()[0]
 
 
-def test_json_is_the_only_output_on_stdout(bench, fake_jobs):
+def test_run_json_is_the_only_output_on_stdout(bench, fake_jobs):
     fake_jobs([make_job("ok"), make_job("die", RTE)])
     ended = bench(*RUN, "--json", "--out", "page.html")
     summary = json.loads(ended.out)
@@ -375,7 +375,7 @@ def test_an_internal_error_keeps_its_traceback(bench, monkeypatch):
         bench(*RUN)
 
 
-def test_excluded_training_rows_are_reported(bench):
+def test_run_reports_the_number_of_excluded_training_rows(bench):
     ended = bench("run", "--model", "tiny", "--suite", "snli", "--data", "mini", "--dry-run")
     assert ended.code == 0
     assert "16 of snli/snli:train" in ended.err
@@ -405,7 +405,7 @@ def test_a_student_recipe_without_a_teacher_is_a_warning(bench, teacher):
     assert said is (not teacher)
 
 
-def test_no_note_is_printed_if_no_rows_are_excluded(bench):
+def test_run_prints_no_note_if_no_training_rows_are_excluded(bench):
     ended = bench("run", "--model", "tiny", "--task", "glue/wnli", "--data", "mini", "--dry-run")
     assert "left out" not in ended.err
 
@@ -425,7 +425,7 @@ def test_baselines_are_run_once_per_task_unless_disabled(bench):
     assert planned(bench, *tiny, *named[:2], "--no-baselines")[2:] == both[:1]
 
 
-def test_planning_baselines_resolves_no_encoder(monkeypatch):
+def test_planning_of_baselines_does_not_resolve_an_encoder(monkeypatch):
     """Neither a recipe is resolved nor a digest of weights computed."""
 
     def refuse(*arguments):
@@ -437,7 +437,7 @@ def test_planning_baselines_resolves_no_encoder(monkeypatch):
     assert sum(found.used_rows.values()) > 0
 
 
-def test_baselines_are_counted_separately(bench):
+def test_plan_counts_baseline_jobs_separately(bench):
     command = ("run", "--model", "tiny", "--task", "cola", "--data", "mini", "--dry-run")
     assert bench(*command, "--set", "epochs=2").out.startswith(
         "7 jobs (1 model x 1 task x 5 seeds and 2 "

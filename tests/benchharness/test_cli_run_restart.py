@@ -40,7 +40,7 @@ def test_snapshots_are_stored_next_to_the_database(bench, fake_jobs, database, m
     assert options_of(tmp_path, job, database) == [*expected, "--checkpoint-every", every]
 
 
-def test_checkpoint_every_0_disables_snapshots(bench, fake_jobs, tmp_path):
+def test_option_checkpoint_every_0_disables_snapshots(bench, fake_jobs, tmp_path):
     job = make_job()
     fake_jobs([job])
     assert bench(*RUN, "--checkpoint-every", "0").code == 0

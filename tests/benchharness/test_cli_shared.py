@@ -126,14 +126,14 @@ def test_shared_files_contain_no_home_directory_data_folder_or_user_name(bench, 
     assert {line["data"] for line in lines} == {label}
 
 
-def test_show_paths_keeps_paths(bench, stored):
+def test_option_show_paths_keeps_local_paths(bench, stored):
     found = shared(bench, "--show-paths")
     for name in ("csv", "json", "page --intervals"):
         assert str(stored / "glue data") in found[name]
     assert str(stored / "my-bert") in found["page --no-intervals"]
 
 
-def test_the_page_links_to_the_original_run_keys(bench, stored):
+def test_report_has_the_run_keys_that_are_in_the_database(bench, stored):
     """Redaction does not change the key of a job."""
     with open_store("board.sqlite") as store:
         keys = [row.key for row in store.runs() if row.status == "finished"]
@@ -150,7 +150,7 @@ def test_the_page_links_to_the_original_run_keys(bench, stored):
         ("./a/b ../a MNLI-m/mm", "same"),
     ],
 )
-def test_only_local_paths_are_redacted(text, shown):
+def test_redaction_replaces_only_local_paths(text, shown):
     found = without_paths(text)
     if shown == "same":
         assert found == text
@@ -160,7 +160,7 @@ def test_only_local_paths_are_redacted(text, shown):
 
 
 @pytest.mark.parametrize("home", ["/home/me", "/home/you", "/home/m e", "/"])
-def test_a_path_has_the_same_label_for_every_user(home, monkeypatch):
+def test_redacted_path_has_the_same_label_for_every_home_directory(home, monkeypatch):
     monkeypatch.setattr(sharing, "_home", lambda: home)
     for path in ("/home/me/mine.toml", "/home/me/a/b.tsv", "/srv/glue"):
         label = path_label(path)
@@ -176,7 +176,7 @@ def test_the_home_directory_is_redacted_anywhere_in_a_text(home, monkeypatch):
     assert "mine.toml#" in without_paths(f"evaluate:{home}/mine.toml")
 
 
-def test_messages_about_metrics_and_curves_have_no_path(bench, stored, monkeypatch):
+def test_error_messages_about_metrics_and_curves_have_no_local_path(bench, stored, monkeypatch):
     """A metric script has changed since the run."""
     said = f"evaluate:{stored}/my scripts/m.py has changed"
 
@@ -228,7 +228,7 @@ def test_a_task_keeps_its_name_when_the_path_of_its_script_is_redacted(is_first,
     assert find_task(own.name).definition == job.definition
 
 
-def test_an_invalid_digest_is_a_damaged_definition():
+def test_custom_task_with_an_invalid_script_digest_is_reported_as_damaged():
     plain = scored_by("evaluate:mine.py").to_json()
     for digits in ("../../x", 5, "abcde"):
         with pytest.raises(DataError, match="is damaged"):

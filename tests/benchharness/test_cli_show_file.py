@@ -26,7 +26,7 @@ def mine(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_recipe_file_is_shown_with_its_tables(bench, mine: Path) -> None:
+def test_show_recipe_prints_the_tables_of_a_recipe_file(bench, mine: Path) -> None:
     shown = bench("show", "recipe", "mine.toml")
     assert shown.code == 0, shown.err
     assert "    learning_rate: 2e-05,3e-05  (mine.toml)\n" in shown.out
@@ -53,7 +53,7 @@ def test_an_unknown_table_is_an_error_in_show_and_run(bench, mine: Path) -> None
         assert "unknown head type 'spam'" in ended.err
 
 
-def test_a_file_applied_to_a_model_has_the_settings_of_a_run(bench, mine: Path) -> None:
+def test_show_recipe_of_model_and_file_has_the_settings_of_a_run(bench, mine: Path) -> None:
     points = json.loads(bench("show", "recipe", "roberta", "cola", "mine.toml", "--json").out)
     assert [p["settings"]["learning_rate"]["value"] for p in points] == [2e-5, 3e-5]
     assert {p["recipe"] for p in points} == {"mine sweep"}

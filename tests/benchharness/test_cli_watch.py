@@ -56,7 +56,7 @@ def ending_soon(file, monkeypatch):
     return thread
 
 
-def test_without_a_run_a_message_is_printed(bench, db):
+def test_watch_prints_a_message_if_no_run_is_in_progress(bench, db):
     ended = bench("watch", "--db", db)
     assert (ended.code, ended.out, ended.err) == (
         0,
@@ -65,7 +65,7 @@ def test_without_a_run_a_message_is_printed(bench, db):
     )
 
 
-def test_progress_lines_are_printed_until_the_run_ends(bench, db, run, monkeypatch):
+def test_watch_prints_progress_lines_until_the_run_ends(bench, db, run, monkeypatch):
     thread = ending_soon(run, monkeypatch)
     ended = bench("watch", "--db", db)
     thread.join()
@@ -81,7 +81,7 @@ def test_progress_lines_are_printed_until_the_run_ends(bench, db, run, monkeypat
     assert ended.code == 1, "a job has failed"
 
 
-def test_json_is_a_snapshot_and_one_line_per_change(bench, db, run, monkeypatch):
+def test_watch_json_has_the_current_state_and_one_line_per_change(bench, db, run, monkeypatch):
     thread = ending_soon(run, monkeypatch)
     first, *others = map(json.loads, bench("watch", "--db", db, "--json").out.splitlines())
     thread.join()
@@ -94,7 +94,7 @@ def test_json_is_a_snapshot_and_one_line_per_change(bench, db, run, monkeypatch)
     assert others[-1]["seconds_left"] == 0
 
 
-def test_once_shows_bars_and_does_not_wait(bench, db, run):
+def test_watch_once_prints_progress_bars_and_exits(bench, db, run):
     ended = bench("watch", "--db", db, "--once")
     assert ended.code == 0
     head, bar = ended.out.splitlines()

@@ -123,7 +123,7 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=[config.model_type for config in CONFIGS])
-def test_packed_copies_score_like_one_mask_at_a_time(config) -> None:
+def test_pseudo_log_likelihood_of_packed_copies_equals_one_mask_at_a_time(config) -> None:
     model = model_of(config)
     expected = [one_mask_at_a_time(model, text) for text in SENTENCES]
     model.prepare(torch.device("cpu"))
@@ -308,14 +308,14 @@ def test_zero_shot_is_one_job_per_task_without_training_rows() -> None:
     assert "shots" not in plain.settings
 
 
-def test_a_task_without_training_rows_is_planned_as_a_zero_shot_model() -> None:
+def test_task_without_training_rows_is_planned_as_a_zero_shot_job() -> None:
     job = plan_job([TINY], "blimp/blimp", "mini", [1, 2])
     assert (job.kind, job.recipe, job.is_zero_shot) == ("model", "zero-shot", True)
     with pytest.raises(BenchError, match="has no training rows: use --shots 0"):
         plan_jobs([TINY], "blimp/blimp", shots=[8])
 
 
-def test_more_shots_than_rows_or_shots_with_a_start_are_an_error() -> None:
+def test_too_many_shots_or_shots_with_start_from_are_an_error() -> None:
     with pytest.raises(DataError, match="250 training rows here"):
         plan_jobs([TINY], "cb", shots=[251])
     with pytest.raises(BenchError, match="cannot be combined"):
@@ -356,7 +356,7 @@ def test_a_zero_shot_job_predicts_every_split_deterministically() -> None:
 
 
 @pytest.mark.soak
-def test_blimp_from_the_hub_equals_blimp_from_files(tmp_path) -> None:
+def test_blimp_read_from_the_hub_gives_the_scores_of_blimp_read_from_files(tmp_path) -> None:
     """The hub serves its 67 configs at their commit, with the rows of mini data."""
     blimp = find_task("blimp/blimp")
     commit = tmp_path / "hub" / "datasets" / "nyu-mll/blimp" / blimp.source.revision

@@ -64,7 +64,9 @@ def test_converted_weights_are_equal_and_stored_with_both_digests(snapshot: Path
     assert not [path for path in snapshot.iterdir() if path.suffix == ".safetensors"]
 
 
-def test_weights_are_converted_once(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pickled_weights_are_converted_only_once(
+    snapshot: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = weights_of(snapshot)
     monkeypatch.setattr(converted, "write_safetensors", lambda *_: pytest.fail("once more"))
     second = weights_of(snapshot)
@@ -72,7 +74,7 @@ def test_weights_are_converted_once(snapshot: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("damage", ["a byte", "cut", "missing", "no digests", "digests cut"])
-def test_a_damaged_conversion_is_repeated(snapshot: Path, damage: str) -> None:
+def test_damaged_converted_weights_are_converted_again(snapshot: Path, damage: str) -> None:
     weights_of(snapshot)
     kept = kept_of(snapshot)
     file, digests = kept / "model.safetensors", kept / "converted.json"
@@ -124,7 +126,7 @@ def test_half_precision_is_loaded_as_fp32(snapshot: Path, kind: torch.dtype) -> 
 
 
 @pytest.mark.parametrize("reason", ["no folder can be made", "no room"])
-def test_if_nothing_can_be_cached_the_pickle_is_read_directly(
+def test_pickled_weights_are_read_directly_if_the_cache_cannot_be_written(
     snapshot: Path, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = kept_of(snapshot).parent
@@ -143,7 +145,7 @@ def test_if_nothing_can_be_cached_the_pickle_is_read_directly(
     assert not [name for name in left if not name.endswith(".lock")], "nothing is left half written"
 
 
-def test_the_cache_can_be_moved_and_later_files_are_included(snapshot: Path) -> None:
+def test_moved_hub_cache_keeps_converted_weights_and_has_new_files(snapshot: Path) -> None:
     weights_of(snapshot)
     (snapshot / "modeling.py").write_text("code = 1")
     moved = snapshot.parents[2].with_name("elsewhere")
@@ -189,7 +191,7 @@ def start(snapshot: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def test_a_killed_conversion_leaves_no_usable_files(snapshot: Path) -> None:
+def test_killed_conversion_leaves_no_partial_files(snapshot: Path) -> None:
     with start(snapshot, "slowly") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "half\n"

@@ -137,7 +137,9 @@ def real_work(job: Job) -> dict[str, int]:
 
 @pytest.mark.gold
 @pytest.mark.parametrize("task", TASKS)
-def test_counted_work_equals_the_gold_file(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_computed_work_of_each_head_equals_its_gold_file(
+    task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     job = make_job(task)
     config = load_encoder(job.checkpoint, None, job.seed).config

@@ -80,7 +80,7 @@ def test_every_sentence_is_encoded_with_its_whole_document_if_it_fits():
     assert features.terms.tolist() == [5, 3, 7]
 
 
-def test_context_is_split_evenly_and_one_side_takes_what_the_other_leaves():
+def test_left_context_gets_the_tokens_that_right_context_leaves_and_vice_versa():
     """The split is that of studio-ousia/luke, examples/ner/reader.py."""
     letters = tuple("abcdefghiklmnopr")
     document = (letters[:2], letters[2:8], letters[8:10], letters[10:16])
@@ -119,7 +119,9 @@ def test_a_document_of_one_sentence_is_encoded_as_without_context(kind: str, max
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_tokens", [7, 12, 20, 64])
-def test_only_words_of_the_sentence_are_trained_on_and_predicted(kind: str, max_tokens: int):
+def test_words_of_the_document_context_are_neither_targets_nor_predicted(
+    kind: str, max_tokens: int
+):
     examples = sentences(*DOCUMENT)
     features = encode_in_documents(examples, make_tokenizer(kind), Limits(max_tokens=max_tokens))
     assert features.lengths.max() <= max_tokens
@@ -202,7 +204,7 @@ def plan(data: str = "mini", **texts: str) -> Job:
     )
 
 
-def test_documents_are_part_of_the_key_only_if_they_are_used():
+def test_job_key_includes_documents_only_if_the_job_uses_them():
     plain, asked = plan(), plan(context="document")
     assert plan(context="sentence").key == plain.key
     assert plain.documents == {}
@@ -220,7 +222,7 @@ def test_data_without_documents_are_an_error_at_planning(tmp_path: Path):
         plan(str(tmp_path), context="document")
 
 
-def test_changed_documents_stop_a_job():
+def test_documents_changed_since_planning_are_an_error():
     job = plan(context="document")
     name = "conll2003/ner:dev"
     check_documents(job, {split: read_split(job, split) for split in job.fingerprints})

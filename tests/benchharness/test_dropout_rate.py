@@ -53,7 +53,7 @@ def test_dropout_0_disables_all_dropout_of_the_encoder(family: str) -> None:
     assert not differ(encoder)
 
 
-def test_dropout_none_keeps_the_rates_of_the_checkpoint() -> None:
+def test_dropout_none_keeps_the_dropout_rates_of_the_checkpoint() -> None:
     encoder = make_encoder("bert")
     before = encoder.config.to_dict()
     set_dropout(encoder, None, None)

@@ -24,7 +24,7 @@ def damaged(checkpoint: Path, tmp_path: Path) -> Path:
     return shutil.copytree(checkpoint, tmp_path / "damaged")
 
 
-def test_a_folder_is_loaded_with_its_weights(checkpoint: Path):
+def test_checkpoint_folder_is_loaded_with_its_weights(checkpoint: Path):
     encoder = load_encoder(str(checkpoint), None, seed=1)
     saved = load_file(checkpoint / "model.safetensors")
     loaded = encoder.network.state_dict()
@@ -40,12 +40,12 @@ def test_half_precision_weights_become_fp32(damaged: Path):
     assert {weight.dtype for weight in encoder.network.parameters()} == {torch.float32}
 
 
-def test_loading_prints_nothing(checkpoint: Path, capfd: pytest.CaptureFixture[str]):
+def test_loading_an_encoder_prints_nothing(checkpoint: Path, capfd: pytest.CaptureFixture[str]):
     load_encoder(str(checkpoint), None, seed=1)
     assert capfd.readouterr() == ("", "")
 
 
-def test_tiny_is_initialized_from_the_seed():
+def test_builtin_tiny_encoder_is_initialized_from_the_seed():
     def draw(seed: int) -> torch.Tensor:
         encoder = load_encoder("builtin:tiny", None, seed)
         return torch.cat([weight.flatten() for weight in encoder.network.parameters()])
@@ -62,7 +62,7 @@ def test_robertas_padding_positions_reduce_its_maximum_length(tmp_path: Path):
     assert encoder.network(input_ids=ids)[0].shape == (1, 32, 16)
 
 
-def test_the_maximum_length_of_the_tokenizer_is_respected(damaged: Path):
+def test_encoder_has_the_maximum_length_of_its_tokenizer_if_it_is_shorter(damaged: Path):
     file = damaged / "tokenizer_config.json"
     settings = json.loads(file.read_text()) | {"model_max_length": 24}
     file.write_text(json.dumps(settings))
@@ -118,7 +118,7 @@ def test_an_unknown_family_is_an_error(damaged: Path):
         load_encoder(str(damaged), None, seed=1)
 
 
-def test_a_folder_without_a_config_is_an_error(tmp_path: Path):
+def test_checkpoint_folder_without_a_config_is_an_error(tmp_path: Path):
     with pytest.raises(ModelError, match="is not a checkpoint: it has no config"):
         load_encoder(str(tmp_path), None, seed=1)
 

@@ -51,7 +51,7 @@ def test_the_final_weights_are_those_of_the_best_evaluation(values: Values, best
     assert training.meter.step == 12
 
 
-def test_if_no_evaluation_has_a_value_the_last_weights_are_kept():
+def test_last_weights_are_kept_if_no_evaluation_has_a_score():
     training, seen = passed(having(BEST, early_stopping=1), (None,) * 6)
     assert torch.equal(weights_of(training.network), seen[-1])
     assert (len(seen), training.meter.best) == (6, None)
@@ -116,7 +116,7 @@ def test_integer_buffers_are_not_averaged():
     assert network.get_buffer("count").tolist() == [3]
 
 
-def test_a_run_with_fewer_steps_than_evaluations_averages_what_there_is():
+def test_weight_average_of_a_short_run_is_over_all_of_its_evaluations():
     network, seen = make_network(), []
     training = begin(network, having(RECIPE, epochs=1, evaluations=9, average_last=5))
     fit(training, dict, value=lambda _: seen.append(weights_of(network)))

@@ -69,7 +69,7 @@ def test_processes_per_job_gives_each_job_several_gpus_and_a_launcher(monkeypatc
         (GPU_NODES, {"jobs": 9}, (1, 8, 9)),
     ],
 )
-def test_jobs_fill_a_ray_cluster(cluster, sizes, fields, expected):
+def test_ray_engine_runs_as_many_jobs_as_the_cluster_has_room_for(cluster, sizes, fields, expected):
     cluster(sizes)
     place = find_placement(EngineChoice(name="ray", **fields))
     assert place.engine.func is ClusterEngine
@@ -118,7 +118,9 @@ def test_an_unreachable_ray_address_is_an_error_at_once(monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "module"), [("ray", "ray"), ("slurm", "submitit")])
-def test_a_missing_extra_is_an_error_with_the_install_command(monkeypatch, name, module):
+def test_missing_package_of_an_engine_is_an_error_with_the_install_command(
+    monkeypatch, name, module
+):
     monkeypatch.setattr(f"benchharness.extensions.clusters.{name}.{module}", None)
     with pytest.raises(BenchError, match=rf"pip install 'benchharness\[{name}\]'"):
         choose(name)

@@ -112,7 +112,7 @@ def test_logits_do_not_depend_on_the_padding_side(family: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("family", in_part(READ, USED))
-def test_cutting_unused_rows_of_the_vocabulary_does_not_change_logits(family: str, tmp_path: Path):
+def test_removing_unused_vocabulary_rows_does_not_change_logits(family: str, tmp_path: Path):
     """Some families scale their embeddings, or have other tables indexed by the same ids."""
     encoder = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1)
     head = head_for(RTE)
@@ -126,7 +126,7 @@ def test_cutting_unused_rows_of_the_vocabulary_does_not_change_logits(family: st
 
 
 @pytest.mark.parametrize("family", ["gemma", "gemma2", "gemma3_text", "biogpt", "canine"])
-def test_a_vocabulary_that_is_not_a_plain_embedding_is_not_cut(family: str, tmp_path: Path):
+def test_vocabulary_without_a_plain_embedding_layer_is_not_reduced(family: str, tmp_path: Path):
     assert not can_be_cut(load_encoder(str(save_tiny(tmp_path, family)), None, seed=1).network)
 
 
@@ -160,7 +160,7 @@ def test_a_decoder_padded_on_the_left_gives_the_same_logits(family: str, tmp_pat
 
 
 @pytest.mark.parametrize("family", DECODERS)
-def test_a_trial_detects_that_a_decoder_is_causal(family: str, tmp_path: Path):
+def test_trial_forward_pass_detects_a_causal_decoder(family: str, tmp_path: Path):
     encoder = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1)
     assert encoder.is_causal
     assert try_out(encoder.network, encoder.config, family).is_causal
@@ -174,7 +174,7 @@ def test_a_family_that_cannot_classify_text_is_an_error(family: str, sentence: s
         load_encoder(str(tmp_path), None, seed=1)
 
 
-def test_every_family_of_transformers_is_covered():
+def test_every_text_classification_family_of_transformers_is_tested():
     assert {*READ, *REFUSED, *NOT_MADE} == set(CLASSIFYING)
 
 
@@ -218,14 +218,16 @@ def test_decoders_are_recognized_by_their_config(config: dict[str, object], expe
     assert is_causal(config) is expected
 
 
-def test_only_unchecked_families_need_a_trial():
+def test_only_unknown_model_families_need_a_trial_forward_pass():
     assert not any(is_unchecked({"model_type": family}) for family in CHECKED)
     assert is_unchecked({"model_type": "rembert"})
     assert not is_unchecked({"model_type": "llama"})
 
 
 @pytest.mark.parametrize("family", ["fnet", "mistral4", "rembert"])
-def test_a_kept_model_is_loaded_with_the_same_causality_and_forward(family: str, tmp_path: Path):
+def test_kept_model_is_loaded_with_the_causality_and_forward_of_its_training(
+    family: str, tmp_path: Path
+):
     """Its network is created without weights, so a trial would read uninitialized memory."""
     save_tiny(tmp_path, family)
     trained, kept = (load_encoder(str(tmp_path), None, seed=seed) for seed in (1, None))
@@ -234,7 +236,7 @@ def test_a_kept_model_is_loaded_with_the_same_causality_and_forward(family: str,
     assert names[0] == names[1]
 
 
-def test_states_that_are_not_finite_are_an_error(tmp_path: Path):
+def test_encoder_with_non_finite_states_is_an_error(tmp_path: Path):
     encoder = load_encoder(str(save_tiny(tmp_path, "rembert")), None, seed=1)
     encoder.network.get_input_embeddings().weight.data.fill_(torch.nan)
     with pytest.raises(ModelError, match="not finite"):
@@ -256,7 +258,7 @@ def test_the_text_embedding_of_a_decoder_is_its_last_state(family: str, tmp_path
 
 @pytest.mark.parametrize("family", ["convbert", "fnet", "funnel", "nystromformer", "yoso"])
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_states_computed_by_length_equal_those_of_single_rows(
+def test_states_of_rows_grouped_by_length_equal_those_of_single_rows(
     family: str, side: str, tmp_path: Path
 ):
     network = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1).network.eval()
@@ -272,7 +274,7 @@ def test_states_computed_by_length_equal_those_of_single_rows(
     assert not found.last_hidden_state[~mask.bool()].any()
 
 
-def test_gradients_reach_every_row_that_is_computed_by_length(tmp_path: Path):
+def test_every_row_of_batches_grouped_by_length_gets_gradients(tmp_path: Path):
     encoder = load_encoder(str(save_tiny(tmp_path, "convbert")), None, seed=1)
     ids = torch.tensor([[5, 6, 7, 8], [9, 10, 0, 0]])
     encoder.network(input_ids=ids, attention_mask=(ids > 0).long())[0].pow(3).sum().backward()
@@ -307,7 +309,7 @@ def test_a_network_without_an_attention_mask_gets_none():
         ("bytes", ["<s>", "a", "</s>", "</s>", "a", "</s>"]),
     ],
 )
-def test_texts_of_a_decoder_are_separated_and_terminated(
+def test_input_of_a_decoder_has_separator_and_end_tokens(
     kind: str, expected: list[str], tmp_path: Path
 ):
     save_tiny(tmp_path, "llama", tokenizer=kind)

@@ -56,7 +56,7 @@ def listed(text: str) -> set[str]:
     return set(re.findall(r"(?m)^  ([a-z]+) +[A-Z].*\.$", text))
 
 
-def test_each_folder_is_an_extension_with_its_name() -> None:
+def test_each_folder_of_extensions_is_registered_under_its_name() -> None:
     folders = {file.parent.name for file in OURS.glob("*/__init__.py")}
     assert {each.package: each.name for each in OWN} == {
         f"benchharness.extensions.{name}": name for name in folders
@@ -200,7 +200,7 @@ def installed(tmp_path, monkeypatch):
     forget()
 
 
-def test_a_package_adds_a_command_and_a_function(installed, bench) -> None:
+def test_third_party_package_adds_a_command_and_a_python_function(installed, bench) -> None:
     installed(MINE)
     shown = bench("--help").out
     assert re.search(r"watch .*\n  greet +Greet\.\n  score ", shown)
@@ -293,7 +293,7 @@ class Lines:
 """
 
 
-def test_a_package_adds_a_suite_an_engine_and_a_logger(tmp_path: Path) -> None:
+def test_third_party_package_adds_a_suite_an_engine_and_a_logger(tmp_path: Path) -> None:
     site = tmp_path / "site"
     write_package(site, "mine_whole", first=WHOLE, tasks=TASKS, parts=PARTS)
     # Other tests may have left plugins in the environment.
@@ -317,7 +317,7 @@ def test_a_package_adds_a_suite_an_engine_and_a_logger(tmp_path: Path) -> None:
     assert "mine/rte" in alone.stdout, alone.stderr
 
 
-def test_a_package_adds_a_subcommand_to_a_command_of_the_core(installed, bench) -> None:
+def test_third_party_package_adds_a_subcommand_to_a_core_command(installed, bench) -> None:
     installed(MINE.replace('"greet": Command', '"show greetings": Command'))
     assert re.search(r"(?m)^  greetings +Greet\.$", bench("show", "--help").out)
     assert bench("show", "greetings", "Ada").out == "Hello, Ada!\n"
@@ -332,6 +332,6 @@ def test_a_command_with_a_missing_module_is_an_error_of_one_sentence(installed, 
     assert "No module named 'mine_0.gone'" in found.err
 
 
-def test_an_unknown_attribute_of_the_package_is_an_attribute_error() -> None:
+def test_unknown_attribute_of_benchharness_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = benchharness.nothing

@@ -68,7 +68,7 @@ def test_every_family_trains_and_predicts(folders: dict[str, Path], family: str,
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_bf16_states_are_close_to_fp32(folders: dict[str, Path], family: str):
+def test_bf16_states_of_every_family_are_close_to_fp32(folders: dict[str, Path], family: str):
     network = load(folders, family).network.eval()
     inputs = make_inputs(network.config)
     inputs["input_ids"] %= network.config.vocab_size
@@ -149,7 +149,7 @@ def test_token_types_are_used_only_by_families_that_learned_them(
 @pytest.mark.parametrize(
     ("family", "types"), [("funnel", [2, 0, 0, 1, 1]), ("xlnet", [0, 0, 1, 1, 2])]
 )
-def test_the_classification_token_may_have_its_own_token_type(
+def test_classification_token_has_its_own_token_type_in_some_families(
     folders: dict[str, Path], family: str, types: list[int]
 ):
     assert load(folders, family).tokenizer("a", "a")["token_type_ids"] == types
@@ -170,14 +170,14 @@ def test_gpt_texts_are_separated_by_special_tokens(folders: dict[str, Path], fam
     ("family", "limit"),
     [("bert", 72), ("roberta", 68), ("mpnet", 70), ("xlnet", 10**9), ("t5", 10**9), ("gpt2", 72)],
 )
-def test_the_maximum_length_of_each_family_is_known(
+def test_maximum_length_is_detected_for_each_family(
     folders: dict[str, Path], family: str, limit: int
 ):
     """RoBERTa has no positions up to its padding id, 3 here; MPNet counts as if the id were 1."""
     assert load(folders, family).max_tokens == limit
 
 
-def test_big_bird_keeps_its_attention_after_a_short_batch(folders: dict[str, Path]):
+def test_big_bird_keeps_sparse_attention_after_a_short_batch(folders: dict[str, Path]):
     network = load(folders, "big_bird").network.eval()
     texts = torch.arange(5, 69)[None]
     mask = torch.ones_like(texts)

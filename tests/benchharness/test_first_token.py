@@ -52,7 +52,7 @@ def count_tokens(network: Any, kind: type[nn.Module], inputs: dict[str, Tensor])
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_padded_rows_have_the_same_states_and_gradients(family: str) -> None:
+def test_first_token_states_and_gradients_equal_those_of_the_full_encoder(family: str) -> None:
     whole = make_whole(family)
     narrow = copy.deepcopy(whole)
     use_first_token(narrow)
@@ -72,7 +72,7 @@ def test_padded_rows_have_the_same_states_and_gradients(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", PACKED)
-def test_prediction_has_the_same_states(family: str) -> None:
+def test_first_token_states_in_prediction_equal_those_of_the_full_encoder(family: str) -> None:
     whole = make_whole(family).eval()
     narrow = copy.deepcopy(whole)
     use_packed_rows(narrow, "cpu")
@@ -96,7 +96,7 @@ def test_the_last_layer_computes_fewer_tokens() -> None:
     assert count_tokens(narrow, nn.Linear, inputs) == expected
 
 
-def test_other_families_are_not_changed() -> None:
+def test_first_token_optimization_does_not_change_unsupported_families() -> None:
     network = make_whole("mpnet")
     inputs = make_inputs([9, 30], "mpnet")
     expected = network(**inputs)[0]

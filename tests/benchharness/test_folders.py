@@ -112,7 +112,9 @@ def test_a_tokenizer_that_does_not_fit_is_an_error_before_workers_start(
         ({}, None),
     ],
 )
-def test_an_unused_pooling_config_gives_a_note(tmp_path: Path, config: object, pooling: str | None):
+def test_plan_notes_that_the_pooling_config_of_a_checkpoint_is_unused(
+    tmp_path: Path, config: object, pooling: str | None
+):
     folder = save_checkpoint(tmp_path / "sentences")
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(config))
@@ -120,7 +122,7 @@ def test_an_unused_pooling_config_gives_a_note(tmp_path: Path, config: object, p
     assert [pooling in note for note in planned.notes] == ([True] if pooling else [])
 
 
-def test_the_stored_run_has_the_unused_pooling(bench, tmp_path: Path):
+def test_stored_run_has_the_unused_pooling_mode_of_its_checkpoint(bench, tmp_path: Path):
     folder = tmp_path / "sentences"
     encoder = load_encoder("builtin:tiny", None, 1)
     encoder.network.save_pretrained(folder)

@@ -80,7 +80,9 @@ def wait_until_gone(pid: int) -> None:
         time.sleep(0.02)
 
 
-def test_a_fork_leads_a_session_and_exits_with_a_status(server: ForkServer, tmp_path: Path) -> None:
+def test_forked_worker_leads_a_session_and_returns_its_exit_status(
+    server: ForkServer, tmp_path: Path
+) -> None:
     fork = begin(server, tmp_path / "result.json")
     assert os.getsid(fork.pid) == fork.pid != os.getsid(0)
     assert fork.poll() is None
@@ -113,7 +115,7 @@ with closing(ForkServer()) as server:
 
 
 @pytest.mark.skipif(not worker.AUTOGROUP.exists(), reason="this kernel has no autogroups")
-def test_nice_applies_to_forks_although_they_lead_their_own_sessions(tmp_path: Path) -> None:
+def test_nice_applies_to_forked_workers_in_their_own_sessions(tmp_path: Path) -> None:
     ended = subprocess.run(
         ("nice", "-n", "1", sys.executable, "-P", "-c", NICE),
         cwd=tmp_path,
@@ -124,7 +126,7 @@ def test_nice_applies_to_forks_although_they_lead_their_own_sessions(tmp_path: P
     assert ended.stdout.split() == [str(min(os.nice(0) + 1, 19))] * 2
 
 
-def test_setting_the_autogroup_is_retried_only_if_the_kernel_is_busy(
+def test_writing_the_autogroup_is_retried_only_if_the_kernel_is_busy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answers = [BlockingIOError(), BlockingIOError(), None, FileNotFoundError()]
@@ -186,7 +188,7 @@ def test_a_fork_that_never_started_has_no_pid(
     close(fork)
 
 
-def test_a_killed_server_is_replaced(server: ForkServer, tmp_path: Path) -> None:
+def test_killed_fork_server_is_replaced(server: ForkServer, tmp_path: Path) -> None:
     first = begin(server, tmp_path / "1.json")
     killed = process_of(server)
     killed.kill()
@@ -218,7 +220,7 @@ def test_server_and_forks_end_when_the_driver_is_killed(tmp_path: Path) -> None:
         wait_until_gone(pid)
 
 
-def test_a_server_ends_with_its_driver_even_during_its_imports(tmp_path: Path) -> None:
+def test_fork_server_ends_with_its_driver_even_while_it_imports(tmp_path: Path) -> None:
     """A later import may hang, or be slow enough for the driver to be killed before its end."""
     begun = tmp_path / "begun"
     hanging = (
@@ -310,7 +312,7 @@ def test_each_fork_has_its_own_exit_status(server: ForkServer, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", MODULES)
-def test_preloaded_modules_exist(kind: str) -> None:
+def test_modules_that_the_fork_server_preloads_exist(kind: str) -> None:
     modules = modules_of(kind, TASKS.values())
     assert {"sklearn.metrics", "scipy.stats"} < set(modules)
     assert all(find_spec(module) for module in modules)
@@ -322,7 +324,7 @@ def test_metric_libraries_are_imported_only_for_tasks_that_need_them() -> None:
     assert modules_for(make_job("glue/rte")) == (*MODULES["model"], "benchharness.heads.pair")
 
 
-def test_requests_fit_in_a_datagram() -> None:
+def test_requests_to_the_fork_server_fit_in_one_datagram() -> None:
     words = ["/" + "x" * 4000, "--start-from", "/" + "x" * 4000]
     assert len(json.dumps(words)) * 2 < LARGEST_MESSAGE
 
@@ -361,7 +363,7 @@ def driven_by(server: ForkServer, jobs: list[Job], hear: Hearer, **options: Any)
     return list(engine.run(iter(jobs), hear))
 
 
-def test_hanging_servers_are_replaced_once_and_then_not_used(
+def test_hanging_fork_server_is_replaced_once_and_then_disabled(
     impatient: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They hang before their first fork, as in an import from a file system that hangs."""
@@ -403,7 +405,7 @@ def test_a_job_that_ended_under_a_hanging_server_is_not_run_again(impatient: For
     assert hear.notes == []
 
 
-def test_a_busy_server_is_waited_for(
+def test_slow_fork_server_is_not_replaced(
     impatient: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server imports for the next job while a fork has ended, on a busy machine."""
@@ -507,7 +509,9 @@ def test_preloaded_modules_do_not_initialize_cuda():
     subprocess.run((sys.executable, "-P", "-c", IMPORTS), check=True)
 
 
-def test_preloaded_modules_may_ask_for_gpus(server: ForkServer, tmp_path: Path) -> None:
+def test_preloaded_modules_can_query_gpus_without_initializing_cuda(
+    server: ForkServer, tmp_path: Path
+) -> None:
     """Other versions of libraries may do so: torch then answers without initializing CUDA."""
     module, told = tmp_path / "asking.py", tmp_path / "told"
     module.write_text(f"import os; open({str(told)!r}, 'w').write(os.environ[{NVML!r}])")

@@ -74,7 +74,7 @@ def close(found: Tensor, expected: Tensor, within: float) -> bool:
 
 @pytest.mark.parametrize("given", [(True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_states_and_gradients_equal_those_of_torch(
+def test_fused_norm_states_and_gradients_equal_those_of_torch(
     dtype: torch.dtype, given: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The output is used in fp32, in bf16 or in both; each program has several tokens."""
@@ -99,7 +99,7 @@ def test_states_and_gradients_equal_those_of_torch(
         assert close(one, other, 5e-3 if one.dtype == torch.bfloat16 else 1e-6)
 
 
-def test_dropped_values_have_no_gradient() -> None:
+def test_values_dropped_by_fused_norms_have_no_gradient() -> None:
     product, residual, *weights = inputs()
     seeds = torch.tensor([5, 6], device=DEVICE)
 
@@ -121,7 +121,7 @@ def test_dropped_values_have_no_gradient() -> None:
     assert not torch.equal(outcome(0)[0], states)
 
 
-def test_the_trial_of_the_kernels_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fused_norm_kernels_pass_their_self_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "fuse_norms", fused.fuse_norms)
     network = begin("bert", "pair").network.to(DEVICE)
     state = torch.get_rng_state()
@@ -170,7 +170,7 @@ def test_recomputed_layers_have_the_same_dropout(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.skipif(HAS_GPU, reason="kernels are not interpreted here")
-def test_each_forward_pass_has_other_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fused_norms_draw_new_dropout_in_each_forward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "fuse_norms", fused.fuse_norms)
     training = begin("bert", "pair")
     Casts([training.network])
@@ -185,7 +185,9 @@ def test_each_forward_pass_has_other_dropout(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.skipif(HAS_GPU, reason="kernels are not interpreted here")
-def test_a_failed_trial_keeps_the_norms_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_norms_are_used_if_the_self_test_of_the_kernels_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refused(*_: Any, **_options: Any) -> None:
         raise RuntimeError("no C compiler\nlong story")
 

@@ -132,7 +132,7 @@ def test_training_steps_match_those_of_a_cpu() -> None:
 
 @pytest.mark.parametrize("unrecorded", [0, 1])
 @pytest.mark.parametrize(("precision", "within"), [("fp32", 1e-5), ("bf16", 2e-3)])
-def test_recorded_steps_match_steps_that_are_not_recorded(
+def test_steps_of_a_cuda_graph_match_steps_without_a_graph(
     precision: str, within: float, unrecorded: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A step that is not recorded may come first, on another stream."""
@@ -146,7 +146,7 @@ def test_recorded_steps_match_steps_that_are_not_recorded(
     torch.testing.assert_close(*found, rtol=0, atol=within)
 
 
-def test_recorded_steps_draw_new_dropout() -> None:
+def test_steps_of_a_cuda_graph_draw_new_dropout() -> None:
     training = begin("fp32", graphs=True, dropout=0.5)
     (task,) = training.tasks
     (part,) = training.parts_of(task, np.arange(8))

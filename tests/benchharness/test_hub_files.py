@@ -95,7 +95,7 @@ def test_an_unusable_repository_is_an_error_from_its_file_list(
 
 
 @pytest.mark.parametrize(("names", "cause", "way"), ODD.values(), ids=ODD)
-def test_an_unusable_folder_is_an_error_with_the_same_sentence(
+def test_unusable_checkpoint_folder_is_an_error_with_cause_and_solution(
     tmp_path: Path, names: tuple[str, ...], cause: str, way: str
 ) -> None:
     folder = tmp_path / "mine"
@@ -134,7 +134,9 @@ WHOLE = [
 
 
 @pytest.mark.parametrize(("names", "weights"), WHOLE)
-def test_one_format_of_weights_is_selected(names: tuple[str, ...], weights: list[str]) -> None:
+def test_only_one_format_of_weights_is_selected_for_download(
+    names: tuple[str, ...], weights: list[str]
+) -> None:
     assert find_weights(names) == weights
     files = sort_files((*BASE, *names), "org/name")
     assert files["weights"] == weights
@@ -161,7 +163,7 @@ def test_a_hub_model_is_shown_by_its_name_instead_of_its_cache_folder() -> None:
     assert shown(Path("/c/mine/config.json")) == "/c/mine/config.json"
 
 
-def test_an_adapter_next_to_weights_is_an_error_in_a_folder_only():
+def test_adapter_files_next_to_full_weights_are_an_error_only_in_a_folder():
     names = (*BASE, "model.safetensors", "adapter_config.json", "adapter_model.safetensors")
     with pytest.raises(ModelError, match="has complete weights and a LoRA adapter"):
         sort_files(names, "mine", folder=Path("/mine"))

@@ -43,7 +43,7 @@ def test_one_job_scores_all_languages(answered):
     assert set(scores["xtreme/mlqa:dev"]) == {"em", "f1"}
 
 
-def test_a_board_has_the_mean_and_every_language(answered):
+def test_leaderboard_has_the_mean_and_the_score_of_every_language(answered):
     (board,) = build_boards([row_of(answered)], XTREME)
     cell = board.entries[0].cells["xtreme/xquad"]
     found = {n: v for e in answered.evaluations for n, v in e.scores.items() if e.task == cell.task}
@@ -82,7 +82,7 @@ def test_labels_and_tags_are_written_one_per_line():
     assert found == {"test-{}.tsv": b"neutral\nentailment\n"}
 
 
-def test_another_training_language_is_another_job_with_its_rows():
+def test_training_language_is_part_of_the_job_key_and_selects_the_rows():
     english, german, both = (
         make_job("xtreme/pawsx", limit=8, train_languages=code) for code in ("", "de", "de+fr")
     )

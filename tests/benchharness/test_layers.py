@@ -28,7 +28,7 @@ def names_in(network: Any, parts: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_weight_is_in_exactly_one_part(family: str):
+def test_every_encoder_weight_is_in_exactly_one_layer_or_in_the_embeddings(family: str):
     network = make_network(make_config(family))
     found = layers_of(network)
     below, inside = names_in(network, found.embeddings), names_in(network, found.layers)

@@ -61,7 +61,9 @@ def read_of(job: Job) -> tuple[object, str]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_planning_knows_the_maximum_length_of_every_family(tmp_path: Path, family: str) -> None:
+def test_planned_maximum_length_of_every_family_equals_that_of_its_encoder(
+    tmp_path: Path, family: str
+) -> None:
     folder = save_family(tmp_path / family, family)
     encoder = load_encoder(str(folder), None, seed=1)
     # By the network: RoBERTa and its kin count positions from behind the padding index.
@@ -80,7 +82,7 @@ def test_a_registered_model_with_relative_positions_has_no_maximum_length() -> N
     assert reach(MODELS["deberta-v3-base"]) is None
 
 
-def test_the_maximum_length_of_the_tokenizer_is_known(tmp_path: Path) -> None:
+def test_plan_uses_the_maximum_length_in_the_tokenizer_config(tmp_path: Path) -> None:
     folder = save_family(tmp_path / "bert", "bert")
     (folder / "tokenizer_config.json").write_text('{"model_max_length": 24}')
     assert reach(find_model(str(folder))) == find_model(str(folder)).max_tokens == 24
@@ -117,7 +119,9 @@ def test_every_command_rejects_max_tokens_above_the_limit_before_it_starts(
         )
 
 
-def test_a_recipe_file_is_capped_at_the_limit_of_each_model(short: str, tmp_path: Path) -> None:
+def test_max_tokens_of_a_recipe_file_is_capped_at_the_limit_of_each_model(
+    short: str, tmp_path: Path
+) -> None:
     file = tmp_path / "long.toml"
     file.write_text('[default]\nmax_tokens = { value = 1024, source = "ours" }\n')
     tiny, own = plan_of("tiny", short, recipe=str(file)).jobs
@@ -131,7 +135,7 @@ def test_a_recipe_file_is_capped_at_the_limit_of_each_model(short: str, tmp_path
     assert (job.key, job.is_sweep) == (same.key, False)
 
 
-def test_a_built_in_recipe_is_capped_and_stored_at_the_limit_of_the_model(short: str) -> None:
+def test_max_tokens_of_a_built_in_recipe_is_capped_at_the_limit_of_the_model(short: str) -> None:
     (job,) = plan_of(short).jobs
     assert read_of(job)[0] == 68
     assert "512 by fairseq" in read_of(job)[1]
@@ -212,7 +216,7 @@ def pair(text: str, other: str | None = None, *marks: Mark) -> PairExample:
     return PairExample(id=text[:9], text_a=text, text_b=other, marks=marks)
 
 
-def test_every_head_that_truncates_flags_the_truncated_rows() -> None:
+def test_every_head_flags_the_rows_that_it_truncates() -> None:
     assert flags_of("glue/rte", [pair(SHORT, SHORT), pair(LONG, SHORT)]) == [False, True]
     mark = Mark(text="a", start=0, end=3)
     marked = [pair(SHORT, SHORT, mark), pair(SHORT, LONG, mark)]
@@ -226,7 +230,7 @@ def test_every_head_that_truncates_flags_the_truncated_rows() -> None:
     assert flags_of("superglue/copa", options) == [True, False]
 
 
-def test_windows_truncate_only_questions() -> None:
+def test_heads_with_windows_truncate_only_questions() -> None:
     asked = [
         SpanExample(id=text[:9], question=text, context=LONG, answers=()) for text in (LONG, SHORT)
     ]
@@ -251,7 +255,7 @@ def test_truncated_target_texts_are_counted_with_their_rows() -> None:
         assert flags_of("glue/rte", examples, head, most=most) == expected
 
 
-def test_cached_features_have_the_truncation_flags(
+def test_cached_features_keep_the_flags_of_truncated_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
@@ -281,7 +285,7 @@ def cut(tmp_path_factory) -> tuple[Results, dict[str, tuple[int, int]]]:
     return found, counts
 
 
-def test_truncated_rows_are_shown_per_split_everywhere(
+def test_every_output_shows_the_number_of_truncated_rows_per_split(
     bench, cut: tuple[Results, dict[str, tuple[int, int]]], tmp_path: Path
 ) -> None:
     ran, counts = cut
@@ -310,7 +314,7 @@ def test_truncated_rows_are_shown_per_split_everywhere(
     assert f"dev {lost} of {rows}" in error
 
 
-def test_runs_without_truncation_counts_show_none() -> None:
+def test_runs_stored_without_truncation_counts_report_no_truncated_rows() -> None:
     for provenance in (
         {},
         {"data": {"a:dev": {"rows": 3}}},
@@ -321,7 +325,7 @@ def test_runs_without_truncation_counts_show_none() -> None:
         assert truncated_rows(provenance) == {}
 
 
-def test_rows_in_both_orders_and_held_out_rows_are_counted_once() -> None:
+def test_truncated_pair_is_counted_once_with_both_orders_and_held_out_rows() -> None:
     values = {"orders": "both", "max_tokens": "20", "evaluations": "2", "epochs": "1"}
     chosen = {"best_checkpoint": "true", "select_on": "train:0.25"}
     mrpc = partial(plan_jobs, [MODELS["tiny"]], [TASKS["glue/mrpc"]], "mini", [1])
@@ -401,7 +405,7 @@ def test_the_beam_search_head_has_the_maximum_answer_length() -> None:
         assert head.decode(logits, features, examples, SQUAD)[0].text
 
 
-def test_recipes_with_another_maximum_answer_length_state_it() -> None:
+def test_xlnet_and_funnel_recipes_set_their_maximum_answer_length() -> None:
     def said(model: str, **values: str) -> ResolvedRecipe:
         return resolve_recipe(MODELS[model], SQUAD.name, None, values)
 

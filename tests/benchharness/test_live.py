@@ -235,7 +235,7 @@ def test_remaining_time_follows_the_estimate_until_the_first_step():
     assert state.remaining(104.9)(jobs[0]) == pytest.approx(6.1, abs=0.1)
 
 
-def test_remaining_time_respects_that_a_job_waits_for_its_start():
+def test_remaining_time_includes_waiting_for_the_start_job():
     first, second = (job for job, _, _ in Sweep(1.0, 1, seeds=2).times() if job.task == "mnli")
     alone = RunState([first, second], at_once=2).seconds_left(0.0)
     chained = RunState([first, replace(second, after=(first.key,))], at_once=2).seconds_left(0.0)

@@ -80,6 +80,6 @@ optimizer.step()
 """
 
 
-def test_a_worker_imports_the_torch_compiler_on_demand():
+def test_torch_compiler_can_be_imported_in_a_worker_on_demand():
     """A checkpoint's own code or another library may need it."""
     subprocess.run((sys.executable, "-P", "-c", COMPILING), check=True)

@@ -94,7 +94,7 @@ def one_run(listening):
     listening.finish(result)
 
 
-def test_a_run_is_begun_logged_and_ended_in_order():
+def test_logger_gets_begin_log_end_and_close_in_order():
     logger, result = Remembering(), make_result()
     told, warnings = listen({"mine": logger}, one_run)
     key = result.job.key
@@ -120,7 +120,7 @@ def test_live_losses_are_logged_at_most_once_per_second():
     assert [call[0] for call in logger.calls] == ["begin", "log", "close"]
 
 
-def test_a_failed_job_that_never_reported_is_begun_and_ended():
+def test_logger_gets_begin_and_end_of_a_failed_job_without_progress():
     logger, failure = Remembering(), make_failure()
     listen({"mine": logger}, lambda listening: listening.finish(failure))
     begin, end, _ = logger.calls
@@ -170,7 +170,7 @@ def test_an_interruption_closes_open_loggers():
     assert logger.calls[-1] == ("close",)
 
 
-def test_without_loggers_only_the_watcher_gets_events():
+def test_run_without_loggers_reports_events_only_to_the_progress_display():
     told, warnings = listen({}, one_run)
     assert len(told) == 3
     assert warnings == []

@@ -100,7 +100,7 @@ def test_a_single_row_that_does_not_fit_in_memory_is_an_error():
         list(each_batch([np.arange(4)], too_large_above(0, [])))
 
 
-def test_other_errors_are_not_handled_as_out_of_memory():
+def test_errors_other_than_out_of_memory_are_raised_in_prediction():
     def fail(_: np.ndarray) -> None:
         raise RuntimeError("shapes")
 
@@ -168,7 +168,7 @@ def test_activation_checkpointing_is_tried_before_smaller_micro_batches():
     assert "with activation_checkpointing" in said[0]
 
 
-def test_parts_double_until_the_micro_batch_is_half_as_large():
+def test_training_out_of_memory_halves_the_micro_batch_each_time():
     assert attempts({}) == ([2], [], "a result")
     tried, said, result = attempts({2: 12, 4: 6})
     assert (tried, result) == ([2, 4, 8], "a result")
@@ -191,7 +191,7 @@ def test_out_of_memory_outside_of_batches_is_an_error():
         in_enough_parts(fail, JOB, lambda _: None)
 
 
-def test_training_in_smaller_parts_equals_a_recipe_with_that_accumulation():
+def test_training_after_out_of_memory_equals_gradient_accumulation():
     """This holds with dropout too: a restarted training draws for the larger number of parts."""
     asked = make_network()
     tried: list[int] = []
@@ -224,7 +224,7 @@ def test_trim_memory_returns_free_memory_to_the_system() -> None:
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="glibc's allocator alone")
-def test_fragmented_memory_is_trimmed_when_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_trimmed_only_when_fragmentation_grows(monkeypatch: pytest.MonkeyPatch) -> None:
     """After 100 pages without fragmentation, up to 125 pages are tolerated."""
     held, given = [0], []
     monkeypatch.setattr(Path, "read_text", lambda _: f"999 {held[0]} 9")

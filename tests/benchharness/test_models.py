@@ -48,7 +48,7 @@ def test_no_two_models_share_a_name() -> None:
 
 
 @pytest.mark.parametrize("spec", [s for s in MODELS.values() if s.is_hub], ids=lambda s: s.name)
-def test_hub_models_have_a_pinned_revision_or_a_note_why_not(spec: ModelSpec) -> None:
+def test_hub_model_has_a_pinned_revision_or_a_note_with_the_reason(spec: ModelSpec) -> None:
     assert re.fullmatch(r"[0-9a-f]{40}", spec.revision) or (spec.revision == "main" and spec.note)
     assert spec.parameters
     assert spec.cite
@@ -89,7 +89,7 @@ ENCODERS = [spec for spec in MODELS.values() if spec.is_hub]
 
 
 @pytest.mark.parametrize("spec", ENCODERS, ids=lambda s: s.name)
-def test_a_registered_encoder_has_all_facts(spec: ModelSpec) -> None:
+def test_registered_encoder_has_sizes_title_tokenizer_and_maximum_length(spec: ModelSpec) -> None:
     assert spec.name == spec.name.lower()
     assert spec.parameters
     assert spec.backbone
@@ -139,17 +139,17 @@ def test_flops_and_hardware_match_the_papers() -> None:
         ("nreimers/MiniLM-L6-H384-uncased", "minilm"),
     ],
 )
-def test_aliases_resolve_to_their_models(alias: str, name: str) -> None:
+def test_model_aliases_resolve_to_registered_models(alias: str, name: str) -> None:
     assert find_model(alias).name == name
 
 
-def test_an_unknown_name_gets_a_suggestion() -> None:
+def test_unknown_model_name_gets_a_suggestion() -> None:
     with pytest.raises(BenchError, match=r"'robertta'\. Did you mean 'roberta'\?") as caught:
         find_model("robertta")
     assert caught.value.exit_code == 2
 
 
-def test_a_name_without_a_similar_one_gets_a_list_of_options() -> None:
+def test_unknown_model_name_without_a_similar_one_gets_a_list_of_options() -> None:
     with pytest.raises(BenchError, match=r"bench show models.*folder.*hub"):
         find_model("xyzzy")
 
@@ -176,7 +176,7 @@ def test_an_invalid_hub_name_is_an_error(name: str) -> None:
 # folders
 
 
-def test_a_folder_is_named_by_its_last_part_and_stored_by_its_absolute_path(
+def test_checkpoint_folder_is_named_by_its_last_part_and_has_its_absolute_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_checkpoint(tmp_path / "my-bert")
@@ -198,7 +198,7 @@ def test_a_folder_can_be_declared_to_be_a_registered_model(tmp_path: Path) -> No
     assert weights_identity(spec) == weights_identity(find_model(str(folder)))
 
 
-def test_a_folder_can_be_given_a_name(tmp_path: Path) -> None:
+def test_checkpoint_folder_can_be_given_a_model_name(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "checkpoint-5000")
     spec = find_model(f"my-bert={folder}")
     assert (spec.name, spec.checkpoint) == ("my-bert", str(folder))
@@ -218,7 +218,7 @@ def test_a_folder_declared_as_a_model_of_another_family_is_an_error(tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["minilm=", "=folder", "minilm=no/such/folder"])
-def test_an_incomplete_name_is_an_error(
+def test_incomplete_model_argument_is_an_error(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_checkpoint(tmp_path / "folder")
@@ -253,7 +253,7 @@ def test_the_parameters_of_all_shards_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "vocab.txt"])
-def test_a_folder_that_lacks_a_file_is_an_error(tmp_path: Path, missing: str) -> None:
+def test_checkpoint_folder_with_a_missing_file_is_an_error(tmp_path: Path, missing: str) -> None:
     folder = write_checkpoint(tmp_path / "half")
     (folder / missing).unlink()
     with pytest.raises(ModelError, match=r"half is not a checkpoint: it has no") as caught:
@@ -277,7 +277,7 @@ def test_a_folder_that_lacks_a_file_is_an_error(tmp_path: Path, missing: str) ->
         ("model.safetensors", struct.pack("<Q", 9) + b'{"a": {}}', "not a complete safetensors"),
     ],
 )
-def test_a_damaged_file_is_an_error_that_names_it(
+def test_damaged_checkpoint_file_is_an_error_that_names_it(
     tmp_path: Path, file: str, content: bytes, message: str
 ) -> None:
     folder = write_checkpoint(tmp_path / "damaged")
@@ -296,7 +296,7 @@ def test_a_pinned_model_is_identified_without_the_hub(monkeypatch: pytest.Monkey
     assert hub_revision(weights) == "e2da8e2f811d1448a5b465c236feacd80ffbac7b"
 
 
-def test_equal_folders_have_equal_weights_identities(tmp_path: Path) -> None:
+def test_identical_checkpoint_folders_have_the_same_weights_identity(tmp_path: Path) -> None:
     first, second = write_checkpoint(tmp_path / "a"), write_checkpoint(tmp_path / "b")
     (second / "README.md").write_text("not loaded")
     (second / "pytorch_model.bin").write_bytes(b"not loaded either")
@@ -317,7 +317,7 @@ def test_a_changed_config_weight_or_vocabulary_changes_the_identity(
     assert weights_identity(spec) != before
 
 
-def test_the_digest_includes_file_names(tmp_path: Path) -> None:
+def test_digest_of_files_includes_their_names(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1")
     (tmp_path / "b").write_text("2")
     before = files_digest(tmp_path.iterdir())

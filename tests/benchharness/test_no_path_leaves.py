@@ -384,7 +384,7 @@ def _places():
                 yield name, flag
 
 
-def test_every_option_that_writes_is_tested():
+def test_every_option_that_writes_files_is_tested():
     known = {*WRITERS, *SAME, *OWN}
     places = {(name, flag): f"{name} {flag}" for name, flag in _places()}
     free = {
@@ -485,7 +485,7 @@ BY_OTHERS |= {"load", "model", "predict", "run", "score", "which"}
 BY_OTHERS |= of_extensions({"paper": {"paper": "--to"}}).keys()
 
 
-def test_python_results_have_no_path(machine):
+def test_python_results_have_no_local_path(machine):
     runs(machine)
     assert {*dir(bh)} == PYTHON.keys() | BY_OTHERS
     for name, ask in PYTHON.items():

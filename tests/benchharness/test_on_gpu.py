@@ -92,7 +92,7 @@ def test_a_killed_process_resumes_bit_for_bit(task: str, tmp_path: Path) -> None
     assert found.provenance["resumed"]["steps"][0] >= 3
 
 
-def test_two_processes_on_one_gpu_give_the_result_of_one(tmp_path: Path) -> None:
+def test_two_processes_on_one_gpu_give_the_result_of_one_process(tmp_path: Path) -> None:
     """With one GPU they use gloo, because NCCL refuses two processes on it; otherwise NCCL."""
     job = small_job(dropout="0.0", classifier_dropout="0.0")
     together = result_of(job, tmp_path / "two.json", command=LAUNCHER)
@@ -101,7 +101,7 @@ def test_two_processes_on_one_gpu_give_the_result_of_one(tmp_path: Path) -> None
     np.testing.assert_allclose(losses(together), losses(alone), atol=2e-3)
 
 
-def test_the_memory_of_a_gpu_is_read() -> None:
+def test_used_and_free_gpu_memory_are_read() -> None:
     (gpu, *_) = find_gpus()
     before = memory_of(f"cuda:{gpu}")
     assert before is not None, "a GPU whose memory cannot be read takes one job at a time"

@@ -34,7 +34,7 @@ def rows_of(features: object, values: np.ndarray) -> list[list[int]]:
     return [part.tolist() for part in np.split(values, features.starts[1:-1])]  # type: ignore[attr-defined]
 
 
-def test_two_texts_are_one_row_with_segments(tiny: Encoder):
+def test_two_texts_are_encoded_as_one_row_with_token_types(tiny: Encoder):
     features = encode(PAIRS, tiny.tokenizer, Limits(max_tokens=128))
     expected = tiny.tokenizer("The bird sings.", "A bird sings.")
     assert features.token_types is not None
@@ -61,7 +61,7 @@ lengths = st.integers(0, 30)
 
 @given(lengths, lengths | st.none(), st.integers(6, 40), st.sampled_from(KINDS))
 @settings(deadline=None)
-def test_truncation_equals_that_of_the_tokenizer(
+def test_truncation_of_pairs_equals_longest_first_of_the_tokenizer(
     first: int, second: int | None, tokens: int, kind: str
 ):
     tokenizer = make_tokenizer(kind)
@@ -101,7 +101,7 @@ def test_targets_follow_the_label_order_of_the_task():
     assert (scores.tolist(), scores.dtype) == ([2.5], np.float32)
 
 
-def test_training_on_hidden_labels_is_an_error():
+def test_training_on_rows_with_hidden_labels_is_an_error():
     with pytest.raises(DataError, match="glue/rte hides the label of 7"):
         targets(ANY, [PairExample(id="7", text_a="a")], RTE)
 
@@ -121,7 +121,7 @@ def test_the_loss_is_computed_per_row():
     assert loss(torch.tensor([[2.0], [0.0]]), torch.tensor([3.5, 1.0])).tolist() == [2.25, 1.0]
 
 
-def test_loss_is_fp32_under_autocast():
+def test_pair_loss_is_fp32_under_autocast():
     logits = torch.randn(2, 3).bfloat16()
     assert loss(logits, torch.tensor([0, 1])).dtype == torch.float32
     assert loss(logits[:, :1], torch.tensor([0.5, 1.5])).dtype == torch.float32
@@ -136,7 +136,7 @@ def test_classes_are_decoded_with_probabilities():
     assert sum(second.scores) == pytest.approx(1.0, abs=1e-12)
 
 
-def test_numbers_are_decoded_as_they_are():
+def test_regression_output_is_decoded_without_rounding_or_clipping():
     (prediction,) = decode(np.array([[5.5]], dtype=np.float32), ANY, PAIRS[:1], STSB)
     assert (prediction.label, prediction.scores) == (5.5, ())
 

@@ -48,7 +48,7 @@ def values(network: nn.Module, recipe: Recipe, key: str) -> dict[str, set[Any]]:
     return said
 
 
-def test_a_plain_recipe_has_two_groups_at_the_full_rate():
+def test_recipe_without_layer_decay_has_two_parameter_groups():
     groups = param_groups(make_network(), RECIPE)
     assert [group["weight_decay"] for group in groups] == [0.01, 0.0]
     assert {(group["scale"], group["from_epoch"]) for group in groups} == {(1.0, 0)}
@@ -69,7 +69,7 @@ def test_biases_and_norms_have_no_weight_decay_in_any_layer():
         assert group["weight_decay"] == (0.0 if is_small else 0.01), name
 
 
-def test_the_schedule_multiplies_the_scale_of_each_group():
+def test_schedule_multiplies_the_learning_rate_scale_of_each_group():
     groups = param_groups(make_network(), DECAYED)
     update_groups(groups, learning_rate(3, 10, DECAYED), epoch=0)
     assert {group["lr"] / group["scale"] for group in groups} == {learning_rate(3, 10, DECAYED)}
@@ -88,7 +88,7 @@ def copies(network: nn.Module) -> dict[str, torch.Tensor]:
     return {name: weight.detach().clone() for name, weight in network.named_parameters()}
 
 
-def test_lower_layers_change_less():
+def test_layer_decay_scales_the_first_update_of_each_layer():
     """AdamW's first step is the learning rate for every weight, whatever its gradient."""
     network = make_network(dropout=0.0)
     before = copies(network)
@@ -100,7 +100,7 @@ def test_lower_layers_change_less():
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3, 4, 5])
-def test_every_epoch_trains_one_layer_more(epochs: int):
+def test_gradual_unfreezing_trains_one_more_layer_per_epoch(epochs: int):
     network = make_network()
     before = copies(network)
     train(network, having(GRADUAL, epochs=epochs))
@@ -108,7 +108,7 @@ def test_every_epoch_trains_one_layer_more(epochs: int):
     assert moved == list(PARTS[:epochs])
 
 
-def test_a_layer_gets_gradients_from_the_start_of_its_epoch():
+def test_unfrozen_layer_gets_gradients_from_the_first_step_of_its_epoch():
     """There are two steps per epoch."""
     network, seen = make_network(), dict[str, list[int]]()
     steps = iter_steps(network)

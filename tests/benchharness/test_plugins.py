@@ -80,7 +80,7 @@ def jobs(folder: Path) -> list[Job]:
 # what a plugin adds
 
 
-def test_the_task_of_the_documentation_has_eight_lines():
+def test_task_definition_in_the_documentation_has_eight_lines():
     text = next(block for block in blocks("plugins.md") if "TASKS = (IRONY,)" in block)
     declaration = text[text.index("IRONY = ") : text.index("\n)\n") + 2]
     assert len(declaration.splitlines()) == 8
@@ -217,7 +217,7 @@ def test_the_digest_of_a_plugin_package_includes_its_imported_modules(
     assert found[-1] == found[-2], "what it does not import is not its code"
 
 
-def test_the_digest_of_a_plugin_without_helpers_is_that_of_its_file(
+def test_digest_of_a_plugin_without_own_imports_is_that_of_its_file(
     tmp_path: Path, monkeypatch, forget
 ):
     """Stored keys stay valid, and other modules or plugins do not change the digest."""
@@ -281,7 +281,7 @@ def test_a_kept_model_is_an_error_if_its_plugin_changed_the_labels(
     assert "irony.py) is not loaded. Pass its file with --plugin" in bench(*words[:-2]).err
 
 
-def test_a_metric_of_a_plugin_is_not_needed_to_predict(tmp_path: Path, forget):
+def test_kept_model_predicts_without_the_plugin_of_its_metric(tmp_path: Path, forget):
     text = next(block for block in blocks("plugins.md") if "METRICS = " in block)
     file = write(tmp_path, text)
     load_plugins([file])
@@ -424,7 +424,7 @@ def test_an_invalid_plugin_is_an_error_of_one_sentence(
     assert caught.value.exit_code == 2
 
 
-def test_a_users_tasks_module_does_not_hide_the_hint_about_the_renamed_package(
+def test_import_of_old_package_tasks_has_a_hint_despite_a_module_of_that_name(
     tmp_path: Path, installed, monkeypatch
 ):
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -444,13 +444,13 @@ def test_a_missing_plugin_is_an_error(tmp_path: Path):
 # the command line
 
 
-def test_commands_load_plugins_before_anything_else(bench, irony: Path):
+def test_commands_load_plugins_first(bench, irony: Path):
     listed = json.loads(bench("show", "tasks", "--plugin", irony, "--suite", "mine", "--json").out)
     assert [row["name"] for row in listed] == ["mine/irony"]
     assert bench("show", "tasks", "--plugin", "gone.py").code == 2
 
 
-def test_a_task_of_a_plugin_runs_in_a_worker_and_is_on_a_board(bench, irony: Path, monkeypatch):
+def test_task_of_a_plugin_runs_in_a_worker_and_is_on_a_leaderboard(bench, irony: Path, monkeypatch):
     monkeypatch.chdir(irony.parent)
     words = ("--plugin", "irony.py", "--db", "board.sqlite")
     ended = bench(

@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("precision", ["auto", "fp16", ""])
-def test_unresolved_and_unknown_precisions_are_an_error(precision: str):
+def test_auto_and_unknown_precision_are_an_error_in_a_job(precision: str):
     with pytest.raises(BenchError, match="no precision is called"):
         Compute(device=CPU, precision=precision)
 
@@ -35,7 +35,7 @@ def test_unresolved_and_unknown_precisions_are_an_error(precision: str):
 @pytest.mark.parametrize(
     ("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)]
 )
-def test_matrix_products_have_the_precision_and_weights_stay_fp32(
+def test_matrix_products_use_the_requested_precision_and_weights_are_fp32(
     precision: str, dtype: torch.dtype
 ):
     layer = torch.nn.Linear(4, 4)

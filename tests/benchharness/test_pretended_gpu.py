@@ -89,7 +89,7 @@ def compare(job: Job, **options: Path) -> Counter[str]:
 
 @pytest.mark.parametrize("graphs", ["0", "1"], ids=["computed", "recorded"])
 @pytest.mark.parametrize("job", JOBS)
-def test_a_job_has_the_same_result_as_on_a_cpu(
+def test_job_on_a_simulated_gpu_has_the_result_of_a_cpu(
     job: str, graphs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(GRAPHS, graphs)
@@ -99,20 +99,24 @@ def test_a_job_has_the_same_result_as_on_a_cpu(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_has_the_same_result_as_on_a_cpu(family: str, tmp_path: Path) -> None:
+def test_every_family_on_a_simulated_gpu_has_the_result_of_a_cpu(
+    family: str, tmp_path: Path
+) -> None:
     save_family(tmp_path / family, family)
     waits = compare(make_job("cola", limit=8, model=str(tmp_path / family), **SHORT))
     assert (family in WAITING_FAMILIES) == bool(waits), waits
 
 
 @pytest.mark.parametrize("task", ["glue/cola", "squad/v1.1"])
-def test_a_text_to_text_job_has_the_same_result_as_on_a_cpu(task: str, tmp_path: Path) -> None:
+def test_text_to_text_job_on_a_simulated_gpu_has_the_result_of_a_cpu(
+    task: str, tmp_path: Path
+) -> None:
     waits = compare(text_job(save_text_model(tmp_path / "t5"), task, limit=4, dropout="0"))
     # In each of five steps: two masks, and how long the longest answer is.
     assert waits == {"aten._local_scalar_dense": 15}
 
 
-def test_a_zero_shot_job_has_the_same_result_as_on_a_cpu() -> None:
+def test_zero_shot_job_on_a_simulated_gpu_has_the_result_of_a_cpu() -> None:
     job = plan_job("tiny", "copa", shots=[0], limit=4, precision="fp32")
     with pretended_gpu() as gpu:
         found = run_zero_shot(job)
@@ -122,7 +126,7 @@ def test_a_zero_shot_job_has_the_same_result_as_on_a_cpu() -> None:
 
 
 @pytest.mark.parametrize("task", ["stsb", "squad/v2.0"])
-def test_a_student_has_the_same_result_as_on_a_cpu(task: str, tmp_path: Path) -> None:
+def test_student_job_on_a_simulated_gpu_has_the_result_of_a_cpu(task: str, tmp_path: Path) -> None:
     teacher = make_job(task, limit=8, **SHORT)
     (_, student) = plan_jobs(
         "tiny",
@@ -147,7 +151,7 @@ def test_an_interrupted_job_resumes_bit_for_bit(tmp_path: Path) -> None:
     assert deterministic(found) == deterministic(expected)
 
 
-def test_the_simulated_gpu_refuses_mixed_devices_and_numpy() -> None:
+def test_simulated_gpu_tensors_refuse_cpu_tensors_and_numpy() -> None:
     with pretended_gpu() as gpu:
         there, here = torch.ones(3, device=GPU), torch.ones(3)
         assert (there.device, (there + 1).device, here.device) == (GPU, GPU, CPU)

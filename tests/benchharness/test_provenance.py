@@ -93,7 +93,7 @@ def test_provenance_has_no_personal_data(monkeypatch: pytest.MonkeyPatch) -> Non
     assert text_digest("alices-laptop")[:12] in text
 
 
-def test_a_checkout_is_clean_until_a_file_changes(checkout: Path) -> None:
+def test_git_checkout_is_dirty_after_a_file_changes(checkout: Path) -> None:
     clean = source_commit(checkout)
     assert len(clean["commit"]) == 40
     assert clean["dirty"] is False

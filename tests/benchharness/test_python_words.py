@@ -72,7 +72,7 @@ def faults(text):
             yield f"no argument of Python: {name}="
 
 
-def test_every_message_is_valid_in_its_python_form():
+def test_every_error_message_uses_python_syntax_in_python():
     found, count = [], 0
     for place, text in messages():
         count += 1
@@ -105,7 +105,7 @@ def test_options_of_the_shell_are_translated_to_python(said, python):
     assert in_python(said) == python
 
 
-def test_a_command_without_a_python_function_is_not_translated(tmp_path, monkeypatch):
+def test_command_without_a_python_function_is_named_as_a_shell_command(tmp_path, monkeypatch):
     from benchharness.leaderboard.store.store import open_store
     from tests.helpers.results import make_job, make_result
 

@@ -40,7 +40,7 @@ def problems(spec: ModelSpec, recipe: str | None, overrides: dict[str, str]) -> 
 
 
 @pytest.mark.parametrize("path", packaged_names().values(), ids=packaged_names())
-def test_every_packaged_value_has_a_source(path: Path) -> None:
+def test_every_value_of_a_packaged_recipe_has_a_source(path: Path) -> None:
     def leaves(table: dict[str, object]) -> list[dict[str, object]]:
         found: list[dict[str, object]] = []
         for content in table.values():
@@ -56,7 +56,7 @@ def test_every_packaged_value_has_a_source(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", packaged_names())
-def test_every_table_of_a_packaged_recipe_applies_to_some_task(name: str) -> None:
+def test_every_table_of_a_packaged_recipe_applies_to_at_least_one_task(name: str) -> None:
     heads = {f"head/{task.head}" for task in TASKS.values()}
     tables = set(read_recipe(packaged_names()[name]))
     assert tables <= {"default", "like", "protocol", "frozen", "together", *heads, *TASKS}
@@ -117,7 +117,7 @@ def test_a_value_whose_source_names_a_task_applies_to_that_task(name: str) -> No
         assert float(found.value) == pytest.approx(float(said.value)), (setting, task, found)
 
 
-def test_sources_of_all_suites_are_checked() -> None:
+def test_check_of_recipe_sources_covers_glue_and_xtreme_tasks() -> None:
     named = {
         (name, task)
         for name in PAPERS
@@ -151,7 +151,7 @@ def test_eurobert_has_its_authors_settings_on_xnli_and_paws_x(
         assert found["evaluations"] == found["epochs"]  # "at each epoch"
 
 
-def test_the_source_of_gtes_copa_recipe_notes_the_start_from_siqa() -> None:
+def test_copa_recipes_of_gte_and_mmbert_mention_siqa_in_their_source() -> None:
     for model in ("gte-en-mlm-base", "mmbert-base"):
         found = resolve_recipe(MODELS[model], "superglue/copa", None, {}).settings["epochs"]
         assert "SIQA" in found.source
@@ -240,13 +240,13 @@ def test_max_grad_norm_0_disables_clipping() -> None:
     assert Recipe.from_settings(settings).optim.max_grad_norm == math.inf
 
 
-def test_distilbert_trains_longer_on_the_smallest_tasks() -> None:
+def test_distilbert_recipe_trains_longer_on_the_smallest_tasks() -> None:
     spec = MODELS["distilbert-base-uncased"]
     epochs = {task: value(spec, f"glue/{task}", "epochs") for task in ("cola", "mrpc", "wnli")}
     assert epochs == {"cola": 3.0, "mrpc": 5.0, "wnli": 5.0}
 
 
-def test_a_family_without_a_recipe_has_berts() -> None:
+def test_family_without_a_recipe_uses_the_recipe_of_bert() -> None:
     unknown = ModelSpec(name="x", checkpoint="org/x", family="unknown")
     assert resolve_recipe(unknown, "glue/rte", None, {}) == resolve_recipe(
         BERT, "glue/rte", None, {}
@@ -261,7 +261,7 @@ def test_the_recipe_of_a_model_has_precedence_over_that_of_its_family() -> None:
     )
 
 
-def test_an_inherited_value_names_the_recipe_that_it_is_from() -> None:
+def test_source_of_an_inherited_setting_names_the_recipe_it_comes_from() -> None:
     spec = ModelSpec(name="x", checkpoint="org/x", family="xlm-roberta")
     theirs = resolve_recipe(ROBERTA, "glue/rte", None, {}).settings
     ours = resolve_recipe(spec, "glue/rte", None, {}).settings
@@ -272,7 +272,7 @@ def test_an_inherited_value_names_the_recipe_that_it_is_from() -> None:
 
 
 @pytest.mark.parametrize("name", ["xlnet", "bert"])
-def test_recipes_have_no_layer_decay_if_their_papers_have_none(name: str) -> None:
+def test_recipes_of_papers_without_layer_decay_have_none(name: str) -> None:
     spec = ModelSpec(name="x", checkpoint="org/x", recipe=name)
     assert "layer_decay" not in resolve_recipe(spec, "glue/rte", None, {}).settings
 
@@ -335,7 +335,7 @@ def test_a_recipe_file_overrides_the_recipe_of_the_family(tmp_path: Path) -> Non
     assert value(BERT, "glue/cola", "batch_size", str(path)) == 32
 
 
-def test_set_has_precedence_over_every_recipe() -> None:
+def test_option_set_has_precedence_over_every_recipe() -> None:
     resolved = resolve_recipe(ROBERTA, "glue/rte", "fast", {"epochs": "2", "batch_size": "4"})
     assert resolved.label == "fast+set"
     assert (resolved.settings["epochs"].value, resolved.settings["epochs"].source) == (2.0, "--set")
@@ -352,7 +352,7 @@ def test_head_settings_override_the_defaults_and_are_overridden_by_tasks(tmp_pat
     assert resolved == [7.0, 8.0, 9.0]
 
 
-def test_a_job_without_windows_has_no_stride() -> None:
+def test_stride_is_ignored_for_tasks_without_windows() -> None:
     plain = resolve_recipe(BERT, "glue/rte", None, {})
     strided = resolve_recipe(BERT, "glue/rte", None, {"stride": "32"})
     assert strided.settings == plain.settings
@@ -478,7 +478,7 @@ def test_a_missing_recipe_file_is_an_error_that_names_it(tmp_path: Path) -> None
 # what a recipe runs where its user does not say
 
 
-def test_the_protocol_of_the_checkpoints_recipe_names_existing_tasks() -> None:
+def test_protocol_of_recipe_checkpoints_names_existing_tasks() -> None:
     protocol = protocol_of("checkpoints")
     assert protocol.limit
     assert protocol.seeds

@@ -61,7 +61,7 @@ def test_each_transfer_setting_changes_the_key(name: str, text: str, value: obje
 
 
 @pytest.mark.parametrize("word", ["layer-0", "layer-", "layer-x", "layer--1", "layer"])
-def test_an_invalid_layer_is_an_error(word: str):
+def test_invalid_feature_layer_is_an_error(word: str):
     with pytest.raises(BenchError, match="layer-N with N from 1, or each"):
         added(features=word)
 

@@ -20,7 +20,9 @@ def folder(tmp_path: Path) -> Path:
     return found
 
 
-def test_anomalies_are_printed_stored_and_noted_by_score(bench: Any, folder: Path) -> None:
+def test_data_set_anomalies_are_printed_stored_and_noted_by_bench_score(
+    bench: Any, folder: Path
+) -> None:
     task = ("--task", "retrieval/folder", "--data", str(folder))
     ran = bench("run", "--model", "bag-of-words", *task, "--no-baselines", "--db", "b.sqlite")
     assert ran.code == 0, ran.err

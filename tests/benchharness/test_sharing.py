@@ -60,7 +60,7 @@ def test_another_job_starts_if_one_and_a_half_times_the_memory_of_a_job_is_free(
     assert Sharing().has_room(SLOT, [True] * running) is has_room
 
 
-def test_memory_is_read_only_after_all_jobs_have_settled_and_then_periodically(
+def test_gpu_memory_is_read_periodically_once_all_its_jobs_are_training(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seconds, read = 0.0, list[float]()
@@ -144,7 +144,7 @@ def test_a_job_that_runs_out_of_memory_next_to_others_runs_again_alone(
     ]
 
 
-def test_a_schedule_counts_one_job_per_shared_gpu(
+def test_schedule_assumes_one_job_at_a_time_on_a_shared_gpu(
     tmp_path: Path,
 ) -> None:
     plan = Plan(jobs=tuple(make_job(seed=seed) for seed in range(3)), rows={})

@@ -87,7 +87,7 @@ def test_the_newest_two_snapshots_are_kept(tmp_path: Path):
     assert newest_step(tmp_path) == 100
 
 
-def test_the_snapshot_that_was_restored_is_kept_with_the_first_new_one(tmp_path: Path):
+def test_restored_snapshot_is_kept_together_with_the_first_new_one(tmp_path: Path):
     save(tmp_path, 5, 20)
     again = snapshots(tmp_path)
     assert again.newest()
@@ -149,7 +149,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("change", "told"), CHANGES.values(), ids=CHANGES)
-def test_a_change_that_affects_results_restarts_the_job(
+def test_change_of_code_versions_or_hardware_restarts_the_job(
     tmp_path: Path, change: dict[str, Any], told: str
 ):
     save(tmp_path, 5)
@@ -166,7 +166,7 @@ def test_another_host_with_the_same_hardware_can_resume(tmp_path: Path):
     assert newest_step(tmp_path, provenance=moved) == 5
 
 
-def test_a_snapshot_that_does_not_fit_is_deleted_after_a_new_one(tmp_path: Path):
+def test_unusable_snapshot_is_deleted_after_a_new_one_is_saved(tmp_path: Path):
     save(tmp_path, 500)
     other = {**PROVENANCE, "versions": {}}
     again = snapshots(tmp_path, provenance=other)
@@ -183,7 +183,9 @@ def test_a_resumed_job_keeps_smaller_micro_batches(tmp_path: Path):
     assert newest_step(tmp_path, accumulation=8) is None
 
 
-def test_edited_code_changes_the_source_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_edited_source_file_changes_the_source_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     for package in ("benchharness", "benchharness.leaderboard", "benchharness.tasks"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "a.py").write_text("x = 1\n")
@@ -199,14 +201,14 @@ def test_edited_code_changes_the_source_digest(tmp_path: Path, monkeypatch: pyte
     assert source_digest() != before, "edited since it was loaded: nobody knows what runs"
 
 
-def test_what_differs_names_each_changed_condition():
+def test_what_differs_names_changed_versions_and_hardware():
     found = conditions(PROVENANCE)
     assert {"the code", "python", "torch", "device", "capability", "threads"} < set(found)
     assert what_differs(found, found) == ""
     assert what_differs({}, {"torch": "2"}) == "torch (None then, 2 now)"
 
 
-def test_a_snapshot_is_saved_when_the_interval_has_passed(tmp_path: Path, monkeypatch):
+def test_snapshot_is_saved_when_the_interval_has_passed(tmp_path: Path, monkeypatch):
     now = 1000.0
     monkeypatch.setattr(snapshots_module.time, "monotonic", lambda: now)
     kept = snapshots(tmp_path, saved=now)
@@ -258,7 +260,9 @@ def test_only_one_of_several_processes_writes_snapshots(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_does_not_stop_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_full_disk_for_snapshots_does_not_stop_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     def fail(folder: Path, state: State) -> None:
         (folder / "weights.safetensors").write_bytes(b"half")
         raise OSError(28, "No space left on device")
@@ -278,7 +282,7 @@ def test_a_full_disk_does_not_stop_the_job(tmp_path: Path, monkeypatch: pytest.M
     assert newest_step(tmp_path) == 8
 
 
-def test_the_folder_of_snapshots_lists_and_deletes_jobs(tmp_path: Path):
+def test_snapshot_folder_lists_and_deletes_the_snapshots_of_jobs(tmp_path: Path):
     assert SnapshotFolder.of(tmp_path, 0) is None
     folder = SnapshotFolder.of(tmp_path, 60)
     assert folder is not None

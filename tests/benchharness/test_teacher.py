@@ -134,7 +134,7 @@ def test_a_student_with_separate_layer_epochs_resumes_bit_for_bit(
     assert found.provenance["resumed"] == {"times": 1, "steps": [step]}
 
 
-def test_outputs_are_learned_after_the_layer_epochs(kept: Path) -> None:
+def test_student_learns_teacher_outputs_after_the_layer_epochs(kept: Path) -> None:
     """The learning rate is constant at first, and only learned outputs are evaluated."""
     values = {"epochs": "2", "layer_epochs": "3", "layer_learning_rate": "0.125"}
     student, folder = taught(kept, "glue/rte", batch_size="8", layer_weight="1", **values)
@@ -145,7 +145,7 @@ def test_outputs_are_learned_after_the_layer_epochs(kept: Path) -> None:
     assert [point.step for point in found.curve if point.scores] == [8, 10]
 
 
-def test_a_student_with_all_layers_starts_with_its_teachers_predictions(kept: Path) -> None:
+def test_student_copied_with_all_layers_predicts_like_its_teacher(kept: Path) -> None:
     values = {"layers": "0", "learning_rate": "1e-30", "from_teacher": "true"}
     student, folder = taught(kept, "glue/rte", **values)
     teacher, _ = plan("glue/rte")
@@ -156,7 +156,9 @@ def test_a_student_with_all_layers_starts_with_its_teachers_predictions(kept: Pa
     assert run_job(student, teacher=folder).evaluations[0].predictions != theirs.predictions
 
 
-def test_a_student_starts_with_the_weights_of_the_kept_layers(kept: Path, tmp_path: Path) -> None:
+def test_student_copied_with_fewer_layers_has_the_teacher_weights_of_these(
+    kept: Path, tmp_path: Path
+) -> None:
     values = {"layers": "1", "learning_rate": "1e-30", "from_teacher": "true"}
     student, folder = taught(kept, "glue/rte", **values)
     run_job(student, teacher=folder, keep=tmp_path / student.key)
@@ -304,7 +306,7 @@ def test_the_layer_loss_compares_states_and_attention_scores() -> None:
     assert found.tolist() == pytest.approx(expected, rel=1e-4)
 
 
-def test_the_loss_of_layer_epochs_is_the_layer_loss_only() -> None:
+def test_loss_in_layer_epochs_is_only_the_layer_loss() -> None:
     """After the layer epochs, the loss has no layer loss."""
     same, targets = Same("glue/rte", layer_weight=2.0, layer_epochs=1.0), torch.tensor([0, 1, 0])
     student = quiet(same.student)
@@ -386,7 +388,7 @@ def test_kept_layers_are_spaced_as_in_distilbert(wanted: int | str, kept_layers:
 
 
 @pytest.mark.parametrize("family", ["deberta", "deberta-v2", "convbert", "distilbert", "electra"])
-def test_an_encoder_with_fewer_layers_can_be_computed(tmp_path: Path, family: str) -> None:
+def test_every_family_can_be_computed_with_one_layer(tmp_path: Path, family: str) -> None:
     encoder = load_encoder(str(save_checkpoint(tmp_path, family)), None, 1)
     whole = len(layers_of(encoder.network).layers)
     keep_layers(encoder, 1)
@@ -396,7 +398,7 @@ def test_an_encoder_with_fewer_layers_can_be_computed(tmp_path: Path, family: st
     assert whole > len(layers_of(encoder.network).layers) == 1
 
 
-def test_layers_that_do_not_exist_are_an_error(tmp_path: Path) -> None:
+def test_keeping_layers_that_the_encoder_does_not_have_is_an_error(tmp_path: Path) -> None:
     for wanted in (3, "0+2"):
         with pytest.raises(ModelError, match=r"has only 2 layers, from 0 to 1"):
             keep_layers(load_encoder("builtin:tiny", None, 1), wanted)
@@ -406,7 +408,7 @@ def test_layers_that_do_not_exist_are_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", ["3", "0+2", "1,3"])
-def test_layers_that_do_not_exist_are_an_error_at_planning(words: str) -> None:
+def test_planning_a_student_with_nonexistent_layers_is_an_error(words: str) -> None:
     with pytest.raises(BenchError, match=r"tiny: layers is .*has only 2 layers, from 0 to 1"):
         plan("glue/rte", layers=words)
 

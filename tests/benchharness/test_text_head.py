@@ -55,7 +55,7 @@ def ids_of(features: TextFeatures, row: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_loss_equals_that_of_transformers(folders: dict[str, Path], kind: str):
+def test_text_to_text_loss_equals_that_of_transformers(folders: dict[str, Path], kind: str):
     """The loss of a row without padding is the sum over its target's tokens; theirs is the mean."""
     head, encoder, network, features, examples = made(folders[kind], "glue/mnli", 12)
     targets = torch.from_numpy(head.targets(features, examples, find_task("glue/mnli")))
@@ -82,7 +82,7 @@ def test_a_batch_generates_the_same_text_as_single_rows(folders: dict[str, Path]
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", TASKS)
-def test_a_batch_of_200_rows_of_each_task_generates_the_same_text(
+def test_batch_of_200_rows_generates_the_same_text_as_single_rows(
     folders: dict[str, Path], name: str
 ):
     _agree(folders["t5"], name, 200)
@@ -154,7 +154,7 @@ def test_long_inputs_and_targets_are_truncated_at_their_end(folders: dict[str, P
     assert head.network(encoder, task).room == 6, "an answer that is free is bounded by that alone"
 
 
-def test_training_on_hidden_answers_is_an_error_and_predicting_them_is_not(
+def test_text_head_predicts_but_does_not_train_on_rows_with_hidden_labels(
     folders: dict[str, Path],
 ):
     encoder, task = load(folders["t5"]), find_task("glue/sst2")
@@ -203,7 +203,7 @@ def test_an_encoder_without_a_decoder_is_an_error():
         load_encoder("builtin:tiny", None, seed=1, whole=True)
 
 
-def test_bart_without_text_to_text_is_an_error(folders: dict[str, Path]):
+def test_loading_bart_without_the_option_text_to_text_is_an_error(folders: dict[str, Path]):
     with pytest.raises(ModelError, match=r"give --text-to-text"):
         load_encoder(str(folders["bart"]), None, seed=1)
 

@@ -23,7 +23,7 @@ def tokenizer() -> object:
     return AutoTokenizer.from_pretrained(tiny.folder())
 
 
-def test_special_tokens_come_first_and_pieces_are_unique() -> None:
+def test_vocabulary_begins_with_special_tokens_and_has_no_duplicates() -> None:
     pieces = vocabulary()
     assert tuple(pieces[:5]) == SPECIAL_TOKENS
     assert len(set(pieces)) == len(pieces)
@@ -37,7 +37,7 @@ def test_the_config_matches_the_vocabulary() -> None:
     assert config["max_position_embeddings"] == 512
 
 
-def test_the_folder_loads_as_a_fast_bert_tokenizer(tokenizer) -> None:
+def test_packaged_folder_loads_as_a_fast_bert_tokenizer(tokenizer) -> None:
     assert tokenizer.is_fast
     assert len(tokenizer) == len(vocabulary())
     assert tokenizer.pad_token_id == 0
@@ -52,7 +52,7 @@ def test_no_printable_ascii_text_is_unknown(tokenizer) -> None:
     assert tokenizer.unk_token not in tokenizer.tokenize(" ".join(words))
 
 
-def test_frequent_words_are_one_piece(tokenizer) -> None:
+def test_frequent_words_are_one_token(tokenizer) -> None:
     assert tokenizer.tokenize("The baker SOLD the car.") == [
         "the",
         "baker",
@@ -63,7 +63,7 @@ def test_frequent_words_are_one_piece(tokenizer) -> None:
     ]
 
 
-def test_mini_texts_have_few_pieces_per_word(tokenizer) -> None:
+def test_words_of_packaged_data_have_fewer_than_1_1_tokens_on_average(tokenizer) -> None:
     suites = ("conll2003", "glue", "race", "snli", "squad", "superglue", "swag")
     files = [path for name in suites for path in sorted((mini_folder() / name).rglob("*.*"))]
     text = " ".join(path.read_text("utf-8").lower() for path in files)

@@ -14,7 +14,7 @@ def write(folder: Path, content: str = "content") -> None:
         (draft / "file").write_text(content)
 
 
-def test_files_are_flushed_before_the_manifest_and_the_rename(
+def test_folder_files_are_flushed_before_the_manifest_and_the_rename(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     order: list[str] = []

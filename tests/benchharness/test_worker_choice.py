@@ -38,7 +38,7 @@ def values_of(result: Result) -> list[float | None]:
         *(pytest.param(t, marks=pytest.mark.soak) for t in ("mrpc", "copa", "conll2003/ner")),
     ],
 )
-def test_dev_scores_are_the_best_of_the_curve(task: str):
+def test_dev_scores_with_best_checkpoint_are_those_of_the_best_evaluation(task: str):
     plain, best = job_of(task), job_of(task, best_checkpoint="true")
     assert best.curve == plain.curve, "the choice changes no step"
     values = values_of(best)
@@ -52,7 +52,7 @@ def test_dev_scores_are_the_best_of_the_curve(task: str):
     assert [e.name for e in best.evaluations] == [e.name for e in plain.evaluations]
 
 
-def test_other_splits_are_predicted_with_the_best_weights():
+def test_test_split_is_predicted_with_the_best_weights():
     best, last = job_of(best_checkpoint="true"), job_of()
     assert best.provenance["selection"]["step"] < best.cost.steps
     assert best.evaluations[1].predictions != last.evaluations[1].predictions
@@ -87,7 +87,7 @@ def test_early_stopping_ends_a_run_early():
     assert stopped.evaluations[0].scores == stopped.curve[-1].scores
 
 
-def test_an_average_of_weights_is_scored_without_a_selection():
+def test_averaged_weights_are_scored_without_checkpoint_selection():
     result = job_of(average_last="4")
     assert result.curve == job_of().curve
     assert "selection" not in result.provenance
@@ -132,7 +132,7 @@ def test_every_head_can_hold_out_training_rows(
     assert result.evaluations[0].split == "dev"
 
 
-def test_the_rows_of_the_selection_are_part_of_the_key():
+def test_select_on_is_part_of_the_job_key():
     keys = [
         make_job("glue/rte", **BEST | more).key
         for more in ({}, {"select_on": "train:0.1"}, {"select_on": "train:0.2"})

@@ -114,14 +114,14 @@ def test_each_process_inherits_the_lock_of_the_launcher(tmp_path):
     holds.close()
 
 
-def test_the_failure_is_that_of_the_process_that_failed_first(tmp_path):
+def test_failure_of_several_processes_is_that_of_the_first_one_to_fail(tmp_path):
     file = tmp_path / "result.json"
     status, _ = launch_fake("fails", file)
     failure = Failure.from_json(json.loads(file.read_text()))
     assert (status, failure.kind, failure.error) == (1, "diverged", "rank 1 has diverged.")
 
 
-def test_if_one_process_is_killed_the_others_end_and_the_signal_is_returned(tmp_path):
+def test_killed_process_ends_the_other_processes_and_its_signal_is_returned(tmp_path):
     file = tmp_path / "result.json"
     status, _ = launch_fake("dies", file)
     assert status == -9
