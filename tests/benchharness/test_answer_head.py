@@ -148,7 +148,7 @@ def windows(request: pytest.FixtureRequest) -> Windows:
         return Windows(*request.param)
 
 
-def test_losses_match_the_reference_formulas(windows: Windows) -> None:
+def test_electra_span_head_losses_match_the_reference_formulas(windows: Windows) -> None:
     assert len(windows.features) > 4  # the first context has several windows
     assert windows.targets[:, 2].tolist() == [0] * (len(windows.features) - 2) + [1, 1]
     inputs = pad(windows.features, np.arange(len(windows.features)))
@@ -166,7 +166,7 @@ def test_losses_match_the_reference_formulas(windows: Windows) -> None:
     windows.network.zero_grad()
 
 
-def test_predictions_match_the_reference_formulas(windows: Windows) -> None:
+def test_electra_span_head_predictions_match_the_reference_formulas(windows: Windows) -> None:
     compute = Compute(device=torch.device("cpu"), precision="fp32")
     logits = predict(windows.network, windows.features, compute, lambda _: None)
     found = windows.head.decode(logits, windows.features, EXAMPLES, TASK)
@@ -220,7 +220,7 @@ def test_a_job_trains_with_the_electra_head(
     assert all(one != other for one, other in zip(*margins, strict=True))
 
 
-def test_answers_have_at_most_30_tokens_and_stay_inside_their_window() -> None:
+def test_electra_span_head_answers_have_at_most_30_tokens_within_one_window() -> None:
     """The network's highest logits are for ends that are too far away."""
     head = head_for(TASK, SpanOptions(beam_size=2))
     encoder = load_encoder("builtin:tiny", None, seed=1)

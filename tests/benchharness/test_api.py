@@ -41,7 +41,7 @@ def ran(tmp_path_factory):
     return bh.run("tiny", task=["rte", "stsb"], seeds=2, set=changed, db=db, **WHAT)
 
 
-def test_all_public_names_exist():
+def test_every_public_name_of_benchharness_exists():
     assert set(bh.__all__) <= set(dir(bh))
     assert all(getattr(bh, name) is not None for name in dir(bh))
     with pytest.raises(AttributeError, match="no attribute 'runn'"):
@@ -80,7 +80,7 @@ def test_leaderboard_is_a_data_frame_and_is_displayed_in_percent(ran):
     assert board._repr_html_() in ran._repr_html_()
 
 
-def test_a_notebook_shows_notes_and_failures(ran):
+def test_results_in_a_notebook_show_notes_and_failures(ran):
     assert ran._repr_html_() == "".join(board._repr_html_() for board in ran.boards())
     shown = replace(ran, said=("LEAK: 1 row",), failures=("tiny: <nan>",))._repr_html_()
     assert shown == f"<p>LEAK: 1 row</p><p>tiny: &lt;nan&gt;</p>{ran._repr_html_()}"
@@ -178,7 +178,7 @@ def test_repeated_call_of_run_skips_finished_jobs(ran, monkeypatch):
     assert again.keys == ran.keys
 
 
-def test_published_scores_have_a_source():
+def test_published_scores_data_frame_has_a_source_column():
     found = bh.published("glue")
     row = found.query("system == 'BERT-large' and task == 'glue/cola'")
     assert row["score"].between(0.5, 0.8).all()
@@ -188,7 +188,7 @@ def test_published_scores_have_a_source():
 LABELS = bh.load("glue/rte", data="mini")
 
 
-def test_predictions_in_memory_and_in_a_file_have_equal_scores(tmp_path):
+def test_predictions_in_memory_and_in_a_file_get_equal_scores(tmp_path):
     wrong = {"entailment": "not_entailment", "not_entailment": "entailment"}
     half = LABELS["label"].where(LABELS.index % 2 == 0, LABELS["label"].map(wrong))
     by_id = pd.Series(half.to_numpy(), index=LABELS["id"])
@@ -211,13 +211,13 @@ def test_predictions_in_memory_and_in_a_file_have_equal_scores(tmp_path):
         ("conll2003/ner", "f1", lambda row: row["tags"]),
     ],
 )
-def test_gold_answers_of_every_head_get_a_perfect_score(task, metric, perfect):
+def test_gold_answers_scored_as_predictions_get_a_perfect_score(task, metric, perfect):
     rows = bh.load(task, data="mini")
     scores = bh.score(task, [perfect(row) for _, row in rows.iterrows()], "mini")
     assert scores[metric] == pytest.approx(1.0)
 
 
-def test_rows_can_be_loaded_as_a_hugging_face_dataset():
+def test_task_rows_can_be_loaded_as_a_hugging_face_dataset():
     rows = bh.load("squad/v1.1", data="mini", limit=8, form="dataset")
     assert set(rows.features["answers"]) == {"text", "answer_start"}
     assert rows[0]["answers"]["text"]
@@ -265,7 +265,9 @@ def test_rows_can_be_loaded_as_a_hugging_face_dataset():
         (lambda: bh.run("tiny", data_file={"dev": [], "valid": []}), "each once"),
     ],
 )
-def test_invalid_arguments_are_an_error_of_one_sentence(call, sentence, tmp_path, monkeypatch):
+def test_invalid_python_arguments_are_an_error_of_one_sentence(
+    call, sentence, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(bh.BenchError, match=sentence) as raised:
         call()
@@ -318,7 +320,7 @@ def test_a_model_in_memory_is_identified_by_its_weights(tmp_path, monkeypatch):
     assert other.key != job.key
 
 
-def test_a_model_in_memory_is_benchmarked_and_unchanged(tmp_path):
+def test_model_in_memory_is_benchmarked_without_changing_it(tmp_path):
     model, tokenizer = in_memory()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     found = bh.run(
@@ -389,7 +391,7 @@ def test_data_in_memory_that_is_not_a_table_is_an_error(rows, tmp_path):
         bh.run("tiny", data_file=rows, db=tmp_path / "x.sqlite")
 
 
-def test_arguments_may_be_pandas_or_numpy_values(tmp_path, monkeypatch):
+def test_python_arguments_may_be_pandas_or_numpy_values(tmp_path, monkeypatch):
     model, tokenizer = in_memory()
     model.save_pretrained(tmp_path / "start")
     tokenizer.save_pretrained(tmp_path / "start")
@@ -416,7 +418,7 @@ def test_arguments_may_be_pandas_or_numpy_values(tmp_path, monkeypatch):
         ({"recipe": "tinybert-student"}, "but there is no teacher=: teacher_weight"),
     ],
 )
-def test_a_setting_that_no_job_uses_is_a_warning(monkeypatch, tmp_path, asked, said):
+def test_setting_without_effect_on_any_job_is_a_python_warning(monkeypatch, tmp_path, asked, said):
     with pytest.warns(UserWarning, match=said) as warned:
         planned(monkeypatch, "tiny", task="rte", db=tmp_path / "x.sqlite", **asked)
     assert len(warned) == 1
@@ -426,7 +428,7 @@ def test_a_setting_that_no_job_uses_is_a_warning(monkeypatch, tmp_path, asked, s
 # The documentation and the notebook.
 
 
-def test_the_python_page_of_the_documentation_runs(tmp_path, monkeypatch):
+def test_code_on_the_python_documentation_page_runs(tmp_path, monkeypatch):
     """Run its blocks in order on fewer rows, without the blocks that need more rows or minutes."""
     monkeypatch.chdir(tmp_path)
     model, tokenizer = in_memory()
@@ -453,7 +455,7 @@ def read_notebook():
 
 
 @pytest.mark.soak
-def test_the_notebook_runs_and_shows_the_same_tables_as_its_stored_outputs(tmp_path):
+def test_example_notebook_runs_and_gives_the_tables_in_its_stored_outputs(tmp_path):
     """The notebook has at most ten cells. Numbers and plots may differ."""
     nbclient = pytest.importorskip("nbclient")
     stored, fresh = read_notebook()
@@ -464,7 +466,7 @@ def test_the_notebook_runs_and_shows_the_same_tables_as_its_stored_outputs(tmp_p
     assert any("image/png" in shown(cell)[0] for cell in fresh.cells if shown(cell))
 
 
-def test_the_cells_of_the_notebook_reproduce_their_stored_outputs(tmp_path, monkeypatch):
+def test_example_notebook_cells_reproduce_their_stored_outputs(tmp_path, monkeypatch):
     """A kernel takes longer to start than the cells take to run."""
     formatters = pytest.importorskip("IPython.core.formatters")
     pyplot = pytest.importorskip("matplotlib.pyplot")
@@ -539,7 +541,7 @@ def command(words):
     max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(words=OPTIONS)
-def test_run_plans_the_same_jobs_as_the_command_line(bench, monkeypatch, words):
+def test_python_run_plans_the_same_jobs_as_the_command_line(bench, monkeypatch, words):
     found = []
 
     @contextmanager

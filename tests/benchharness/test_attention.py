@@ -76,7 +76,7 @@ def test_sliding_window_attention_ignores_tokens_outside_the_window(window: int)
     torch.testing.assert_close(predicted, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_dropout_zeroes_probabilities_and_their_gradients() -> None:
+def test_attention_dropout_zeroes_probabilities_and_their_gradients() -> None:
     lengths = [16, 16, 16, 16]  # one group, one part: the draws are in the order of the formula's
     states, same = make_states(lengths), make_states(lengths)
     torch.manual_seed(5)

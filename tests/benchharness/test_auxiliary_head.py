@@ -140,7 +140,7 @@ def test_every_sentence_start_is_in_at_least_one_window(kind: str) -> None:
                     assert first == example.sentences[sentence][0]
 
 
-def test_perfect_logits_decode_to_the_gold_answers() -> None:
+def test_perfect_logits_with_auxiliary_outputs_decode_to_the_gold_answers() -> None:
     both, examples = asked()
     head = with_auxiliary(SPAN, both)
     features = head.encode(examples, make_tokenizer("wordpiece"), SHORT)
@@ -162,7 +162,7 @@ def test_perfect_logits_decode_to_the_gold_answers() -> None:
 
 
 @pytest.mark.parametrize("values", [None, SpanOptions(beam_size=5, answerable_weight=0.5)])
-def test_the_loss_is_the_sum_of_the_losses_of_all_outputs(values: SpanOptions | None) -> None:
+def test_auxiliary_head_loss_is_the_sum_over_all_outputs(values: SpanOptions | None) -> None:
     both, examples = asked()
     head = head_for(both, values)
     tokenizer = make_tokenizer("wordpiece")

@@ -37,14 +37,14 @@ def shuffled_batches(items: int, batch_size: int, steps: range, seed: int) -> li
     return [batch for _, batch in mixed_batches([items], batch_size, steps, seed)]
 
 
-def test_an_epoch_sees_every_row_once():
+def test_each_training_epoch_has_every_row_once():
     batches = shuffled_batches(10, batch_size=4, steps=range(6), seed=1)
     assert [len(batch) for batch in batches] == [4, 4, 2, 4, 4, 2]
     for epoch in (batches[:3], batches[3:]):
         assert sorted(np.concatenate(epoch)) == list(range(10))
 
 
-def test_the_order_depends_on_seed_and_epoch():
+def test_order_of_training_rows_depends_on_seed_and_epoch():
     first, again, other = (
         np.concatenate(shuffled_batches(50, 8, range(14), seed)) for seed in (1, 1, 2)
     )
@@ -62,7 +62,7 @@ def test_the_batches_of_a_short_run_are_the_first_batches_of_a_longer_run():
 @pytest.mark.parametrize(
     ("rows", "epochs", "steps"), [(64, 3, 6), (65, 1, 3), (64, 0.5, 1), (64, 0.1, 1), (1, 1, 1)]
 )
-def test_the_number_of_steps_follows_from_rows_batch_size_and_epochs(
+def test_number_of_steps_is_computed_from_rows_batch_size_and_epochs(
     rows: int, epochs: float, steps: int
 ):
     assert count_steps([rows], 32, epochs) == steps

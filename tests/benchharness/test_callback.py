@@ -122,7 +122,9 @@ def test_callback_benchmarks_a_folder_with_special_characters_in_its_path(tmp_pa
 
 
 @pytest.mark.soak
-def test_an_interrupted_benchmark_is_completed_by_the_next_call(tmp_path, monkeypatch, alone):
+def test_interrupted_benchmark_of_a_checkpoint_is_completed_by_the_next_call(
+    tmp_path, monkeypatch, alone
+):
     """Ctrl-C during the second benchmark ends the training."""
     db = str(tmp_path / "x.sqlite")
     bencher = bh.BenchCallback("glue/rte", db=db, **QUICK)
@@ -141,7 +143,7 @@ def test_an_interrupted_benchmark_is_completed_by_the_next_call(tmp_path, monkey
     assert sorted(bh.runs(db)["model"]) == ["mine/checkpoint-15", "mine/checkpoint-30"]
 
 
-def test_a_failed_benchmark_does_not_end_the_training(tmp_path, alone, caplog):
+def test_failed_benchmark_of_a_checkpoint_does_not_end_the_training(tmp_path, alone, caplog):
     callback = bh.BenchCallback("glue/rte", db=str(tmp_path / "gone" / "x.sqlite"), **QUICK)
     shutil.rmtree(tmp_path / "gone")
     (tmp_path / "gone").write_text("")
@@ -164,20 +166,20 @@ def test_a_failed_benchmark_does_not_end_the_training(tmp_path, alone, caplog):
         ({"sedes": 1}, "unexpected keyword argument 'sedes'"),
     ],
 )
-def test_invalid_arguments_are_an_error_at_construction(words, sentence, tmp_path):
+def test_invalid_callback_arguments_are_an_error_at_construction(words, sentence, tmp_path):
     words = {"tasks": "glue/rte", "data": "mini", "db": tmp_path / "x.sqlite"} | words
     with pytest.raises((bh.BenchError, TypeError), match=sentence):
         bh.BenchCallback(**words)
 
 
-def test_a_training_without_a_tokenizer_is_an_error_at_its_start(tmp_path):
+def test_callback_without_a_tokenizer_is_an_error_when_training_begins(tmp_path):
     bencher = bh.BenchCallback("glue/rte", data="mini", db=tmp_path / "x.sqlite")
     with pytest.raises(bh.BenchError, match="processing_class=tokenizer"):
         bencher.on_train_begin(None, None, None, processing_class=None)
 
 
 @pytest.mark.parametrize(("saves", "warned"), [("no", 1), ("steps", 0)])
-def test_a_training_that_saves_no_checkpoints_is_a_warning(saves, warned, tmp_path, caplog):
+def test_callback_warns_if_the_training_saves_no_checkpoints(saves, warned, tmp_path, caplog):
     bencher = bh.BenchCallback("glue/rte", data="mini", db=tmp_path / "x.sqlite")
     arguments = transformers.TrainingArguments(str(tmp_path), save_strategy=saves)
     bencher.on_train_begin(arguments, None, None, processing_class="a tokenizer")
@@ -185,7 +187,7 @@ def test_a_training_that_saves_no_checkpoints_is_a_warning(saves, warned, tmp_pa
 
 
 @pytest.mark.soak
-def test_the_training_page_of_the_documentation_runs(tmp_path, monkeypatch):
+def test_code_on_the_training_documentation_page_runs(tmp_path, monkeypatch):
     """Run with fewer steps, so with one checkpoint."""
     monkeypatch.chdir(tmp_path)
     names = {"tokenizer_folder": tiny_folder()}

@@ -40,7 +40,7 @@ def test_saved_checkpoint_is_complete_and_its_manifest_names_the_run(tmp_path: P
     assert [path.name for path in folder.parent.iterdir()] == [KEY]
 
 
-def test_a_checkpoint_appears_only_when_it_is_complete(tmp_path: Path):
+def test_checkpoint_folder_appears_only_when_it_is_complete(tmp_path: Path):
     folder = checkpoint_folder(tmp_path, KEY)
     with new_checkpoint(folder, JOB) as draft:
         (draft / "model.safetensors").write_text("half")

@@ -78,7 +78,7 @@ def test_each_example_has_one_row_per_answer_option():
     assert features.rows_of(np.array([2, 0])).tolist() == [3, 4, 5, 6, 7, 0, 1]
 
 
-def test_the_context_is_truncated_first_and_then_the_start_of_the_question():
+def test_choice_context_is_truncated_before_the_start_of_the_question():
     long = "the tower " * 50
     (row,) = rows([example("storm", context=long)], Limits(max_tokens=16))
     assert row.endswith("[SEP] then it storm [SEP]")
@@ -117,7 +117,7 @@ def test_options_with_any_text_are_encoded_within_the_maximum_length(
 # What is learned
 
 
-def test_the_target_is_the_first_of_several_right_options():
+def test_training_target_is_the_first_of_several_right_options():
     record = ChoiceExample(id="r", context="", question="", options=("a", "b", "c"), gold=(2, 1))
     assert targets(None, [record, example("a", "b", gold=1)], TASK).tolist() == [2, 1]  # type: ignore[arg-type]
 
@@ -186,7 +186,7 @@ def gradients(monkeypatch: pytest.MonkeyPatch, bound: int) -> tuple[torch.Tensor
     return torch.cat([weight.grad.ravel() for weight in body.parameters()]), passes
 
 
-def test_many_options_are_computed_in_parts_with_the_same_gradients(
+def test_many_answer_options_are_computed_in_parts_with_equal_gradients(
     monkeypatch: pytest.MonkeyPatch,
 ):
     whole, once = gradients(monkeypatch, 10**9)
@@ -196,7 +196,9 @@ def test_many_options_are_computed_in_parts_with_the_same_gradients(
     torch.testing.assert_close(parts, whole, atol=1e-6, rtol=1e-4)
 
 
-def test_recomputed_parts_have_the_same_dropout(monkeypatch: pytest.MonkeyPatch):
+def test_answer_options_recomputed_in_the_backward_pass_have_equal_dropout(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setattr(choice, "MICRO_BATCH_TOKENS", 32)
     encoder = load_encoder("builtin:tiny", None, seed=1)
     body = network(encoder, TASK).train()
@@ -210,7 +212,7 @@ def test_recomputed_parts_have_the_same_dropout(monkeypatch: pytest.MonkeyPatch)
         assert any(torch.equal(state, again) for again in backward)
 
 
-def test_the_options_of_an_example_are_in_one_micro_batch(monkeypatch: pytest.MonkeyPatch):
+def test_all_options_of_an_example_are_in_one_micro_batch(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(batching, "MICRO_BATCH_TOKENS", 100)
     lengths, sizes = np.array([16, 16, 30, 8, 8]), np.array([2, 9, 4, 1, 3])
     parts = batching.cut_by_length(np.arange(5), lengths, 1, 10**6, sizes)
@@ -221,7 +223,7 @@ def test_the_options_of_an_example_are_in_one_micro_batch(monkeypatch: pytest.Mo
 # The way back
 
 
-def test_probabilities_are_over_the_options_of_each_example():
+def test_predicted_probabilities_are_over_the_options_of_each_example():
     examples = [example("a", "b"), example("c"), example("d", "e", "f")]
     features = encode(examples, make_tokenizer("bytes"), LIMITS)
     logits = np.array([1000.0, 1000.0, -5.0, 0.0, 2.0, 1.0], dtype=np.float32)

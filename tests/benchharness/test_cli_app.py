@@ -168,7 +168,7 @@ def raise_in_report(monkeypatch, error):
     ("kind", "code"),
     [(BenchError, 2), (DataError, 4), (ModelError, 4), (JobError, 1), (StoreError, 5)],
 )
-def test_an_error_is_printed_and_has_its_exit_code(bench, monkeypatch, kind, code):
+def test_each_kind_of_error_is_printed_and_has_its_exit_code(bench, monkeypatch, kind, code):
     raise_in_report(monkeypatch, kind("this is wrong.", "and\nthis."))
     ended = bench("report")
     assert ended.code == code
@@ -186,7 +186,9 @@ def test_an_error_is_printed_and_has_its_exit_code(bench, monkeypatch, kind, cod
         (MemoryError(), 1, "memory ran out. Use fewer or smaller files"),
     ],
 )
-def test_an_unexpected_file_or_memory_error_is_one_sentence(bench, monkeypatch, error, code, said):
+def test_unexpected_file_or_memory_error_is_printed_as_one_sentence(
+    bench, monkeypatch, error, code, said
+):
     raise_in_report(monkeypatch, error)
     ended = bench("report")
     assert (ended.code, len(ended.err.splitlines())) == (code, 1)
@@ -230,7 +232,7 @@ def test_the_command_line_page_is_up_to_date():
     assert text == MADE["page"](text)
 
 
-def test_the_exit_codes_are_documented():
+def test_all_exit_codes_in_help_are_documented():
     documented = re.findall(r"(?m)^\| (\d+) \|", DOCS.read_text(encoding="utf-8"))
     assert documented == re.findall(r"(?:: |; )(\d+) ", module.EXIT_CODES)
 

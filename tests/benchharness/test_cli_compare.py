@@ -238,7 +238,7 @@ ODD = {
 
 
 @pytest.mark.parametrize("change", ODD)
-def test_stored_predictions_that_do_not_fit_the_rows_are_an_error(bench, tmp_path, change):
+def test_stored_predictions_that_do_not_match_the_data_rows_are_an_error(bench, tmp_path, change):
     """Another version or another person may have written such predictions."""
     with open_store("odd.sqlite") as store:
         store.add_result(made("good", "glue/rte", 0, {1}))

@@ -58,7 +58,7 @@ def curves(bench, *words):
     return json.loads(ended.out)
 
 
-def test_json_has_the_points_and_trends_of_each_curve(bench, stored):
+def test_curve_json_has_the_points_and_the_trend_of_each_curve(bench, stored):
     mean, cola, rte = curves(bench, "small")
     assert [each["task"] for each in (mean, cola, rte)] == [None, COLA, RTE]
     assert (rte["run"], rte["suite"], rte["noise"]) == ("small", "glue", "examples and seeds")

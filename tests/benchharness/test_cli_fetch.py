@@ -148,7 +148,7 @@ def test_an_unreachable_hub_is_an_error_before_a_child_process_starts(
         call("--model", "minilm")
 
 
-def test_a_model_that_needs_no_hub_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_downloads_nothing_for_the_builtin_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert call("--model", "tiny")["fetched"] == []
 
@@ -163,7 +163,7 @@ def test_the_task_that_a_recipe_starts_from_is_fetched_too(monkeypatch: pytest.M
     assert fetched == ["model FacebookAI/roberta-base", "task superglue/rte", "task glue/mnli"]
 
 
-def test_nothing_to_fetch_is_an_error() -> None:
+def test_fetch_without_models_and_tasks_is_an_error() -> None:
     with pytest.raises(BenchError, match="nothing to fetch"):
         call()
 

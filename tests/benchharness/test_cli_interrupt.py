@@ -81,7 +81,7 @@ def test_an_interrupted_run_keeps_finished_jobs(tmp_path, number, code):
     assert "report:" not in out
 
 
-def test_two_concurrent_runs_compute_each_job_once(tmp_path):
+def test_two_concurrent_bench_runs_compute_each_job_once(tmp_path):
     counts = tmp_path / "counts"
     counts.mkdir()
     jobs = [(f"count:{counts}", f"glue/{name}") for name in ("cola", "rte", "mrpc")]

@@ -43,7 +43,7 @@ def db(tmp_path: Path) -> str:
 # lists
 
 
-def test_a_short_task_name_is_resolved_from_the_stored_tasks(db: str) -> None:
+def test_short_task_name_is_resolved_among_the_tasks_of_stored_runs(db: str) -> None:
     assert [row["seed"] for row in call_json("show", "runs", "--db", db, "--task", "rte")] == [1, 3]
     with open_store(db) as store:
         store.add_result(make_result(make_job(task="superglue/rte", seed=7)))
@@ -117,7 +117,7 @@ def test_published_results_have_their_split_protocol_and_source() -> None:
     assert "BERT-Tiny (2/128)" in call("show", "published")
 
 
-def test_json_of_runs_has_the_documented_fields(db: str) -> None:
+def test_show_runs_json_has_the_documented_fields(db: str) -> None:
     rows = call_json("show", "runs", "--db", db)
     assert len(rows) == 4
     for row in rows:

@@ -83,7 +83,7 @@ def test_published_scores_follow_leaderboards_of_official_data_on_request(board)
     assert {row["split"] for row in real["published"]} == {"dev", "test"}
 
 
-def test_json_compares_measured_with_published_scores(bench):
+def test_leaderboard_json_compares_measured_with_published_scores(bench):
     with open_store("board.sqlite") as store:
         for seed in (1, 2):
             job = replace(make_job(model="minilm", seed=seed), data="hub")
@@ -104,7 +104,7 @@ def test_option_out_sets_the_path_of_the_report(board):
     assert "out of &lt;memory&gt;" in page
 
 
-def test_open_shows_the_report_in_a_browser(board, monkeypatch):
+def test_option_open_shows_the_report_in_a_browser(board, monkeypatch):
     opened = []
     monkeypatch.setattr("typer.launch", opened.append)
     board("report", *DB, "--out", "page.html")
@@ -178,7 +178,7 @@ def test_report_warns_if_some_runs_are_of_an_unloaded_plugin(theirs):
     assert theirs("report", *DB, "--suite", "glue").err == ""
 
 
-def test_a_loaded_plugin_makes_the_runs_of_its_suite_visible(theirs):
+def test_show_runs_lists_a_plugin_suite_only_if_the_plugin_is_loaded(theirs):
     Path("mine.py").write_text(
         "from dataclasses import replace\n"
         "from benchharness.tasks.suites import TASKS as KNOWN\n"

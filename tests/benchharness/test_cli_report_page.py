@@ -39,7 +39,7 @@ def report(bench):
     return write
 
 
-def test_the_page_has_its_title_description_and_version(report):
+def test_report_page_has_title_description_and_version(report):
     page = report("--title", "Encoders <2026>", "--description", "All of our runs.")
     assert "<title>Encoders &lt;2026&gt;</title>" in page
     assert '<p class="description">All of our runs.</p>' in page
@@ -85,7 +85,7 @@ def test_large_report_is_split_and_its_first_page_keeps_all_table_rows(report, m
     assert 'class="run"' in report("--no-split")
 
 
-def test_a_folder_that_cannot_be_created_is_an_error_of_one_sentence(report, bench):
+def test_split_report_whose_folder_cannot_be_created_is_a_one_sentence_error(report, bench):
     Path("page.runs").write_text("a file")
     ended = bench("report", "--db", "board.sqlite", "--out", "page.html", "--split")
     assert ended.code == 2

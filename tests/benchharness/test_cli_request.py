@@ -65,14 +65,14 @@ def test_option_set_is_split_at_the_first_equals_sign():
         check(set=["epochs=a=b"])
 
 
-def test_jobs_sets_the_number_of_slots(monkeypatch):
+def test_option_jobs_sets_the_number_of_parallel_jobs(monkeypatch):
     monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 2)
     assert len(check(jobs="3").slots) == 3
     assert len(check().slots) == 2
     assert len(check(task=["cola"], seeds=1).slots) == 1
 
 
-def test_the_default_number_of_jobs_fits_main_memory(monkeypatch):
+def test_default_number_of_parallel_jobs_fits_main_memory(monkeypatch):
     monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 4)
     for gigabytes, jobs in ((1, 1), (8, 1), (12, 2), (24, 4), (512, 4)):
         monkeypatch.setattr(
@@ -116,7 +116,7 @@ def test_an_invalid_option_is_an_error_of_one_sentence(words, sentence):
     assert error.exit_code == 2
 
 
-def test_all_invalid_options_are_reported_at_once():
+def test_all_invalid_options_of_bench_run_are_reported_at_once():
     error = complaints(
         model=["tinny", "bret"],
         suite=["gleu"],
@@ -141,7 +141,7 @@ def test_a_folder_without_a_checkpoint_exits_with_4(tmp_path):
     assert mixed.exit_code == 2
 
 
-def test_a_recipe_gives_defaults_for_options_that_are_not_set():
+def test_protocol_of_a_recipe_gives_defaults_for_tasks_limit_and_seeds():
     protocol = protocol_of("checkpoints")
     silent = check(suite=[], recipe="checkpoints")
     assert tuple(names(silent)) == protocol.tasks

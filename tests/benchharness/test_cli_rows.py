@@ -256,7 +256,7 @@ def test_db_delete_leaves_no_empty_archive_if_nothing_remains_to_delete(bench, s
     assert ended.out.startswith("nothing was left to delete: ")
 
 
-def test_an_interrupted_deletion_names_its_archive_and_how_to_restore_it(
+def test_failed_deletion_prints_its_archive_and_the_command_to_restore_it(
     bench, stored, monkeypatch
 ):
     """The kept models are already deleted, which the error reports; the runs are not."""

@@ -96,7 +96,7 @@ def moment():
     return found
 
 
-def test_weights_stored_under_another_model_name_are_a_warning(bench, fake_jobs):
+def test_run_warns_that_the_same_weights_are_stored_under_another_name(bench, fake_jobs):
     first, second = make_job(seed=1), make_job(seed=2)
     fake_jobs([first])
     assert "weights" not in bench(*RUN).err
@@ -179,7 +179,7 @@ def test_unloadable_model_stops_only_its_own_jobs(bench, fake_jobs):
     assert ended.err.endswith("bench: broken is no checkpoint.\n")
 
 
-def test_an_unusable_model_and_another_failure_exit_with_1(bench, fake_jobs):
+def test_exit_code_is_1_for_an_unloadable_model_and_another_failure(bench, fake_jobs):
     fake_jobs([make_job("fail:4", model="broken"), make_job("die")])
     assert bench(*RUN).code == 1
 
@@ -297,7 +297,7 @@ def test_a_report_that_cannot_be_written_does_not_lose_results(
     assert stored() == {(COLA, 1): "finished"}
 
 
-def test_an_invalid_database_exits_with_5_before_any_job_runs(bench, fake_jobs):
+def test_invalid_database_file_exits_with_5_before_any_job_runs(bench, fake_jobs):
     fake_jobs([make_job()])
     Path("board.sqlite").write_bytes(b"no database at all")
     ended = bench(*RUN)
@@ -366,7 +366,7 @@ def test_an_ambiguous_short_name_is_the_task_that_the_data_folder_has(bench, tmp
     assert "in several suites: use glue/rte or superglue/rte" in ended.err
 
 
-def test_an_internal_error_keeps_its_traceback(bench, monkeypatch):
+def test_internal_error_in_bench_run_keeps_its_traceback(bench, monkeypatch):
     def plan_jobs(*args, **options):
         raise ZeroDivisionError("ours")
 

@@ -94,7 +94,7 @@ def test_a_forced_run_keeps_the_snapshots_of_an_interrupted_forced_run(bench, fa
     assert kept(tmp_path) == {job.key}
 
 
-def test_a_hanging_job_is_restarted_with_a_message(bench, fake_jobs, tmp_path, monkeypatch):
+def test_hanging_job_is_restarted_with_a_message(bench, fake_jobs, tmp_path, monkeypatch):
     monkeypatch.setattr("benchharness.engines.process.GRACE_SECONDS", 0.2)
     job = make_job(f"hang-once:{tmp_path / 'pids'}")
     fake_jobs([job])

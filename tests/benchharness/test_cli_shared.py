@@ -168,7 +168,7 @@ def test_redacted_path_has_the_same_label_for_every_home_directory(home, monkeyp
 
 
 @pytest.mark.parametrize("home", ["/home/annabella-q", "/home/annabella q"])
-def test_the_home_directory_is_redacted_anywhere_in_a_text(home, monkeypatch):
+def test_home_directory_is_redacted_anywhere_in_a_text(home, monkeypatch):
     monkeypatch.setattr(sharing, "_home", lambda: home)
     monkeypatch.setattr(sharing, "_users", lambda: (Path(home).name,))
     for text in (home, f"in {home}.", f"-I{home}/x", f"{home}/a/b.tsv", f"~/x and '{home}'"):

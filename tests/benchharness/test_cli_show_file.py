@@ -43,7 +43,7 @@ def test_the_protocol_of_a_recipe_file_is_shown_and_checked(bench, mine: Path) -
     assert "mine.toml: no task is called 'glue/nli'" in bench("show", "recipe", "mine.toml").err
 
 
-def test_an_unknown_table_is_an_error_in_show_and_run(bench, mine: Path) -> None:
+def test_unknown_table_of_a_recipe_file_is_an_error_in_show_and_run(bench, mine: Path) -> None:
     mine.write_text(f"{TEXT}[GLUE.RTE]\n[glue.colla]\n[head.spam]\nepochs = 3\n")
     asked = ("--model", "tiny", "--task", "glue/cola", "--data", "mini", "--recipe", "mine.toml")
     for words in (("show", "recipe", "mine.toml"), ("run", *asked, "--dry-run")):

@@ -112,13 +112,13 @@ def test_an_invalid_option_value_is_an_error_of_one_sentence(
     assert ended.err.count("\n") == 1
 
 
-def test_typers_bad_parameter_is_a_usage_error() -> None:
+def test_bad_parameter_of_typer_is_a_usage_error() -> None:
     assert UsageError.__name__ == "UsageError"
     assert issubclass(typer.BadParameter, UsageError)
 
 
 @pytest.mark.parametrize("words", [(), ("db",)])
-def test_a_group_without_a_command_shows_its_help(bench, words: tuple[str, ...]) -> None:
+def test_command_group_without_a_subcommand_prints_its_help(bench, words: tuple[str, ...]) -> None:
     ended = bench(*words)
     assert ended.code == 2
     assert f"Usage: {' '.join(('bench', *words))} [OPTIONS] COMMAND" in ended.out + ended.err

@@ -132,7 +132,7 @@ def test_pseudo_log_likelihood_of_packed_copies_equals_one_mask_at_a_time(config
     assert len({round(score, 3) for score in found}) == len(SENTENCES)
 
 
-def test_a_causal_model_sums_the_log_probability_of_each_token() -> None:
+def test_causal_model_score_is_the_sum_of_token_log_probabilities() -> None:
     config = GPT2Config(
         vocab_size=words(), n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=2
     )
@@ -237,7 +237,9 @@ PAIR = PairExample(id="1", text_a="He left.", text_b="They stayed?", label=None)
         ),
     ],
 )
-def test_an_example_is_formatted_by_the_pattern_of_its_task(task, example, first, answers) -> None:
+def test_zero_shot_example_is_formatted_by_the_pattern_of_its_task(
+    task, example, first, answers
+) -> None:
     found = texts_of(task, example)
     assert found[0][:2] == first
     assert [answer for *_, answer in found] == answers
@@ -257,7 +259,7 @@ def test_every_task_with_labels_or_options_has_a_text_for_each() -> None:
 
 
 @pytest.mark.parametrize("task", ["squad/v2.0", "conll2003/ner"])
-def test_a_task_without_a_pattern_is_an_error(task: str) -> None:
+def test_zero_shot_job_on_a_task_without_a_pattern_is_an_error(task: str) -> None:
     with pytest.raises(BenchError, match=f"{task} has no prompt"):
         plan_jobs([TINY], task, shots=[0])
 
@@ -322,7 +324,7 @@ def test_too_many_shots_or_shots_with_start_from_are_an_error() -> None:
         plan_jobs([TINY], "cb", shots=[8], start_from="glue/mnli")
 
 
-def test_shots_are_sampled_by_seed_with_stratified_labels() -> None:
+def test_few_shot_examples_are_sampled_by_seed_with_stratified_labels() -> None:
     rows = read(find_task("sst2"), "train", parse_data("mini"))
     one, again, other = (draw_shots(rows, 32, seed) for seed in (1, 1, 2))
     assert one == again

@@ -96,7 +96,7 @@ def test_damaged_converted_weights_are_converted_again(snapshot: Path, damage: s
     assert file.read_bytes() == content
 
 
-def test_sharded_weights_are_converted_to_shards(snapshot: Path) -> None:
+def test_sharded_pickled_weights_are_converted_to_sharded_safetensors(snapshot: Path) -> None:
     whole = weights_of(snapshot)
     shutil.rmtree(kept_of(snapshot))
     stored = torch.load(snapshot / "pytorch_model.bin", weights_only=True)
@@ -116,7 +116,9 @@ def test_sharded_weights_are_converted_to_shards(snapshot: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16], ids=str)
-def test_half_precision_is_loaded_as_fp32(snapshot: Path, kind: torch.dtype) -> None:
+def test_half_precision_pickled_weights_are_loaded_as_fp32(
+    snapshot: Path, kind: torch.dtype
+) -> None:
     file = snapshot / "pytorch_model.bin"
     stored = {n: t.to(kind) for n, t in torch.load(file, weights_only=True).items()}
     torch.save(stored, file)
@@ -157,7 +159,7 @@ def test_moved_hub_cache_keeps_converted_weights_and_has_new_files(snapshot: Pat
         assert (folder / "modeling.py").read_text() == "code = 1"
 
 
-def test_a_local_folder_is_not_changed(tmp_path: Path) -> None:
+def test_pickled_weights_in_a_local_folder_are_read_without_changing_it(tmp_path: Path) -> None:
     folder = save_checkpoint(tmp_path / "mine")
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
@@ -207,7 +209,7 @@ def test_killed_conversion_leaves_no_partial_files(snapshot: Path) -> None:
     assert load_file(out.strip()).keys() == stored.keys()
 
 
-def test_concurrent_processes_find_the_same_conversion(snapshot: Path) -> None:
+def test_concurrent_processes_use_the_same_converted_weights(snapshot: Path) -> None:
     processes = [start(snapshot) for _ in range(3)]
     found = {process.communicate(timeout=60)[0] for process in processes}
     assert found == {f"{kept_of(snapshot) / 'model.safetensors'}\n"}

@@ -106,7 +106,9 @@ def _untagged(document: tuple[tuple[str, ...], ...]) -> list[TagExample]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_tokens", [8, 14, 64])
-def test_a_document_of_one_sentence_is_encoded_as_without_context(kind: str, max_tokens: int):
+def test_one_sentence_document_is_encoded_like_a_sentence_without_context(
+    kind: str, max_tokens: int
+):
     examples = [example for part in DOCUMENT for example in sentences(part)]
     tokenizer, limits = make_tokenizer(kind), Limits(max_tokens=max_tokens)
     alone, within = (
@@ -135,7 +137,7 @@ def test_words_of_the_document_context_are_neither_targets_nor_predicted(
     assert [p.tags for p in predictions] == [e.tags for e in examples]
 
 
-def test_a_frozen_encoder_keeps_the_states_of_the_sentence_only(
+def test_cached_states_in_documents_are_only_those_of_the_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The head reads the same rows as without documents, but their states include the context."""
@@ -182,7 +184,7 @@ def test_documents_start_at_docstart_lines(tmp_path: Path):
     assert third == Surroundings(words=("Warsaw",), start=0)
 
 
-def test_documents_have_a_digest_and_do_not_change_the_fingerprint(tmp_path: Path):
+def test_document_boundaries_change_their_digest_but_not_the_row_fingerprint(tmp_path: Path):
     begun = read_train(tmp_path / "one", FILE)
     other = read_train(tmp_path / "two", FILE.replace("\nParis", "\n-DOCSTART- -X- O O\n\nParis"))
     none = read_train(tmp_path / "none", FILE.replace("-DOCSTART- -X- O O\n", "\n"))

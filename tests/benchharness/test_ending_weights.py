@@ -57,7 +57,7 @@ def test_last_weights_are_kept_if_no_evaluation_has_a_score():
     assert (len(seen), training.meter.best) == (6, None)
 
 
-def test_best_checkpoint_does_not_change_the_training_steps():
+def test_best_checkpoint_selection_does_not_change_the_training_steps():
     values = (0.1, 0.2, 0.9, 0.3, 0.4, 0.5)
     (_, plain), (_, chosen) = passed(SIX, values), passed(BEST, values)
     assert all(torch.equal(one, other) for one, other in zip(plain, chosen, strict=True))
@@ -88,7 +88,7 @@ def test_early_stopping_stops_when_its_patience_is_exhausted(
 
 
 @pytest.mark.parametrize("last", [2, 3, 6])
-def test_average_last_equals_torchs_averaged_model(last: int):
+def test_average_last_equals_averaged_model_of_torch(last: int):
     """The reference is torch's AveragedModel, up to the rounding of its running mean."""
     network, number = make_network(), 0
     averaged = AveragedModel(network)
@@ -109,7 +109,7 @@ def test_average_last_equals_torchs_averaged_model(last: int):
     torch.testing.assert_close(weights_of(network).double(), mean, atol=1e-7, rtol=1e-6)
 
 
-def test_integer_buffers_are_not_averaged():
+def test_integer_buffers_are_not_averaged_with_the_weights():
     network = make_network()
     network.register_buffer("count", torch.tensor([3]))
     fit(begin(network, having(SIX, average_last=3)), dict)
@@ -174,7 +174,9 @@ def whole(name: str) -> Training:
         for place in PLACES
     ],
 )
-def test_an_interrupted_training_resumes_bit_for_bit(name: str, place: str, tmp_path: Path):
+def test_training_with_checkpoint_selection_resumes_bit_for_bit(
+    name: str, place: str, tmp_path: Path
+):
     steps, is_before = PLACES[place]
     expected, stopped = whole(name), begin(make_network(), RECIPES[name])
 
@@ -200,7 +202,9 @@ def test_an_interrupted_training_resumes_bit_for_bit(name: str, place: str, tmp_
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_finished_training_is_restored_bit_for_bit(name: str, tmp_path: Path):
+def test_finished_training_with_checkpoint_selection_is_restored_bit_for_bit(
+    name: str, tmp_path: Path
+):
     state = through_files(whole(name).state(), tmp_path / "state")
     again = begin(make_network(), RECIPES[name])
     again.restore(state)

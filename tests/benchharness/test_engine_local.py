@@ -81,7 +81,7 @@ def test_errors_distinguish_an_unreadable_result_from_a_missing_one(tmp_path, le
 
 
 @pytest.mark.parametrize("left", ["no file", "half", "no folder"])
-def test_a_job_with_exit_code_0_but_no_result_is_retried_once(tmp_path, left):
+def test_job_that_exits_with_0_without_a_result_is_retried_once(tmp_path, left):
     (outcome,), seen = run([make_job(f"lose:{left}:{tmp_path / 'seen'}")])
     assert isinstance(outcome, Result)
     assert outcome.provenance["lost"] == 1
@@ -118,7 +118,7 @@ def test_engine_runs_the_other_jobs_after_a_failure():
     assert [o.job for o in outcomes] == jobs
 
 
-def test_slots_run_jobs_concurrently():
+def test_local_engine_runs_one_job_per_slot_concurrently():
     jobs = [make_job("slow:0.7", seed=seed) for seed in range(4)]
     start = time.monotonic()
     outcomes, _ = run(jobs, count=4)
@@ -243,7 +243,7 @@ def test_engine_leaves_no_temporary_files(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_temporary_files_of_a_killed_process_are_deleted_by_the_next_run(tmp_path, monkeypatch):
+def test_temporary_files_of_a_killed_process_are_deleted_by_the_next_one(tmp_path, monkeypatch):
     """Folders in use and folders with similar names are kept."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     program = "from benchharness.kept_folders import *\nimport os\nwith scratch_folder() as made:\n"
@@ -269,7 +269,7 @@ def test_a_process_that_cannot_be_started_is_an_error_of_one_sentence(monkeypatc
         run([make_job("ok")])
 
 
-def test_the_default_command_is_the_worker_of_the_running_python():
+def test_local_engine_starts_workers_with_the_running_python():
     assert (sys.executable, "-P", "-m", "benchharness.worker") == process.WORKER
 
 

@@ -29,7 +29,7 @@ def shape(found):
     return [(slot.device, *(slot.environment[key] for key in keys)) for slot in found]
 
 
-def test_the_cpu_is_one_slot_with_all_cores(nvidia_smi):
+def test_cpu_is_one_slot_with_all_cores_by_default(nvidia_smi):
     nvidia_smi(TWO_GPUS)
     assert shape(find_slots("cpu")) == [("cpu", "", "8")]
 
@@ -74,7 +74,7 @@ def test_gomp_spincount_is_set_unless_the_user_sets_omp_wait_policy(monkeypatch)
     assert "GOMP_SPINCOUNT" not in slot.environment
 
 
-def test_every_gpu_is_a_slot(nvidia_smi):
+def test_every_gpu_is_one_slot_by_default(nvidia_smi):
     nvidia_smi(TWO_GPUS)
     expected = [("cuda:0", "0", "4"), ("cuda:1", "1", "4")]
     assert shape(find_slots()) == shape(find_slots("cuda")) == expected
@@ -100,7 +100,7 @@ def test_jobs_that_fit_in_memory_share_gpus_up_to_the_number_of_cores(monkeypatc
     assert len(find_slots("cuda", fit=50)) == 16
 
 
-def test_one_gpu_is_selected_by_its_number(nvidia_smi):
+def test_device_option_selects_a_gpu_by_its_number(nvidia_smi):
     nvidia_smi(TWO_GPUS)
     assert shape(find_slots("cuda:1")) == [("cuda:1", "1", "8")]
 
@@ -199,7 +199,7 @@ def test_an_invalid_device_is_an_error(nvidia_smi, device, sentence):
         find_slots(device)
 
 
-def test_cuda_without_a_gpu_is_an_error(nvidia_smi):
+def test_device_cuda_without_a_gpu_is_an_error(nvidia_smi):
     nvidia_smi("[ $1 = -L ]")
     with pytest.raises(BenchError, match=r"needs a GPU .* use --device cpu"):
         find_slots("cuda")

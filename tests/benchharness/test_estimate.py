@@ -31,7 +31,7 @@ def make_row(job: Job, **fields: object) -> RunRow:
     return RunRow(**{**standard, **fields})  # type: ignore[arg-type]
 
 
-def test_the_median_time_of_matching_stored_runs_is_the_estimate() -> None:
+def test_time_estimate_is_the_median_of_matching_stored_runs() -> None:
     (job,) = plan_mini("rte")
     history = [
         make_row(job, seed=2, seconds=10.0),
@@ -47,7 +47,7 @@ def test_the_median_time_of_matching_stored_runs_is_the_estimate() -> None:
     assert estimate_seconds(job, history, {}) == (20.0, False)
 
 
-def test_without_stored_runs_the_estimate_is_rough_and_grows_with_the_work() -> None:
+def test_time_estimate_without_stored_runs_is_rough_and_grows_with_the_work() -> None:
     (job,) = plan_mini("rte")
     (longer,) = plan_mini("rte", overrides={"epochs": "1000"})
     large = replace(job, checkpoint=MODELS["bert-large-uncased"].checkpoint)

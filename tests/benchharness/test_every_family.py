@@ -93,7 +93,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("family", READ)
-def test_logits_depend_on_the_last_word_and_not_on_padding(family: str, tmp_path: Path):
+def test_logits_of_every_family_depend_on_the_last_word_but_not_on_padding(
+    family: str, tmp_path: Path
+):
     save_tiny(tmp_path, family)
     together = logits_of(load_encoder(str(tmp_path), None, seed=1), SHORT, OTHER, LONG)
     alone = logits_of(load_encoder(str(tmp_path), None, seed=1), SHORT)
@@ -130,7 +132,7 @@ def test_vocabulary_without_a_plain_embedding_layer_is_not_reduced(family: str, 
     assert not can_be_cut(load_encoder(str(save_tiny(tmp_path, family)), None, seed=1).network)
 
 
-def test_a_config_may_have_a_list_of_eos_tokens(tmp_path: Path):
+def test_reduced_vocabulary_keeps_every_eos_token_of_the_config(tmp_path: Path):
     encoder = load_encoder(str(save_tiny(tmp_path, "llama", eos_token_id=[1, 5, 9])), None, seed=1)
     features = head_for(RTE).encode([SHORT], encoder.tokenizer, LIMITS)
     _, used = cut_vocabulary(encoder.network, {"train": features})

@@ -64,7 +64,7 @@ def test_each_folder_of_extensions_is_registered_under_its_name() -> None:
 
 
 @pytest.mark.parametrize("extension", OWN, ids=lambda each: each.name)
-def test_the_core_works_without_the_folder_of_an_extension(
+def test_command_line_and_python_work_without_the_folder_of_any_extension(
     extension: Extension, tmp_path: Path
 ) -> None:
     """`bench --help` and `import benchharness` have all names except those of the extension."""
@@ -100,7 +100,7 @@ def test_a_run_is_scored_and_reported_without_the_folder_of_an_extension(
 
 
 @pytest.mark.parametrize("extension", OWN, ids=lambda each: each.name)
-def test_each_extension_has_its_code_tests_and_documentation(extension: Extension) -> None:
+def test_each_extension_has_its_own_code_tests_and_documentation(extension: Extension) -> None:
     """Its functions are in its folder, its tests in theirs, and the architecture page lists it."""
     for name in extension.commands:
         assert commands()[name].place.startswith(f"{extension.package}.")

@@ -51,7 +51,9 @@ ODD = ("bert", "deberta-v2", "gpt2", "t5", "xlnet")
         for name in TASKS
     ],
 )
-def test_every_family_trains_and_predicts(folders: dict[str, Path], family: str, name: str):
+def test_every_family_trains_and_predicts_with_every_head_type(
+    folders: dict[str, Path], family: str, name: str
+):
     task = find_task(name)
     head, encoder = head_for(task), load(folders, family)
     examples = read(task, "train", parse_data("mini"), 8).examples
@@ -108,7 +110,9 @@ def test_weights_of_pretraining_classes_are_loaded(tmp_path: Path, family: str):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_missing_weight_is_an_error(folders: dict[str, Path], tmp_path: Path, family: str):
+def test_checkpoint_with_a_missing_encoder_weight_is_an_error(
+    folders: dict[str, Path], tmp_path: Path, family: str
+):
     damaged = shutil.copytree(folders[family], tmp_path / "damaged")
     weights = load_file(damaged / "model.safetensors")
     del weights[max((name for name in weights if not name.startswith("decoder")), key=len)]

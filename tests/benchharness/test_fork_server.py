@@ -149,7 +149,7 @@ def test_writing_the_autogroup_is_retried_only_if_the_kernel_is_busy(
     assert not answers
 
 
-def test_garbage_collection_is_off_during_imports_only() -> None:
+def test_fork_server_disables_garbage_collection_only_during_imports() -> None:
     before = gc.get_freeze_count()
     try:
         with worker.importing():
@@ -160,14 +160,14 @@ def test_garbage_collection_is_off_during_imports_only() -> None:
         gc.unfreeze()
 
 
-def test_a_fork_can_be_killed_by_a_signal(server: ForkServer, tmp_path: Path) -> None:
+def test_forked_worker_can_be_killed_by_a_signal(server: ForkServer, tmp_path: Path) -> None:
     fork = begin(server, tmp_path / "result.json")
     os.killpg(fork.pid, signal.SIGKILL)
     assert fork.wait() == -signal.SIGKILL
     close(fork)
 
 
-def test_forks_are_killed_with_their_server(server: ForkServer, tmp_path: Path) -> None:
+def test_forked_workers_are_killed_with_their_server(server: ForkServer, tmp_path: Path) -> None:
     first, second = (begin(server, tmp_path / f"{n}.json") for n in range(2))
     pids = first.pid, second.pid
     process_of(server).kill()
@@ -177,7 +177,7 @@ def test_forks_are_killed_with_their_server(server: ForkServer, tmp_path: Path) 
     close(first, second)
 
 
-def test_a_fork_that_never_started_has_no_pid(
+def test_forked_worker_that_never_started_has_no_pid(
     server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fork_server, "COMMAND", (sys.executable, "-c", ""))  # ends at once
@@ -200,7 +200,7 @@ def test_killed_fork_server_is_replaced(server: ForkServer, tmp_path: Path) -> N
     close(first, second)
 
 
-def test_server_and_forks_end_when_the_driver_is_killed(tmp_path: Path) -> None:
+def test_fork_server_and_workers_end_when_the_driver_is_killed(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"
         "from benchharness.engines.fork_server import ForkServer\n"
@@ -248,7 +248,7 @@ def test_fork_server_ends_with_its_driver_even_while_it_imports(tmp_path: Path) 
     wait_until_gone(pid)
 
 
-def test_a_process_whose_driver_is_already_dead_does_not_start() -> None:
+def test_worker_process_of_a_dead_driver_does_not_start() -> None:
     code = "import benchharness.worker; print('begun')"
     environment = os.environ | {DIES_WITH: "0"}
     words = (sys.executable, "-c", code)
@@ -276,7 +276,7 @@ def test_the_engine_runs_jobs_in_forks_of_one_server(monkeypatch: pytest.MonkeyP
     assert "/nowhere" in failure.error
 
 
-def test_a_server_imports_modules_before_it_forks(server: ForkServer, tmp_path: Path) -> None:
+def test_fork_server_imports_modules_before_it_forks(server: ForkServer, tmp_path: Path) -> None:
     server.prepare(ENVIRONMENT, ["unheard_of", "benchharness.leaderboard.boards.published"])
     process = process_of(server)
     fork = begin(server, tmp_path / "result.json")
@@ -288,7 +288,7 @@ def test_a_server_imports_modules_before_it_forks(server: ForkServer, tmp_path: 
     close(fork)
 
 
-def test_a_server_that_dies_before_its_first_fork_is_replaced(
+def test_fork_server_that_dies_before_its_first_fork_is_replaced(
     server: ForkServer, tmp_path: Path
 ) -> None:
     server.prepare(ENVIRONMENT, ())
@@ -300,7 +300,7 @@ def test_a_server_that_dies_before_its_first_fork_is_replaced(
     close(fork)
 
 
-def test_each_fork_has_its_own_exit_status(server: ForkServer, tmp_path: Path) -> None:
+def test_each_forked_worker_has_its_own_exit_status(server: ForkServer, tmp_path: Path) -> None:
     first, second = (begin(server, tmp_path / f"{n}.json") for n in range(2))
     os.killpg(second.pid, signal.SIGKILL)
     assert second.wait() == -signal.SIGKILL
@@ -386,7 +386,7 @@ def test_hanging_fork_server_is_replaced_once_and_then_disabled(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_the_jobs_of_a_killed_server_are_restarted(
+def test_jobs_of_a_killed_fork_server_are_restarted(
     impatient: ForkServer, number: signal.Signals
 ) -> None:
     hear = Hearer(lambda: process_of(impatient).send_signal(number))
@@ -397,7 +397,7 @@ def test_the_jobs_of_a_killed_server_are_restarted(
     assert len(hear.notes) <= 2
 
 
-def test_a_job_that_ended_under_a_hanging_server_is_not_run_again(impatient: ForkServer) -> None:
+def test_job_that_ended_before_its_fork_server_hung_is_not_run_again(impatient: ForkServer) -> None:
     """This holds without a timeout too: its pipes are closed, and no exit status is reported."""
     hear = Hearer(lambda: process_of(impatient).send_signal(signal.SIGSTOP))
     outcomes = driven_by(impatient, [fake_worker.make_job("slow:1")], hear)
@@ -418,7 +418,7 @@ def test_slow_fork_server_is_not_replaced(
     assert hear.notes == []
 
 
-def test_a_fork_waits_until_its_pid_is_reported(
+def test_forked_worker_waits_until_its_pid_is_reported(
     impatient: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the server stopped in between, nobody would see the end of the fork."""

@@ -88,7 +88,7 @@ def test_frozen_last_layer_predicts_like_the_full_network(kind: str):
     np.testing.assert_allclose(predict_on(network, frozen), before, atol=2e-5)
 
 
-def test_a_layer_that_does_not_exist_is_an_error_that_names_the_layers():
+def test_nonexistent_feature_layer_is_an_error_that_lists_the_layers():
     features, _ = make_data(rows=3)
     with pytest.raises(ModelError, match="has 4 layers, layer-1 to layer-4"):
         freeze_on(make_head("tag"), "layer-5", features)
@@ -109,7 +109,7 @@ def test_an_lstm_reads_each_row_without_its_padding():
         np.testing.assert_allclose(predict_on(network, split), logits, atol=2e-5)
 
 
-def test_bf16_states_are_stored_in_bf16():
+def test_bf16_states_are_cached_in_bf16():
     features, _ = make_data()
     network = make_head("pair")
     before = predict_on(network, features, BF16)
@@ -119,7 +119,7 @@ def test_bf16_states_are_stored_in_bf16():
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_only_the_head_is_trained(choice: str):
+def test_training_on_frozen_features_changes_only_the_head(choice: str):
     features, targets = make_data()
     network = make_head("pair")
     (frozen,) = freeze_on(network, choice, features)
@@ -196,7 +196,7 @@ def test_dropout_does_not_change_the_entry_in_the_cache_of_states(cache: Path):
     assert len(list(cache.glob("*.npy"))) == 1
 
 
-def test_a_damaged_cache_file_is_computed_again(cache: Path):
+def test_damaged_cache_file_of_states_is_computed_again(cache: Path):
     features, _ = make_data()
     freeze_on(make_head("pair"), "last", features)
     (file,) = cache.glob("*.npy")
@@ -209,7 +209,7 @@ def test_a_damaged_cache_file_is_computed_again(cache: Path):
     assert file.read_bytes() == whole
 
 
-def test_a_failed_computation_leaves_no_files(cache: Path):
+def test_interrupted_computation_of_states_leaves_no_cache_files(cache: Path):
     network, rows = make_head("pair"), []
 
     def fail(*_: Any) -> None:
@@ -245,7 +245,9 @@ def long_data() -> Features:
     return make_data(rows=400)[0]
 
 
-def test_a_full_disk_is_an_error_before_anything_is_written(monkeypatch: pytest.MonkeyPatch):
+def test_too_little_disk_space_for_cached_states_is_an_error_before_writing(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setattr(
         "benchharness.worker.layer_states.shutil.disk_usage",
         lambda _: type("Usage", (), {"free": 1000}),
@@ -254,7 +256,7 @@ def test_a_full_disk_is_an_error_before_anything_is_written(monkeypatch: pytest.
         freeze_on(make_head("pair"), "last", make_data()[0])
 
 
-def test_the_default_cache_is_in_the_home_directory_of_the_user(monkeypatch: pytest.MonkeyPatch):
+def test_default_cache_of_states_is_in_the_home_directory(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("BENCH_CACHE")
     assert cache_folder("states").parts[-2:] == ("benchharness", "states")
 

@@ -99,7 +99,7 @@ def begin(
         ("fp32", having(SHORT, optimizer=ADAFACTOR, weight_decay=0.0)),
     ],
 )
-def test_a_training_step_does_not_synchronize(precision: str, recipe: Recipe) -> None:
+def test_training_step_does_not_synchronize_the_gpu(precision: str, recipe: Recipe) -> None:
     training = begin(precision, dropout=0.1, recipe=recipe)
     training.step()  # libraries make what they need
     with warnings.catch_warnings():  # torch says once that it does not see all
@@ -120,7 +120,7 @@ def steps_of(training: Training) -> Tensor:
     return weights_of(training.network).cpu()
 
 
-def test_training_steps_match_those_of_a_cpu() -> None:
+def test_gpu_training_steps_match_those_of_a_cpu() -> None:
     expected, training = begin_anywhere(make_network(dropout=0.0), SHORT), begin("fp32")
     torch.testing.assert_close(steps_of(training), steps_of(expected), rtol=0, atol=1e-4)
     logits = (
@@ -159,7 +159,7 @@ def test_steps_of_a_cuda_graph_draw_new_dropout() -> None:
 
 
 @pytest.mark.parametrize("layer", [nn.Conv1d(512, 512, 3), nn.Linear(64, 512)])
-def test_tf32_is_used_only_if_requested(layer: nn.Module) -> None:
+def test_tf32_is_used_on_a_gpu_only_if_requested(layer: nn.Module) -> None:
     """By default, cuDNN's convolutions use tf32."""
     states = torch.randn(4, 512, 64, device=GPU)
     apart = []

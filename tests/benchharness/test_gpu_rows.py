@@ -30,7 +30,7 @@ LENGTHS = [19, 3, 1, 30, 8, 17, 2, 25]
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_prediction_synchronizes_once_for_all_logits(
+def test_prediction_synchronizes_the_gpu_once_for_all_logits(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = []
@@ -103,7 +103,7 @@ def test_recording_a_cuda_graph_changes_no_random_state_or_gradients(
     assert gpu.replays == [0, 2, 1], "a larger part is not replayed"
 
 
-def test_a_pair_head_with_two_orders_is_not_recorded() -> None:
+def test_cuda_graphs_are_disabled_for_a_pair_head_with_added_orders() -> None:
     """A record would store where the orders of the first batch end, and batches differ."""
     training = begin_packed("bert", "pair", replace(CPU, graphs=True))
     training.network.__class__ = pair.AddedNetwork
@@ -267,7 +267,7 @@ def test_gpu_attention_on_padded_rows_equals_cpu_attention(seen: dict[str, Any])
         *((torch.bfloat16, *case) for case in ((256, 8, True), (12, 8, False), (264, 8, False))),
     ],
 )
-def test_kernels_are_used_for_supported_dtypes_sizes_and_windows(
+def test_attention_kernels_are_used_for_supported_dtypes_sizes_and_windows(
     dtype: torch.dtype, size: int, window: int | None, has_kernel: bool, monkeypatch: Any
 ) -> None:
     query: Any = SimpleNamespace(dtype=dtype, shape=(9, 2, size), device=GPU, is_cuda=True)

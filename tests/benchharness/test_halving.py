@@ -126,7 +126,7 @@ def test_halving_prints_a_note_about_equal_weights_only_once(bench):
     assert printed.err.count("tiny has the same weights as mine") == 1
 
 
-def test_a_dry_run_starts_no_jobs(bench):
+def test_dry_run_with_halving_starts_no_jobs(bench):
     engine = RatedEngine()
     bench(engine, "--halving", "--dry-run")
     assert engine.started == []
@@ -142,7 +142,7 @@ def test_halving_without_enough_points_or_seeds_is_an_error(bench, how):
     assert "--halving needs a sweep" in printed.err
 
 
-def test_halving_and_force_exclude_each_other(bench):
+def test_halving_and_force_together_are_an_error(bench):
     code, printed = bench(RatedEngine(), "--halving", "--force")
     assert code == 2
     assert "--halving and --force cannot be combined" in printed.err

@@ -61,7 +61,7 @@ def test_exclusive_lock_has_one_holder_until_it_is_released(tmp_path: Path) -> N
     assert list(tmp_path.iterdir()) == [], "no lock is left"
 
 
-def test_a_shared_lock_excludes_an_exclusive_one(tmp_path: Path) -> None:
+def test_shared_lock_prevents_an_exclusive_lock(tmp_path: Path) -> None:
     first, second, third = (Holds(tmp_path / "locks") for _ in range(3))
     first.share(ENCODER)
     second.share(ENCODER)
@@ -124,7 +124,7 @@ def test_locks_are_granted_to_everyone_if_the_lock_folder_is_unusable(tmp_path: 
 
 
 @pytest.mark.parametrize("fault", ["code of others", "no store", "no engine"])
-def test_a_failed_run_releases_its_locks(fault: str, tmp_path: Path) -> None:
+def test_failed_bench_run_releases_its_locks(fault: str, tmp_path: Path) -> None:
     """In Python the process continues after the error."""
     db = tmp_path / "board.sqlite"
     job = replace(make_job(), trust=Trust(remote_code=fault == "code of others"))

@@ -109,7 +109,7 @@ def ask(env: Mapping[str, str], *names: str) -> Mapping[str, object]:
     return dict(json.loads(done.stdout))
 
 
-def test_the_catalogue_has_all_registered_models_and_their_sources() -> None:
+def test_catalogue_of_the_fake_hub_has_all_registered_models_and_their_sources() -> None:
     assert hub_catalogue.MODELS.keys() == {spec.checkpoint for spec in KNOWN}
     for name, shape in hub_catalogue.MODELS.items():
         assert {"weights", "tokenizer"} <= shape.keys(), name
@@ -148,7 +148,7 @@ def check(spec: ModelSpec, answer: object) -> None:
     assert answer["unknown"] < 0.5, "its own vocabulary was read"
 
 
-def test_a_fetched_model_is_loaded_without_the_hub(
+def test_fetched_model_is_loaded_while_the_hub_is_unreachable(
     answers: Mapping[str, object], hub: HubServer, home: Path
 ) -> None:
     wanted = {"deberta-v2", "albert", "nomic_bert", "new", "t5"}
@@ -170,7 +170,7 @@ def test_the_error_of_an_unavailable_model_has_the_note_of_its_registration(
     assert not [line for line in hub.requests if f"{spec.checkpoint}/resolve" in line]
 
 
-def test_no_note_of_a_registered_model_mentions_pickles() -> None:
+def test_notes_of_registered_models_do_not_mention_pickles() -> None:
     assert not [spec.name for spec in KNOWN if "pickle" in spec.note]
 
 
@@ -181,7 +181,7 @@ def test_no_note_of_a_registered_model_mentions_pickles() -> None:
         pytest.param(f"@{COMMIT}", [("--trust-remote-code",)], id="at a commit"),
     ],
 )
-def test_code_of_another_repository_is_fetched_only_if_trusted(
+def test_model_code_in_another_hub_repository_is_fetched_only_if_trusted(
     hub: HubServer, tmp_path: Path, at: str, options: list[tuple[str, ...]]
 ) -> None:
     spec = MODELS["gte-en-mlm-base"]
@@ -205,7 +205,7 @@ def test_code_of_another_repository_is_fetched_only_if_trusted(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("spec", LOADED, ids=lambda spec: spec.name)
-def test_a_registered_model_runs_by_its_name(
+def test_registered_hub_model_is_run_by_its_name(
     spec: ModelSpec, hub: HubServer, tmp_path: Path
 ) -> None:
     options = ["--trust-remote-code"] if spec in TRUSTED else []

@@ -18,7 +18,7 @@ def send() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_a_signal_interrupts_at_once(signals: Signals):
+def test_signal_outside_a_protected_block_interrupts_immediately(signals: Signals):
     with pytest.raises(Interrupted) as caught:
         send()
     assert caught.value.args == (signal.SIGTERM,)

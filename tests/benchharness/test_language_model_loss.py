@@ -54,7 +54,7 @@ def inputs_of(encoder: Encoder, head: Head = PAIR) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("places", [3, 1024])
-def test_the_loss_equals_that_of_transformers(
+def test_auxiliary_language_model_loss_equals_that_of_transformers(
     encoder: Encoder, places: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The logits may be computed for a few positions at a time."""
@@ -77,7 +77,7 @@ def row_of(inputs: dict[str, Tensor], row: int) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("orders", ["given", "added"])
 @pytest.mark.parametrize(("task", "goals"), [(MRPC, [1, 0]), (STSB, [2.5, 0.5])])
-def test_the_loss_is_the_sum_of_task_and_language_model_loss(
+def test_total_loss_is_the_weighted_sum_of_task_and_language_model_loss(
     encoder: Encoder, orders: str, task: object, goals: list[float]
 ) -> None:
     head, plain = (
@@ -121,7 +121,7 @@ CHOICES = [
 ]
 
 
-def test_the_language_model_loss_is_the_mean_over_all_options(
+def test_auxiliary_language_model_loss_is_the_mean_over_all_options(
     encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Wrong options count too, as in the released code, also if rows are computed in parts."""

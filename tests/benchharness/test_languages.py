@@ -31,7 +31,7 @@ def answered():
     return run_job(make_job("xtreme/squad-en", limit=8, epochs="1", evaluations="1"))
 
 
-def test_one_job_scores_all_languages(answered):
+def test_one_xtreme_job_scores_all_languages(answered):
     wanted = {"xtreme/squad-en:dev"} | {
         f"{name}:{split}"
         for name in ("xtreme/xquad", "xtreme/mlqa")
@@ -73,7 +73,7 @@ def test_predictions_are_written_in_xtremes_submission_format(answered, store):
     assert len(answers) == len(answered.evaluation("xtreme/mlqa:test_zh").predictions)
 
 
-def test_labels_and_tags_are_written_one_per_line():
+def test_xtreme_submission_has_one_label_or_tag_per_line():
     write = FORMS["xtreme"].write
     tags = [TagPrediction(id="0", tags=("O", "B-LOC")), TagPrediction(id="1", tags=("O",))]
     assert write(find_task("xtreme/panx"), tags, (), None) == {"test-{}.tsv": b"O\nB-LOC\n\nO\n\n"}
@@ -111,7 +111,7 @@ def test_training_language_is_part_of_the_job_key_and_selects_the_rows():
         ("tiny", "panx", {"learning_rate": 1e-3}),
     ],
 )
-def test_settings_are_those_of_xtremes_scripts_or_of_the_models_authors(model, task, values):
+def test_xtreme_settings_are_those_of_its_scripts_or_of_the_model_authors(model, task, values):
     found = resolve_recipe(find_model(model), f"xtreme/{task}", None, {}).settings
     assert {name: found[name].value for name in values} == values
     if model == "mmbert":

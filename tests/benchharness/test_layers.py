@@ -39,7 +39,7 @@ def test_every_encoder_weight_is_in_exactly_one_layer_or_in_the_embeddings(famil
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_layers_are_computed_in_order_after_the_embeddings(family: str):
+def test_detected_layers_are_computed_in_order_after_the_embeddings(family: str):
     network = make_network(make_config(family)).eval()
     found, calls = layers_of(network), []
     for number, part in enumerate([*found.embeddings[:1], *found.layers]):

@@ -88,7 +88,7 @@ def test_plan_uses_the_maximum_length_in_the_tokenizer_config(tmp_path: Path) ->
     assert reach(find_model(str(folder))) == find_model(str(folder)).max_tokens == 24
 
 
-def test_max_tokens_above_the_limit_is_an_error_for_all_models_at_once(short: str) -> None:
+def test_max_tokens_above_the_limit_is_one_error_for_all_models(short: str) -> None:
     with pytest.raises(BenchError) as caught:
         plan_of("tiny", short, max_tokens="1024")
     lines = str(caught.value).splitlines()
@@ -101,9 +101,7 @@ def test_max_tokens_above_the_limit_is_an_error_for_all_models_at_once(short: st
             plan_of("tiny", max_tokens=value)
 
 
-def test_every_command_rejects_max_tokens_above_the_limit_before_it_starts(
-    bench, tmp_path: Path
-) -> None:
+def test_run_and_which_reject_max_tokens_above_the_model_limit(bench, tmp_path: Path) -> None:
     what = ("--task", "glue/rte", "--data", "mini", "--set", "max_tokens=1024")
     for words in (
         ("run", "--model", "tiny", *what),
@@ -143,7 +141,7 @@ def test_max_tokens_of_a_built_in_recipe_is_capped_at_the_limit_of_the_model(sho
     assert read_of(shots)[0] == 68
 
 
-def test_max_tokens_within_the_limit_is_not_changed() -> None:
+def test_max_tokens_within_the_model_limit_is_not_changed() -> None:
     most, source = read_of(plan_of("tiny").jobs[0])
     assert most == 128
     assert source.startswith("ours: ")
@@ -175,7 +173,9 @@ def plan_own(path: Path, *names: str, recipe: str | None = None, **values: str) 
     return plan_jobs(models, [own.task], own.data, recipe=recipe, overrides=values)
 
 
-def test_custom_data_use_the_maximum_length_of_the_encoder(short: str, tmp_path: Path) -> None:
+def test_custom_data_are_read_up_to_the_maximum_length_of_the_encoder(
+    short: str, tmp_path: Path
+) -> None:
     path, file = write_long(tmp_path), tmp_path / "own.toml"
     unbounded = str(save_family(tmp_path / "t5", "t5"))
     file.write_text('[default]\nmax_tokens = { value = 100, source = "ours" }\n')
@@ -189,7 +189,7 @@ def test_custom_data_use_the_maximum_length_of_the_encoder(short: str, tmp_path:
         assert [read_of(job)[0] for job in jobs] == expected
 
 
-def test_a_class_at_the_end_of_a_long_text_is_learned(tmp_path: Path) -> None:
+def test_label_visible_only_at_the_end_of_a_long_text_is_learned(tmp_path: Path) -> None:
     path = write_long(tmp_path)
     options = {"learning_rate": "1e-3", "epochs": "8", "batch_size": "4", "evaluations": "1"}
     scores = [
@@ -386,14 +386,14 @@ def answered(head: Head, example: SpanExample, first: int, last: int) -> int:
     return len(found.text.split())
 
 
-def test_the_maximum_answer_length_is_a_setting() -> None:
+def test_max_answer_tokens_limits_the_length_of_predicted_answers() -> None:
     example = SpanExample(id="1", question="who", context="a " * 60, answers=())
     assert answered(head_for(SQUAD), example, 3, 42) < 30
     assert answered(head_for(SQUAD, SpanOptions(max_answer_tokens=64)), example, 3, 42) == 40
     assert head_for(SQUAD, SpanOptions(max_answer_tokens=30)) is head_for(SQUAD)
 
 
-def test_the_beam_search_head_has_the_maximum_answer_length() -> None:
+def test_max_answer_tokens_limits_the_beam_search_of_answer_ends() -> None:
     encoder = load_encoder("builtin:tiny", None, 1)
     examples = [SpanExample(id="1", question="who", context="the car " * 30, answers=(("car", 4),))]
     for most in (30, 64):

@@ -70,7 +70,7 @@ def test_an_error_caused_by_out_of_memory_is_recognized():
     assert is_out_of_memory(error)
 
 
-def test_torchs_own_allocation_error_is_recognized():
+def test_allocation_error_of_torch_is_recognized_as_out_of_memory():
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**60, dtype=torch.uint8)
     assert is_out_of_memory(caught.value)
@@ -95,7 +95,7 @@ def test_remaining_rows_are_computed_in_smaller_batches_in_the_same_order():
     assert seen == [8, 4, 2, 2, 2, 2, 2, 1, 1, 1, 1]
 
 
-def test_a_single_row_that_does_not_fit_in_memory_is_an_error():
+def test_prediction_row_that_does_not_fit_in_memory_is_an_error():
     with pytest.raises(JobError, match=r"a single row: run fewer jobs at once"):
         list(each_batch([np.arange(4)], too_large_above(0, [])))
 
@@ -118,7 +118,7 @@ def limit_rows(network: torch.nn.Module, rows: int) -> None:
     network.register_forward_pre_hook(check, with_kwargs=True)
 
 
-def test_predictions_with_less_memory_are_the_same():
+def test_predictions_after_out_of_memory_are_the_same():
     network, (features, _) = make_network(), make_data()
     expected = predict(network, features, CPU, lambda _: None)
     limit_rows(network, 3)
@@ -177,13 +177,13 @@ def test_training_out_of_memory_halves_the_micro_batch_each_time():
     assert tried == [2, 16], "a micro-batch that was cut by its length is halved too"
 
 
-def test_a_single_example_that_does_not_fit_in_memory_is_an_error():
+def test_training_example_that_does_not_fit_in_memory_is_an_error():
     with pytest.raises(JobError, match=r"every micro-batch has only one example") as caught:
         attempts({2: 12, 4: 6, 8: 3, 16: 2, 32: 1})
     assert caught.value.exit_code == 1
 
 
-def test_out_of_memory_outside_of_batches_is_an_error():
+def test_out_of_memory_outside_of_training_batches_is_an_error():
     def fail(*_: int) -> Result:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 

@@ -338,7 +338,7 @@ def machine(bench, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_no_written_file_has_a_path_or_a_secret(machine, tmp_path):
+def test_written_files_have_no_local_path_and_no_secret(machine, tmp_path):
     written, found = set(), []
     for write, name in {write: name for name, write in WRITERS.items()}.items():
         write(machine)
@@ -435,7 +435,7 @@ def _writes(call):
     return is_opened or name in ("whole_file", "write_text", "write_bytes", "writestr")
 
 
-def test_every_module_that_writes_files_is_listed():
+def test_every_module_that_writes_files_is_listed_in_this_test():
     found = set()
     for folder in ("benchharness", "leaderboard", "tasks"):
         for path in (ROOT / folder).rglob("*.py"):
@@ -500,7 +500,7 @@ def test_python_results_have_no_local_path(machine):
     assert "glue data#" in shown
 
 
-def test_an_archive_with_redacted_paths_matches_the_stored_runs(machine):
+def test_import_of_an_archive_with_redacted_paths_adds_no_stored_run_again(machine):
     all_runs(machine)
     machine.stored("export", "--all", "all.jsonl.gz")
     assert "0 of 6 runs added, 6 were already stored" in machine.stored(

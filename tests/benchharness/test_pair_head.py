@@ -92,7 +92,7 @@ def test_more_examples_than_one_tokenizer_call_are_encoded_in_order(tiny: Encode
     assert features.lengths.tolist() == [3 + i % 3 for i in range(2500)]
 
 
-def test_targets_follow_the_label_order_of_the_task():
+def test_pair_targets_follow_the_label_order_of_the_task():
     assert targets(ANY, PAIRS, RTE).tolist() == [
         RTE.labels.index("entailment"),
         RTE.labels.index("not_entailment"),
@@ -106,13 +106,13 @@ def test_training_on_rows_with_hidden_labels_is_an_error():
         targets(ANY, [PairExample(id="7", text_a="a")], RTE)
 
 
-def test_the_network_has_one_output_per_label_or_one_for_regression(tiny: Encoder):
+def test_pair_network_has_one_output_per_label_or_one_for_regression(tiny: Encoder):
     assert network(tiny, RTE).classifier.output.out_features == 2
     assert network(tiny, find_task("mnli")).classifier.output.out_features == 3
     assert network(tiny, STSB).classifier.output.out_features == 1
 
 
-def test_the_loss_is_computed_per_row():
+def test_pair_loss_is_computed_per_row():
     logits = torch.tensor([[2.0, -1.0], [0.5, 0.5]])
     classes = torch.tensor([1, 0])
     rows = loss(logits, classes)
@@ -127,7 +127,7 @@ def test_pair_loss_is_fp32_under_autocast():
     assert loss(logits[:, :1], torch.tensor([0.5, 1.5])).dtype == torch.float32
 
 
-def test_classes_are_decoded_with_probabilities():
+def test_predicted_classes_have_probabilities():
     logits = np.array([[0.0, 2.0], [1.0, -1.0]], dtype=np.float32)
     first, second = decode(logits, ANY, PAIRS, RTE)
     assert (first.id, first.label) == ("0", RTE.labels[1])

@@ -93,7 +93,7 @@ def test_several_student_settings_are_a_sweep_with_one_teacher() -> None:
     assert len(jobs) == 3, "they share their teacher"
 
 
-def test_student_settings_apply_to_students_only() -> None:
+def test_distillation_settings_have_no_effect_without_a_teacher() -> None:
     (job,) = plain("glue/rte", overrides={**LAYERS, "temperature": "3", "layer_weight": "1"})
     assert job.key == plain("glue/rte")[0].key
     student = plan("glue/rte", recipe="tinybert-student")[1]
@@ -105,7 +105,7 @@ def test_student_settings_apply_to_students_only() -> None:
 # Who cannot teach.
 
 
-def test_options_that_exclude_a_teacher_are_an_error() -> None:
+def test_options_incompatible_with_a_teacher_are_an_error() -> None:
     assert "--teacher and --shots cannot be combined" in refusal("glue/rte", shots=(8,))
     shared = [find_task("glue/rte"), find_task("glue/cola")]
     assert "--teacher and --multi-task cannot be" in refusal("glue/rte", multi_task=shared)

@@ -29,7 +29,7 @@ def make_classifier(family: str, outputs: int = 2, **settings: object) -> TextCl
     return TextClassifier.on(encoder_of(make_network(config), config), outputs)
 
 
-def test_every_supported_family_has_a_pooling():
+def test_every_supported_family_has_a_checked_pooling():
     assert set(POOLINGS) == {*FAMILIES, "mt5", "umt5", "neobert", "new", "nomic_bert"} == CHECKED
 
 
@@ -51,7 +51,7 @@ def test_every_supported_family_has_a_pooling():
         ("t5", {"classifier_dropout": 0.3}, 0.3, 0.3),
     ],
 )
-def test_dropout_rates_are_those_of_the_config(
+def test_classifier_dropout_rates_are_those_of_the_model_config(
     family: str, settings: dict[str, float], first: float, rate: float
 ):
     classifier = make_classifier(family, **settings)
@@ -124,7 +124,7 @@ def test_mean_pooling_of_1000_tokens_is_exact_in_half_precision():
         ("modernbert", {}, 32**-0.5),
     ],
 )
-def test_new_layers_are_initialized_as_in_transformers(
+def test_classifier_layers_are_initialized_as_in_transformers(
     family: str, settings: dict[str, float], spread: float
 ):
     torch.manual_seed(0)

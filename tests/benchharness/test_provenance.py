@@ -101,7 +101,7 @@ def test_git_checkout_is_dirty_after_a_file_changes(checkout: Path) -> None:
     assert source_commit(checkout) == {"commit": clean["commit"], "dirty": True}
 
 
-def test_a_package_inside_another_checkout_has_no_commit(checkout: Path) -> None:
+def test_package_installed_inside_another_git_checkout_has_no_commit(checkout: Path) -> None:
     installed = checkout / "site-packages"
     installed.mkdir()
     (installed / "__init__.py").write_text("")
@@ -114,7 +114,7 @@ def test_without_git_the_commit_is_none(tmp_path: Path, monkeypatch: pytest.Monk
     assert source_commit() == {"commit": None, "dirty": None}
 
 
-def test_library_versions_are_read_without_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_versions_are_read_from_metadata_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provenance, "LIBRARIES", ("numpy", "no-such-library"))
     versions = library_versions()
     assert versions["numpy"]

@@ -101,7 +101,7 @@ def test_every_error_message_uses_python_syntax_in_python():
         ("(--model NAME='DIR/step-*')", "(model=\"NAME='DIR/step-*'\")"),
     ],
 )
-def test_options_of_the_shell_are_translated_to_python(said, python):
+def test_shell_options_in_messages_are_translated_to_python_arguments(said, python):
     assert in_python(said) == python
 
 

@@ -112,7 +112,7 @@ def test_all_training_processes_end_with_the_same_weights(together):
     assert together[0]["apart"] < 1e-6
 
 
-def test_out_of_memory_in_one_process_stops_all_of_them(together):
+def test_out_of_memory_in_one_process_stops_all_training_processes(together):
     assert int(together[0]["lost"]) == int(together[1]["lost"]) > 0
 
 
@@ -129,7 +129,7 @@ def test_processes_have_different_dropout_and_the_same_weights(together):
     assert not np.allclose(together[0]["dropped"], alone, atol=1e-5)
 
 
-def test_random_seeds_depend_on_rank_and_step_only():
+def test_dropout_seeds_depend_only_on_run_seed_rank_and_step():
     seeds = {Ranks(rank=rank, count=2).own_seed(7, step) for rank in (0, 1) for step in range(50)}
     assert len(seeds) == 100
     assert Ranks(rank=1, count=2).own_seed(7, 3) == Ranks(rank=1, count=4).own_seed(7, 3)

@@ -253,7 +253,7 @@ def test_family_without_a_recipe_uses_the_recipe_of_bert() -> None:
     )
 
 
-def test_the_recipe_of_a_model_has_precedence_over_that_of_its_family() -> None:
+def test_recipe_of_a_model_has_precedence_over_that_of_its_family() -> None:
     assert MODELS["tiny"].family == "bert"
     assert (
         "mini data"
@@ -342,7 +342,7 @@ def test_option_set_has_precedence_over_every_recipe() -> None:
     assert resolved.settings["batch_size"].value == 4
 
 
-def test_head_settings_override_the_defaults_and_are_overridden_by_tasks(tmp_path: Path) -> None:
+def test_head_tables_of_a_recipe_override_defaults_but_not_task_tables(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("[default]\nepochs = 7\n[head.tag]\nepochs = 8\n[conll2003.ner]\nepochs = 9\n")
     resolved = [
@@ -362,7 +362,7 @@ def test_stride_is_ignored_for_tasks_without_windows() -> None:
     assert "at least 1" in line
 
 
-def test_an_integer_and_a_float_of_the_same_value_are_equal(tmp_path: Path) -> None:
+def test_integer_setting_is_read_as_the_float_of_the_same_value(tmp_path: Path) -> None:
     path = tmp_path / "r.toml"
     path.write_text("[default]\nepochs = 3\n")
     values = [

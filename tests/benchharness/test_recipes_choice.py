@@ -211,7 +211,7 @@ def test_invalid_combinations_with_average_last_are_an_error():
         *[("best_checkpoint=false", False), ("best_checkpoint=false,true", True)],
     ],
 )
-def test_an_unused_setting_is_a_note_unless_it_is_the_default(text: str, is_on: bool):
+def test_unused_setting_is_noted_unless_it_has_its_default_value(text: str, is_on: bool):
     name, _, value = text.partition("=")
     said = [*unused_settings({name: value}, None, set())]
     assert [sentence.partition(" ")[0] for sentence in said] == [name] * is_on

@@ -60,7 +60,7 @@ def test_every_context_token_has_exactly_one_window_with_most_context():
 # What is learned
 
 
-def test_targets_are_the_tokens_of_the_first_answer():
+def test_span_targets_are_the_tokens_of_the_first_gold_answer():
     tokenizer = make_tokenizer("wordpiece")
     start = CONTEXT.index("Warsaw")
     example = SpanExample(

@@ -56,7 +56,7 @@ def answer(features: TagFeatures, examples: list[TagExample]) -> tuple[tuple[str
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_first_token_of_a_word_has_its_tag(kind: str):
+def test_first_token_of_a_word_has_its_tag(kind: str):
     tokenizer = make_tokenizer(kind)
     features = encode([sentence(WORDS)], tokenizer, Limits(max_tokens=64))
     assert features.token_ids.tolist() == tokenizer(" ".join(WORDS))["input_ids"]
@@ -121,7 +121,7 @@ def test_every_word_of_any_text_gets_one_tag(
 # What is learned
 
 
-def test_targets_are_tags_at_first_tokens_of_words():
+def test_tag_targets_are_at_the_first_tokens_of_words():
     example = sentence(WORDS, GOLD)
     features = encode([example], make_tokenizer("wordpiece"), Limits(max_tokens=64))
     (row,) = targets(features, [example], TASK)
@@ -207,7 +207,7 @@ def test_word_without_tokens_gets_the_first_tag_if_the_task_has_no_outside_tag()
 
 
 @pytest.mark.parametrize("lengths", [[3, 9, 1, 9, 4], [5], [2, 2, 2]])
-def test_the_lstm_equals_torchs_lstm_on_packed_sequences(lengths: list[int]):
+def test_lstm_over_states_equals_torch_lstm_on_packed_sequences(lengths: list[int]):
     """Outputs and gradients are equal bit for bit. For GPUs see test_pretended_gpu.py."""
     torch.manual_seed(2)
     lstm, counts = nn.LSTM(6, 4, batch_first=True, bidirectional=True), torch.tensor(lengths)

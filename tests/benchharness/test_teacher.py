@@ -230,7 +230,7 @@ def quiet(network: torch.nn.Module) -> torch.nn.Module:
     return network.train()
 
 
-def test_the_loss_is_the_weighted_sum_of_hard_and_soft_losses() -> None:
+def test_student_loss_is_the_weighted_sum_of_hard_and_soft_losses() -> None:
     same = Same("glue/rte")
     student = quiet(same.student)
     with torch.no_grad():
@@ -255,12 +255,12 @@ def test_the_teacher_gets_no_gradients() -> None:
     assert not known & {id(weight) for weight in same.network.parameters()}
 
 
-def test_prediction_does_not_use_the_teacher() -> None:
+def test_student_predicts_without_its_teacher() -> None:
     same = Same("glue/rte")
     assert same.student.eval()(**same.inputs).shape == (3, 2)
 
 
-def test_the_layer_loss_of_equal_layers_is_zero() -> None:
+def test_layer_loss_of_equal_student_and_teacher_layers_is_zero() -> None:
     same = Same("glue/rte", layer_weight=1.0)
     logits = quiet(same.student)(**same.inputs)
     assert logits.shape == (3, 5)

@@ -52,7 +52,7 @@ def job_here(task: str = TASK.name, **fields: Any) -> Any:
     return replace(job, settings={**job.settings, MACHINE: here})
 
 
-def test_lengths_follow_the_distribution_of_modernberts_script() -> None:
+def test_timed_lengths_follow_the_distribution_in_the_modernbert_script() -> None:
     """N(256, 64), of which few are clipped at 16 and 512; packaged lengths are divided by eight."""
     lengths = [e.tokens for e in read(TASK, "dev", parse_data("hub")).examples]  # type: ignore[attr-defined]
     assert (len(lengths), min(lengths) >= 16, max(lengths) <= 512) == (8192, True, True)
@@ -127,7 +127,7 @@ def work_of(recipe: Recipe) -> Work:
     return Work(job=job_here(), recipe=recipe, compute=CPU)
 
 
-def test_a_training_pass_is_one_epoch_over_all_tokens() -> None:
+def test_timed_training_pass_is_one_epoch_over_all_tokens() -> None:
     made, features = side()
     examples = read(TASK, "dev", parse_data("mini")).examples
     assert features.lengths.tolist() == [e.tokens for e in examples]  # type: ignore[attr-defined]
@@ -201,7 +201,7 @@ def test_timed_models_cannot_be_an_ensemble() -> None:
         answer_type(TASK).average([])
 
 
-def test_documents_longer_than_the_encoder_reads_are_skipped_with_a_note() -> None:
+def test_timing_task_longer_than_the_model_limit_is_skipped_with_a_note() -> None:
     made = plan(request_of(suite=("efficiency",), data="mini"))
     assert [job.task for job in made.jobs] == [
         "efficiency/fixed-512", "efficiency/drawn-256", "efficiency/mnli-lengths",
@@ -231,7 +231,7 @@ def test_timing_on_a_cpu_uses_few_documents_unless_a_limit_is_given() -> None:
     )
 
 
-def test_a_machine_is_a_processor_with_threads_or_a_gpu() -> None:
+def test_machine_name_is_the_processor_with_threads_or_the_gpu() -> None:
     slot = Slot(device="cpu", environment={"OMP_NUM_THREADS": "3"})
     assert machine_of([slot]) == machine_name(3)
     assert machine_name(3).endswith(", 3 threads")

@@ -30,7 +30,7 @@ def test_vocabulary_begins_with_special_tokens_and_has_no_duplicates() -> None:
     assert 500 <= len(pieces) <= 2000
 
 
-def test_the_config_matches_the_vocabulary() -> None:
+def test_packaged_config_has_the_size_of_the_vocabulary() -> None:
     config = json.loads((tiny.folder() / "config.json").read_text("utf-8"))
     assert config["vocab_size"] == len(vocabulary())
     assert (config["num_hidden_layers"], config["hidden_size"]) == (2, 128)
@@ -46,7 +46,7 @@ def test_packaged_folder_loads_as_a_fast_bert_tokenizer(tokenizer) -> None:
     assert encoded["token_type_ids"][-1] == 1
 
 
-def test_no_printable_ascii_text_is_unknown(tokenizer) -> None:
+def test_printable_ascii_text_has_no_unknown_tokens(tokenizer) -> None:
     words = [c for c in string.printable if not c.isspace()]
     words += [f"{first}{second}" for first in "aZ9" for second in string.ascii_letters]
     assert tokenizer.unk_token not in tokenizer.tokenize(" ".join(words))

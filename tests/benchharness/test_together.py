@@ -133,7 +133,7 @@ def test_multi_task_weights_equal_those_of_a_plain_training_loop():
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
-def test_heads_share_only_the_encoder_and_its_pooler():
+def test_heads_of_a_multi_task_job_share_only_the_encoder_and_its_pooler():
     encoder = load_encoder("builtin:tiny", None, seed=1)
     pooler = encoder.network.pooler
     tasks = [find_task(name) for name in ("cola", "stsb", "copa", "conll2003/ner")]
@@ -207,7 +207,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("together", "message"), REFUSED.items())
-def test_two_versions_of_a_benchmark_cannot_be_trained_together(
+def test_two_versions_of_a_benchmark_in_one_multi_task_job_are_an_error(
     together: tuple[str, ...], message: str
 ):
     with pytest.raises(BenchError, match=message) as caught:

@@ -90,7 +90,7 @@ def test_repeated_text_is_tokenized_only_once(monkeypatch: pytest.MonkeyPatch):
     assert calls == [["a", "b"], ["c"]]
 
 
-def test_the_tokens_that_cover_a_range_of_characters_are_found():
+def test_covering_returns_the_tokens_of_a_range_of_characters():
     text = "in Warsaw 🐦 she"
     tokens = tokenize([text], make_tokenizer("bytes"))[text]
     first, last = tokens.covering(10, 11) or (0, 0)

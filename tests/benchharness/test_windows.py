@@ -27,7 +27,7 @@ def test_windows_have_the_expected_starts_and_ends(
 
 
 @given(st.integers(0, 300), st.integers(1, 50), st.integers(1, 80))
-def test_windows_cover_every_token(tokens: int, room: int, stride: int):
+def test_windows_cover_every_token_of_a_text(tokens: int, room: int, stride: int):
     windows = cut_windows(tokens, room, stride)
     assert {place for window in windows for place in range(tokens)[window]} == set(range(tokens))
     assert all(window.stop - window.start <= room for window in windows)

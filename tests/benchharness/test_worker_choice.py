@@ -154,7 +154,7 @@ def test_select_on_is_part_of_the_job_key():
         ("glue/rte", {}, None),
     ],
 )
-def test_the_headline_score_is_the_score_on_a_board(
+def test_headline_score_of_a_run_is_its_leaderboard_score(
     task: str, scores: dict[str, float], value: float | None
 ):
     assert headline(f"{task}:dev", scores) == (None if value is None else pytest.approx(value))

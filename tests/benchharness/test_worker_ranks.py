@@ -80,7 +80,7 @@ def launch_fake(recipe: str, file: Path, held: int = 0) -> tuple[int, str]:
     return launch(job, file, (sys.executable, "-c", code), held=[held] if held else [])
 
 
-def test_each_process_gets_the_job_and_its_rank(tmp_path):
+def test_each_process_of_a_job_gets_the_job_and_its_rank(tmp_path):
     file = tmp_path / "result.json"
     status, output = launch_fake("ok", file)
     assert (status, output) == (0, '{"phase": "training"}\n')
@@ -93,7 +93,7 @@ def test_each_process_gets_the_job_and_its_rank(tmp_path):
     assert not Path(told[STORE]).parent.exists()
 
 
-def test_each_process_gets_its_own_mig_instance(monkeypatch):
+def test_each_process_of_a_job_gets_its_own_mig_instance(monkeypatch):
     """CUDA shows a process only the first MIG instance, but all whole GPUs."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-aa,MIG-bb")
     told = [ranks._told(rank, 2, "folder") for rank in range(2)]

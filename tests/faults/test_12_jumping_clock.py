@@ -9,7 +9,7 @@ from tests.helpers.results import make_job, make_result
 ROOT = Path(__file__).parents[2]
 
 
-def test_12_newest_attempt_is_the_last_stored_whatever_its_time(tmp_path: Path) -> None:
+def test_12_newest_attempt_is_the_last_stored_one_regardless_of_its_time(tmp_path: Path) -> None:
     job = make_job()
     first = make_result(job, finished="2026-08-02T00:00:00Z")
     second = make_result(job, finished="2001-01-01T00:00:00Z")

@@ -36,7 +36,7 @@ def whole() -> Mapping[str, Any]:
     ],
     ids=["SIGTERM, and SIGINT ignored", "SIGINT"],
 )
-def test_16_interrupted_job_saves_a_snapshot_has_no_scores_and_resumes(
+def test_16_interrupted_job_saves_a_snapshot_stores_no_scores_and_resumes(
     tmp_path: Path, whole: Mapping[str, Any], number: int, code: int, before: Sequence[str]
 ):
     """The default interval is long, so only the signal can have caused the snapshot."""

@@ -55,7 +55,7 @@ def fetch(
     )
 
 
-def test_33_cut_download_is_resumed(tmp_path: Path, repositories: Path) -> None:
+def test_33_interrupted_download_is_resumed(tmp_path: Path, repositories: Path) -> None:
     with serve_hub(repositories) as server:
         server.cut.add(WEIGHTS)
         done = fetch(server, tmp_path / "home")

@@ -258,12 +258,14 @@ REFUSED = {
 """Exit codes of commands that do not always exit with 0: they need code or other runs."""
 
 
-def test_36_list_of_calls_has_every_command() -> None:
+def test_36_every_command_is_in_the_list_of_tested_calls() -> None:
     assert WORDS.keys() == {name for name, command in commands().items() if command.place}
 
 
 @pytest.mark.parametrize("command", WORDS)
-def test_36_no_command_runs_code_named_by_data(victim, foreign, command) -> None:
+def test_36_no_command_runs_untrusted_code_referenced_by_stored_data(
+    victim, foreign, command
+) -> None:
     _call(victim, foreign, command)
 
 
@@ -276,7 +278,9 @@ def shared():
 
 @pytest.mark.soak
 @pytest.mark.parametrize("command", WORDS)
-def test_36_no_command_runs_code_named_by_a_shared_server(shared, victim, foreign, command) -> None:
+def test_36_no_command_runs_untrusted_code_referenced_by_a_shared_server(
+    shared, victim, foreign, command
+) -> None:
     empty(shared)
     with open_store(shared) as store, open_store("v.sqlite") as theirs:
         store.add_stored(theirs.stored_runs())
@@ -319,7 +323,7 @@ SAID = "is third-party code that no earlier command has allowed for this leaderb
     ],
     ids=" ".join,
 )
-def test_36_score_is_shown_with_a_note_about_code_that_was_not_loaded(victim, foreign, words):
+def test_36_score_is_shown_with_a_note_about_its_untrusted_metric_code(victim, foreign, words):
     names = {"TASK": foreign.task, "ROWS": str(foreign.home / "rows.csv")}
     ended = victim(*(names.get(word, word) for word in words), *DB)
     page = Path("r.html").read_text() if "report" in words else ""
@@ -328,7 +332,7 @@ def test_36_score_is_shown_with_a_note_about_code_that_was_not_loaded(victim, fo
     assert str(foreign.home / "evil_archive.py") not in page
 
 
-def test_36_named_code_is_loaded_for_its_own_store_only(victim, foreign):
+def test_36_metric_code_trusted_for_one_store_is_not_loaded_for_another(victim, foreign):
     for kind in ("archive", "merged", "file"):
         name_code(foreign.owns[kind].code)
     with open_store("v.sqlite") as store:
@@ -347,7 +351,7 @@ def test_36_named_code_is_loaded_for_its_own_store_only(victim, foreign):
         foreign.marker.unlink()
 
 
-def test_36_foreign_code_is_loaded_with_trust_remote_code(victim, foreign):
+def test_36_option_trust_remote_code_loads_untrusted_metric_code(victim, foreign):
     words = ("compare", "one", "two", "--suite", foreign.task.partition("/")[0], *DB)
     assert SAID in " ".join(victim(*words).out.split())
     assert SAID not in " ".join(victim(*words, "--trust-remote-code").out.split())
@@ -374,7 +378,7 @@ def _is_trusted() -> bool:
         (("check", "--model", "tiny", "--baseline", "nowhere.json"), False),
     ],
 )
-def test_36_trust_remote_code_covers_metrics_only_in_reading_commands(victim, words, trusts):
+def test_36_trust_remote_code_covers_stored_metrics_only_in_reading_commands(victim, words, trusts):
     """Commands that run jobs trust the code of these jobs, but no other code of the store."""
     begin(trust=not trusts)
     victim(*words, "--trust-remote-code")
@@ -399,7 +403,7 @@ FUNCTIONS = [name for name in dir(bh) if isfunction(getattr(bh, name))]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_36_trust_ends_with_the_python_call_that_gave_it(victim, name):
+def test_36_trust_remote_code_applies_only_to_its_own_python_call(victim, name):
     function = getattr(bh, name)
     needed = [n for n, p in signature(function).parameters.items() if p.default is p.empty]
     begin(trust=True)
@@ -408,7 +412,7 @@ def test_36_trust_ends_with_the_python_call_that_gave_it(victim, name):
     assert not _is_trusted()
 
 
-def test_36_python_call_loads_foreign_code_with_trust_remote_code(victim, foreign):
+def test_36_python_argument_trust_remote_code_loads_untrusted_metric_code(victim, foreign):
     suite = foreign.owns["merged"].name.partition("/")[0]
     begin(trust=True)
     found = [
@@ -422,7 +426,7 @@ def test_36_python_call_loads_foreign_code_with_trust_remote_code(victim, foreig
     begin()
 
 
-def test_36_changed_script_is_an_error_before_it_is_run(victim, foreign):
+def test_36_changed_metric_script_is_an_error_and_is_not_run(victim, foreign):
     script = foreign.home / "evil_file.py"
     script.write_text(script.read_text() + "\n# another line\n")
     load_script.cache_clear()
