@@ -1,4 +1,4 @@
-"""Low-rank adapters: only they and the head are trained; they can be merged into the weights."""
+"""Tests of low-rank adapters (LoRA), which are trained with the head and can be merged."""
 
 import sys
 from typing import Any
@@ -19,7 +19,7 @@ from tests.helpers.families import make_network as make_family
 from tests.helpers.training import CPU, RECIPE, having, make_data, make_network, train
 
 WITHOUT = {"xlnet"}
-"""Its queries and values are bare weights."""
+"""Families without adapters: queries and values are bare weights instead of linear layers."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""ELECTRA's span head, compared with its formulas computed one window at a time."""
+"""Tests of ELECTRA's span head against its formulas, computed one window at a time."""
 
 from itertools import product
 from typing import Any
@@ -221,7 +221,7 @@ def test_a_job_trains_with_the_electra_head(
 
 
 def test_electra_span_head_answers_have_at_most_30_tokens_within_one_window() -> None:
-    """The network's highest logits are for ends that are too far away."""
+    """Use a network whose highest logits are for ends that are too far away."""
     head = head_for(TASK, SpanOptions(beam_size=2))
     encoder = load_encoder("builtin:tiny", None, seed=1)
     features: Any = head.encode(EXAMPLES[:1], encoder.tokenizer, Limits(max_tokens=80))

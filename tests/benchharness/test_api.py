@@ -1,4 +1,4 @@
-"""The Python interface: the same jobs as the command line, and results as data frames."""
+"""Tests of the Python API: the same jobs as the command line, and results as data frames."""
 
 import ast
 import json
@@ -429,7 +429,7 @@ def test_setting_without_effect_on_any_job_is_a_python_warning(monkeypatch, tmp_
 
 
 def test_code_on_the_python_documentation_page_runs(tmp_path, monkeypatch):
-    """Run its blocks in order on fewer rows, without the blocks that need more rows or minutes."""
+    """Run the blocks in order on fewer rows, except blocks that need more rows or time."""
     monkeypatch.chdir(tmp_path)
     model, tokenizer = in_memory()
     names = {"model": model, "tokenizer": tokenizer}
@@ -456,7 +456,7 @@ def read_notebook():
 
 @pytest.mark.soak
 def test_example_notebook_runs_and_gives_the_tables_in_its_stored_outputs(tmp_path):
-    """The notebook has at most ten cells. Numbers and plots may differ."""
+    """Compare table headers of at most ten cells; numbers and plots may differ."""
     nbclient = pytest.importorskip("nbclient")
     stored, fresh = read_notebook()
     assert len(stored.cells) <= 10
@@ -467,7 +467,7 @@ def test_example_notebook_runs_and_gives_the_tables_in_its_stored_outputs(tmp_pa
 
 
 def test_example_notebook_cells_reproduce_their_stored_outputs(tmp_path, monkeypatch):
-    """A kernel takes longer to start than the cells take to run."""
+    """Run the cells in this process: a kernel takes longer to start than the cells take to run."""
     formatters = pytest.importorskip("IPython.core.formatters")
     pyplot = pytest.importorskip("matplotlib.pyplot")
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Attention over packed rows matches the plain formula: outputs, gradients and dropout."""
+"""Tests of attention over packed rows against the formula: outputs, gradients and dropout."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Extra outputs of a span head: fixed answers in every window, classes and evidence sentences."""
+"""Tests of auxiliary outputs of a span head: fixed answers, classes and evidence sentences."""
 
 from dataclasses import replace
 

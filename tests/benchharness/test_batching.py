@@ -272,7 +272,7 @@ def test_a_resumed_run_continues_with_the_next_batch(sizes: list[int], power: fl
 
 
 def test_batch_order_of_a_seed_has_not_changed_between_versions():
-    """If the order changes, results change: raise METHOD in leaderboard/job.py."""
+    """A changed order changes results: then raise METHOD in leaderboard/job.py."""
     alone = [items.tolist() for items in shuffled_batches(5, 2, range(6), seed=7)]
     assert alone == [[2, 0], [4, 1], [3], [3, 0], [2, 1], [4]]
     shared = [(task, items.tolist()) for task, items in mixed_batches([3, 4], 2, range(4), seed=7)]

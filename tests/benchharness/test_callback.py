@@ -1,4 +1,4 @@
-"""BenchCallback benchmarks checkpoints without a change of the training, and resumes."""
+"""Tests of BenchCallback, which benchmarks checkpoints without changing the training."""
 
 import logging
 import shutil
@@ -94,7 +94,7 @@ def test_scores_are_logged_later_if_the_callback_does_not_wait(tmp_path, alone):
 
 @pytest.mark.soak
 def test_scores_of_deleted_checkpoints_are_logged_without_wait(tmp_path, alone, monkeypatch):
-    """The Trainer keeps only the last checkpoint. The rows are custom data in memory."""
+    """Use a Trainer that keeps only the last checkpoint, and custom data in memory."""
     rows = [
         {"text": f"film {n} was {'good' if n % 2 else 'bad'}", "label": n % 2} for n in range(20)
     ]
@@ -125,7 +125,7 @@ def test_callback_benchmarks_a_folder_with_special_characters_in_its_path(tmp_pa
 def test_interrupted_benchmark_of_a_checkpoint_is_completed_by_the_next_call(
     tmp_path, monkeypatch, alone
 ):
-    """Ctrl-C during the second benchmark ends the training."""
+    """Press Ctrl-C during the second benchmark, which ends the training."""
     db = str(tmp_path / "x.sqlite")
     bencher = bh.BenchCallback("glue/rte", db=db, **QUICK)
     whole = bencher.bench
@@ -188,7 +188,7 @@ def test_callback_warns_if_the_training_saves_no_checkpoints(saves, warned, tmp_
 
 @pytest.mark.soak
 def test_code_on_the_training_documentation_page_runs(tmp_path, monkeypatch):
-    """Run with fewer steps, so with one checkpoint."""
+    """Run the code with fewer steps, so that it saves one checkpoint."""
     monkeypatch.chdir(tmp_path)
     names = {"tokenizer_folder": tiny_folder()}
     program = block("training.md", "trainer.train()")

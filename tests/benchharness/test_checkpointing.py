@@ -1,4 +1,4 @@
-"""Activation checkpointing: the same gradients with less memory, also for packed rows."""
+"""Tests of activation checkpointing: equal gradients with less memory, also for packed rows."""
 
 from pathlib import Path
 

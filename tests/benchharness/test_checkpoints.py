@@ -1,4 +1,4 @@
-"""Folders in which runs store their encoders for runs that start from them."""
+"""Tests of the folders in which runs save their encoders for jobs that start from them."""
 
 import json
 import os

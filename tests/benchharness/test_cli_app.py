@@ -25,10 +25,10 @@ MADE = run_path(str(DOCS.parent / "site" / "cli_page.py"))
 commands = MADE["commands"]
 COMMANDS, OLD_WORDS = all_commands(), old_words()
 HEAVY = ("torch", "transformers", "datasets", "pandas", "sklearn")
-"""What no command imports to show its help."""
+"""Modules that no command may import to show its help."""
 
 NOT_IN_THE_TABLE = ("numpy", "scipy", "sqlalchemy", "rich", "benchharness.cli.run")
-"""What a command may import at its top, and the table of commands does without."""
+"""Modules that a command may import at its top, but the table of commands may not."""
 
 
 def test_the_help_of_a_group_lists_its_commands(bench):
@@ -68,7 +68,7 @@ def test_help_imports_no_heavy_modules(words):
 
 
 def test_help_takes_under_0_3_seconds():
-    """The best processor time of five calls counts, because other processes use the machine too."""
+    """Take the lowest CPU time of five calls, because other processes use the machine too."""
 
     def measure():
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -248,7 +248,7 @@ def documented(page):
 
 @with_all_extensions
 def test_documented_commands_are_valid():
-    """Check that their options exist, and that their tasks exist wherever the rows come from."""
+    """Check that the options and tasks of every documented command exist."""
     pages = [DOCS.parents[1] / "README.md", *sorted(DOCS.parent.glob("*.md"))]
     lines = [words for page in pages for words in documented(page)]
     assert len(lines) > 150

@@ -102,7 +102,7 @@ def words_of(table):
 def test_a_narrow_terminal_splits_the_table_without_breaking_words(
     bench, stored, monkeypatch, width, tables
 ):
-    """Columns that do not fit are in a second table below, with the tasks repeated."""
+    """Columns that do not fit are printed in a second table below, which repeats the task names."""
     call = ("compare", "good", "bad", "--db", "board.sqlite")
     whole = bench(*call).out.partition("only NAME: ")[0]
     monkeypatch.setenv("COLUMNS", str(width))
@@ -239,7 +239,7 @@ ODD = {
 
 @pytest.mark.parametrize("change", ODD)
 def test_stored_predictions_that_do_not_match_the_data_rows_are_an_error(bench, tmp_path, change):
-    """Another version or another person may have written such predictions."""
+    """Predictions from another version, or edited ones, may not match the rows."""
     with open_store("odd.sqlite") as store:
         store.add_result(made("good", "glue/rte", 0, {1}))
         result = made("odd", "glue/rte", 0, {2})

@@ -1,4 +1,4 @@
-"""Shell completion, requested with environment variables as a shell does."""
+"""Tests of shell completion, requested with environment variables as a shell does."""
 
 import os
 import resource
@@ -50,7 +50,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def key(here: Path) -> str:
-    """The key of a stored run."""
+    """Return the key of a stored run."""
     job = make_job(model="their-model", task="glue/rte")
     with open_store("results/leaderboard.sqlite") as store:
         store.add_result(make_result(job))

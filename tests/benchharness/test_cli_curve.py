@@ -1,4 +1,4 @@
-"""`bench curve`, and the plot of a pretraining run in the report."""
+"""Tests of `bench curve` and of the plot of a pretraining run in the report."""
 
 import json
 import re

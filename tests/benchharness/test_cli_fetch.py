@@ -109,7 +109,7 @@ def repository(tmp_path: Path, server: HubServer) -> Path:
 
 
 def test_a_fetched_checkpoint_that_cannot_be_loaded_is_an_error(repository: Path) -> None:
-    """Only the tokenizer is damaged, which is noticed when it is loaded."""
+    """Damage only the tokenizer, which is detected when it is loaded."""
     (repository / "tokenizer.json").write_text('{"version": "1.0"}')
     with pytest.raises(ModelError, match="the tokenizer in org/name is not usable"):
         call("--model", "org/name")

@@ -1,4 +1,4 @@
-"""`bench run` in a separate process with fake workers: interruptions and concurrent runs."""
+"""Tests of `bench run` in a separate process with fake workers: interruptions, concurrent runs."""
 
 import os
 import re
@@ -141,7 +141,7 @@ def is_pending(pid, number):
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for signals")
 @pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGINT, signal.SIGINT]])
 def test_a_run_blocked_in_a_library_can_be_terminated(tmp_path, numbers):
-    """SQLite waits for a lock and handles no exception, here as long as the timeout allows."""
+    """Make SQLite wait for a lock until the timeout, during which it handles no exception."""
     go = tmp_path / "go"
     assert LAST_SECONDS < 10
     process = start(tmp_path, (f"wait-for:{go}", "glue/cola"), last=2.0)

@@ -1,4 +1,4 @@
-"""`bench report predictions`, `bench report --predictions` and `bench export --predictions`."""
+"""Tests of `bench report predictions` and of `--predictions` in report and export."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""The page that `bench report` writes: boards, files per row and significance tests."""
+"""Tests of the page that `bench report` writes: leaderboards, split files, significance tests."""
 
 import json
 import re

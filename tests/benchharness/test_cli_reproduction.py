@@ -1,4 +1,4 @@
-"""Comparison of a model's official-data runs (MiniLM) with its published scores."""
+"""Tests of the comparison of MiniLM's runs on official data with its published scores."""
 
 import html
 import json
@@ -22,7 +22,7 @@ SCORES = {
     "glue/qnli": {"accuracy": 0.861},
     "glue/rte": {"accuracy": 0.731},
 }
-"""The middle of five seeds: QNLI is below what MiniLM's README prints, RTE above."""
+"""Median score of five seeds per task: QNLI is below the score in MiniLM's README, RTE above."""
 
 THEIRS = {"cola": 47.5, "sst2": 91.5, "mnli": 83.3, "qnli": 90.5, "rte": 68.8}
 

@@ -1,4 +1,4 @@
-"""`bench db rename`, `hide` and `delete`, and abbreviated names on the command line."""
+"""Tests of `bench db rename`, `hide` and `delete`, and of abbreviated names."""
 
 import json
 import re
@@ -44,7 +44,7 @@ def stored(tmp_path, monkeypatch):
 
 
 def rows(bench):
-    """Return the median of each row of the board, by name."""
+    """Return the median score of each leaderboard entry, by name."""
     (board,) = json.loads(bench("leaderboard", *DB, "--json").out)
     return {e["name"]: e["tasks"]["glue/rte"]["median"] for e in board["entries"]}
 
@@ -194,7 +194,7 @@ def test_simultaneous_deletions_write_separate_archives(bench, stored, monkeypat
 
 
 def test_two_concurrent_deletions_of_the_same_runs_succeed(bench, stored, monkeypatch):
-    """The other command archives and deletes while the first one waits for its answer."""
+    """The second command archives and deletes while the first one waits for confirmation."""
     set_aside, ended = rows_module._set_aside, []
 
     def meanwhile(store, keys):
@@ -215,7 +215,7 @@ def test_two_concurrent_deletions_of_the_same_runs_succeed(bench, stored, monkey
 
 
 def test_db_delete_deletes_only_attempts_that_it_has_archived(bench, stored, monkeypatch):
-    """Another command stores a new attempt and a failure between the archive and the deletion."""
+    """Store a new attempt and a failure between the archive and the deletion."""
     with open_store("board.sqlite") as store:
         again, fails = (store.result(row.key).job for row in store.runs(model="minilm")[:2])
     ends = [replace(run("minilm"), job=again, finished="2026-09-01T12:00:00Z"), make_failure(fails)]
@@ -259,7 +259,7 @@ def test_db_delete_leaves_no_empty_archive_if_nothing_remains_to_delete(bench, s
 def test_failed_deletion_prints_its_archive_and_the_command_to_restore_it(
     bench, stored, monkeypatch
 ):
-    """The kept models are already deleted, which the error reports; the runs are not."""
+    """Fail after the kept models are deleted and before the runs are; the error reports both."""
 
     def locked(store, keys, digests):
         raise StoreError("it is locked.")

@@ -286,7 +286,7 @@ def test_a_failure_is_not_stored_if_another_process_finished_the_job(bench, fake
 def test_a_report_that_cannot_be_written_does_not_lose_results(
     bench, fake_jobs, tmp_path, monkeypatch
 ):
-    """The output folder disappears during the run. Before a run, an invalid path is an error."""
+    """Delete the output folder during the run. Before a run, an invalid path is an error."""
     fake_jobs([make_job()])
     (tmp_path / "file").touch()
     assert "No job was started" in bench(*RUN, "--out", "file/page.html").err
@@ -426,7 +426,7 @@ def test_baselines_are_run_once_per_task_unless_disabled(bench):
 
 
 def test_planning_of_baselines_does_not_resolve_an_encoder(monkeypatch):
-    """Neither a recipe is resolved nor a digest of weights computed."""
+    """Planning neither resolves a recipe nor computes a digest of weights."""
 
     def refuse(*arguments):
         raise AssertionError(arguments)

@@ -1,4 +1,4 @@
-"""`bench run` with jobs that start from other jobs: order, failures and encoders."""
+"""Tests of `bench run` with jobs that start from other jobs: order, failures and encoders."""
 
 import json
 import shutil
@@ -120,7 +120,7 @@ def test_encoder_is_deleted_after_another_process_ran_the_last_job_from_it(
 
 
 def test_encoder_is_locked_before_the_first_job_starts(bench, fake_jobs, tmp_path, monkeypatch):
-    """Otherwise another process could delete it between planning and start, and jobs would fail."""
+    """Try to delete the encoder from another process between planning and the first job."""
     start = make_job("ok", MNLI)
     fake_jobs([start, starting_from(start)])
     tried, theirs = [], Holds(tmp_path / "locks")

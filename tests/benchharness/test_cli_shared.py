@@ -1,4 +1,4 @@
-"""Shared files (report, exports, model cards) contain no path, home directory or user name."""
+"""Tests that shared files (report, exports, model cards) contain no local path or user name."""
 
 import getpass
 import json
@@ -177,7 +177,7 @@ def test_home_directory_is_redacted_anywhere_in_a_text(home, monkeypatch):
 
 
 def test_error_messages_about_metrics_and_curves_have_no_local_path(bench, stored, monkeypatch):
-    """A metric script has changed since the run."""
+    """Change the metric script after the run, so that commands print an error with its path."""
     said = f"evaluate:{stored}/my scripts/m.py has changed"
 
     def changed(*_, **__):
@@ -212,7 +212,7 @@ def scored_by(word):
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_task_keeps_its_name_when_the_path_of_its_script_is_redacted(is_first, tmp_path):
-    """The scripts are those of the full definition, whichever of the two is read first."""
+    """Read the full and the redacted definition in either order; the full one has the scripts."""
     own = scored_by(f"evaluate:{tmp_path}/my metrics/mine.py,score=mine")
     job = make_job(task=own.name, definition=own.to_json())
     shared = shared_job(job)

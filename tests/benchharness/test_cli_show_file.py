@@ -1,4 +1,4 @@
-"""`bench show recipe` with a recipe file: alone, applied to a model, and compared with a model."""
+"""Tests of `bench show recipe` with a recipe file: alone, for a model, and against a model."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Invalid words on the command line are an error of one sentence."""
+"""Tests that invalid arguments on the command line are an error of one sentence."""
 
 from pathlib import Path
 

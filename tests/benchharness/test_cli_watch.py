@@ -1,4 +1,4 @@
-"""`bench watch`: progress of a run in another process, as lines, bars and JSON."""
+"""Tests of `bench watch`: progress of a run in another process, as lines, bars and JSON."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""Zero-shot scoring: pseudo-log-likelihoods, patterns and jobs without training."""
+"""Tests of zero-shot scoring: pseudo-log-likelihoods, patterns and jobs without training."""
 
 import json
 import os
@@ -359,7 +359,7 @@ def test_a_zero_shot_job_predicts_every_split_deterministically() -> None:
 
 @pytest.mark.soak
 def test_blimp_read_from_the_hub_gives_the_scores_of_blimp_read_from_files(tmp_path) -> None:
-    """The hub serves its 67 configs at their commit, with the rows of mini data."""
+    """Serve BLiMP's 67 configs at their pinned commit, with the rows of the packaged data."""
     blimp = find_task("blimp/blimp")
     commit = tmp_path / "hub" / "datasets" / "nyu-mll/blimp" / blimp.source.revision
     there = [dict(row) for row in rows(blimp.source, "dev", parse_data("mini"))]

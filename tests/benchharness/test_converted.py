@@ -1,4 +1,4 @@
-"""Pickled weights from the hub are cached as safetensors, outside the hub's own snapshot."""
+"""Tests of the cache of pickled hub weights that are converted to safetensors."""
 
 import errno
 import json

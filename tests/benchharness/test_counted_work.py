@@ -1,4 +1,4 @@
-"""The work that a job computes on a few mini rows must not grow, counted without a clock.
+"""Tests that the work of a job on a few packaged rows does not grow, counted in operations.
 
 The counts of each head's job are in tests/gold/work-*.txt and are compared exactly, so a lower
 count fails too. If the change is intended, look at the output that the failing test left next to
@@ -105,7 +105,7 @@ def _product(a: torch.Tensor, b: torch.Tensor) -> int:
 
 
 TASKS = ("glue/rte", "squad/v1.1", "swag/regular", "conll2003/ner")
-"""One of each head."""
+"""One task per head type."""
 
 ROWS = 48
 SETTINGS = {"epochs": "1", "batch_size": "16", "evaluations": "1", "max_tokens": "128"}

@@ -1,4 +1,4 @@
-"""The plugins of docs/add-task.md and the recipe of docs/plugins.md, used as by a reader."""
+"""Tests of the plugins in docs/add-task.md and of the recipe in docs/plugins.md."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Document context for NER sentences: the input of the encoder, and the predictions."""
+"""Tests of document context for NER sentences: the input of the encoder, and the predictions."""
 
 from pathlib import Path
 from typing import Any
@@ -81,7 +81,7 @@ def test_every_sentence_is_encoded_with_its_whole_document_if_it_fits():
 
 
 def test_left_context_gets_the_tokens_that_right_context_leaves_and_vice_versa():
-    """The split is that of studio-ousia/luke, examples/ner/reader.py."""
+    """The reference is examples/ner/reader.py of studio-ousia/luke."""
     letters = tuple("abcdefghiklmnopr")
     document = (letters[:2], letters[2:8], letters[8:10], letters[10:16])
     tokenizer = make_tokenizer("wordpiece")

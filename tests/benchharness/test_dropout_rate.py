@@ -75,7 +75,7 @@ TASKS = {
     "span": "squad/v1.1",
 }
 SPAN_RATES = {"distilbert": 0.25, "modernbert": 0.25}
-"""The other families have no dropout before the two logits of a span."""
+"""Dropout rates before the span logits, by family; other families have no dropout there."""
 
 
 @pytest.mark.parametrize("kind", TASKS)

@@ -1,4 +1,4 @@
-"""The cache of encoded splits: stored, found, and rebuilt if the file or any input differs."""
+"""Tests of the cache of encoded splits: when an entry is stored, reused and rebuilt."""
 
 from dataclasses import fields, replace
 from pathlib import Path

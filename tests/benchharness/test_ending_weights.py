@@ -1,4 +1,4 @@
-"""The final weights of a training: the last, those of the best evaluation, or an average."""
+"""Tests of the final weights of a training: last, best evaluation or average."""
 
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from benchharness.training.snapshots import State, read_state, write_state
 from tests.helpers.training import RECIPE, begin, fit, having, make_network, weights_of
 
 SIX = having(RECIPE, epochs=6, batch_size=32, evaluations=6)
-"""Twelve steps, with an evaluation after every second one."""
+"""Recipe of twelve steps with an evaluation after every second step."""
 BEST = having(SIX, best_checkpoint=True)
 
 Values = tuple[float | None, ...]
@@ -156,7 +156,7 @@ PLACES = {
     "after an evaluation": (6, False),
     "after the patience": (10, False),
 }
-"""After which step, and whether before its evaluation."""
+"""Step after which the training is interrupted, and whether before its evaluation."""
 
 
 @cache

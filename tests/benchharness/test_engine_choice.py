@@ -1,4 +1,4 @@
-"""The engine, slots and resources that `--engine` and its options select, with fake clusters."""
+"""Tests of the engine, slots and resources that `--engine` selects, with fake clusters."""
 
 import types
 from importlib.util import find_spec

@@ -244,7 +244,7 @@ def test_engine_leaves_no_temporary_files(tmp_path, monkeypatch):
 
 
 def test_temporary_files_of_a_killed_process_are_deleted_by_the_next_one(tmp_path, monkeypatch):
-    """Folders in use and folders with similar names are kept."""
+    """Keep folders that are in use and folders with similar names."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     program = "from benchharness.kept_folders import *\nimport os\nwith scratch_folder() as made:\n"
     program += "    (made / 'result.json').touch()\n    os.kill(os.getpid(), 9)"
@@ -274,7 +274,7 @@ def test_local_engine_starts_workers_with_the_running_python():
 
 
 def test_result_file_of_a_worker_is_read_only_once(monkeypatch):
-    """A result may have the predictions of a million rows."""
+    """Reading twice would be slow: a result may have the predictions of a million rows."""
     read, readings = process._read_outcome, []
     monkeypatch.setattr(process, "_read_outcome", lambda file: readings.append(1) or read(file))
     run([make_job("ok")])

@@ -59,7 +59,7 @@ REFUSED = {
     "plbart": "an encoder with a decoder",
     "reformer": "expected one state of hidden_size 32 per token",
 }
-"""Families that are no encoders of a text, with what is said of them."""
+"""Families that cannot encode a text, with the error message for each."""
 
 NOT_MADE = {
     "gemma3": "pictures too",
@@ -73,7 +73,7 @@ NOT_MADE = {
 """Families without a tiny config in tests/helpers/every_family.py."""
 
 USED = {"albert", "bart", "bert", "biogpt", "gemma", "gpt2", "modernbert", "t5", "xlnet"}
-"""Families of which CI tries the cut vocabulary and the side of padding; all others in the soak."""
+"""Families that CI tests with a reduced vocabulary and both padding sides; soak tests run all."""
 
 READ = sorted(set(CLASSIFYING) - REFUSED.keys() - NOT_MADE.keys())
 
@@ -144,7 +144,7 @@ DECODERS = [family for family in READ if is_causal({"model_type": family})]
 
 @pytest.mark.parametrize("family", DECODERS)
 def test_a_decoder_padded_on_the_left_gives_the_same_logits(family: str, tmp_path: Path):
-    """The network gets padding on either side, with the matching position ids."""
+    """Pad the rows on either side, with the matching position ids."""
     encoder = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1)
     head = head_for(RTE)
     network = head.network(encoder, RTE).eval()
@@ -184,7 +184,7 @@ def test_every_text_classification_family_of_transformers_is_tested():
 
 
 def test_an_unregistered_decoder_is_detected_as_causal(tmp_path: Path):
-    """mistral4 has a text classifier in transformers, and no language model."""
+    """Use mistral4, which has a text classifier in transformers and no language model."""
     config = {"model_type": "mistral4"}
     assert is_unchecked(config)
     assert not is_causal(config)
@@ -230,7 +230,7 @@ def test_only_unknown_model_families_need_a_trial_forward_pass():
 def test_kept_model_is_loaded_with_the_causality_and_forward_of_its_training(
     family: str, tmp_path: Path
 ):
-    """Its network is created without weights, so a trial would read uninitialized memory."""
+    """Loading a kept model creates its network without weights, so it cannot run a trial pass."""
     save_tiny(tmp_path, family)
     trained, kept = (load_encoder(str(tmp_path), None, seed=seed) for seed in (1, None))
     assert kept.is_causal == trained.is_causal
@@ -337,7 +337,7 @@ def test_the_no_answer_position_of_a_decoder_is_its_last_token(kind: str, tmp_pa
 
 
 def test_a_decoder_gets_an_embedding_for_a_missing_token(tmp_path: Path):
-    """Fetching, planning and loading the checkpoint agree."""
+    """Fetch, plan and load a decoder without a padding token."""
     tokenizer = AutoTokenizer.from_pretrained(save_tiny(tmp_path, "llama", tokenizer="llama"))
     tokenizer.add_special_tokens({"pad_token": "[PAD]"})
     tokenizer.save_pretrained(tmp_path)

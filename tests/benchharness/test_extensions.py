@@ -1,4 +1,4 @@
-"""Extensions: each folder can be deleted, and a third-party package can add the same things."""
+"""Tests of extensions: each folder can be deleted, and third-party packages can add others."""
 
 import importlib
 import os
@@ -101,7 +101,7 @@ def test_a_run_is_scored_and_reported_without_the_folder_of_an_extension(
 
 @pytest.mark.parametrize("extension", OWN, ids=lambda each: each.name)
 def test_each_extension_has_its_own_code_tests_and_documentation(extension: Extension) -> None:
-    """Its functions are in its folder, its tests in theirs, and the architecture page lists it."""
+    """Check its folders of code and tests, and its line on the architecture page."""
     for name in extension.commands:
         assert commands()[name].place.startswith(f"{extension.package}.")
         load_command(name)
@@ -121,7 +121,7 @@ def test_each_extension_has_its_own_code_tests_and_documentation(extension: Exte
 
 
 def test_help_imports_no_module_of_an_extension() -> None:
-    """Only the tables of the extensions are imported."""
+    """Import only the tables of the extensions."""
     code = (
         "import sys; from benchharness.cli.app import app; "
         "app(['--help'], standalone_mode=False); "

@@ -1,4 +1,4 @@
-"""Facts of a job do not depend on the name of its recipe file, from planning to the board."""
+"""Tests that the kind of a job does not depend on the name of its recipe file."""
 
 import json
 import shlex
@@ -103,7 +103,7 @@ OFF = "[default]\nbest_checkpoint = false\n"
 def test_reproduction_command_disables_the_settings_that_its_job_disabled(
     tmp_path: Path, recipe: str, overrides: dict[str, str], text: str | None
 ) -> None:
-    """This includes settings of a file and points of a sweep, whose commands name no recipe."""
+    """Include settings of a recipe file and sweep points, whose commands name no recipe."""
     model, task = replace(find_model("tiny"), recipe=recipe), find_task("glue/mrpc")
 
     def made(recipe: str | None, overrides: dict[str, str]) -> list[Job]:
@@ -127,7 +127,7 @@ def test_reproduction_command_disables_no_other_settings() -> None:
 
 @pytest.mark.parametrize("name", ["x+set.toml", "x sweep.toml", "ensemble.toml", "paper.toml"])
 def test_recipe_facts_of_a_job_survive_storing_and_archiving(tmp_path: Path, name: str) -> None:
-    """Every setting names its own source, so only the facts identify the file."""
+    """Use a file whose settings name their own source, so that only facts identify it."""
     line = '[default]\nlearning_rate = { value = 2e-3, source = "a paper" }\n'
     (job,) = planned(written(tmp_path, name, line))
     result, archive = result_of(job), tmp_path / "all.jsonl.gz"

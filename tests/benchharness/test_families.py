@@ -1,4 +1,4 @@
-"""A small checkpoint of every family trains and predicts with every head."""
+"""Tests that a small checkpoint of every family trains and predicts with every head type."""
 
 import shutil
 from pathlib import Path
@@ -38,7 +38,7 @@ def load(folders: dict[str, Path], family: str) -> Encoder:
 
 
 ODD = ("bert", "deberta-v2", "gpt2", "t5", "xlnet")
-"""Families with whatever there is of positions, token types and tokens of their own."""
+"""Families that differ in positions, token types and special tokens."""
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ PRETRAINED = {
     "t5": "T5ForConditionalGeneration",
     "xlnet": "XLNetLMHeadModel",
 }
-"""Families that are not published with the masked language model that all others have."""
+"""Pretraining class of each family that is not pretrained as a masked language model."""
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -1,4 +1,4 @@
-"""Fast CPU dropout has the right rate, is reproducible, and scales the kept values."""
+"""Tests of fast CPU dropout: its rate, its seed and the scale of the kept values."""
 
 import numpy as np
 import pytest

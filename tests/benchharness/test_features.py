@@ -1,4 +1,4 @@
-"""Each choice of features is its own row, and all of them share one encoding."""
+"""Tests of the setting `features`: one leaderboard entry per value, and one encoding for all."""
 
 import json
 from collections.abc import Iterator
@@ -124,7 +124,7 @@ def test_features_each_is_an_error_if_the_number_of_layers_is_unknown(tmp_path: 
 def test_each_split_is_encoded_once_for_all_feature_layers(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """Train and dev are encoded once each, whatever layers are used."""
+    """Encode train and dev once each, for any choice of layers."""
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
     encoded: list[int] = []
     compute = layer_states._compute
@@ -175,7 +175,7 @@ def test_feature_based_entries_are_named_and_compared_with_published_scores():
 
 
 def test_leaderboard_has_a_separate_entry_for_each_feature_layer():
-    """This holds for any order of runs, and if a choice has failed on a task."""
+    """Use runs in reverse order, and layers that have no run on one of the tasks."""
     cola = [*rows("layer-1", 0.5, "glue/cola"), *rows("layer-2", 0.6, "glue/cola")]
     rte = [*rows("layer-2", 0.7, "glue/rte"), *rows("layer-3", 0.8, "glue/rte")]
     (board,) = build_boards([*cola, *reversed(rte)], SUITES["glue"])

@@ -1,4 +1,4 @@
-"""A last layer computed at the first token only gives the same states and gradients there.
+"""Tests of the optimization that computes the last layer at the first token only.
 
 The tests of packed rows are in test_packing.py.
 """

@@ -1,4 +1,4 @@
-"""Flags of runs are shown with their scores in every command, call, format, tracker and plot.
+"""Tests that every command, call, format, tracker and plot shows the flags of scores.
 
 All of these are read from the product. A new command, function, format, tracker or plot must be
 added to one of the tables here, or a test fails.
@@ -62,7 +62,7 @@ RTE = find_task("glue/rte")
 DEV = read(RTE, "dev", parse_data("mini")).examples
 LABEL = RTE.labels[0]
 WRONG = frozenset(n for n, example in enumerate(DEV) if example.label != LABEL)
-"""The rows that are wrong where every answer is the first label."""
+"""Rows that are wrong if every prediction is the first label."""
 
 
 def collapsed(model: str, seed: int = 1, **fields: Any) -> Result:
@@ -143,19 +143,19 @@ ELSEWHERE = {
     "which": "test_which_marks_scores_of_collapsed_runs",
     "check": "test_check_lists_collapsed_seeds_in_all_its_outputs",
 }
-"""Those that train or wait, with the tests of this file that call them."""
+"""Commands that train or wait, with the tests of this module that call them."""
 
 IN_EXTENSIONS = of_extensions(
     {"paper": {"paper": "paper/test_paper_flags.py::test_collapsed_runs_are_flagged_in_a_paper"}}
 )
-"""Those with tests in tests/extensions."""
+"""Commands with tests in tests/extensions."""
 
 WITHOUT_NUMBERS = {
     "fetch", "run --write-task", "submit", "show suites", "show tasks", "show models",
     "show published", "doctor", "db", "db check", "db backup", "db merge", "db import",
     "db rename", "db hide", "db delete",
 }  # fmt: skip
-"""Those that show no score of a run of ours."""
+"""Commands that show no score of a stored run."""
 
 
 def test_every_command_is_listed_in_one_table_of_this_module() -> None:
@@ -209,7 +209,7 @@ MINI = ("--data", "mini", "--limit", "60", "--device", "cpu", "--precision", "fp
 def test_which_marks_scores_of_collapsed_runs(
     bench: Any, learned: Any, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The mean over tasks is marked too if one task has collapsed."""
+    """Check that the mean over tasks is marked too if one task has collapsed."""
     monkeypatch.setattr("benchharness.extensions.which.choose.measure_inference", lambda *_: {})
     learned(rte=0.0, qnli=0.9)
     tasks = ("--task", "glue/rte", "--task", "glue/qnli", "--seeds", "1", "--minutes", "60")
@@ -283,7 +283,7 @@ MEANS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "markdown": (("export", "--format", "markdown"), r"65\.0(\*\*)?\\!"),
     "columns": (("export", "--format", "markdown", "--columns", "score"), "collapsed.*stuck SQuAD"),
 }
-"""Commands that show a score, and what of it they show then."""
+"""Commands that show an overall score, with a pattern of the marked score."""
 
 
 @pytest.mark.parametrize("form", MEANS)
@@ -349,7 +349,7 @@ def test_model_card_of_a_collapsed_model_requires_the_option_collapsed_too(bench
 
 
 def test_a_model_card_ignores_collapsed_runs_that_it_does_not_list(bench: Any, here: Path):
-    """Collapsed runs on another task of the same row, or on rows that are in no card."""
+    """Use collapsed runs on another task, or of models that are not on the card."""
     with open_store(HUB) as store:
         for model in ("stuck", "fine"):
             store.add_results([made(model, "glue/wnli", 1, {1}, data="hub")])
@@ -384,7 +384,7 @@ FRAMES: Mapping[str, Callable[[], Any]] = {
         }
     ),
 }
-"""Functions and classes of Python's interface whose numbers are of stored runs."""
+"""Functions and classes of the Python API that return scores of stored runs."""
 
 TRAINED = {"model", "predict", "run"}  # in the test of a trained run
 LOGGED = {"BenchCallback"}  # in the test of what it logs
@@ -472,7 +472,7 @@ def flagged(model: str, task: str = "glue/rte", seed: int = 0, **fields: Any) ->
 
 
 def set_to(name: str, *values: Any) -> tuple[tuple[NamedEntry, ...], Board]:
-    """Return a board of rows that differ in one setting."""
+    """Return a leaderboard whose entries differ in one setting."""
     row = row_of(flagged("tiny"))
     rows = [
         replace(
@@ -552,10 +552,10 @@ PARTS: Mapping[str, str] = {
     "plots/section.html.j2": "A cross is a run that learned nothing (collapsed)",
     "board.html.j2": '<span class="flag">!</span> marks a score with a warning',
 }
-"""What the templates of the page write of a flag."""
+"""Output of each report template for a flagged score."""
 
 HELD = {"predictions.html.j2": "report predictions", "prediction.html.j2": "report predictions"}
-"""Those of other pages, with the commands that write them."""
+"""Templates of other pages, with the commands that write them."""
 
 FRAME = {"page.html.j2", "runs.html.j2"}  # around the parts
 PUBLISHED = {"reproduction.html.j2"}  # on official data, below
@@ -589,7 +589,7 @@ def test_collapsed_score_is_marked_in_the_comparison_with_published_ones() -> No
 
 
 def test_collapsed_run_is_flagged_in_every_output_after_real_training(bench: Any) -> None:
-    """Its model is written only on request, and with a card that has the flag."""
+    """Check also that its model is exported only on request, with the flag on its card."""
     words = ("--model", "tiny", "--task", "glue/rte", "--data", "mini", "--limit", "16")
     once = ("--set", "epochs=1", "--set", "learning_rate=1e-9", "--seeds", "1", "--no-baselines")
     device = ("--device", "cpu", "--precision", "fp32", "--keep-models")

@@ -1,4 +1,4 @@
-"""Common mistakes instead of a checkpoint folder: each gets an error with a solution."""
+"""Tests of common mistakes with checkpoint folders: each gets an error with a solution."""
 
 import json
 import shlex

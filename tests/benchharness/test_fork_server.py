@@ -1,4 +1,4 @@
-"""Forked workers behave like workers that are started by a command."""
+"""Tests that forked workers behave like workers that are started by a command."""
 
 import gc
 import json
@@ -221,7 +221,7 @@ def test_fork_server_and_workers_end_when_the_driver_is_killed(tmp_path: Path) -
 
 
 def test_fork_server_ends_with_its_driver_even_while_it_imports(tmp_path: Path) -> None:
-    """A later import may hang, or be slow enough for the driver to be killed before its end."""
+    """Kill the driver during an import of the server that never ends."""
     begun = tmp_path / "begun"
     hanging = (
         "import benchharness.worker, pathlib, time\n"
@@ -366,7 +366,7 @@ def driven_by(server: ForkServer, jobs: list[Job], hear: Hearer, **options: Any)
 def test_hanging_fork_server_is_replaced_once_and_then_disabled(
     impatient: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They hang before their first fork, as in an import from a file system that hangs."""
+    """Let the server hang before its first fork, as if it imported from a hanging file system."""
     stop = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
     monkeypatch.setattr(fork_server, "COMMAND", (sys.executable, "-c", stop))
     pids, ask = [], ForkServer._ask
@@ -398,7 +398,7 @@ def test_jobs_of_a_killed_fork_server_are_restarted(
 
 
 def test_job_that_ended_before_its_fork_server_hung_is_not_run_again(impatient: ForkServer) -> None:
-    """This holds without a timeout too: its pipes are closed, and no exit status is reported."""
+    """Stop the server before it reports the exit status of the job, whose pipes are closed."""
     hear = Hearer(lambda: process_of(impatient).send_signal(signal.SIGSTOP))
     outcomes = driven_by(impatient, [fake_worker.make_job("slow:1")], hear)
     assert [type(outcome) for outcome in outcomes] == [Result]
@@ -408,7 +408,7 @@ def test_job_that_ended_before_its_fork_server_hung_is_not_run_again(impatient: 
 def test_slow_fork_server_is_not_replaced(
     impatient: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server imports for the next job while a fork has ended, on a busy machine."""
+    """Let the server import modules for the next job while a worker has already ended."""
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.1)
     monkeypatch.setenv(fake_starter.BUSY, "0.8")
     jobs = [fake_worker.make_job(how, seed=seed) for seed, how in enumerate(("ok", "slow:2"))]
@@ -421,7 +421,7 @@ def test_slow_fork_server_is_not_replaced(
 def test_forked_worker_waits_until_its_pid_is_reported(
     impatient: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the server stopped in between, nobody would see the end of the fork."""
+    """If the server stopped before it reports the pid, nobody would notice that the worker ends."""
     monkeypatch.setenv(fake_starter.SLOW, "0.3")
     fork = impatient.start([str(tmp_path / "result.json")], ENVIRONMENT, ())
     assert fork.stdin
@@ -505,14 +505,14 @@ assert not asked, asked
 
 
 def test_preloaded_modules_do_not_initialize_cuda():
-    """CUDA does not survive a fork, and counting GPUs initializes it."""
+    """Counting GPUs initializes CUDA, which does not survive a fork."""
     subprocess.run((sys.executable, "-P", "-c", IMPORTS), check=True)
 
 
 def test_preloaded_modules_can_query_gpus_without_initializing_cuda(
     server: ForkServer, tmp_path: Path
 ) -> None:
-    """Other versions of libraries may do so: torch then answers without initializing CUDA."""
+    """Check that an imported module can count GPUs with torch without initializing CUDA."""
     module, told = tmp_path / "asking.py", tmp_path / "told"
     module.write_text(f"import os; open({str(told)!r}, 'w').write(os.environ[{NVML!r}])")
     places = os.pathsep.join((str(tmp_path), *sys.path))

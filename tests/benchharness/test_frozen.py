@@ -1,4 +1,4 @@
-"""Frozen features: the head reads the states of the network, which are computed once."""
+"""Tests of frozen features: states are computed once, cached and read by the head."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -62,7 +62,7 @@ COMBINED = {
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("kind", ["pair", "tag"])
 def test_head_on_cached_states_equals_head_on_the_full_network(kind: str, choice: str):
-    """Two splits are used, whose rows must not be mixed up."""
+    """Use two splits, whose rows must not be confused."""
     splits = [make_data(rows=8)[0], make_data(rows=5)[0]]
     network = make_head(kind).eval()
     expected = []
@@ -274,7 +274,7 @@ def test_frozen_features_of_a_funnel_model_are_an_error():
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "funnel"])
 def test_frozen_features_of_every_family_predict_like_the_full_network(family: str):
-    """This includes families that read the last token or the mean, end in a norm, or pad."""
+    """Include families that pool the last token or the mean, end in a norm, or pad their rows."""
     features, _ = make_data(rows=12)
     network = PairNetwork(make_encoder(family, layers=None), 2)
     before = predict_on(network, features)

@@ -1,4 +1,4 @@
-"""Fused norm kernels, with Triton's interpreter on a CPU, or on a GPU if there is one."""
+"""Tests of fused norm kernels, with Triton's interpreter on a CPU, or on a GPU if there is one."""
 
 import os
 import subprocess
@@ -77,7 +77,7 @@ def close(found: Tensor, expected: Tensor, within: float) -> bool:
 def test_fused_norm_states_and_gradients_equal_those_of_torch(
     dtype: torch.dtype, given: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The output is used in fp32, in bf16 or in both; each program has several tokens."""
+    """Use the output in fp32, in bf16 or in both, with several tokens per program."""
     monkeypatch.setattr(fused, "PROGRAMS", 4)
     product, *others = inputs()
     product = product.detach().to(dtype).requires_grad_()
@@ -215,7 +215,7 @@ def test_torch_norms_are_used_if_the_self_test_of_the_kernels_fails(
 
 
 def test_kernels_compile_for_ampere_and_hopper(tmp_path: Any) -> None:
-    """They are compiled to machine code; no GPU is needed."""
+    """Compile the kernels to machine code, which needs no GPU."""
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     file = tmp_path / "compile.py"
     file.write_text(COMPILE)

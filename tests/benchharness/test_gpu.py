@@ -51,7 +51,7 @@ def test_attention_kernels_match_padded_rows(
     are_firsts: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Tests on a CPU compare the padded computation with transformers."""
+    """The padded computation is compared with transformers in tests on a CPU."""
     found = []
     for has_kernel in (True, False):
         packing, states = make_states(dtype, lengths)
@@ -72,7 +72,7 @@ def test_attention_kernels_match_padded_rows(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_attention_kernels_drop_the_requested_share_of_probabilities(dtype: torch.dtype) -> None:
-    """With equal scores and values of one, the output is the share that was kept, scaled."""
+    """With equal scores and values of one, the output is the scaled share of kept probabilities."""
     packing, (query, _, value) = make_states(dtype, LENGTHS)
     zeros, ones = torch.zeros_like(query), torch.ones_like(value)
     formula = Attention(packing=packing, scale=1.0, rate=0.1)
@@ -135,7 +135,7 @@ def test_gpu_training_steps_match_those_of_a_cpu() -> None:
 def test_steps_of_a_cuda_graph_match_steps_without_a_graph(
     precision: str, within: float, unrecorded: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A step that is not recorded may come first, on another stream."""
+    """Optionally begin with a step outside of the graph, on another stream."""
     recorded, plain = (begin(precision, graphs=graphs) for graphs in (True, False))
     with monkeypatch.context() as patch:
         patch.setattr(training_cuda, "MOST", 0)

@@ -1,4 +1,4 @@
-"""Packed rows in their GPU layout, on a CPU: the same states, losses and gradients.
+"""Tests of packed rows in their GPU layout, computed on a CPU.
 
 Only the attention kernel differs on a GPU; tests marked `gpu` check it. Whole jobs are in
 test_pretended_gpu.py: devices of tensors, and synchronization.
@@ -57,7 +57,7 @@ def test_prediction_synchronizes_the_gpu_once_for_all_logits(
 def test_steps_of_a_cuda_graph_give_the_weights_of_ordinary_steps(
     family: str, kind: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are equal bit for bit with the same layouts: other tails and widths change rounding."""
+    """Use equal layouts for bit-identical weights: other tails and widths change rounding."""
     monkeypatch.setattr(training_cuda, "MOST", most)
     with pretended_gpu() as gpu:
         recorded, plain = (
@@ -104,7 +104,7 @@ def test_recording_a_cuda_graph_changes_no_random_state_or_gradients(
 
 
 def test_cuda_graphs_are_disabled_for_a_pair_head_with_added_orders() -> None:
-    """A record would store where the orders of the first batch end, and batches differ."""
+    """A graph would store where the first order of a batch ends, which differs between batches."""
     training = begin_packed("bert", "pair", replace(CPU, graphs=True))
     training.network.__class__ = pair.AddedNetwork
     assert training._graphs is None
@@ -171,7 +171,7 @@ def test_query_key_and_value_projections_are_one_matrix_product(family: str) -> 
 
 
 def test_shared_networks_cast_weights_once_and_frozen_weights_get_no_gradient() -> None:
-    """Several tasks share one encoder, and adapters are separate products."""
+    """Use several networks that share one layer, as tasks share one encoder."""
     shared: Any = nn.Linear(4, 4).requires_grad_(False)
     networks = [nn.Sequential(shared, nn.Linear(4, 4), nn.Linear(4, 4)) for _ in range(2)]
     for each in networks:
@@ -198,7 +198,7 @@ def test_shared_networks_cast_weights_once_and_frozen_weights_get_no_gradient() 
 
 
 def test_each_training_step_has_new_gradient_accumulators() -> None:
-    """An accumulator stays on its stream, and recording on another stream would fail."""
+    """An accumulator belongs to one stream, so recording a graph on another stream would fail."""
     training = begin_packed("bert", "pair", replace(CPU, precision="bf16"))
     Casts([training.network])
     training.step()
@@ -222,7 +222,7 @@ def accumulator(weight: Any) -> Any:
 def test_attention_kernels_get_correct_arguments_and_at_most_the_real_tokens(
     dtype: torch.dtype, lengths: list[int], is_causal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise the backward pass in fp32 fails: "Invalid max_seqlen_k" (pytorch issue 129523)."""
+    """More tokens make the fp32 backward pass fail (pytorch issue 129523)."""
     told = []
 
     def tell(kernel: Any, *given: Any, **named: Any) -> Any:

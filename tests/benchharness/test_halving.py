@@ -1,4 +1,4 @@
-"""`--halving`: which points of a sweep continue, also in a run that is resumed."""
+"""Tests of `--halving`: the sweep points that continue, also in a resumed run."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ from tests.helpers.learned_engine import LearnedEngine
 
 RATES = (1e-5, 2e-5, 3e-5, 4e-5, 5e-5, 1e-4, 2e-4, 3e-4)
 SHARES = dict(zip(RATES, (0.55, 0.6, 0.65, 0.7, 0.9, 0.8, 0.6, None), strict=True))
-"""How often each rate is right on RTE; the last one's jobs fail."""
+"""Share of correct predictions on RTE per learning rate; the jobs of the last one fail."""
 
 WORDS = (
     *("bench", "run", "--model", "tiny", "--task", "glue/rte", "--data", "mini", "--limit", "100"),
@@ -99,7 +99,7 @@ def test_halving_continues_the_better_half_and_drops_a_failed_point(bench):
 
 @pytest.mark.soak
 def test_resumed_halving_selects_the_same_sweep_points(bench):
-    """Stored seeds of a round that had begun do not affect which points are in it."""
+    """Stored seeds of an interrupted round do not affect which points are in it."""
     whole = RatedEngine()
     bench(whole, "--halving", "--db", "whole.sqlite")
     for after in (3, 8, 11, 17):

@@ -1,4 +1,4 @@
-"""States in the order of attention: every state has a place and is restored from it."""
+"""Tests of attention states that are grouped by row length and attention head."""
 
 import pytest
 import torch

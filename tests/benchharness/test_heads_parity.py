@@ -1,4 +1,4 @@
-"""The heads give the logits of transformers' own classes with copied weights."""
+"""Tests that heads give the logits of the transformers classes with the same weights."""
 
 from typing import Any
 
@@ -60,7 +60,7 @@ RACE is RoBERTa's for texts, which is our way for both. GPT's paper drops, trans
 
 @pytest.mark.parametrize(("family", "kind"), sorted({*CASES} - OTHER_DROPOUTS))
 def test_training_logits_with_dropout_equal_those_of_transformers(family: str, kind: str):
-    """With the same random numbers, training mode gives the same logits too."""
+    """Compare logits in training mode, with the same random numbers."""
     theirs, ours = make_both(family, kind)
     theirs.train()
     getattr(theirs, theirs.base_model_prefix).eval()
@@ -125,7 +125,7 @@ def test_eurobert_uses_the_pooling_of_its_config(reads: str):
 
 @pytest.mark.parametrize("has_dense", [True, False])
 def test_mobilebert_may_have_no_layer_in_its_pooler(has_dense: bool):
-    """Google's checkpoint has none."""
+    """The checkpoint of Google has no layer there."""
     check_pair("mobilebert", classifier_activation=has_dense)
 
 

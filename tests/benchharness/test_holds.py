@@ -1,4 +1,4 @@
-"""Locks of a process, exclusive or shared, held until it and all who inherited them end."""
+"""Tests of exclusive and shared locks, which last until all processes that inherited them end."""
 
 import os
 import subprocess
@@ -103,7 +103,7 @@ def test_a_lock_is_held_until_all_processes_that_inherited_it_have_ended(tmp_pat
 
 
 def test_deleted_lock_file_never_gives_two_processes_the_same_lock(tmp_path: Path) -> None:
-    """A process that opened the file before its deletion has a lock that nobody else sees."""
+    """A process that opened the file before its deletion may lock the deleted file."""
     first, second, third = (Holds(tmp_path) for _ in range(3))
     assert first.take(JOB)
     old = os.open(tmp_path / JOB, os.O_RDWR)
@@ -125,7 +125,7 @@ def test_locks_are_granted_to_everyone_if_the_lock_folder_is_unusable(tmp_path: 
 
 @pytest.mark.parametrize("fault", ["code of others", "no store", "no engine"])
 def test_failed_bench_run_releases_its_locks(fault: str, tmp_path: Path) -> None:
-    """In Python the process continues after the error."""
+    """In Python the process continues after the error, so it must release the locks itself."""
     db = tmp_path / "board.sqlite"
     job = replace(make_job(), trust=Trust(remote_code=fault == "code of others"))
     if fault == "no store":

@@ -1,4 +1,4 @@
-"""Repositories and folders with missing files: the error names what is missing and what exists."""
+"""Tests of repositories and folders with missing files: errors name missing and found files."""
 
 from pathlib import Path
 

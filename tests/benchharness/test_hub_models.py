@@ -1,4 +1,4 @@
-"""Every registered hub model is planned, fetched and loaded in the layout of its repository.
+"""Tests that every registered hub model is planned, fetched and loaded from its repository layout.
 
 The repositories are those of benchmarks/hub.toml with small random networks. Everything runs in a
 separate process, because the hub's library reads its address on import.
@@ -31,7 +31,7 @@ def shape_of(spec: ModelSpec) -> str:
 
 
 SHAPES = [*{shape_of(spec): spec for spec in reversed(LOADED)}.values()]
-"""One model of each shape, in every run of the tests; all others in the soak."""
+"""One model per layout of repositories, for every run of the tests; soak tests load all models."""
 REST = [spec for spec in LOADED if spec not in SHAPES]
 TRUSTED = [spec for spec in KNOWN if "--trust-remote-code" in spec.note]
 
@@ -117,7 +117,7 @@ def test_catalogue_of_the_fake_hub_has_all_registered_models_and_their_sources()
 
 
 def test_the_catalogue_covers_pickled_weights_and_missing_tokenizer_files() -> None:
-    """Otherwise the test repositories would prove nothing."""
+    """Check that the test repositories cover the cases that need special treatment."""
     shapes = hub_catalogue.MODELS.values()
     assert sum(shape["weights"] == ["pytorch_model.bin"] for shape in shapes) > 30
     assert sum("tokenizer.json" not in shape["tokenizer"] for shape in shapes) > 20

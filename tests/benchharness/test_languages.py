@@ -1,4 +1,4 @@
-"""XTREME jobs: one job scores all languages, which boards, pages and files list."""
+"""Tests of XTREME jobs: one job scores all languages, which leaderboards and files list."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Every weight of an encoder is in its embeddings, in one of its layers, or above the last."""
+"""Tests of the assignment of encoder weights to embeddings, layers and the part above them."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from benchharness.encoder import layers_of
 from tests.helpers.families import FAMILIES, make_config, make_network
 
 LAYERS = {"albert": 1, "funnel": 3}
-"""ALBERT passes its layer twice; Funnel has a decoder's beside its blocks'."""
+"""Number of layers where it is not 2: ALBERT shares one, and Funnel's decoder has another one."""
 
 ABOVE = {
     "xlnet": {"mask_emb"},
@@ -19,7 +19,7 @@ ABOVE = {
     "gpt2": {"ln_f.weight", "ln_f.bias"},
     "t5": {"encoder.final_layer_norm.weight"},
 }
-"""XLNet's is only there for pretraining."""
+"""Weights above the last layer; XLNet uses its weight only in pretraining."""
 
 
 def names_in(network: Any, parts: Any) -> list[str]:

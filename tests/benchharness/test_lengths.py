@@ -1,4 +1,4 @@
-"""Maximum lengths of rows: as in the stored setting, within the encoder's limit, and truncation."""
+"""Tests of maximum row lengths, model limits and counts of truncated rows."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Live files of a run for other processes: progress and remaining time."""
+"""Tests of the live files of a run: progress and remaining time for other processes."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def test_live_file_of_a_killed_run_is_detected_and_deleted_by_the_next_run(tmp_p
 
 
 def test_run_without_jobs_deletes_live_files_of_killed_runs(tmp_path):
-    """Another process may have finished their jobs, so no other run would delete them."""
+    """Another process may have finished all jobs of the killed run, so this run has none."""
     (tmp_path / LIVE).mkdir()
     (tmp_path / LIVE / "1-1.jsonl").write_text("{}\n")
     with LiveFile(Watcher(), schedule_of(at_once=2), tmp_path):

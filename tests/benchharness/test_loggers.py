@@ -1,4 +1,4 @@
-"""Loggers receive events of the driver; a failing logger never stops the run."""
+"""Tests of loggers, which receive events of the driver and never stop a run by failing."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""`python -m benchharness` is the same as `bench`."""
+"""Tests of `python -m benchharness`, which is the same as `bench`."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Out of memory: predictions continue in smaller batches, a training starts again."""
+"""Tests of out-of-memory errors: prediction continues in smaller batches, training restarts."""
 
 import ctypes
 import os
@@ -63,7 +63,7 @@ def test_out_of_memory_errors_are_recognized(error: Exception, expected: bool):
 
 
 def test_an_error_caused_by_out_of_memory_is_recognized():
-    """An example is CUDA graph capture, whose end raises another error."""
+    """For example, a failed CUDA graph capture ends with another error."""
     error = RuntimeError("CUDA error: operation failed due to a previous error during capture")
     assert not is_out_of_memory(error)
     error.__context__ = torch.OutOfMemoryError("CUDA out of memory.")
@@ -192,7 +192,7 @@ def test_out_of_memory_outside_of_training_batches_is_an_error():
 
 
 def test_training_after_out_of_memory_equals_gradient_accumulation():
-    """This holds with dropout too: a restarted training draws for the larger number of parts."""
+    """Use dropout too, which a restarted training draws for the larger number of parts."""
     asked = make_network()
     tried: list[int] = []
 
@@ -225,7 +225,7 @@ def test_trim_memory_returns_free_memory_to_the_system() -> None:
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="glibc's allocator alone")
 def test_memory_is_trimmed_only_when_fragmentation_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After 100 pages without fragmentation, up to 125 pages are tolerated."""
+    """Tolerate 125 fragmented pages after a minimum of 100."""
     held, given = [0], []
     monkeypatch.setattr(Path, "read_text", lambda _: f"999 {held[0]} 9")
     monkeypatch.setattr(predict_module, "trim_memory", lambda: given.append(held[0]))

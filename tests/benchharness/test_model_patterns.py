@@ -1,4 +1,4 @@
-"""`--model 'DIR/step-*'`: the checkpoints of one pretraining run."""
+"""Tests of `--model 'DIR/step-*'`, which selects the checkpoints of one pretraining run."""
 
 import json
 from pathlib import Path

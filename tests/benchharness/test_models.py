@@ -108,7 +108,7 @@ def test_registered_encoder_has_sizes_title_tokenizer_and_maximum_length(spec: M
 def test_alberts_configurations_match_its_paper(
     size: str, layers: int, hidden: int, version: str
 ) -> None:
-    """In table 1 of the paper, all share their layers and have embeddings of size 128."""
+    """In table 1 of the paper, all models share their layers and have embeddings of size 128."""
     found = MODELS[f"albert-{size}-{version}"].configuration
     assert found == f"{layers} layers that share their weights, hidden {hidden}, embedding 128"
 

@@ -1,4 +1,4 @@
-"""No file that a command writes or sends has a local path or a secret.
+"""Tests that no file that a command writes or sends has a local path or a secret.
 
 Every option that takes a file, a folder or a repository is in READS, or in WRITERS with a function
 that uses it. A new option that is in neither fails here, as do a new export format, a tracker, a
@@ -291,17 +291,17 @@ WRITERS: dict[str, Writer] = {
     "predict --out": predictions,
     **of_extensions({"paper": {"paper --to": paper}}),
 }
-"""By the option that says where: what writes there."""
+"""Functions that write files, keyed by the option that sets the path."""
 
 SAME = {
     "which --to": (model.take_run, which.take_run),
     "which --log": (loggers.Listening, loggers.Listening),
     **of_extensions({"paper": {"paper --log": (loggers.Listening, loggers.Listening)}}),
 }
-"""Options that the same function writes for as for another one."""
+"""Options whose files are written by the function of another option."""
 
 OWN = {"db backup file", "db merge other"}
-"""A copy of the store that stays with its machine, and a store that is read."""
+"""Options for a backup of the store, which stays on its machine, and for a store that is read."""
 
 READS = {
     *("--data", "--data-file", "--hf", "--model", "--recipe", "--baseline", "--plugin", "--from"),
@@ -414,7 +414,7 @@ WRITING = {
     "benchharness/extensions/submission/inspection.py": "submit --out",
     **of_extensions({"paper": {"benchharness/extensions/paper/folder.py": "paper --to"}}),
 }
-"""The modules that write files for people, by the option that they write for."""
+"""Modules that write files for users, keyed by the option that sets the path."""
 
 OF_THE_MACHINE = {
     *(f"benchharness/{name}.py" for name in ("kept_folders",)),
@@ -425,7 +425,7 @@ OF_THE_MACHINE = {
     "benchharness/worker/layer_states.py",
     *("benchharness/api.py", "benchharness/driver/live.py", "leaderboard/text.py"),
 }
-"""Modules that keep files of the machine's own (caches, running jobs, kept models)."""
+"""Modules that write files for this machine only: caches, running jobs, kept models."""
 
 
 def _writes(call):
@@ -478,7 +478,7 @@ PYTHON = {
         {"explanation": {"explain": lambda m: bh.explain(_first(m), _first(m), db=m.db)}}
     ),
 }
-"""What the package gives of a store; the other names train, read rows or write by the above."""
+"""Python functions that return parts of a store; others train, read rows or are listed above."""
 
 BY_OTHERS = {"BenchCallback", "BenchError", "BoardTable", "Choice", "Results", "__version__"}
 BY_OTHERS |= {"load", "model", "predict", "run", "score", "which"}

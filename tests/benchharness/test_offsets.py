@@ -1,4 +1,4 @@
-"""Gold answers are decoded from perfect logits, whatever a tokenizer does to their letters."""
+"""Tests that perfect logits decode to gold answers with tokenizers that change letters."""
 
 from functools import cache
 from typing import Any

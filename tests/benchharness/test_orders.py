@@ -1,4 +1,4 @@
-"""Symmetric pairs: trained on in both orders, or encoded in both with added states."""
+"""Tests of symmetric pairs, trained on in both orders or encoded in both with added states."""
 
 from dataclasses import replace
 
@@ -86,7 +86,7 @@ def test_orders_added_encodes_both_orders_in_one_row_of_equal_lengths(
 
 
 def test_orders_added_adds_the_states_of_both_orders(encoder: Encoder) -> None:
-    """Each order computed alone, without padding, gives the same logits."""
+    """The reference computes each order alone, without padding."""
     limits = Limits(max_tokens=20)
     features = PAIR_ADDED.encode(PAIRS, encoder.tokenizer, limits)
     network = PAIR_ADDED.network(encoder, MRPC).eval()

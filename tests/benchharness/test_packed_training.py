@@ -1,4 +1,4 @@
-"""Training with packed rows, or with batches cut by length, equals training with padded batches."""
+"""Tests that training on packed rows or on batches split by length equals padded training."""
 
 import sys
 from pathlib import Path
@@ -25,7 +25,7 @@ TASKS = {
     "choice": "swag/regular",
     "tag": "conll2003/ner",
 }
-"""One of each head."""
+"""One task per head type."""
 
 ROWS, STEPS = 24, 50
 SLOWLY = having(RECIPE, learning_rate=5e-5, batch_size=8, epochs=50)

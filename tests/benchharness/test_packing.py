@@ -1,4 +1,4 @@
-"""An encoder with packed rows has the same states and gradients as with padded batches.
+"""Tests that an encoder has equal states and gradients with packed rows and padded batches.
 
 Only the attention kernel differs on a GPU; tests marked `gpu` check it.
 """
@@ -26,10 +26,10 @@ from tests.helpers.families import PACKED, RATES, make_config, make_network
 from tests.helpers.training import CPU
 
 MIXED = [19, 3, 1, 30, 8, 17, 2, 25]
-"""More than ModernBERT's small window sees, and less."""
+"""Row lengths above and below ModernBERT's local attention window."""
 
 TRIED = [*sorted(PACKABLE), "deberta-v2", "gpt2", "mobilebert"]
-"""Of families with packed layers one for each kind of attention."""
+"""One family with packed layers per kind of attention."""
 
 LAYOUTS: tuple[Layout, ...] = ("packed", "bucket")
 
@@ -37,7 +37,7 @@ CASES = [
     *((family, "cpu", "packed") for family in TRIED),
     *((family, "cuda", layout) for family in PACKED for layout in LAYOUTS),
 ]
-"""Families with whose attention computes their rows, and how they are laid out."""
+"""Family, device whose attention is used, and layout of the rows."""
 
 RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "share_att_key": True}
 
@@ -223,7 +223,7 @@ def test_unsupported_family_is_not_packed_and_keeps_its_attention() -> None:
 def test_layers_with_an_unknown_attention_class_are_not_packed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Another version of transformers may rename the class."""
+    """Rename the class, as another version of transformers may do."""
     monkeypatch.setattr(packing, "LAYERS", {"mpnet": frozenset({"Unknown"})})
     network = make_network(make_config("mpnet")).eval()
     inputs = unpacked(rows_of(network.config, LENGTHS["mixed"]))
@@ -241,7 +241,7 @@ def test_encoder_decoder_model_is_not_packed() -> None:
 
 @pytest.mark.parametrize("width", [24, 40, 70])
 def test_packed_deberta_computes_only_relative_positions_within_the_row_length(width: int) -> None:
-    """Up to half of the buckets, 32, each distance has its own; the table has 128 rows."""
+    """Distances up to 32, half of the buckets, have a bucket each; the table has 128 rows."""
     config = make_config("deberta-v2", position_buckets=64, max_position_embeddings=128, **RELATIVE)
     padded = AutoModel.from_config(config).eval()
     packed = copy.deepcopy(padded)

@@ -17,7 +17,7 @@ from benchharness.tasks.task import PairTask
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 
 ANY = None
-"""Features that this head does not look at."""
+"""Placeholder for features that the tested function does not use."""
 RTE, STSB, COLA = (TASKS[f"glue/{name}"] for name in ("rte", "stsb", "cola"))
 PAIRS = [
     PairExample(id="0", text_a="The bird sings.", text_b="A bird sings.", label="entailment"),

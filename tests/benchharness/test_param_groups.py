@@ -1,4 +1,4 @@
-"""Layer-wise learning rates and gradual unfreezing: parameter groups, and which weights change."""
+"""Tests of layer-wise learning rates and gradual unfreezing."""
 
 import math
 from typing import Any
@@ -24,7 +24,7 @@ from tests.helpers.training import RECIPE, having, make_data, make_network, trai
 DECAYED = having(RECIPE, layer_decay=0.5)
 GRADUAL = having(RECIPE, unfreeze="gradual", warmup_ratio=0.0)
 PARTS = ("head", "layer.1.", "layer.0.", "embeddings.")
-"""How the weights of make_network's parts are called, from the top."""
+"""Name prefixes of the weights in each part of make_network, from the top."""
 
 
 def part_of(name: str) -> str:
@@ -109,7 +109,7 @@ def test_gradual_unfreezing_trains_one_more_layer_per_epoch(epochs: int):
 
 
 def test_unfrozen_layer_gets_gradients_from_the_first_step_of_its_epoch():
-    """There are two steps per epoch."""
+    """Use two steps per epoch."""
     network, seen = make_network(), dict[str, list[int]]()
     steps = iter_steps(network)
     for name, weight in network.named_parameters():
@@ -135,7 +135,7 @@ def iter_steps(network: nn.Module) -> list[int]:
 
 
 def test_gradual_unfreezing_keeps_frozen_weights_frozen():
-    """In an encoder with adapters, only the adapters are trained."""
+    """Use an encoder with adapters, of which only the adapters are trained."""
     network = make_network()
     fixed = [w for name, w in network.named_parameters() if name.endswith("query.weight")]
     for weight in fixed:
@@ -176,7 +176,7 @@ def test_every_weight_of_every_family_has_one_learning_rate(family: str):
 
 @pytest.mark.parametrize("max_norm", [0.5, 1.0, 1e3, math.inf])
 def test_clipping_in_the_optimizer_step_equals_torchs_clipping(max_norm: float) -> None:
-    """The gradients of the steps differ in size, so the moments depend on how each was clipped."""
+    """Use gradients of different sizes, so that the moments depend on how each was clipped."""
     recipe = having(RECIPE, max_grad_norm=max_norm, weight_decay=0.1)
     ours, plain = make_network(dropout=0.0), make_network(dropout=0.0)
     next(plain.parameters()).requires_grad_(False)

@@ -1,4 +1,4 @@
-"""Planning with custom data folders: equal keys for equal rows, and one list of missing files."""
+"""Tests of planning with custom data folders: equal keys for equal rows, lists of missing files."""
 
 import shutil
 from pathlib import Path

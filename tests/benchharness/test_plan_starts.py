@@ -1,4 +1,4 @@
-"""Jobs that start from the encoder of another job."""
+"""Tests of planned jobs that start from the encoder of another job."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`--teacher`: the order of teacher and student, invalid teachers, and names of rows."""
+"""Tests of `--teacher`: order of teacher and student, invalid teachers, names of entries."""
 
 import json
 from dataclasses import replace

@@ -220,7 +220,7 @@ def test_the_digest_of_a_plugin_package_includes_its_imported_modules(
 def test_digest_of_a_plugin_without_own_imports_is_that_of_its_file(
     tmp_path: Path, monkeypatch, forget
 ):
-    """Stored keys stay valid, and other modules or plugins do not change the digest."""
+    """Other modules and plugins do not change the digest, so stored keys remain valid."""
     monkeypatch.syspath_prepend(str(tmp_path))
     write(tmp_path, "WORD = 1\n", "helper.py")
     alone = write(tmp_path, "import json\nimport numpy.linalg\nLOGGERS = {'a': dict}\n")

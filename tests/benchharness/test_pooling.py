@@ -1,4 +1,4 @@
-"""Layers and dropout rates of a text classifier, and what it removes from the encoder."""
+"""Tests of the layers and dropout rates of text classifiers, and of unused encoder parts."""
 
 import pytest
 import torch

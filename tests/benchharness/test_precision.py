@@ -92,7 +92,7 @@ def test_tf32_set_by_another_library_is_overridden_and_restored(
 
 
 def test_a_gpu_that_torch_cannot_use_is_an_error(monkeypatch: pytest.MonkeyPatch):
-    """The driver may be too old, or torch built for CPUs: the job must not run on a CPU."""
+    """With an old driver or a CPU build of torch, the job must not run on a CPU."""
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     for told in ("0", "3,5", "GPU-1a2b", "MIG-1a2b"):
@@ -110,7 +110,7 @@ def test_a_gpu_that_torch_cannot_use_is_an_error(monkeypatch: pytest.MonkeyPatch
 def test_a_gpu_that_accepts_no_other_process_is_an_out_of_memory_error(
     said: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """Then `--jobs auto` runs the job again alone."""
+    """This error makes `--jobs auto` run the job again alone."""
 
     def refuse(_: int) -> None:
         raise torch.AcceleratorError(f"CUDA error: {said}\nCompile with TORCH_USE_CUDA_DSA")

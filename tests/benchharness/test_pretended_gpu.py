@@ -1,4 +1,4 @@
-"""Whole jobs on a simulated GPU have the results of a CPU.
+"""Tests that whole jobs on a simulated GPU have the results of a CPU.
 
 Kernels and speed are tested with `pytest -m gpu`.
 """
@@ -26,14 +26,14 @@ from tests.helpers.stopped_jobs import EVERY_STEP, deterministic, small_job, sto
 from tests.helpers.text_models import save_text_model, text_job
 
 SHORT = {"dropout": "0.0", "classifier_dropout": "0.0", "epochs": "2", "batch_size": "8"}
-"""A CPU and a GPU draw other numbers."""
+"""Settings of short jobs without dropout, which differs between a CPU and a GPU."""
 
 TASKS = (
     *("cola", "stsb", "superglue/wic", "superglue/wsc", "superglue/copa", "superglue/multirc"),
     *("superglue/record", "race/all", "squad/v2.0", "quac/quac", "coqa/coqa"),
     *("hotpotqa/distractor", "conll2003/ner", "conll2012/srl", "conll2012/coref"),
 )
-"""Every head, and every way to give it rows."""
+"""One task per head type and per way to encode its rows."""
 
 COLA = partial(make_job, "cola", limit=8, **SHORT)
 
@@ -141,7 +141,7 @@ def test_student_job_on_a_simulated_gpu_has_the_result_of_a_cpu(task: str, tmp_p
 
 
 def test_an_interrupted_job_resumes_bit_for_bit(tmp_path: Path) -> None:
-    """With dropout: its generators are those of a GPU, which snapshots store by name."""
+    """Use dropout, whose random generators on a GPU are stored in snapshots by device name."""
     job = small_job(limit=8)
     with pretended_gpu():
         expected = run_job(job)

@@ -1,4 +1,4 @@
-"""Error messages in Python name options and commands in the form of Python."""
+"""Tests that error messages in Python name arguments and functions instead of options."""
 
 import ast
 import re
@@ -12,10 +12,10 @@ from benchharness.driver.options import OPTIONS, in_python
 
 ROOT = Path(__file__).parents[2]
 OF_PAGES = {"cli", "report", "verdict_text.py"}
-"""What is printed by commands or stands in pages and verdicts, and is no error in Python."""
+"""Messages that only commands, pages and verdicts contain, so they are no errors in Python."""
 
 EXAMPLES = {line.example for line in commands().values()}
-"""The examples of the help, which are typed in a shell."""
+"""Examples in the help, which are typed in a shell."""
 
 COMMAND = re.compile(rf"\bbench ({'|'.join(name for name in commands() if ' ' not in name)})\b")
 

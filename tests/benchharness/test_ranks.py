@@ -1,4 +1,4 @@
-"""Training in several processes equals training in one, with our launcher and with torchrun."""
+"""Tests that training in several processes equals training in one process."""
 
 import os
 import subprocess
@@ -117,7 +117,7 @@ def test_out_of_memory_in_one_process_stops_all_training_processes(together):
 
 
 def test_all_processes_use_the_evaluation_score_of_rank_0(together):
-    """Evaluations may differ in their last bits between two GPUs, but decisions must be equal."""
+    """Scores may differ in their last bits between two GPUs, but decisions must be equal."""
     for rank in together:
         assert rank["decided"][0] == 0.25
         assert np.isnan(rank["decided"][1]), "None"

@@ -78,16 +78,16 @@ def test_every_recipe_has_every_required_setting_for_every_task(name: str) -> No
 # A value whose source names a task is that task's value, also where a suite has values for all.
 
 SCRIPTS = {"panx": "xtreme/panx", "wikiann": "xtreme/panx"}
-"""Names by which scripts know tasks; run_squad.sh is of two."""
+"""Names of tasks in scripts; run_squad.sh is for two tasks."""
 
 NOT_TASKS = {"all", "512", "coref"}
-"""Names of tasks that are other words too."""
+"""Names of tasks that have another meaning too."""
 
 OF_OTHERS = {
     "gte": "eval_xnli.sh: MNLI's run, as it is",
     "eurobert": "ours: a patience of 1 is of XNLI",
 }
-"""Sources that name a task of which they are not."""
+"""Sources that mention a task but are about another one."""
 
 
 def tasks_named(source: str) -> set[str]:
@@ -140,7 +140,7 @@ def test_check_of_recipe_sources_covers_glue_and_xtreme_tasks() -> None:
 def test_eurobert_has_its_authors_settings_on_xnli_and_paws_x(
     model: str, xnli: float, pawsx: float
 ) -> None:
-    """The settings are those of Nicolas-BZRD/EuroBERT, issue 3."""
+    """The reference is issue 3 of Nicolas-BZRD/EuroBERT."""
     for task, rate in (("xtreme/xnli", xnli), ("xtreme/pawsx", pawsx)):
         found = {
             n: s.value for n, s in resolve_recipe(MODELS[model], task, None, {}).settings.items()
@@ -193,7 +193,7 @@ def test_bert_has_the_squad_settings_of_its_paper(
 
 @pytest.mark.parametrize("task", ["boolq", "cb", "multirc", "record", "rte"])
 def test_bert_has_a_maximum_length_of_256_on_superglue(task: str) -> None:
-    """The official baseline uses that length."""
+    """The official baseline uses this length."""
     assert value(BERT, f"superglue/{task}", "max_tokens") == 256
 
 
@@ -234,7 +234,7 @@ def test_bert_large_has_a_lower_learning_rate_than_base_except_on_squad() -> Non
 
 
 def test_max_grad_norm_0_disables_clipping() -> None:
-    """The README has --clip-norm 0.0; a bound of zero would remove every gradient."""
+    """The README has --clip-norm 0.0; clipping to a norm of zero would remove every gradient."""
     settings = resolve_recipe(ROBERTA, "glue/rte", None, {}).settings
     assert settings["max_grad_norm"].value == 0.0
     assert Recipe.from_settings(settings).optim.max_grad_norm == math.inf

@@ -1,4 +1,4 @@
-"""Settings that select the final weights: their recipes, their errors, and their part in a key."""
+"""Tests of the settings that select the final weights: recipes, errors and job keys."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ from benchharness.tasks.suites import TASKS as EVERY_TASK
 
 BERT = MODELS["bert-base-uncased"]
 TASKS = {n: task for n, task in EVERY_TASK.items() if task.suite not in ("xtreme", "lexglue")}
-"""Without those of XTREME and LexGLUE, whose scripts choose the best for every encoder."""
+"""Tasks except those of XTREME and LexGLUE, whose scripts select the best checkpoint."""
 
 NEW = (
     *("schedule", "schedule_power", "warmup_steps", "decoupled_weight_decay"),
@@ -56,11 +56,11 @@ def chooses(name: str) -> set[str]:
 
 
 NAMED = set(packaged_names()) - {"features"}
-"""The recipes with one point for every task."""
+"""Recipes without a sweep on any task."""
 
 GLUE = {name for name in TASKS if name.startswith("glue/")} - {"glue/ax"}
 WHOLE = {name for name in packaged_names() if name.startswith(("deberta", "mdeberta", "eurobert"))}
-"""The recipes of which it holds for every task; of the others see below."""
+"""Recipes that select the best checkpoint on every task."""
 
 
 def test_a_model_whose_recipe_does_not_exist_is_an_error() -> None:
@@ -147,7 +147,7 @@ def test_schedule_power_applies_to_the_polynomial_schedule_only():
 
 
 def test_sweep_points_with_true_and_with_1_are_different():
-    """In Python, True equals 1, but best_checkpoint and early_stopping are different settings."""
+    """In Python, True equals 1, so values must be compared together with their setting."""
     grid = {"best_checkpoint": "true,false", "early_stopping": "0,1"}
     points = resolve_sweep(BERT, "glue/rte", None, grid)
     chosen = [

@@ -1,4 +1,4 @@
-"""Settings with several values: one recipe per value."""
+"""Tests of sweeps: settings with several values, which give one recipe per value."""
 
 from pathlib import Path
 

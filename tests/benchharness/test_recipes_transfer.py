@@ -1,4 +1,4 @@
-"""Settings of transfer methods: off by default, and then not part of a job."""
+"""Tests of the settings of transfer methods, which are off by default."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def make_job(**overrides: str) -> Job:
 
 
 def test_transfer_settings_with_default_values_do_not_change_the_key():
-    """Neither its settings nor its key contain them, so stored results stay valid."""
+    """Default values are neither in the settings nor in the key, so stored results remain valid."""
     assert not set(settings()) & set(OFF)
     assert added(**OFF) == {}
     assert make_job(**OFF).key == make_job().key

@@ -1,4 +1,4 @@
-"""Recipes compared with the scripts of the models' authors, listed in recipes_upstream.csv.
+"""Tests of recipes against the scripts of the models' authors, listed in recipes_upstream.csv.
 
 A line of that file is one value of a recipe and task, in a script, README or configuration at a
 pinned commit, with its line number. Steps are listed as printed and computed again here. If a
@@ -44,7 +44,7 @@ TRAIN_ROWS = {
 _WORDS = (START_FROM, "orders")
 
 _BATCH = ("devices", "device_batch_size")
-"""What upstream gives of a batch that several devices share."""
+"""Upstream settings of a batch that several devices share."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def test_recipe_values_equal_upstream_values_or_have_a_listed_reason(recipe: str
 
 @pytest.mark.parametrize("unlike", UNLIKE, ids=lambda unlike: f"{unlike.recipe}-{unlike.file}")
 def test_each_listed_difference_from_upstream_values_exists(unlike: Unlike) -> None:
-    """Each of its tasks and settings differs in some upstream value, and it has a reason."""
+    """Each listed task and setting differs from an upstream value, and it has a reason."""
     found = [
         (task, fact.setting)
         for fact in FACTS

@@ -1,4 +1,4 @@
-"""Anomalies of a released data set are printed before a run, stored, and shown with a score."""
+"""Tests that anomalies of a released data set are printed, stored and shown with a score."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""`bench check` and `bench compare` use the right answers of the official exact match."""
+"""Tests that `bench check` and `bench compare` count right answers by official exact match."""
 
 import json
 from dataclasses import replace

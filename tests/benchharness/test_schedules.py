@@ -1,4 +1,4 @@
-"""Learning rates of every schedule, compared with transformers and with ULMFiT's formula."""
+"""Tests of learning rate schedules against transformers, torch and ULMFiT's formula."""
 
 import math
 from collections.abc import Callable

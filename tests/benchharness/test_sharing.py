@@ -1,4 +1,4 @@
-"""Several jobs on one GPU as far as its memory allows, with a fake nvidia-smi and in the engine."""
+"""Tests of several jobs on one GPU, as far as its memory allows, with a fake nvidia-smi."""
 
 import itertools
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from tests.helpers.fake_worker import COMMAND, make_job
 
 SLOT = Slot(device="cuda:0", environment={}, is_shared=True)
 IDLE, FULL = (2000.0, 78_000.0), (50_000.0, 30_000.0)
-"""Memory used and free."""
+"""Used and free memory of a GPU."""
 
 
 def test_gpu_memory_is_read_from_nvidia_smi(
@@ -95,7 +95,7 @@ def engine_of(monkeypatch: pytest.MonkeyPatch, memory: tuple[float, float] = IDL
 
 
 def test_an_idle_gpu_runs_several_jobs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The jobs end only when all of them run."""
+    """Use jobs that end only when all of them run."""
     go, begun = tmp_path / "go", set[str]()
 
     def hear(job: Job, _: Progress) -> None:

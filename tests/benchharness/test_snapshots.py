@@ -1,4 +1,4 @@
-"""Snapshots of a job: which are kept, and from which a job resumes."""
+"""Tests of the snapshots of a job: which are kept, and from which a job resumes."""
 
 import json
 import random
@@ -308,7 +308,7 @@ def test_all_random_generators_are_restored():
 
 
 def test_only_the_random_generator_of_the_jobs_own_gpu_is_stored(monkeypatch: pytest.MonkeyPatch):
-    """Then a job can resume if fewer GPUs are visible, or if its GPU has another number."""
+    """A job can then resume if fewer GPUs are visible, or if its GPU has another number."""
     made = torch.Generator().manual_seed(5)
     own = made.get_state()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

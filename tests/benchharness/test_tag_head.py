@@ -140,7 +140,7 @@ def test_training_on_hidden_or_missing_tags_is_an_error():
 
 @pytest.mark.parametrize("width", [3, 8])
 def test_tagging_loss_of_a_batch_is_the_mean_over_its_words(width: int):
-    """Either the logits or the targets may be padded further."""
+    """Pad the logits or the targets further."""
     torch.manual_seed(1)
     logits, goals = torch.randn(2, 5, 4), torch.tensor([[-100, 3, 1, 0, -100], [2, -100, 0, 0, 0]])
     goals[:, 3:] = -100
@@ -208,7 +208,7 @@ def test_word_without_tokens_gets_the_first_tag_if_the_task_has_no_outside_tag()
 
 @pytest.mark.parametrize("lengths", [[3, 9, 1, 9, 4], [5], [2, 2, 2]])
 def test_lstm_over_states_equals_torch_lstm_on_packed_sequences(lengths: list[int]):
-    """Outputs and gradients are equal bit for bit. For GPUs see test_pretended_gpu.py."""
+    """Compare outputs and gradients bit for bit. For GPUs see test_pretended_gpu.py."""
     torch.manual_seed(2)
     lstm, counts = nn.LSTM(6, 4, batch_first=True, bidirectional=True), torch.tensor(lengths)
     found = []

@@ -1,4 +1,4 @@
-"""Training of students: what they learn from their teacher, and what stays unchanged."""
+"""Tests of the training of students by distillation from a teacher."""
 
 import json
 from dataclasses import replace
@@ -123,7 +123,7 @@ def test_an_interrupted_student_resumes_bit_for_bit(kept: Path, tmp_path: Path) 
 def test_a_student_with_separate_layer_epochs_resumes_bit_for_bit(
     kept: Path, tmp_path: Path, step: int
 ) -> None:
-    """It is interrupted during the four steps of the layers, after the last of them, and later."""
+    """Interrupt the job during the four steps of the layer epochs, after them, and later."""
     values = {"epochs": "2", "layer_epochs": "2", "layer_learning_rate": "1e-3"}
     student, folder = taught(kept, "glue/rte", batch_size="8", layer_weight="1", **values)
     expected = run_job(student, teacher=folder)
@@ -135,7 +135,7 @@ def test_a_student_with_separate_layer_epochs_resumes_bit_for_bit(
 
 
 def test_student_learns_teacher_outputs_after_the_layer_epochs(kept: Path) -> None:
-    """The learning rate is constant at first, and only learned outputs are evaluated."""
+    """Check that the learning rate is constant in layer epochs, which have no evaluations."""
     values = {"epochs": "2", "layer_epochs": "3", "layer_learning_rate": "0.125"}
     student, folder = taught(kept, "glue/rte", batch_size="8", layer_weight="1", **values)
     found = run_job(student, teacher=folder)
@@ -307,7 +307,7 @@ def test_the_layer_loss_compares_states_and_attention_scores() -> None:
 
 
 def test_loss_in_layer_epochs_is_only_the_layer_loss() -> None:
-    """After the layer epochs, the loss has no layer loss."""
+    """Check also that the loss after the layer epochs has no layer loss."""
     same, targets = Same("glue/rte", layer_weight=2.0, layer_epochs=1.0), torch.tensor([0, 1, 0])
     student = quiet(same.student)
     with torch.no_grad():

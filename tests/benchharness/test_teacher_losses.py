@@ -1,4 +1,4 @@
-"""The loss between a student's and its teacher's logits, compared with formulas."""
+"""Tests of distillation losses between student and teacher logits against formulas."""
 
 import numpy as np
 import pytest

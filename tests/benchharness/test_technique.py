@@ -1,4 +1,4 @@
-"""The parts of a new technique: hooks of a job, and hooks of a plan."""
+"""Tests of the hooks of a new training technique in a job and in a plan."""
 
 import sys
 from collections.abc import Mapping

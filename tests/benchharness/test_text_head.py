@@ -1,4 +1,4 @@
-"""The text head, compared with transformers' loss and `generate`, row by row."""
+"""Tests of the text head against the loss and `generate` of transformers, row by row."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Text-to-text jobs, from the command-line option to a result that resumes bit for bit."""
+"""Tests of text-to-text jobs, from the option to a result that resumes bit for bit."""
 
 import math
 from copy import deepcopy
@@ -236,7 +236,7 @@ def test_adafactor_follows_the_formula_of_its_paper():
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.01])
 def test_adafactor_equals_transformers_bit_for_bit(weight_decay: float):
-    """This includes weights whose scale is below the minimum, 1e-3."""
+    """Include weights whose scale is below the minimum, 1e-3."""
     torch.manual_seed(3)
     ours = nn.Sequential(nn.Linear(5, 3), nn.Linear(3, 40), nn.LayerNorm(40))
     with torch.no_grad():

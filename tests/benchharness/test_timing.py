@@ -1,4 +1,4 @@
-"""Efficiency tasks: a job's own loops are timed, alternating with a reference, on one machine."""
+"""Tests of efficiency tasks, which time a job's loops alternating with a reference model."""
 
 import json
 from dataclasses import replace
@@ -146,7 +146,7 @@ def test_timed_training_pass_is_one_epoch_over_all_tokens() -> None:
 
 
 def test_timed_model_and_reference_have_full_vocabulary_and_recipe_dropout() -> None:
-    """Otherwise a score would depend on the number of documents, or on different dropout."""
+    """A reduced vocabulary would make scores depend on the number of documents."""
     encoder = load_encoder("builtin:tiny", None, 1)
     features = documents(_two(), encoder, 64)
     recipe = having(RECIPE, dropout=0.0, classifier_dropout=0.0)

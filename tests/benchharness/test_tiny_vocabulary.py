@@ -1,4 +1,4 @@
-"""The packaged tokenizer loads as BERT's and covers the packaged texts."""
+"""Tests of the packaged tokenizer: it loads as BERT's and covers the packaged texts."""
 
 import json
 import re

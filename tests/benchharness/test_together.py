@@ -1,4 +1,4 @@
-"""Several tasks with one encoder: planning, training, resuming and boards."""
+"""Tests of multi-task jobs with one encoder: planning, training, resuming, leaderboards."""
 
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from tests.helpers.stopped_jobs import deterministic, stop
 from tests.helpers.training import CPU, RECIPE
 
 TASKS = ("stsb", "cola", "copa", "squad/v2.0", "conll2003/ner")
-"""Of every head type, and a number beside a class."""
+"""One task per head type, and a regression task next to a classification task."""
 
 
 def plan(*tasks: str, together: tuple[str, ...], **options: Any) -> list[Job]:

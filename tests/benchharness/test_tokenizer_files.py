@@ -1,4 +1,4 @@
-"""Texts are tokenized as in a checkpoint's tokenizer.json, whatever class transformers builds."""
+"""Tests that texts are tokenized by tokenizer.json, not by the class that transformers builds."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Training with items of several rows, losses of several terms, and logits per token."""
+"""Tests of training on examples of several rows, losses of several terms, logits per token."""
 
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""A training that is interrupted after any step and restored continues bit for bit."""
+"""Tests that a training that is interrupted after any step resumes bit for bit."""
 
 import signal
 import sys

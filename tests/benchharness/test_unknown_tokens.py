@@ -1,4 +1,4 @@
-"""Unknown tokens and lost words are counted per split, stored, shown and reported."""
+"""Tests of unknown tokens and lost words, which are counted per split, stored and shown."""
 
 import csv
 import json
@@ -21,7 +21,7 @@ from tests.helpers.odd_tokenizers import odd_tokenizer
 
 TINY = load_encoder("builtin:tiny", None, 1).tokenizer
 STRANGE = ("\u2603\u2604", "ܐܒ")
-"""Words that no vocabulary of ours knows."""
+"""Words that no vocabulary of the tests contains."""
 
 
 def numbers(tokenizer: Any, *texts: str) -> tuple[int, int, int, int]:

@@ -1,4 +1,4 @@
-"""Training only the occurring rows of a vocabulary gives the same weights as training all."""
+"""Tests that training only the occurring rows of a vocabulary gives the same weights."""
 
 from typing import Any
 

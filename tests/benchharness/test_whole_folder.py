@@ -1,4 +1,4 @@
-"""Folders with a manifest: the order in which their parts are written to disk."""
+"""Tests of folders with a manifest: the order in which their parts are written to disk."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Jobs that select their weights: their results, and the rows that the selection uses."""
+"""Tests of jobs that select a checkpoint or average weights: results and held-out rows."""
 
 from dataclasses import asdict
 from functools import cache

@@ -1,4 +1,4 @@
-"""Several worker processes per job: they start and end together and give one result."""
+"""Tests of several worker processes per job, which start and end together and give one result."""
 
 import json
 import os
@@ -94,7 +94,7 @@ def test_each_process_of_a_job_gets_the_job_and_its_rank(tmp_path):
 
 
 def test_each_process_of_a_job_gets_its_own_mig_instance(monkeypatch):
-    """CUDA shows a process only the first MIG instance, but all whole GPUs."""
+    """CUDA shows a process only one MIG instance, but all whole GPUs."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-aa,MIG-bb")
     told = [ranks._told(rank, 2, "folder") for rank in range(2)]
     assert [each["CUDA_VISIBLE_DEVICES"] for each in told] == ["MIG-aa", "MIG-bb"]
@@ -103,7 +103,7 @@ def test_each_process_of_a_job_gets_its_own_mig_instance(monkeypatch):
 
 
 def test_each_process_inherits_the_lock_of_the_launcher(tmp_path):
-    """Then the lock of a job is free only after the last process has ended."""
+    """The lock of a job is then free only after its last process has ended."""
     file, holds = tmp_path / "result.json", Holds(tmp_path / "locks")
     assert holds.take("job")
     held = holds.descriptor("job")

@@ -1,4 +1,4 @@
-"""Runs that save their encoder, and runs that start from it."""
+"""Tests of runs that save their encoder, and of runs that start from it."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Whole jobs with frozen features and with adapters."""
+"""Tests of whole jobs with frozen features and with adapters."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.plans import plan_job
 
 TASKS = ("glue/cola", "superglue/wic", "swag/regular", "squad/v1.1", "conll2003/ner")
-"""One of each head type, and one with marks."""
+"""One task per head type, and one with marked spans."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Fault 3: kill -9 while a model is written leaves the complete model or none."""
+"""Tests of fault 3: kill -9 while a model is written leaves the complete model or none."""
 
 import os
 import random

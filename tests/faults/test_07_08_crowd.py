@@ -1,4 +1,4 @@
-"""Faults 7 and 8: parallel writers lose or repeat no row, and create one schema.
+"""Tests of faults 7 and 8: parallel writers lose or repeat no row, and create one schema.
 
 With 8 writers on SQLite, and with 64 writers and a PostgreSQL server too.
 """
@@ -22,7 +22,7 @@ WRITERS, COMMITS, STARTS = 64, 20, 8
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """URL of a database that does not exist yet."""
+    """Return the URL of a database that does not exist yet."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/board.sqlite"
     else:

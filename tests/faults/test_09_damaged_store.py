@@ -1,4 +1,4 @@
-"""Fault 9: damaged stores and files of other kinds are refused and left unchanged."""
+"""Tests of fault 9: damaged stores and files of other kinds are refused and left unchanged."""
 
 import random
 import sqlite3
@@ -15,7 +15,7 @@ from tests.helpers.results import filled_store, make_result
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Store with a result of every task and one failure."""
+    """Return the path of a store with a result of every task and one failure."""
     return filled_store(tmp_path / "board.sqlite")
 
 

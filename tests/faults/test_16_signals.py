@@ -1,4 +1,4 @@
-"""Fault 16: SIGTERM and SIGINT save a snapshot first, and score no partial training."""
+"""Tests of fault 16: SIGTERM and SIGINT save a snapshot first, and score no partial training."""
 
 import os
 import signal
@@ -19,12 +19,12 @@ from tests.helpers.stopped_jobs import deterministic, outcome_of, small_job, sta
 JOB = small_job(epochs="100")
 
 IGNORES_SIGINT = ("sh", "-c", 'trap "" INT; exec "$0" "$@"')
-"""How a script's `command &` starts: POSIX has its SIGINT ignored, and children inherit that."""
+"""Command prefix that ignores SIGINT, as POSIX does for `command &` in a script."""
 
 
 @pytest.fixture(scope="module")
 def whole() -> Mapping[str, Any]:
-    """Result of the job if nothing stops it."""
+    """Return the result of the job without an interruption."""
     return deterministic(run_job(JOB))
 
 

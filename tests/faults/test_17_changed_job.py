@@ -1,4 +1,4 @@
-"""Fault 17: only the same job resumes; another recipe, other data or code start over."""
+"""Tests of fault 17: only the same job resumes; another recipe, other data or code start over."""
 
 import shutil
 from dataclasses import replace

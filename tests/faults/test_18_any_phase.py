@@ -1,4 +1,4 @@
-"""Fault 18, soak test: processes are stopped, killed or terminated in any phase of a run."""
+"""Tests of fault 18 (soak): processes are stopped, killed or terminated in any phase of a run."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Fault 19: constant predictions and undefined correlations score 0 with a flag, never NaN."""
+"""Tests of fault 19: constant predictions and undefined correlations score 0, never NaN."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Fault 24: "NA", quotes, byte order marks and carriage returns in tables."""
+"""Tests of fault 24: "NA", quotes, byte order marks and carriage returns in tables."""
 
 from pathlib import Path
 

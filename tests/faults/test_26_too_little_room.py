@@ -1,4 +1,4 @@
-"""Fault 26: questions longer than a window, strides longer than its context, any limits."""
+"""Tests of fault 26: questions longer than a window, strides longer than its context."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Fault 28: answers at wrong offsets, at edges, in some windows only, or nowhere."""
+"""Tests of fault 28: answers at wrong offsets, at edges, in some windows only, or nowhere."""
 
 import json
 from pathlib import Path

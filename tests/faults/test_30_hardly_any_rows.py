@@ -1,4 +1,4 @@
-"""Fault 30: splits with one row, no rows, or one class only."""
+"""Tests of fault 30: splits with one row, no rows, or one class only."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Fault 36, metrics: code that an archive, a store or a model's folder names is not run.
+"""Tests of fault 36: metric code referenced by an archive, store or model folder is not run.
 
 The metric of a run on custom data may be a script. Every command runs on a store with such runs
 from an archive, from another store, and in a store of another user, and on a model's folder. Each
@@ -78,7 +78,7 @@ class Foreign(SimpleNamespace):
 
 
 def _definition(kind: str, home: Path, marker: Path) -> OwnData:
-    """Return the definition of a task whose metric no command here has named."""
+    """Return the definition of a task whose metric code no command has trusted."""
     script = home / f"evil_{kind}.py"
     script.write_text(SCRIPT.format(marker=str(marker)))
     word = "evaluate:someone/metric" if kind == "hub" else f"evaluate:{script}"
@@ -271,7 +271,7 @@ def test_36_no_command_runs_untrusted_code_referenced_by_stored_data(
 
 @pytest.fixture(scope="module")
 def shared():
-    """URL of a server that other users write to as well."""
+    """Return the URL of a server that other users write to as well."""
     with server() as url:
         yield url
 
@@ -360,7 +360,7 @@ def test_36_option_trust_remote_code_loads_untrusted_metric_code(victim, foreign
 
 
 def _is_trusted() -> bool:
-    """Return whether code that no command has named would be loaded now."""
+    """Return whether code that no command has trusted would be loaded now."""
     try:
         require_named([Code("somebody's.py", "")])
     except ForeignCodeError:
@@ -379,7 +379,7 @@ def _is_trusted() -> bool:
     ],
 )
 def test_36_trust_remote_code_covers_stored_metrics_only_in_reading_commands(victim, words, trusts):
-    """Commands that run jobs trust the code of these jobs, but no other code of the store."""
+    """Check that commands that run jobs trust only the code of these jobs."""
     begin(trust=not trusts)
     victim(*words, "--trust-remote-code")
     assert _is_trusted() == trusts

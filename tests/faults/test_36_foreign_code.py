@@ -1,4 +1,4 @@
-"""Fault 36, checkpoints: their code is not run, and there is no prompt to trust it."""
+"""Tests of fault 36: the code of checkpoints is not run, and there is no prompt to trust it."""
 
 import json
 from dataclasses import replace
@@ -38,7 +38,7 @@ class MineModel(BertModel):
 
 @pytest.fixture
 def with_code(tmp_path: Path, monkeypatch) -> Path:
-    """Checkpoint of a model family that only its own code defines."""
+    """Return a checkpoint of a model family that only its own code defines."""
     modules = str(tmp_path / "modules")
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", modules)
     folder = save_checkpoint(tmp_path / "mine")
@@ -72,7 +72,7 @@ def test_36_untrusted_model_code_is_an_error_that_names_the_option(with_code: Pa
 
 
 def test_36_untrusted_code_never_prompts_the_user(with_code: Path, monkeypatch):
-    """transformers itself prompts on a terminal and waits 15 seconds for the answer."""
+    """By default, transformers prompts on a terminal and waits 15 seconds for the answer."""
     monkeypatch.setattr("sys.stdin", None)
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("a question was asked"))
     (with_code / "configuration_mine.py").write_text("raise SystemExit('the code ran')\n")

@@ -1,4 +1,4 @@
-"""Fault 39: names, keys and filters with SQL are bound values, in the store and in commands."""
+"""Tests of fault 39: SQL in names, keys and filters is not executed."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Fault 45: names, errors and logs with escape sequences do not control the terminal."""
+"""Tests of fault 45: escape sequences in names, errors and logs do not control the terminal."""
 
 import io
 from dataclasses import replace

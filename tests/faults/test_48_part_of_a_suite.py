@@ -1,4 +1,4 @@
-"""Fault 48: the score of a suite needs every task; the board lists missing tasks."""
+"""Tests of fault 48: the score of a suite needs every task; leaderboards list missing tasks."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Fault 49: results of a store that is locked or full are kept and stored later."""
+"""Tests of fault 49: results for a locked or full store are kept and stored later."""
 
 import gzip
 import os
@@ -27,7 +27,7 @@ from tests.helpers.results import make_cost, make_failure, make_job, make_result
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Path of an empty store with short waiting times."""
+    """Return the path of an empty store with short waiting times."""
     for name, seconds in (("PATIENCE", 0.05), ("HURRIED", 0.05), ("BUSY", 0.1)):
         monkeypatch.setattr(drive, f"{name}_SECONDS", seconds)
     with open_store(tmp_path / "board.sqlite"):
