@@ -40,7 +40,7 @@ def predict_all(network: nn.Module) -> np.ndarray:
     return predict(network, make_data()[0], CPU, lambda _: None)
 
 
-def test_new_adapters_do_not_change_predictions(peft: Any):
+def test_untrained_lora_adapters_do_not_change_predictions(peft: Any):
     plain = make_network()
     before = predict_all(plain)
     np.testing.assert_array_equal(predict_all(adapt(plain)), before)

@@ -45,7 +45,7 @@ def pairs(*rows: tuple[str, str, Any]) -> list[PairExample]:
 # the jobs
 
 
-def test_a_baseline_has_one_job_per_task_for_all_seeds():
+def test_baseline_is_planned_as_one_job_per_task_for_all_seeds():
     jobs = make_jobs("glue/cola", "glue/mnli", "glue/ax", limit=16)
     assert [(job.model, job.task) for job in jobs] == [
         ("majority", "glue/cola"),
@@ -208,7 +208,7 @@ def test_a_baseline_result_has_evaluations_provenance_and_cost():
         ("superglue/rte", "accuracy"),
     ],
 )
-def test_every_head_has_both_baselines(task: str, name: str):
+def test_majority_and_bag_of_words_baselines_run_for_every_head_type(task: str, name: str):
     majority, bag = (scores_of(result) for result in run(task, limit=200))
     assert 0 <= majority[name] < 1
     assert 0 <= bag[name] < 1

@@ -53,7 +53,7 @@ def test_order_of_training_rows_depends_on_seed_and_epoch():
     assert (first[:50] != first[50:]).any()
 
 
-def test_the_batches_of_a_short_run_are_the_first_batches_of_a_longer_run():
+def test_short_run_has_the_first_batches_of_a_longer_run():
     short = np.concatenate(shuffled_batches(20, 8, range(3), seed=3))
     long = np.concatenate(shuffled_batches(20, 8, range(9), seed=3))
     assert (long[:20] == short).all()
@@ -101,7 +101,7 @@ def test_prediction_batches_are_sorted_by_length_and_within_the_token_budget():
     assert [batch.tolist() for batch in batches] == [[5, 1], [3, 4, 2], [0]]
 
 
-def test_a_row_over_the_token_budget_is_a_batch_of_its_own():
+def test_row_over_the_token_budget_is_a_batch_of_its_own():
     assert [len(b) for b in length_batches(np.array([500, 500]), tokens=128)] == [1, 1]
 
 
@@ -174,7 +174,7 @@ def test_number_of_tokens_per_micro_batch_is_limited():
     assert [part.tolist() for part in huge] == [[0], [1]], "an item is never cut"
 
 
-def test_rows_are_padded_to_a_multiple_of_8():
+def test_batch_rows_are_padded_to_a_multiple_of_8_tokens():
     features = make_features([1, 2, 3], [4], [5, 6], types=True)
     inputs = pad(features, np.array([2, 0]))
     assert inputs["input_ids"].tolist() == [[5, 6] + [9] * 6, [1, 2, 3] + [9] * 5]
@@ -186,7 +186,7 @@ def test_batch_of_features_without_token_types_has_no_token_types():
     assert set(pad(make_features([1]), np.array([0]))) == {"input_ids", "attention_mask"}
 
 
-def test_padding_never_exceeds_the_positions_of_the_model():
+def test_batch_padding_never_exceeds_the_maximum_length_of_the_model():
     features = make_features(list(range(1, 11)), [1], max_tokens=10)
     assert pad(features, np.array([0, 1]))["input_ids"].shape == (2, 10)
     assert pad(features, np.array([1]))["input_ids"].shape == (1, 8)
@@ -233,7 +233,7 @@ def steps_of(
     return [(task, items.tolist()) for task, items in batches]
 
 
-def test_an_epoch_of_several_tasks_has_each_of_their_batches_once():
+def test_multi_task_epoch_has_each_batch_of_each_task_once():
     sizes = [10, 3, 10]  # 3 + 1 + 3 batches
     steps = steps_of(sizes, 14)
     for epoch in (steps[:7], steps[7:]):
@@ -249,7 +249,7 @@ def test_an_epoch_of_several_tasks_has_each_of_their_batches_once():
 @pytest.mark.parametrize(
     ("power", "shares"), [(0.0, (0.5, 0.5)), (1.0, (0.9, 0.1)), (0.5, (0.75, 0.25))]
 )
-def test_tasks_are_sampled_in_proportion_to_a_power_of_their_size(
+def test_multi_task_batches_are_sampled_in_proportion_to_a_power_of_task_size(
     power: float, shares: tuple[float, float]
 ):
     sizes = [360, 40]

@@ -129,7 +129,7 @@ def empty_the_manifest(folder: Path) -> None:
         (shutil.rmtree, "is incomplete"),
     ],
 )
-def test_a_damaged_checkpoint_is_an_error(tmp_path: Path, damage, sentence: str):
+def test_damaged_or_incomplete_checkpoint_folder_is_an_error(tmp_path: Path, damage, sentence: str):
     folder = write(tmp_path)
     damage(folder)
     assert not is_whole(folder, KEY)
@@ -139,7 +139,7 @@ def test_a_damaged_checkpoint_is_an_error(tmp_path: Path, damage, sentence: str)
     assert str(caught.value).endswith("The same command trains that run again.")
 
 
-def test_a_checkpoint_of_another_run_is_an_error(tmp_path: Path):
+def test_checkpoint_folder_of_another_run_is_an_error(tmp_path: Path):
     folder = write(tmp_path).rename(tmp_path / ("0" * 64))
     with pytest.raises(JobError, match="belongs to another run"):
         check_checkpoint(folder, "0" * 64)

@@ -95,7 +95,7 @@ def test_answer_option_longer_than_the_maximum_length_is_truncated():
     assert features.lengths.max() == 9
 
 
-def test_an_example_without_options_is_an_error():
+def test_choice_example_without_options_is_an_error():
     with pytest.raises(DataError, match="c has no options"):
         encode([example()], make_tokenizer("bytes"), LIMITS)
 
@@ -148,7 +148,7 @@ def test_choice_loss_is_the_cross_entropy_over_the_options_of_each_example():
     torch.testing.assert_close(losses, torch.stack(expected))
 
 
-def test_the_network_learns_to_choose_among_any_number_of_options():
+def test_choice_network_learns_to_choose_among_any_number_of_options():
     encoder = load_encoder("builtin:tiny", None, seed=1)
     kinds = [("the", "not"), ("a", "not", "on"), ("not",), ("not", "the", "a", "on")]
     examples = [

@@ -31,7 +31,7 @@ NOT_IN_THE_TABLE = ("numpy", "scipy", "sqlalchemy", "rich", "benchharness.cli.ru
 """Modules that a command may import at its top, but the table of commands may not."""
 
 
-def test_the_help_of_a_group_lists_its_commands(bench):
+def test_help_of_a_command_group_lists_its_commands(bench):
     for name in COMMANDS:
         first, _, second = name.partition(" ")
         assert not second or re.search(f"(?m)^  {second} +[A-Z]", bench(first, "--help").out), name
@@ -79,7 +79,7 @@ def test_help_takes_under_0_3_seconds():
     assert any(measure() < 0.3 for _ in range(5))
 
 
-def test_version_is_printed(bench):
+def test_option_version_prints_the_version(bench):
     ended = bench("--version")
     assert (ended.code, ended.out) == (0, f"benchharness {__version__}\n")
 
@@ -214,7 +214,7 @@ def test_a_signal_exits_with_128_plus_its_number(bench, monkeypatch, number, cod
     assert (ended.code, ended.err) == (code, "")
 
 
-def test_a_closed_pipe_gives_no_traceback():
+def test_closed_output_pipe_gives_no_traceback():
     code = f"{BENCH[-1]}"
     with subprocess.Popen(
         (sys.executable, "-P", "-c", f"import sys; sys.argv = ['bench', 'show', 'tasks']; {code}"),
@@ -227,7 +227,7 @@ def test_a_closed_pipe_gives_no_traceback():
 
 
 @with_all_extensions
-def test_the_command_line_page_is_up_to_date():
+def test_command_line_page_of_the_documentation_is_up_to_date():
     text = DOCS.read_text(encoding="utf-8")
     assert text == MADE["page"](text)
 

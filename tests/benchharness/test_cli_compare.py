@@ -80,7 +80,7 @@ def test_single_runs_are_compared_by_a_prefix_of_their_key(bench, stored):
     assert found["tasks"]["glue/rte"]["seeds"] == [0]
 
 
-def test_the_table_shows_flipped_examples_and_slices(bench, stored):
+def test_compare_table_shows_flipped_examples_and_slices(bench, stored):
     words = ("good", "bad", "--task", "glue/rte", "--by-category", "--examples", "2")
     ended = bench("compare", *words, "--db", "board.sqlite")
     assert ended.code == 0, ended.err
@@ -138,7 +138,7 @@ def test_table_cells_are_padded_wrapped_and_aligned(capsys):
     ]
 
 
-def test_a_table_of_5000_rows_prints_in_under_0_8_seconds(capsys):
+def test_printing_a_table_of_5000_rows_takes_under_0_8_seconds(capsys):
     rows = [(f"{number:012x}", f"model-{number}", "accuracy 0.5") for number in range(5_000)]
     began = time.process_time()
     print_cells([("key", False), ("model", False), ("scores", False)], rows, 100_000)
@@ -169,7 +169,7 @@ def test_a_task_with_unreadable_examples_is_compared_by_its_scores(bench, tmp_pa
     assert "RTE: no test, because the examples could not be read" in ended.out
 
 
-def test_runs_on_different_data_are_an_error(bench, tmp_path, monkeypatch):
+def test_comparison_of_runs_on_different_data_is_an_error(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     changed = {"glue/rte:train": "a" * 64, "glue/rte:dev": "b" * 64}
     with open_store("board.sqlite") as store:
@@ -180,7 +180,7 @@ def test_runs_on_different_data_are_an_error(bench, tmp_path, monkeypatch):
     assert "no leaderboard has results of good and bad" in ended.err
 
 
-def test_runs_whose_digests_of_rows_differ_are_an_error(bench, tmp_path, monkeypatch):
+def test_comparison_of_runs_with_different_row_digests_is_an_error(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with open_store("board.sqlite") as store:
         store.add_result(made("good", "glue/rte", 0, {1}))
@@ -190,7 +190,7 @@ def test_runs_whose_digests_of_rows_differ_are_an_error(bench, tmp_path, monkeyp
     assert "different rows of glue/rte dev" in ended.err
 
 
-def test_test_splits_with_public_labels_are_compared(bench, tmp_path, monkeypatch):
+def test_compare_supports_test_splits_with_public_labels(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with open_store("board.sqlite") as store:
         store.add_result(made("good", "snli/snli", 0, {1}))
@@ -202,7 +202,7 @@ def test_test_splits_with_public_labels_are_compared(bench, tmp_path, monkeypatc
     assert [flip["split"] for flip in snli["flips"]] == ["test"]
 
 
-def test_models_without_a_common_seed_are_an_error(bench, tmp_path, monkeypatch):
+def test_comparison_of_models_without_a_common_seed_is_an_error(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with open_store("board.sqlite") as store:
         for model, seeds in {"good": (1, 2), "bad": (3, 4)}.items():

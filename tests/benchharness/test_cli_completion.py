@@ -138,7 +138,7 @@ def test_shell_completes_models_of_stored_runs(
     assert proposed("bench plan their") == ["their-model"]
 
 
-def test_a_damaged_database_gives_no_completions_and_no_output(proposed, key: str) -> None:
+def test_shell_completion_with_a_damaged_database_prints_nothing(proposed, key: str) -> None:
     Path("results/leaderboard.sqlite").write_bytes(b"no database")
     assert proposed(f"bench show {key[:3]}") == []
     assert Path("results/leaderboard.sqlite").read_bytes() == b"no database"

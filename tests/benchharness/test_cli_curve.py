@@ -159,7 +159,7 @@ def test_a_report_without_pretraining_runs_has_no_plot_of_them(tmp_path):
     assert 'class="stages"' not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_the_pretraining_stage_is_stored_archived_and_merged(tmp_path):
+def test_pretraining_step_of_a_checkpoint_is_stored_archived_and_merged(tmp_path):
     result = run_of(100, RTE, 0, 5)
     plain = replace(result, job=replace(result.job, stage=None, seed=1))
     with open_store(tmp_path / "a.sqlite") as store:
@@ -177,7 +177,7 @@ def test_the_pretraining_stage_is_stored_archived_and_merged(tmp_path):
         assert list(store.faults()) == []
 
 
-def test_the_pretraining_stage_does_not_change_the_key_of_a_job():
+def test_pretraining_step_of_a_checkpoint_does_not_change_the_job_key():
     job = run_of(100, RTE, 0, 5).job
     assert replace(job, stage=None).key == job.key
     assert type(job).from_json(json.loads(json.dumps(job.to_json()))) == job
@@ -185,7 +185,7 @@ def test_the_pretraining_stage_does_not_change_the_key_of_a_job():
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_checkpoints_given_as_a_pattern_resume_and_make_a_curve(bench, tmp_path, monkeypatch):
+def test_run_on_a_checkpoint_pattern_resumes_and_gives_a_curve(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for step in (1, 2):
         save_checkpoint(tmp_path / "small" / f"step-{step}", initializer_range=0.1 * step)

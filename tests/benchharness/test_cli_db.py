@@ -25,7 +25,7 @@ def change(path, statement):
         connection.commit()
 
 
-def test_an_intact_database_passes_the_check(bench, stored):
+def test_db_check_of_an_intact_database_passes(bench, stored):
     ended = bench("db", "check", "--db", "board.sqlite")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.endswith("board.sqlite: no problems found, jobs: 3\n")
@@ -40,7 +40,7 @@ def test_db_check_lists_damaged_runs_and_exits_with_5(bench, stored):
     assert "has 2 problems. Restore a backup" in ended.err
 
 
-def test_a_missing_database_is_an_error(bench, tmp_path):
+def test_db_check_of_a_missing_database_is_an_error(bench, tmp_path):
     ended = bench("db", "check", "--db", "gone.sqlite")
     assert (ended.code, ended.out) == (5, "")
     assert "there is no leaderboard at" in ended.err
@@ -89,7 +89,7 @@ def test_each_imported_or_merged_run_is_checked_only_once(bench, stored, road, m
     assert sorted(checked) == sorted(make_job(seed=seed).key for seed in (1, 2))
 
 
-def test_databases_are_merged_and_conflicting_runs_are_listed(bench, stored):
+def test_db_merge_adds_runs_and_lists_conflicting_ones(bench, stored):
     with open_store("b.sqlite") as store:
         store.add_result(make_result(make_job(seed=2), finished="2026-09-01T00:00:00Z"))
         store.add_result(make_result(make_job(seed=3)))

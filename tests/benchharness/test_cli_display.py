@@ -61,7 +61,7 @@ def test_sparkline_has_at_most_eight_characters():
     ("seconds", "text"),
     [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (3600, "60 min"), (7500, "2 h 5 min")],
 )
-def test_durations_are_rounded_and_have_units(seconds, text):
+def test_displayed_durations_are_rounded_and_have_units(seconds, text):
     assert duration(seconds) == text
 
 
@@ -143,7 +143,7 @@ def test_run_over_its_estimated_time_is_displayed_as_taking_longer():
     assert headline(running, 9000.0) == "0 of 1 jobs done, taking longer than estimated"
 
 
-def test_a_note_is_printed_at_once_on_a_line_of_its_own():
+def test_note_of_a_job_is_printed_at_once_on_its_own_line():
     console = plain()
     with Display(state(4), console) as shown:
         shown.report(JOBS[0], Progress(phase="loading", note="skips a \x1b[31msnapshot"))
@@ -173,7 +173,7 @@ def test_a_terminal_shows_progress_bars_and_keeps_lines_of_finished_jobs(monkeyp
     assert "[1/2] tiny CoLA seed 0: mcc 0.500 in 2 s" in text
 
 
-def test_a_dumb_terminal_gets_plain_lines(monkeypatch):
+def test_dumb_terminal_gets_plain_progress_lines(monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     console = terminal()
     with Display(state(1), console) as shown:

@@ -64,7 +64,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServe
         yield running
 
 
-def test_only_the_needed_files_of_a_checkpoint_are_fetched_at_its_revision(
+def test_fetch_downloads_only_the_needed_checkpoint_files_at_its_revision(
     server: HubServer, home: Path
 ) -> None:
     found = call("--model", "minilm")
@@ -153,7 +153,7 @@ def test_fetch_downloads_nothing_for_the_builtin_encoder(monkeypatch: pytest.Mon
     assert call("--model", "tiny")["fetched"] == []
 
 
-def test_the_task_that_a_recipe_starts_from_is_fetched_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_includes_the_start_task_of_a_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[str] = []
     monkeypatch.setattr(fetch_module, "go_offline_if_unreachable", lambda: False)
     monkeypatch.setattr(

@@ -141,7 +141,7 @@ def test_show_runs_json_has_the_documented_fields(db: str) -> None:
         (("--suite", "glue", "--model", "minilm"), [1, 2, 3]),
     ],
 )
-def test_runs_are_filtered_by_task_model_and_suite(
+def test_show_runs_is_filtered_by_task_model_and_suite(
     db: str, options: tuple[str, ...], seeds: list[int]
 ) -> None:
     assert [row["seed"] for row in call_json("show", "runs", "--db", db, *options)] == seeds
@@ -157,7 +157,7 @@ def test_show_prints_tables_of_tasks_models_suites_and_runs(db: str) -> None:
     assert "no stored run matches." in call("show", "runs", "--db", db, "--model", "nobody")
 
 
-def test_a_table_in_a_pipe_counts_languages_instead_of_naming_each() -> None:
+def test_piped_table_counts_the_languages_of_a_task_instead_of_listing_them() -> None:
     lines = call("show", "tasks").splitlines()
     assert max(map(len, lines)) < 260
     (panx,) = [line for line in lines if "xtreme/panx" in line]
@@ -179,7 +179,7 @@ def test_list_of_runs_shows_only_the_first_of_many_scores(tmp_path: Path) -> Non
     assert len(call_json("show", "runs", "--db", db)[0]["scores"]["blimp/blimp"]) == 77
 
 
-def test_a_missing_database_is_an_error(tmp_path: Path) -> None:
+def test_show_runs_with_a_missing_database_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="bench run"):
         call("show", "runs", "--db", str(tmp_path / "none.sqlite"))
     assert not list(tmp_path.iterdir())
@@ -259,12 +259,12 @@ def test_show_suggests_a_similar_name_for_an_unknown_one(name: str, close: str) 
         call("show", name)
 
 
-def test_a_folder_without_a_checkpoint_is_an_error(tmp_path: Path) -> None:
+def test_show_with_a_folder_without_a_checkpoint_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="is not a checkpoint"):
         call("show", str(tmp_path))
 
 
-def test_a_recipe_shows_each_value_with_its_source() -> None:
+def test_show_recipe_prints_each_value_with_its_source() -> None:
     facts = call_json("show", "recipe", "roberta", "qqp")
     assert (facts["model"], facts["task"]) == ("roberta-base", "glue/qqp")
     assert facts["settings"]["warmup_ratio"]["value"] == 0.25

@@ -75,7 +75,7 @@ def test_prediction_pages_are_in_a_folder_named_after_the_database(stored):
         assert only_page(f"predictions/{name}")
 
 
-def test_one_page_per_task_is_written_for_one_or_two_models(stored):
+def test_report_predictions_writes_one_page_per_task_for_one_or_two_models(stored):
     ended = stored("report", "predictions", "good", *DB)
     assert (ended.code, ended.err) == (0, "")
     pages = [Path(line.removeprefix("predictions: ")) for line in ended.out.splitlines()]
@@ -137,7 +137,7 @@ def test_option_no_texts_omits_example_texts_and_is_noted_on_the_page(bench, fol
     assert "entailment" in page
 
 
-def test_the_report_links_to_a_page_for_every_cell(stored):
+def test_report_links_to_a_prediction_page_for_every_score(stored):
     ended = stored("report", "--predictions", "--out", "out/page.html", *DB)
     assert (ended.code, ended.err) == (0, "")
     folder = Path("out/page-predictions")
@@ -180,7 +180,9 @@ def test_the_report_links_to_a_page_for_every_cell(stored):
         (["export", "--predictions", "--out", "/proc/none/x"], "could not be written"),
     ],
 )
-def test_a_page_that_cannot_be_written_is_an_error_of_one_sentence(stored, words, sentence):
+def test_prediction_page_that_cannot_be_written_is_an_error_of_one_sentence(
+    stored, words, sentence
+):
     Path("file").write_text("here")
     ended = stored(*words, *DB)
     assert (ended.code, ended.out) == (2, "")
@@ -220,7 +222,7 @@ def test_predictions_on_unreadable_data_are_exported_without_gold_answers(bench,
     }
 
 
-def test_two_recipes_of_one_model_are_named_by_recipe(bench):
+def test_prediction_page_distinguishes_two_recipes_of_one_model(bench):
     with open_store("board.sqlite") as store:
         for rate in (1e-5, 2e-5):
             run = made("m", "glue/rte", 0, {1})

@@ -23,7 +23,7 @@ def board(bench):
     return bench
 
 
-def test_the_leaderboard_has_a_table_per_data_source(board):
+def test_leaderboard_has_one_table_per_data_source(board):
     ended = board("leaderboard", *DB)
     assert ended.code == 0
     assert "GLUE on mini data" in ended.out
@@ -114,7 +114,7 @@ def test_option_open_shows_the_report_in_a_browser(board, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["report", "leaderboard"])
-def test_a_missing_database_is_an_error_that_names_bench_run(bench, command):
+def test_report_of_a_missing_database_is_an_error_that_suggests_bench_run(bench, command):
     ended = bench(command, *DB)
     assert ended.code == 5
     assert "`bench run` creates one" in ended.err

@@ -98,7 +98,7 @@ def test_report_compares_with_published_scores_below_table_and_in_runs(bench, mi
     assert "<b>below" in page.partition("</table>")[2]
 
 
-def test_a_model_without_published_scores_has_no_comparison(bench, tmp_path, monkeypatch):
+def test_model_without_published_scores_has_no_reproduction_table(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     stored("my-own", "sha256:" + "0" * 64)
     ended = bench("leaderboard", "--db", "board.sqlite")

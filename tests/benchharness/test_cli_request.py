@@ -20,14 +20,14 @@ def complaints(**words):
     return caught.value
 
 
-def test_a_suite_selects_all_its_tasks():
+def test_option_suite_selects_all_tasks_of_the_suite():
     request = check()
     assert names(request) == list(SUITES["glue"].tasks)
     assert [model.name for model in request.models] == ["tiny"]
     assert (request.seeds, request.overrides) == ((1, 2, 3, 4, 5), {})
 
 
-def test_a_collection_selects_all_tasks_of_its_suites():
+def test_option_suite_with_a_collection_selects_all_tasks_of_its_suites():
     trained = [
         n
         for n, task in TASKS.items()
@@ -109,7 +109,7 @@ def test_gpu_jobs_are_estimated_to_need_less_main_memory_than_cpu_jobs(monkeypat
         ({"device": "gpu"}, "no device is called 'gpu'"),
     ],
 )
-def test_an_invalid_option_is_an_error_of_one_sentence(words, sentence):
+def test_invalid_option_of_bench_run_is_an_error_of_one_sentence(words, sentence):
     error = complaints(**words)
     assert sentence in str(error)
     assert "\n" not in str(error)
@@ -133,7 +133,7 @@ def test_all_invalid_options_of_bench_run_are_reported_at_once():
         assert word in line
 
 
-def test_a_folder_without_a_checkpoint_exits_with_4(tmp_path):
+def test_bench_run_on_a_folder_without_a_checkpoint_exits_with_4(tmp_path):
     error = complaints(model=[str(tmp_path)])
     assert isinstance(error, ModelError)
     assert error.exit_code == 4

@@ -139,7 +139,7 @@ def test_renamed_leaderboard_entry_can_be_hidden(bench, stored):
     assert set(rows(bench)) == {"minilm", "hot", "bert-base-uncased"}
 
 
-def test_deleted_runs_can_be_restored_from_their_archive(bench, stored):
+def test_deleted_runs_can_be_restored_from_the_archive_of_the_deletion(bench, stored):
     with open_store("board.sqlite") as store:
         before = list(store.stored_runs())
     ended = bench("db", "delete", "--model", "minilm", "--task", "rte", *DB)

@@ -53,7 +53,7 @@ def test_bench_run_stores_results_prints_the_leaderboard_and_writes_a_report(ben
     assert "[2/2] tiny CoLA seed" in ended.err
 
 
-def test_a_second_run_computes_only_missing_jobs(bench, fake_jobs):
+def test_repeated_run_computes_only_missing_jobs(bench, fake_jobs):
     first, second = make_job(seed=1), make_job(seed=2)
     fake_jobs([first])
     bench(*RUN)
@@ -68,7 +68,7 @@ def test_a_second_run_computes_only_missing_jobs(bench, fake_jobs):
     assert again.err == ""
 
 
-def test_workers_are_prepared_only_if_there_are_jobs_to_run(bench, fake_jobs, monkeypatch):
+def test_fork_server_is_prepared_only_if_there_are_jobs_to_run(bench, fake_jobs, monkeypatch):
     asked = []
     monkeypatch.setattr(ForkServer, "prepare", lambda *words: asked.append(words[-1]))
     fake_jobs([make_job(seed=seed) for seed in (1, 2)])
@@ -152,7 +152,7 @@ def test_a_failed_job_is_stored_and_other_jobs_are_run(bench, fake_jobs):
     assert complaints[0].startswith("bench: tiny RTE seed 1: ")
 
 
-def test_the_same_command_retries_a_failed_job(bench, fake_jobs):
+def test_repeated_run_retries_a_failed_job(bench, fake_jobs):
     job = make_job("die")
     fake_jobs([job])
     assert bench(*RUN).code == 1
@@ -326,7 +326,7 @@ def test_the_database_can_be_set_by_an_environment_variable(bench, fake_jobs, mo
         (("--nonsense",), "--nonsense"),
     ],
 )
-def test_invalid_options_exit_with_2(bench, words, sentence):
+def test_bench_run_with_invalid_options_exits_with_2(bench, words, sentence):
     ended = bench(*RUN, *words)
     assert ended.code == 2
     assert sentence in ended.err
@@ -355,7 +355,7 @@ def test_tasks_with_missing_files_are_skipped_with_skip_missing(bench, tmp_path)
     assert json.loads(ended.out)["left_out"] == facts["left_out"]
 
 
-def test_an_ambiguous_short_name_is_the_task_that_the_data_folder_has(bench, tmp_path):
+def test_ambiguous_task_name_is_resolved_to_the_task_in_the_data_folder(bench, tmp_path):
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "sets" / "RTE")
     words = ("run", "--model", "majority", "--no-baselines", "--task", "rte", "--dry-run", "--json")
     for data in ("sets", "sets/RTE"):

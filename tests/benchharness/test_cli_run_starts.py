@@ -82,7 +82,7 @@ def test_encoder_is_kept_until_all_jobs_that_start_from_it_are_finished(bench, f
     assert attempts(start, rte, mrpc) == [1, 1, 2]
 
 
-def test_an_encoder_in_use_by_another_process_is_kept(bench, fake_jobs, tmp_path):
+def test_encoder_in_use_by_another_process_is_not_deleted(bench, fake_jobs, tmp_path):
     start = make_job("ok", MNLI)
     fake_jobs([start, starting_from(start)])
     theirs = Holds(tmp_path / "locks")
@@ -157,7 +157,7 @@ def test_keep_models_keeps_models_even_if_later_jobs_start_from_them(bench, fake
     assert all(is_whole(KEPT / job.key, job.key) for job in (start, rte))
 
 
-def test_keep_models_also_keeps_an_encoder_stored_for_other_jobs(bench, fake_jobs):
+def test_keep_models_keeps_an_encoder_saved_for_unfinished_jobs(bench, fake_jobs):
     start = make_job("ok", MNLI)
     rte = starting_from(start, "fail-once:tried")
     fake_jobs([start, rte])
@@ -314,7 +314,7 @@ def test_start_job_is_not_trained_again_if_no_unfinished_job_needs_it(bench, fak
     assert ended.err == ""
 
 
-def test_an_encoder_left_by_a_killed_run_is_deleted(bench, fake_jobs):
+def test_encoder_left_over_from_a_killed_run_is_deleted(bench, fake_jobs):
     start = make_job("ok", MNLI)
     fake_jobs([start, starting_from(start)])
     bench(*ONE)

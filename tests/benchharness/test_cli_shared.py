@@ -211,7 +211,7 @@ def scored_by(word):
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_task_keeps_its_name_when_the_path_of_its_script_is_redacted(is_first, tmp_path):
+def test_custom_task_keeps_its_name_if_the_path_of_its_script_is_redacted(is_first, tmp_path):
     """Read the full and the redacted definition in either order; the full one has the scripts."""
     own = scored_by(f"evaluate:{tmp_path}/my metrics/mine.py,score=mine")
     job = make_job(task=own.name, definition=own.to_json())

@@ -67,7 +67,7 @@ def test_show_recipe_of_model_and_file_has_the_settings_of_a_run(bench, mine: Pa
     assert bench("show", "recipe", "roberta", "cola", "mine.toml").out.count("kind: recipe") == 2
 
 
-def test_a_file_compared_with_a_model_shows_what_the_file_changes(bench, mine: Path) -> None:
+def test_show_recipe_compares_a_recipe_file_with_the_recipe_of_a_model(bench, mine: Path) -> None:
     mine.write_text(TEXT.replace("[2e-5, 3e-5]", "2e-5"))
     found = json.loads(bench("show", "recipe", "roberta", "mine.toml", "--json").out)
     strides = [d for d in found if d["setting"] == "stride"]

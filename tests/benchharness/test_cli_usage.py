@@ -60,14 +60,14 @@ HELP = "--help`."
     ],
     ids=" ".join,
 )
-def test_a_usage_error_is_one_sentence_with_a_hint(
+def test_command_line_usage_error_is_one_sentence_with_a_hint(
     bench, words: tuple[str, ...], sentence: str
 ) -> None:
     ended = bench(*words)
     assert (ended.code, ended.out, ended.err) == (2, "", f"bench: {sentence}\n")
 
 
-def test_a_checkpoint_pattern_expanded_by_the_shell_is_an_error_about_quotes(
+def test_checkpoint_pattern_expanded_by_the_shell_is_an_error_suggesting_quotes(
     bench, tmp_path
 ) -> None:
     folders = [str(tmp_path / f"step-{step}") for step in (1, 2, 3)]

@@ -107,7 +107,7 @@ def test_watch_once_prints_progress_bars_and_exits(bench, db, run):
     assert json.loads(snapshot)["running"][0]["name"] == "tiny CoLA seed 1"
 
 
-def test_a_terminal_shows_bars_below_finished_lines(db, run, monkeypatch):
+def test_watch_in_a_terminal_shows_progress_bars_below_finished_jobs(db, run, monkeypatch):
     thread = ending_soon(run, monkeypatch)
     console = Console(file=io.StringIO(), width=100, force_terminal=True)
     known = set(live_files(db.parent))
@@ -119,7 +119,7 @@ def test_a_terminal_shows_bars_below_finished_lines(db, run, monkeypatch):
     assert "\x1b[2K" in text, "the bars are drawn again in their place"
 
 
-def test_watching_ends_when_the_watched_run_is_killed(bench, db, tmp_path):
+def test_watch_ends_when_the_watched_run_is_killed(bench, db, tmp_path):
     script = (
         "import sys, time; from pathlib import Path; from tests.helpers.plans import schedule_of;"
         "from tests.helpers.fake_worker import make_job;"

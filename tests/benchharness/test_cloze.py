@@ -149,7 +149,7 @@ def test_causal_model_score_is_the_sum_of_token_log_probabilities() -> None:
     assert scored(model, [inside])[0] == pytest.approx(sum(steps[1:]), abs=1e-5)
 
 
-def test_identical_masked_copies_are_computed_once() -> None:
+def test_identical_masked_inputs_are_computed_only_once() -> None:
     model = model_of(CONFIGS[0])
     model.prepare(torch.device("cpu"))
     texts = [f"The baker sold the {thing}." for thing in ("car", "house")]  # one token each
@@ -245,7 +245,7 @@ def test_zero_shot_example_is_formatted_by_the_pattern_of_its_task(
     assert [answer for *_, answer in found] == answers
 
 
-def test_every_task_with_labels_or_options_has_a_text_for_each() -> None:
+def test_zero_shot_patterns_have_a_text_for_each_label_or_option() -> None:
     for name, task in TASKS.items():
         if (
             task.trained_on
@@ -264,7 +264,7 @@ def test_zero_shot_job_on_a_task_without_a_pattern_is_an_error(task: str) -> Non
         plan_jobs([TINY], task, shots=[0])
 
 
-def test_a_long_text_is_truncated_so_that_the_candidates_fit() -> None:
+def test_zero_shot_text_is_truncated_so_that_the_candidates_fit() -> None:
     model = model_of(CONFIGS[0])
     model.prepare(torch.device("cpu"))
     task = find_task("boolq")
@@ -278,7 +278,7 @@ def test_a_long_text_is_truncated_so_that_the_candidates_fit() -> None:
         predict_untrained(replace(asked, values={**values, "max_tokens": 9}), [long])
 
 
-def test_a_checkpoint_without_a_language_model_head_is_an_error(tmp_path) -> None:
+def test_zero_shot_checkpoint_without_a_language_model_head_is_an_error(tmp_path) -> None:
     for name, network in (
         ("encoder", BertModel(CONFIGS[0])),
         ("discriminator", ElectraForPreTraining(CONFIGS[2])),
@@ -295,7 +295,7 @@ def test_a_checkpoint_without_a_language_model_head_is_an_error(tmp_path) -> Non
 # jobs
 
 
-def test_zero_shot_is_one_job_per_task_without_training_rows() -> None:
+def test_zero_shot_job_is_planned_once_per_task_without_training_rows() -> None:
     jobs = plan_jobs([TINY], "sst2", "mini", [1, 2], shots=[0, 8, 32]).jobs
     assert [(job.recipe, job.seed, job.kind) for job in jobs] == [
         ("paper", 1, "model"),

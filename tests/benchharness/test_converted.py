@@ -51,7 +51,9 @@ def kept_of(snapshot: Path) -> Path:
     return snapshot.parent.parent / "benchharness" / COMMIT
 
 
-def test_converted_weights_are_equal_and_stored_with_both_digests(snapshot: Path) -> None:
+def test_converted_weights_equal_the_pickle_and_are_stored_with_both_digests(
+    snapshot: Path,
+) -> None:
     stored = torch.load(snapshot / "pytorch_model.bin", weights_only=True)
     found = weights_of(snapshot)
     assert all(torch.equal(found[name], stored[name]) for name in found)

@@ -177,7 +177,7 @@ def read_train(folder: Path, text: str) -> tuple[TagExample, ...]:
     return read(NER, "train", parse_data(str(folder))).examples  # type: ignore[return-value]
 
 
-def test_documents_start_at_docstart_lines(tmp_path: Path):
+def test_conll_documents_start_at_docstart_lines(tmp_path: Path):
     first, second, third = (example.document for example in read_train(tmp_path, FILE))
     assert first == Surroundings(words=("Marie", "left", "Paris"), start=0)
     assert second == Surroundings(words=("Marie", "left", "Paris"), start=2)

@@ -54,7 +54,7 @@ def assert_same(one: Features, other: Features) -> None:
 
 
 @pytest.mark.parametrize("task", ["glue/rte", "squad/v2.0", "race/all", "conll2003/ner", "wic"])
-def test_the_features_of_every_head_are_read_from_the_cache(
+def test_cached_features_of_every_head_are_read_from_the_cache(
     task: str, tokenizer: Any, folder: Path
 ) -> None:
     rows = rows_of(task)

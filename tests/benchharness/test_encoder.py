@@ -33,7 +33,7 @@ def test_checkpoint_folder_is_loaded_with_its_weights(checkpoint: Path):
     assert encoder.max_tokens == 40
 
 
-def test_half_precision_weights_become_fp32(damaged: Path):
+def test_half_precision_checkpoint_weights_are_loaded_as_fp32(damaged: Path):
     network = transformers.AutoModel.from_pretrained(damaged, dtype=torch.bfloat16)
     network.save_pretrained(damaged)
     encoder = load_encoder(str(damaged), None, seed=1)
@@ -69,7 +69,7 @@ def test_encoder_has_the_maximum_length_of_its_tokenizer_if_it_is_shorter(damage
     assert load_encoder(str(damaged), None, seed=1).max_tokens == 24
 
 
-def test_a_missing_pooler_is_initialized_from_the_seed(damaged: Path):
+def test_pooler_missing_in_a_checkpoint_is_initialized_from_the_seed(damaged: Path):
     def drop_pooler(weights: dict[str, torch.Tensor]) -> None:
         for name in [name for name in weights if name.startswith("pooler.")]:
             del weights[name]
@@ -80,7 +80,7 @@ def test_a_missing_pooler_is_initialized_from_the_seed(damaged: Path):
     assert not torch.equal(first.pooler.dense.weight, other.pooler.dense.weight)
 
 
-def test_a_truncated_weights_file_is_an_error(damaged: Path):
+def test_truncated_weights_file_of_a_checkpoint_is_an_error(damaged: Path):
     file = damaged / "model.safetensors"
     os.truncate(file, file.stat().st_size // 2)
     with pytest.raises(ModelError, match="cannot be loaded"):
@@ -112,7 +112,7 @@ def test_any_damaged_file_of_a_checkpoint_is_an_error(
         load_encoder(str(damaged), None, seed=1)
 
 
-def test_an_unknown_family_is_an_error(damaged: Path):
+def test_checkpoint_of_an_unknown_model_family_is_an_error(damaged: Path):
     (damaged / "config.json").write_text('{"model_type": "no-such-family"}')
     with pytest.raises(ModelError, match="no-such-family"):
         load_encoder(str(damaged), None, seed=1)

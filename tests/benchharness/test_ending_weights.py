@@ -44,7 +44,9 @@ def passed(recipe: Recipe, values: Values) -> tuple[Training, list[torch.Tensor]
     ],
     ids=["middle", "first", "last", "ties", "negative", "undefined"],
 )
-def test_the_final_weights_are_those_of_the_best_evaluation(values: Values, best: int):
+def test_final_weights_with_best_checkpoint_are_those_of_the_best_evaluation(
+    values: Values, best: int
+):
     training, seen = passed(BEST, values)
     assert torch.equal(weights_of(training.network), seen[best])
     assert training.meter.best == best
@@ -213,7 +215,7 @@ def test_finished_training_with_checkpoint_selection_is_restored_bit_for_bit(
     assert torch.equal(weights_of(again.network), weights_of(whole(name).network))
 
 
-def test_only_best_checkpoint_stores_a_second_set_of_weights():
+def test_training_state_has_the_best_weights_only_with_best_checkpoint():
     assert "kept" not in passed(SIX, VALUES)[0].state().tensors
     training, seen = passed(BEST, VALUES)
     kept = training.state().tensors["kept"]

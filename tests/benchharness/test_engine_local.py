@@ -43,7 +43,7 @@ def test_a_job_returns_its_result_and_reports_progress():
     assert seen == [(job.key, Progress(phase="loading")), (job.key, training)]
 
 
-def test_a_worker_has_the_environment_of_its_slot_and_its_own_process_group():
+def test_worker_has_the_environment_of_its_slot_and_its_own_process_group():
     (outcome,), _ = run([make_job("ok")])
     assert outcome.provenance["environment"]["SLOT"] == "0"
     assert outcome.provenance["environment"]["PATH"] == os.environ["PATH"]
@@ -199,12 +199,12 @@ def stop_while_it_saves(tmp_path):
     return saved.exists()
 
 
-def test_a_job_that_saves_a_snapshot_has_more_time_to_end(tmp_path, monkeypatch):
+def test_interrupted_job_gets_extra_time_to_save_its_snapshot(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.3)
     assert stop_while_it_saves(tmp_path)
 
 
-def test_a_job_that_saves_a_snapshot_is_killed_after_its_limit(tmp_path, monkeypatch):
+def test_interrupted_job_that_saves_too_long_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.3)
     monkeypatch.setattr(process, "SAVING_SECONDS", 0.3)
     assert not stop_while_it_saves(tmp_path)

@@ -143,7 +143,7 @@ def test_cuda_visible_devices_has_precedence_over_nvidia_smi(monkeypatch, nvidia
         ("", True),
     ],
 )
-def test_gpus_before_ampere_do_not_use_bf16(nvidia_smi, answer, expected):
+def test_slots_on_gpus_before_ampere_do_not_use_bf16(nvidia_smi, answer, expected):
     """A T4 emulates bf16 more slowly than it computes fp32, so "auto" selects fp32 there."""
     nvidia_smi(f'[ "$1" = --id=0,GPU-22 ] || exit 9\necho "{answer}"')
     places = [Slot(device=f"cuda:{name}", environment={}) for name in ("0", "GPU-22", "0")]
@@ -151,14 +151,14 @@ def test_gpus_before_ampere_do_not_use_bf16(nvidia_smi, answer, expected):
     assert have_bf16([Slot(device="cuda", environment={})]), "a cluster's are not known here"
 
 
-def test_a_missing_or_broken_driver_means_no_gpu(monkeypatch, nvidia_smi):
+def test_no_gpu_is_found_if_the_driver_is_missing_or_broken(monkeypatch, nvidia_smi):
     nvidia_smi("echo NVIDIA-SMI has failed; exit 9")
     assert find_gpus() == ()
     monkeypatch.setenv("PATH", "")
     assert find_gpus() == ()
 
 
-def test_without_nvidia_smi_gpus_are_counted_by_their_device_files(monkeypatch, tmp_path):
+def test_gpus_are_counted_by_device_files_if_nvidia_smi_is_missing(monkeypatch, tmp_path):
     """CUDA numbers them from 0, whatever their numbers are outside the container."""
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(slots, "DEVICES", tmp_path)

@@ -285,7 +285,7 @@ def test_every_row_of_batches_grouped_by_length_gets_gradients(tmp_path: Path):
     assert not words[0].any()
 
 
-def test_a_network_without_an_attention_mask_gets_none():
+def test_network_without_an_attention_mask_argument_is_called_without_one():
     class Mean(torch.nn.Module):
         def forward(self, input_ids: torch.Tensor) -> tuple[torch.Tensor]:
             states = input_ids[..., None].float()
@@ -336,8 +336,8 @@ def test_the_no_answer_position_of_a_decoder_is_its_last_token(kind: str, tmp_pa
     assert set(features.token_ids[features.starts[1:] - 1]) == {features.token_ids[-1]}
 
 
-def test_a_decoder_gets_an_embedding_for_a_missing_token(tmp_path: Path):
-    """Fetch, plan and load a decoder without a padding token."""
+def test_decoder_gets_a_new_embedding_for_an_added_padding_token(tmp_path: Path):
+    """Fetch, plan and load a decoder whose tokenizer has an added padding token."""
     tokenizer = AutoTokenizer.from_pretrained(save_tiny(tmp_path, "llama", tokenizer="llama"))
     tokenizer.add_special_tokens({"pad_token": "[PAD]"})
     tokenizer.save_pretrained(tmp_path)

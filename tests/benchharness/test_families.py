@@ -96,7 +96,7 @@ PRETRAINED = {
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_weights_of_pretraining_classes_are_loaded(tmp_path: Path, family: str):
+def test_encoder_weights_saved_by_pretraining_classes_are_loaded(tmp_path: Path, family: str):
     kind = getattr(transformers, PRETRAINED.get(family, "AutoModelForMaskedLM"))
     save_family(tmp_path, family, kind)
     saved = load_file(tmp_path / "model.safetensors")
@@ -121,7 +121,7 @@ def test_checkpoint_with_a_missing_encoder_weight_is_an_error(
         load_encoder(str(damaged), None, seed=1)
 
 
-def test_modernberts_head_is_loaded_from_its_pretraining(folders: dict[str, Path]):
+def test_modernbert_classifier_uses_the_pretrained_prediction_head_layers(folders: dict[str, Path]):
     saved = load_file(folders["modernbert"] / "model.safetensors")
     encoder, task = load(folders, "modernbert"), find_task("glue/rte")
     assert torch.equal(encoder.network.pooler.dense.weight, saved["head.dense.weight"])
@@ -160,7 +160,7 @@ def test_classification_token_has_its_own_token_type_in_some_families(
 
 
 @pytest.mark.parametrize("family", ["gpt2", "openai-gpt"])
-def test_gpt_texts_are_separated_by_special_tokens(folders: dict[str, Path], family: str):
+def test_gpt_input_texts_are_separated_by_special_tokens(folders: dict[str, Path], family: str):
     encoder, again = load(folders, family), load(folders, family)
     tokenizer, words = encoder.tokenizer, encoder.network.get_input_embeddings()
     tokens = tokenizer.convert_ids_to_tokens(tokenizer("a", "a")["input_ids"])
@@ -192,7 +192,7 @@ def test_big_bird_keeps_sparse_attention_after_a_short_batch(folders: dict[str, 
     assert torch.equal(before, after)
 
 
-def test_an_encoder_decoder_model_is_an_error(tmp_path: Path):
+def test_encoder_decoder_checkpoint_loaded_as_an_encoder_is_an_error(tmp_path: Path):
     config = transformers.BartConfig(vocab_size=8, d_model=16, encoder_layers=1, decoder_layers=1)
     transformers.BartModel(config).save_pretrained(tmp_path)
     make_family_tokenizer("roberta").save_pretrained(tmp_path)

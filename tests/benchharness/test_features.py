@@ -102,7 +102,9 @@ def test_frozen_table_of_a_recipe_applies_only_to_frozen_encoders(tmp_path: Path
     assert plain.settings["epochs"].value == 2.0
 
 
-def test_too_few_layers_are_an_error_at_planning(capsys: pytest.CaptureFixture[str]):
+def test_planning_features_of_more_layers_than_the_model_has_is_an_error(
+    capsys: pytest.CaptureFixture[str],
+):
     with pytest.raises(BenchError, match="reads 3 layers, and tiny has 2"):
         plan("tiny", features="last,layer-3")
     jobs = plan("tiny", recipe="features")
@@ -222,7 +224,7 @@ def test_command_line_and_python_plan_the_same_feature_jobs(bench: Any, tmp_path
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_the_command_line_and_python_run_the_same_jobs(
+def test_command_line_and_python_run_the_same_feature_jobs(
     tmp_path: Path, bench: Any, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))

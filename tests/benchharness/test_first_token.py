@@ -83,7 +83,7 @@ def test_first_token_states_in_prediction_equal_those_of_the_full_encoder(family
     torch.testing.assert_close(states[:, 0], expected[:, 0], rtol=1e-5, atol=1e-5)
 
 
-def test_the_last_layer_computes_fewer_tokens() -> None:
+def test_first_token_optimization_computes_fewer_tokens_in_the_last_layer() -> None:
     inputs = make_inputs([9, 1, 30, 16], "bert")
     whole, narrow = make_whole("bert"), make_whole("bert")
     for network in (whole, narrow):

@@ -87,7 +87,7 @@ def test_a_weights_file_instead_of_a_folder_is_an_error_with_a_solution(tmp_path
 
 
 @pytest.mark.parametrize("listed", [False, True])
-def test_a_tokenizer_that_does_not_fit_is_an_error_before_workers_start(
+def test_tokenizer_incompatible_with_its_model_is_an_error_before_workers_start(
     bench, tmp_path: Path, listed: bool
 ):
     folder = save_checkpoint(tmp_path / "small", vocab_size=100)

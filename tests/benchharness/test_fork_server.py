@@ -256,7 +256,7 @@ def test_worker_process_of_a_dead_driver_does_not_start() -> None:
     assert (ended.returncode, ended.stdout) == (1, b"")
 
 
-def test_the_engine_runs_jobs_in_forks_of_one_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_engine_runs_all_jobs_in_forks_of_one_server(monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
     start = ForkServer.start
     monkeypatch.setattr(
@@ -318,7 +318,7 @@ def test_modules_that_the_fork_server_preloads_exist(kind: str) -> None:
     assert all(find_spec(module) for module in modules)
 
 
-def test_metric_libraries_are_imported_only_for_tasks_that_need_them() -> None:
+def test_fork_server_preloads_metric_libraries_only_for_tasks_that_need_them() -> None:
     assert "sklearn.metrics" in modules_for(make_job("superglue/cb"))
     assert "scipy.stats" in modules_for(make_job("stsb"))
     assert modules_for(make_job("glue/rte")) == (*MODULES["model"], "benchharness.heads.pair")
@@ -433,7 +433,7 @@ def test_forked_worker_waits_until_its_pid_is_reported(
     close(fork)
 
 
-def test_suspended_processes_do_not_block_the_shutdown(impatient: ForkServer) -> None:
+def test_suspended_workers_and_servers_do_not_block_the_shutdown(impatient: ForkServer) -> None:
     pids: list[int] = []
 
     def stop_all() -> None:

@@ -94,7 +94,7 @@ def test_nonexistent_feature_layer_is_an_error_that_lists_the_layers():
         freeze_on(make_head("tag"), "layer-5", features)
 
 
-def test_an_lstm_reads_each_row_without_its_padding():
+def test_lstm_on_frozen_features_ignores_padding():
     splits = [make_data(rows=8)[0], make_data(rows=5)[0]]
     torch.manual_seed(3)
     network = TagNetwork(make_encoder(), 3, lstm_size=6).eval()

@@ -132,7 +132,7 @@ def test_fused_norm_kernels_pass_their_self_test(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.skipif(HAS_GPU, reason="kernels are not interpreted here")
 @pytest.mark.parametrize("family", ["bert", "deberta-v2"])
-def test_training_gradients_are_as_close_to_fp32_as_those_of_torch(family: str) -> None:
+def test_fused_norm_training_gradients_are_as_close_to_fp32_as_those_of_torch(family: str) -> None:
     """The reference is a bf16 training without the kernels."""
     gradients = []
     for precision, fuse in (("fp32", None), ("bf16", lambda _: ""), ("bf16", fused.fuse_norms)):
@@ -150,7 +150,9 @@ def test_training_gradients_are_as_close_to_fp32_as_those_of_torch(family: str) 
 
 
 @pytest.mark.skipif(HAS_GPU, reason="kernels are not interpreted here")
-def test_recomputed_layers_have_the_same_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fused_norms_draw_equal_dropout_in_recomputed_layers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(cuda, "fuse_norms", fused.fuse_norms)
     gradients = []
     for again in (False, True):
@@ -214,7 +216,7 @@ def test_torch_norms_are_used_if_the_self_test_of_the_kernels_fails(
         training.step()
 
 
-def test_kernels_compile_for_ampere_and_hopper(tmp_path: Any) -> None:
+def test_fused_norm_kernels_compile_for_ampere_and_hopper(tmp_path: Any) -> None:
     """Compile the kernels to machine code, which needs no GPU."""
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     file = tmp_path / "compile.py"

@@ -172,7 +172,7 @@ def test_tf32_is_used_on_a_gpu_only_if_requested(layer: nn.Module) -> None:
     assert apart[0] < 5e-5 < apart[1] < 0.2
 
 
-def test_casts_of_all_weights_at_once_equal_autocast_bit_for_bit(
+def test_joint_cast_of_all_weights_equals_autocast_on_a_gpu_bit_for_bit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(training_cuda, "JOINED", ())

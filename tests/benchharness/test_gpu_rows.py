@@ -125,7 +125,7 @@ def test_padding_gives_few_batch_sizes_and_little_extra_work() -> None:
 @pytest.mark.parametrize(
     ("family", "kind"), [("albert", "span"), ("bert", "pair"), ("deberta-v2", "pair")]
 )
-def test_casts_of_all_weights_at_once_equal_autocast_bit_for_bit(
+def test_joint_cast_of_all_weights_equals_autocast_bit_for_bit(
     family: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(training_cuda, "JOINED", ())

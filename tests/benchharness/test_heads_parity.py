@@ -33,7 +33,7 @@ def test_every_task_class_of_transformers_is_compared():
 
 
 @pytest.mark.parametrize(("family", "kind"), CASES)
-def test_logits_equal_those_of_transformers(family: str, kind: str):
+def test_logits_of_every_head_equal_those_of_transformers(family: str, kind: str):
     theirs, ours = make_both(family, kind)
     with torch.inference_mode():
         inputs = make_inputs(theirs.config)
@@ -71,7 +71,7 @@ def test_training_logits_with_dropout_equal_those_of_transformers(family: str, k
 
 
 @pytest.mark.parametrize("kind", ["span", "choice", "tag"])
-def test_logits_are_fp32_even_if_the_encoder_is_bf16(kind: str):
+def test_logits_of_every_head_are_fp32_even_if_the_encoder_is_bf16(kind: str):
     ours = make_ours("bert", kind)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits = ours(**make_inputs(ours.encoder.config))
@@ -124,7 +124,7 @@ def test_eurobert_uses_the_pooling_of_its_config(reads: str):
 
 
 @pytest.mark.parametrize("has_dense", [True, False])
-def test_mobilebert_may_have_no_layer_in_its_pooler(has_dense: bool):
+def test_mobilebert_with_and_without_a_pooler_layer_equals_transformers(has_dense: bool):
     """The checkpoint of Google has no layer there."""
     check_pair("mobilebert", classifier_activation=has_dense)
 

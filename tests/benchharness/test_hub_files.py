@@ -79,7 +79,7 @@ ODD = {
 
 
 @pytest.mark.parametrize(("names", "cause", "way"), ODD.values(), ids=ODD)
-def test_an_unusable_repository_is_an_error_from_its_file_list(
+def test_repository_with_missing_files_is_an_error_before_download(
     monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], cause: str, way: str
 ) -> None:
     monkeypatch.setattr(weights_module, "go_offline_if_unreachable", lambda: False)
@@ -143,7 +143,7 @@ def test_only_one_format_of_weights_is_selected_for_download(
     assert files["tokenizer"] == ["tokenizer_config.json", "vocab.txt"]
 
 
-def test_shards_are_fetched_with_their_index_and_nothing_else() -> None:
+def test_only_weight_shards_and_their_index_are_fetched() -> None:
     parts = ["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"]
     names = (*BASE, *parts, "pytorch_model.bin.index.json", "tf_model.h5", "optimizer.pt", "x.py")
     wanted = weights_module._wanted("org/name", names, Trust())

@@ -24,7 +24,7 @@ def test_signal_outside_a_protected_block_interrupts_immediately(signals: Signal
     assert caught.value.args == (signal.SIGTERM,)
 
 
-def test_a_protected_block_is_completed_before_the_interruption(signals: Signals):
+def test_signal_in_a_protected_block_interrupts_after_the_block(signals: Signals):
     done, announced = [], []
 
     def block() -> None:
@@ -55,7 +55,7 @@ def test_signal_in_a_protected_block_that_raises_an_error_is_not_lost(signals: S
     assert not entered
 
 
-def test_nested_protected_blocks_are_one_block(signals: Signals):
+def test_nested_protected_blocks_delay_a_signal_to_the_end_of_the_outer_block(signals: Signals):
     done = []
 
     def block() -> None:

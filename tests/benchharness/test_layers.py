@@ -49,7 +49,7 @@ def test_detected_layers_are_computed_in_order_after_the_embeddings(family: str)
     assert list(dict.fromkeys(calls)) == list(range(1 + len(found.layers)))
 
 
-def test_weights_shared_by_all_layers_belong_to_the_embeddings():
+def test_encoder_weights_shared_by_all_layers_are_assigned_to_the_embeddings():
     network = make_network(make_config("deberta-v2"))
     below = names_in(network, layers_of(network).embeddings)
     assert "embeddings.word_embeddings.weight" in below

@@ -363,7 +363,7 @@ def test_a_plan_of_custom_data_notes_how_many_rows_are_truncated(tmp_path: Path)
     ("task", "most", "lost", "rows"),
     [("glue/rte", 128, 33, 277), ("superglue/boolq", 256, 179, 3270)],
 )
-def test_truncated_rows_of_benchmarks_match_their_tokenizer(
+def test_counts_of_truncated_rte_and_boolq_rows_match_known_values(
     task: str, most: int, lost: int, rows: int
 ) -> None:
     folder = os.environ["BENCH_TEST_DATA"] + "/" + task.partition("/")[0]

@@ -160,7 +160,7 @@ def test_a_hanging_logger_blocks_neither_the_run_nor_its_end(monkeypatch):
     assert "was not done 0.3 seconds after the last job" in warnings[0]
 
 
-def test_an_interruption_closes_open_loggers():
+def test_interrupted_run_closes_open_loggers():
     logger = Remembering()
     listen(
         {"mine": logger},
@@ -213,7 +213,7 @@ def test_unknown_loggers_and_missing_packages_are_errors_of_one_sentence(monkeyp
         open_loggers(["wandb"], tmp_path)
 
 
-def test_an_empty_folder_named_like_a_tracker_is_not_its_package(monkeypatch, tmp_path):
+def test_empty_folder_named_like_a_tracker_package_is_not_taken_for_it(monkeypatch, tmp_path):
     (tmp_path / "mlflow").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr("sys.path", [str(tmp_path)])
@@ -221,7 +221,7 @@ def test_an_empty_folder_named_like_a_tracker_is_not_its_package(monkeypatch, tm
         open_loggers(["mlflow"], tmp_path)
 
 
-def test_every_logger_has_an_extra_of_the_same_name():
+def test_every_built_in_logger_has_an_installation_extra_of_the_same_name():
     import tomllib
 
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text()

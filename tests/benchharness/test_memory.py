@@ -62,7 +62,7 @@ def test_out_of_memory_errors_are_recognized(error: Exception, expected: bool):
     assert is_out_of_memory(error) is expected
 
 
-def test_an_error_caused_by_out_of_memory_is_recognized():
+def test_exception_with_an_out_of_memory_cause_is_recognized():
     """For example, a failed CUDA graph capture ends with another error."""
     error = RuntimeError("CUDA error: operation failed due to a previous error during capture")
     assert not is_out_of_memory(error)
@@ -86,7 +86,7 @@ def too_large_above(rows: int, seen: list[int]) -> Callable[[np.ndarray], list[i
     return compute
 
 
-def test_remaining_rows_are_computed_in_smaller_batches_in_the_same_order():
+def test_prediction_after_out_of_memory_uses_smaller_batches_in_the_same_order():
     seen: list[int] = []
     batches = [np.arange(0, 8), np.arange(8, 13), np.arange(13, 14)]
     found = list(each_batch(batches, too_large_above(3, seen)))
@@ -127,7 +127,7 @@ def test_predictions_after_out_of_memory_are_the_same():
     assert lines[-1].step == lines[-1].steps >= 64 / 3
 
 
-def test_the_out_of_memory_error_of_a_training_has_the_micro_batch_size():
+def test_training_out_of_memory_error_states_the_micro_batch_size():
     network = make_network()
     limit_rows(network, 10)
     with pytest.raises(OutOfMemoryError) as caught:

@@ -105,7 +105,7 @@ def test_registered_encoder_has_sizes_title_tokenizer_and_maximum_length(spec: M
     ("size", "layers", "hidden"),
     [("base", 12, 768), ("large", 24, 1024), ("xlarge", 24, 2048), ("xxlarge", 12, 4096)],
 )
-def test_alberts_configurations_match_its_paper(
+def test_registered_albert_models_match_the_configurations_in_the_paper(
     size: str, layers: int, hidden: int, version: str
 ) -> None:
     """In table 1 of the paper, all models share their layers and have embeddings of size 128."""
@@ -113,7 +113,7 @@ def test_alberts_configurations_match_its_paper(
     assert found == f"{layers} layers that share their weights, hidden {hidden}, embedding 128"
 
 
-def test_flops_and_hardware_match_the_papers() -> None:
+def test_registered_pretraining_flops_and_hardware_match_the_papers() -> None:
     assert MODELS["electra-large-discriminator"].flops == 3.1e21
     assert MODELS["albert-xxlarge-v1"].flops == 3.1e22
     assert MODELS["bert-base-uncased"].flops == 6.4e19
@@ -242,7 +242,7 @@ def test_a_model_with_relative_positions_has_no_maximum_length(tmp_path: Path) -
     assert find_model(str(folder)).max_tokens is None
 
 
-def test_the_parameters_of_all_shards_are_counted(tmp_path: Path) -> None:
+def test_parameter_count_of_a_checkpoint_includes_all_shards(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "sharded")
     (folder / "model.safetensors").unlink()
     for number in (1, 2):
@@ -307,7 +307,7 @@ def test_identical_checkpoint_folders_have_the_same_weights_identity(tmp_path: P
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors", "vocab.txt"])
-def test_a_changed_config_weight_or_vocabulary_changes_the_identity(
+def test_changed_config_weight_or_vocabulary_changes_the_model_identity(
     tmp_path: Path, file: str
 ) -> None:
     folder = write_checkpoint(tmp_path / "a")
@@ -370,14 +370,14 @@ def test_an_unpinned_model_is_resolved_on_the_hub(tmp_path: Path) -> None:
     assert "\n" not in lost
 
 
-def test_an_unreachable_hub_is_an_error_at_once(tmp_path: Path) -> None:
+def test_model_of_an_unreachable_hub_is_an_error_at_once(tmp_path: Path) -> None:
     start = time.monotonic()
     lost = identify("org/name", "http://127.0.0.1:9", tmp_path / "home")
     assert lost.startswith("ModelError: model 'org/name' is not in the cache")
     assert time.monotonic() - start < 5
 
 
-def test_without_the_hub_the_commit_is_read_from_the_cache(tmp_path: Path) -> None:
+def test_commit_of_a_model_is_read_from_the_cache_without_the_hub(tmp_path: Path) -> None:
     ref = tmp_path / "hub" / "models--org--name" / "refs" / "main"
     ref.parent.mkdir(parents=True)
     ref.write_text("ab" * 20)
@@ -398,7 +398,7 @@ def revisions(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["step1000", "b2" * 20])
-def test_a_revision_is_resolved_to_its_commit(tmp_path: Path, name: str) -> None:
+def test_model_revision_is_resolved_to_its_commit(tmp_path: Path, name: str) -> None:
     revisions(tmp_path)
     with serve_hub(tmp_path, COMMITS) as server:
         found = identify(f"org/name@{name}", server.endpoint, tmp_path / "home")
@@ -406,14 +406,14 @@ def test_a_revision_is_resolved_to_its_commit(tmp_path: Path, name: str) -> None
 
 
 @pytest.mark.parametrize("name", ["step1400", "step14000", "d4" * 20])
-def test_an_unknown_revision_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
+def test_unknown_model_revision_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
     revisions(tmp_path)
     with serve_hub(tmp_path, COMMITS) as server:
         lost = identify(f"org/name@{name}", server.endpoint, tmp_path / "home")
     assert f"has no revision '{name}': use a branch, a tag or a commit." in lost
 
 
-def test_without_the_hub_a_fetched_tag_is_read_from_the_cache(tmp_path: Path) -> None:
+def test_commit_of_a_fetched_tag_is_read_from_the_cache_without_the_hub(tmp_path: Path) -> None:
     ref = tmp_path / "hub" / "models--org--name" / "refs" / "step1000"
     ref.parent.mkdir(parents=True)
     ref.write_text("ab" * 20)
@@ -421,7 +421,7 @@ def test_without_the_hub_a_fetched_tag_is_read_from_the_cache(tmp_path: Path) ->
     assert found == f"hub:org/name@{'ab' * 20}"
 
 
-def test_a_revision_is_part_of_the_name_and_keeps_the_recipe() -> None:
+def test_model_revision_is_part_of_the_model_name_and_keeps_the_recipe() -> None:
     known = find_model("roberta-base")
     spec = find_model("roberta-base@v2")
     assert spec == find_model("FacebookAI/roberta-base@v2")
@@ -430,7 +430,7 @@ def test_a_revision_is_part_of_the_name_and_keeps_the_recipe() -> None:
     assert find_model("org/name@refs/pr/1").revision == "refs/pr/1"
 
 
-def test_a_revision_with_a_step_is_a_pretraining_stage() -> None:
+def test_model_revision_with_a_step_is_a_pretraining_checkpoint() -> None:
     assert find_model("org/name@step1000-tokens4B").stage == Stage(
         run="org/name", step=1000, tokens=4 * 10**9
     )

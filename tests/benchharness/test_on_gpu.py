@@ -50,7 +50,7 @@ def losses(result: Result) -> list[float]:
 
 @pytest.mark.parametrize("graphs", ["0", "1"])
 @pytest.mark.parametrize("task", HEADS)
-def test_losses_on_a_gpu_match_those_on_a_cpu(
+def test_losses_of_every_head_on_a_gpu_match_those_on_a_cpu(
     task: str, graphs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Disable dropout, which differs between devices; include steps of CUDA graphs."""
@@ -70,7 +70,7 @@ def test_losses_on_a_gpu_match_those_on_a_cpu(
         *(("cola", "fp32", way) for way in WAYS),
     ],
 )
-def test_heads_train_in_bf16_and_tf32_and_with_other_training_settings(
+def test_gpu_jobs_train_in_bf16_and_tf32_and_with_various_settings(
     task: str, precision: str, settings: dict[str, str]
 ) -> None:
     job = replace(small_job(task, **settings), precision=precision)
@@ -78,7 +78,7 @@ def test_heads_train_in_bf16_and_tf32_and_with_other_training_settings(
 
 
 @pytest.mark.parametrize("task", HEADS)
-def test_a_killed_process_resumes_bit_for_bit(task: str, tmp_path: Path) -> None:
+def test_killed_gpu_job_resumes_bit_for_bit(task: str, tmp_path: Path) -> None:
     """Use dropout and deterministic kernels."""
     job, snapshots = small_job(task, deterministic="true"), tmp_path / "snapshots"
     expected = result_of(job, tmp_path / "whole.json")

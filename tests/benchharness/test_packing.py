@@ -154,7 +154,7 @@ def test_packed_first_token_layer_has_the_states_and_gradients_of_padded_rows(
 
 
 @pytest.mark.parametrize("family", [*sorted(PACKABLE), "deberta-v2", "gpt2", "mpnet", "t5"])
-def test_dropout_with_the_same_masks_gives_the_same_states_and_gradients(family: str) -> None:
+def test_packed_dropout_with_equal_masks_gives_equal_states_and_gradients(family: str) -> None:
     ours, padded = twins(family, rate=0.3)
     compare(ours, padded, MIXED)
     dropped = states_of(ours, padded, MIXED)[0]
@@ -204,7 +204,7 @@ def test_packed_prediction_has_the_hidden_states_of_padded_rows(family: str) -> 
         torch.testing.assert_close(ours[real], theirs[real], rtol=1e-5, atol=1e-5)
 
 
-def test_an_error_in_the_forward_pass_resets_the_packing() -> None:
+def test_error_in_the_forward_pass_resets_the_packing_of_rows() -> None:
     network, _ = twins("bert", "cpu")
     part = rows_of(network.config, [3, 2])
     part.tensors["input_ids"][0, 0] = 10**6

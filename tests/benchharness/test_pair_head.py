@@ -43,14 +43,14 @@ def test_two_texts_are_encoded_as_one_row_with_token_types(tiny: Encoder):
     assert features.pad_id == tiny.tokenizer.pad_token_id
 
 
-def test_the_longer_of_two_texts_is_truncated(tiny: Encoder):
+def test_longer_of_two_texts_is_truncated(tiny: Encoder):
     features = encode(PAIRS, tiny.tokenizer, Limits(max_tokens=10))
     assert features.lengths.max() == 10
     text = tiny.tokenizer.decode(rows_of(features, features.token_ids)[1])
     assert text == "[CLS] the the the the the the [SEP] no [SEP]"
 
 
-def test_a_single_text_is_truncated(tiny: Encoder):
+def test_single_text_is_truncated_to_the_maximum_length(tiny: Encoder):
     example = PairExample(id="0", text_a="the the the", label="acceptable")
     features = encode([example], tiny.tokenizer, Limits(max_tokens=4))
     assert tiny.tokenizer.decode(features.token_ids) == "[CLS] the the [SEP]"
@@ -141,12 +141,12 @@ def test_regression_output_is_decoded_without_rounding_or_clipping():
     assert (prediction.label, prediction.scores) == (5.5, ())
 
 
-def test_decoding_fewer_logits_than_examples_is_an_error():
+def test_decoding_pairs_with_fewer_logits_than_examples_is_an_error():
     with pytest.raises(ValueError, match="shorter"):
         decode(np.zeros((1, 2), dtype=np.float32), ANY, PAIRS, RTE)
 
 
-def test_a_pair_task_has_the_pair_head():
+def test_task_of_single_texts_or_pairs_uses_the_pair_head():
     assert head_for(COLA) is PAIR
 
 

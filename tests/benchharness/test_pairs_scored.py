@@ -72,7 +72,7 @@ def sentences(task: str, row: dict) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("task", ["supplement", "ewok", "comps"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
-def test_log_probabilities_equal_those_of_babylm_eval(
+def test_minimal_pair_log_probabilities_equal_those_of_babylm_eval(
     saved: Path, task: str, dtype: torch.dtype
 ) -> None:
     """Tolerate fp32 rounding in the fifth digit of a sum of a hundred."""

@@ -57,13 +57,15 @@ def test_recipe_without_layer_decay_has_two_parameter_groups():
 
 
 @pytest.mark.parametrize(("top", "powers"), [(2, (0, 2, 3, 4)), (1, (0, 1, 2, 3))])
-def test_layer_scales_equal_those_of_electra_and_ulmfit(top: int, powers: tuple[int, ...]):
+def test_layer_wise_learning_rates_equal_those_of_electra_and_ulmfit(
+    top: int, powers: tuple[int, ...]
+):
     """ELECTRA's _get_layer_lrs: task n + 2 - (n + 2), layer i n + 2 - (i + 1), embeddings n + 2."""
     scales = values(make_network(), having(DECAYED, top_layer_depth=top), "scale")
     assert scales == {part: {0.5**power} for part, power in zip(PARTS, powers, strict=True)}
 
 
-def test_biases_and_norms_have_no_weight_decay_in_any_layer():
+def test_biases_and_norm_weights_have_no_weight_decay_in_any_layer():
     for name, group in groups_by_name(make_network(), DECAYED).items():
         is_small = name.endswith("bias") or "LayerNorm" in name
         assert group["weight_decay"] == (0.0 if is_small else 0.01), name
@@ -134,8 +136,8 @@ def iter_steps(network: nn.Module) -> list[int]:
     return counter
 
 
-def test_gradual_unfreezing_keeps_frozen_weights_frozen():
-    """Use an encoder with adapters, of which only the adapters are trained."""
+def test_gradual_unfreezing_does_not_train_permanently_frozen_weights():
+    """Freeze the query weights first, as in an encoder with adapters."""
     network = make_network()
     fixed = [w for name, w in network.named_parameters() if name.endswith("query.weight")]
     for weight in fixed:
@@ -155,7 +157,7 @@ def test_gradual_unfreezing_is_deterministic():
 
 
 @pytest.mark.parametrize("accumulation", [1, 4])
-def test_accumulation_equals_the_large_batch_with_gradual_unfreezing(accumulation: int):
+def test_gradient_accumulation_equals_the_large_batch_in_gradual_unfreezing(accumulation: int):
     recipe = having(GRADUAL, epochs=3, layer_decay=0.8)
     whole, parts = make_network(dropout=0.0), make_network(dropout=0.0)
     train(whole, recipe, data=make_data(rows=32))
@@ -175,7 +177,7 @@ def test_every_weight_of_every_family_has_one_learning_rate(family: str):
 
 
 @pytest.mark.parametrize("max_norm", [0.5, 1.0, 1e3, math.inf])
-def test_clipping_in_the_optimizer_step_equals_torchs_clipping(max_norm: float) -> None:
+def test_gradient_clipping_in_the_optimizer_step_equals_clipping_of_torch(max_norm: float) -> None:
     """Use gradients of different sizes, so that the moments depend on how each was clipped."""
     recipe = having(RECIPE, max_grad_norm=max_norm, weight_decay=0.1)
     ours, plain = make_network(dropout=0.0), make_network(dropout=0.0)

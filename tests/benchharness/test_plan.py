@@ -85,7 +85,7 @@ def test_limit_not_below_the_number_of_rows_has_no_effect(tmp_path: Path) -> Non
     assert cut.key != whole.key
 
 
-def test_test_splits_are_planned_on_request(tmp_path: Path) -> None:
+def test_predictions_on_the_test_split_are_planned_on_request(tmp_path: Path) -> None:
     folder = write_rte(tmp_path, splits={"train": True, "dev": True, "test": False})
     for test, expected in [(False, {"train", "dev"}), (True, {"train", "dev", "test"})]:
         job = plan_job([TINY], [RTE], str(folder), test=test)
@@ -107,7 +107,7 @@ def test_the_glue_diagnostic_is_predicted_by_the_mnli_job() -> None:
     )
 
 
-def test_a_new_version_of_the_diagnostic_changes_the_mnli_job_only(
+def test_new_version_of_the_glue_diagnostic_changes_only_the_mnli_job_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (mnli, rte), changed = plan_mini("mnli", "rte"), replace(AX, version=2)
@@ -136,12 +136,12 @@ def without_ax(folder: Path) -> Path:
     return folder
 
 
-def test_a_missing_diagnostic_does_not_prevent_mnli(tmp_path: Path) -> None:
+def test_mnli_job_is_planned_if_the_glue_diagnostic_is_missing(tmp_path: Path) -> None:
     job = plan_job([TINY], [MNLI], str(without_ax(tmp_path)))
     assert {task for task, _ in job.predicted_splits} == {"glue/mnli"}
 
 
-def test_a_requested_diagnostic_that_is_missing_is_an_error(tmp_path: Path) -> None:
+def test_requested_glue_diagnostic_with_missing_data_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="diagnostic"):
         plan_jobs([TINY], [AX], str(without_ax(tmp_path)))
 
@@ -196,7 +196,7 @@ def _own_plan(folder: Path, rows: int, *words: str) -> tuple[str, ...]:
     return plan.plan(request_of(data_file=path, seeds=1, set=words, baselines=False)).notes
 
 
-def test_few_steps_on_a_small_file_give_a_note_with_a_suggestion(tmp_path: Path) -> None:
+def test_plan_with_few_steps_on_a_small_data_file_suggests_more_epochs(tmp_path: Path) -> None:
     (note,) = _own_plan(tmp_path, 80, "batch_size=64")
     assert note == (
         "reviews: training on 128 rows takes only 12 steps, which may be too few to learn from; "

@@ -56,7 +56,7 @@ def test_error_about_missing_files_has_a_limited_number_of_lines(tmp_path: Path)
     assert lines[-1] == f"and {len(of_files) - MOST_LINES} more."
 
 
-def test_the_error_of_a_single_task_does_not_suggest_skip_missing(tmp_path: Path) -> None:
+def test_error_about_one_task_without_files_does_not_suggest_skip_missing(tmp_path: Path) -> None:
     first, line = refusal(str(tmp_path), "glue/cola")
     assert f"{tmp_path} lacks files for glue/cola" in first
     assert "--skip-missing" not in first

@@ -113,7 +113,7 @@ def test_the_fast_recipe_starts_from_the_pretrained_checkpoint() -> None:
     assert START_FROM not in job.settings, "where nothing is named there is nothing to leave out"
 
 
-def test_the_tasks_that_recipes_start_from_are_known_without_planning() -> None:
+def test_start_tasks_of_recipes_are_found_without_planning_jobs() -> None:
     specs = [MODELS[name] for name in ("roberta-base", "bert-base-uncased")]
     tasks = [TASKS["superglue/rte"], TASKS["glue/cola"]]
     names = [task.name for task in with_start_tasks(specs, tasks)]
@@ -121,7 +121,7 @@ def test_the_tasks_that_recipes_start_from_are_known_without_planning() -> None:
     assert with_start_tasks(specs[1:], tasks) == tasks
 
 
-def test_robertas_recipe_starts_from_mnli_on_superglue_only() -> None:
+def test_roberta_recipe_starts_from_mnli_only_on_superglue_tasks() -> None:
     spec, tasks = MODELS["roberta-base"], [TASKS["superglue/rte"], TASKS["glue/rte"]]
     mnli, superglue, glue = plan_jobs([spec], tasks, limit=16).jobs
     assert (superglue.start_from, glue.start_from) == (mnli.key, None)

@@ -140,7 +140,7 @@ def test_student_job_on_a_simulated_gpu_has_the_result_of_a_cpu(task: str, tmp_p
     compare(student, teacher=tmp_path)
 
 
-def test_an_interrupted_job_resumes_bit_for_bit(tmp_path: Path) -> None:
+def test_interrupted_job_on_a_simulated_gpu_resumes_bit_for_bit(tmp_path: Path) -> None:
     """Use dropout, whose random generators on a GPU are stored in snapshots by device name."""
     job = small_job(limit=8)
     with pretended_gpu():

@@ -108,7 +108,9 @@ def test_package_installed_inside_another_git_checkout_has_no_commit(checkout: P
     assert source_commit(installed) == {"commit": None, "dirty": None}
 
 
-def test_without_git_the_commit_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_provenance_has_no_commit_if_git_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert source_commit(tmp_path) == {"commit": None, "dirty": None}
     monkeypatch.setenv("PATH", str(tmp_path))
     assert source_commit() == {"commit": None, "dirty": None}
@@ -121,7 +123,7 @@ def test_library_versions_are_read_from_metadata_or_none(monkeypatch: pytest.Mon
     assert versions["no-such-library"] is None
 
 
-def test_the_name_of_the_processor_is_read(tmp_path: Path) -> None:
+def test_processor_name_is_read_from_cpuinfo(tmp_path: Path) -> None:
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nmodel name\t: again\n")
     assert cpu_model(cpuinfo) == "Some CPU @ 2 GHz"

@@ -100,7 +100,7 @@ def tasks_named(source: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_a_value_whose_source_names_a_task_applies_to_that_task(name: str) -> None:
+def test_recipe_value_whose_source_mentions_a_task_applies_to_that_task(name: str) -> None:
     spec = ModelSpec(name="x", checkpoint="org/x", recipe=name)
     values = [
         (setting, said, task)
@@ -137,7 +137,7 @@ def test_check_of_recipe_sources_covers_glue_and_xtreme_tasks() -> None:
         ("eurobert-2.1b", 2.8e-5, 3.6e-5),
     ],
 )
-def test_eurobert_has_its_authors_settings_on_xnli_and_paws_x(
+def test_eurobert_recipe_has_its_authors_settings_on_xnli_and_paws_x(
     model: str, xnli: float, pawsx: float
 ) -> None:
     """The reference is issue 3 of Nicolas-BZRD/EuroBERT."""
@@ -165,7 +165,7 @@ def test_every_registered_model_has_a_recipe(spec: ModelSpec) -> None:
     assert not spec.recipe or spec.recipe in packaged_names()
 
 
-def test_bert_has_the_weight_decay_and_clipping_of_its_released_code() -> None:
+def test_bert_recipe_has_the_weight_decay_and_clipping_of_its_code() -> None:
     recipe = Recipe.from_settings(resolve_recipe(BERT, "glue/mrpc", None, {}).settings)
     assert (recipe.optim.weight_decay, recipe.optim.max_grad_norm) == (0.01, 1.0)
     assert recipe.adam.adam_epsilon == 1e-6
@@ -174,7 +174,7 @@ def test_bert_has_the_weight_decay_and_clipping_of_its_released_code() -> None:
 @pytest.mark.parametrize(
     ("task", "rate", "epochs", "batch"), [("v1.1", 5e-5, 3.0, 32), ("v2.0", 5e-5, 2.0, 48)]
 )
-def test_bert_has_the_squad_settings_of_its_paper(
+def test_bert_recipe_has_the_squad_settings_of_its_paper(
     task: str, rate: float, epochs: float, batch: int
 ):
     resolved = resolve_recipe(BERT, f"squad/{task}", None, {})
@@ -192,13 +192,13 @@ def test_bert_has_the_squad_settings_of_its_paper(
 
 
 @pytest.mark.parametrize("task", ["boolq", "cb", "multirc", "record", "rte"])
-def test_bert_has_a_maximum_length_of_256_on_superglue(task: str) -> None:
+def test_bert_recipe_has_a_maximum_length_of_256_on_superglue(task: str) -> None:
     """The official baseline uses this length."""
     assert value(BERT, f"superglue/{task}", "max_tokens") == 256
 
 
 @pytest.mark.parametrize("name", ["roberta-large", "electra-base", "deberta-v3-base", "modernbert"])
-def test_the_few_shot_recipe_is_that_of_lm_bff(name: str) -> None:
+def test_few_shot_recipe_has_the_settings_of_lm_bff(name: str) -> None:
     """See run_experiment.sh and README.md of princeton-nlp/LM-BFF."""
     spec = find_model(name)
     resolved = resolve_recipe(spec, "glue/rte", "few-shot", {"shots": "16"})
@@ -233,7 +233,7 @@ def test_bert_large_has_a_lower_learning_rate_than_base_except_on_squad() -> Non
     assert value(large, "superglue/record", "epochs") == 3.0
 
 
-def test_max_grad_norm_0_disables_clipping() -> None:
+def test_max_grad_norm_0_disables_gradient_clipping() -> None:
     """The README has --clip-norm 0.0; clipping to a norm of zero would remove every gradient."""
     settings = resolve_recipe(ROBERTA, "glue/rte", None, {}).settings
     assert settings["max_grad_norm"].value == 0.0
@@ -296,7 +296,7 @@ def test_recipes_start_from_mnli_only_if_their_papers_do() -> None:
     assert started("deberta-v3-large") == set()
 
 
-def test_settings_of_a_model_size_override_those_of_its_family() -> None:
+def test_recipe_of_a_model_size_overrides_settings_of_its_family() -> None:
     large = ModelSpec(name="x", checkpoint="org/x", family="electra", recipe="electra-large")
     settings = resolve_recipe(large, "glue/rte", None, {}).settings
     assert (settings["learning_rate"].value, settings["epochs"].value) == (5e-5, 10.0)
@@ -407,7 +407,7 @@ def test_integer_setting_is_read_as_the_float_of_the_same_value(tmp_path: Path) 
         ),
     ],
 )
-def test_an_invalid_value_is_an_error_with_the_expected_range(
+def test_invalid_setting_value_is_an_error_with_the_expected_range(
     name: str, text: str, expected: str
 ) -> None:
     (line,) = problems(BERT, None, {name: text})

@@ -63,7 +63,7 @@ WHOLE = {name for name in packaged_names() if name.startswith(("deberta", "mdebe
 """Recipes that select the best checkpoint on every task."""
 
 
-def test_a_model_whose_recipe_does_not_exist_is_an_error() -> None:
+def test_model_that_refers_to_a_nonexistent_recipe_is_an_error() -> None:
     assert problem("minlm").endswith("Did you mean 'minilm'?")
 
 
@@ -164,7 +164,7 @@ def test_sweep_points_with_true_and_with_1_are_different():
 # two units: the later layer holds
 
 
-def test_warmup_steps_replace_warmup_ratio():
+def test_setting_warmup_steps_replaces_warmup_ratio():
     found = settings("bert", warmup_steps="100")
     assert (found["warmup_steps"].value, found["warmup_ratio"].value) == (100, 0.0)
     assert found["warmup_ratio"].source == "warmup_steps is in its place"
@@ -184,7 +184,7 @@ def test_override_in_another_unit_replaces_the_setting_of_a_recipe_file(tmp_path
 # what is refused
 
 
-def test_early_stopping_without_more_evaluations_is_an_error():
+def test_early_stopping_with_too_few_evaluations_is_an_error():
     assert "but evaluations is 1 (--set)" in problem(early_stopping="1", evaluations="1")
     assert "but evaluations is 3 (ours: " in problem(early_stopping="3")
     assert values("bert", early_stopping="2")["early_stopping"] == 2
@@ -219,7 +219,7 @@ def test_unused_setting_is_noted_unless_it_has_its_default_value(text: str, is_o
     check_override(name, value)
 
 
-def test_unused_student_settings_of_a_recipe_are_a_note():
+def test_student_settings_of_a_recipe_without_a_teacher_are_noted():
     (said,) = unused_settings({}, "tinybert-student", {"learning_rate"})
     assert "there is no --teacher: teacher_weight" in said
     assert [*unused_settings({}, "tinybert-student", {"teacher_weight"})] == []

@@ -77,7 +77,7 @@ def test_an_lstm_can_only_be_used_for_tags_on_frozen_features():
         tags(lstm_size="768")
 
 
-def test_top_layer_depth_applies_with_layer_decay_only():
+def test_top_layer_depth_applies_only_with_layer_decay():
     assert added(top_layer_depth="1") == {}
     assert added(top_layer_depth="1", layer_decay="0.5") == {
         "layer_decay": 0.5,

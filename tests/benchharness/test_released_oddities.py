@@ -43,7 +43,9 @@ def test_data_set_anomalies_are_printed_stored_and_noted_by_bench_score(
     assert found["notes"] == [f"{NO_DOCUMENT}: {place}.", f"{AGAIN}: {place}."]
 
 
-def test_an_invalid_data_set_is_an_error_without_a_traceback(bench: Any, folder: Path) -> None:
+def test_data_set_with_inconsistent_files_is_an_error_without_a_traceback(
+    bench: Any, folder: Path
+) -> None:
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nnobody\td1\t1\n")
     ended = bench(
         "run", "--model", "bag-of-words", "--task", "retrieval/folder", "--data", str(folder)

@@ -47,7 +47,7 @@ def stepped(make: Callable[[torch.optim.Optimizer], Any]) -> list[float]:
 
 @pytest.mark.parametrize("warmup", [0, 1, 7, STEPS - 1])
 @pytest.mark.parametrize("name", THEIRS)
-def test_schedules_equal_those_of_transformers(name: str, warmup: int):
+def test_learning_rate_schedules_equal_those_of_transformers(name: str, warmup: int):
     recipe = having(RECIPE, schedule=name, schedule_power=2.5, warmup_ratio=warmup / STEPS)
     theirs = stepped(lambda optimizer: THEIRS[name](optimizer, warmup))
     assert rates(recipe) == pytest.approx(theirs, rel=1e-9, abs=1e-15)
@@ -55,7 +55,7 @@ def test_schedules_equal_those_of_transformers(name: str, warmup: int):
     assert rates(by_number) == rates(recipe)
 
 
-def test_schedules_without_warmup_equal_those_of_torch():
+def test_learning_rate_schedules_without_warmup_equal_those_of_torch():
     plain = having(RECIPE, warmup_ratio=0.0)
     cosine = stepped(lambda optimizer: CosineAnnealingLR(optimizer, T_max=STEPS))
     assert rates(having(plain, schedule="cosine")) == pytest.approx(cosine, rel=1e-6)

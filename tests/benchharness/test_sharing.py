@@ -50,7 +50,7 @@ def test_gpu_memory_is_read_from_nvidia_smi(
         (None, 1, False),
     ],
 )
-def test_another_job_starts_if_one_and_a_half_times_the_memory_of_a_job_is_free(
+def test_job_starts_on_a_shared_gpu_if_1_5_times_the_memory_per_job_is_free(
     monkeypatch: pytest.MonkeyPatch,
     memory: tuple[float, float] | None,
     running: int,
@@ -123,7 +123,7 @@ def test_a_full_gpu_runs_one_job_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
     assert not list(ends)
 
 
-def test_a_job_that_runs_out_of_memory_next_to_others_runs_again_alone(
+def test_job_out_of_memory_on_a_shared_gpu_runs_again_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     go, events = tmp_path / "go", list[tuple[str, int]]()
@@ -157,7 +157,7 @@ def test_schedule_assumes_one_job_at_a_time_on_a_shared_gpu(
     assert "3 to run, 2 at once on GPU 0, about" in sure.sentence()
 
 
-def test_a_job_that_runs_out_of_memory_alone_fails(
+def test_job_out_of_memory_alone_on_a_gpu_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     jobs = iter([make_job(f"memory-once:{tmp_path / 'tried'}")])

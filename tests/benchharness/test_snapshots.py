@@ -160,7 +160,7 @@ def test_change_of_code_versions_or_hardware_restarts_the_job(
     assert note.endswith(f"changed: {told}")
 
 
-def test_another_host_with_the_same_hardware_can_resume(tmp_path: Path):
+def test_job_can_resume_on_another_host_with_the_same_hardware(tmp_path: Path):
     save(tmp_path, 5)
     moved = {**PROVENANCE, "machine": {**PROVENANCE["machine"], "host": "y"}}
     assert newest_step(tmp_path, provenance=moved) == 5
@@ -225,7 +225,7 @@ def interrupt(kept: Snapshots) -> None:
         raise Interrupted(signal.SIGTERM)
 
 
-def test_a_signal_saves_a_snapshot_first(tmp_path: Path):
+def test_signal_saves_a_snapshot_before_the_job_ends(tmp_path: Path):
     with pytest.raises(Interrupted):
         interrupt(snapshots(tmp_path))
     assert newest_step(tmp_path) == 9
@@ -241,7 +241,7 @@ def test_a_snapshot_of_the_same_step_is_not_saved_again(tmp_path: Path):
     assert (only / MANIFEST).stat().st_mtime_ns == written
 
 
-def test_a_signal_during_saving_waits_for_the_snapshot(
+def test_signal_while_saving_takes_effect_after_the_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def write_and_be_told(folder: Path, kept: State) -> None:
@@ -255,7 +255,7 @@ def test_a_signal_during_saving_waits_for_the_snapshot(
     assert newest_step(tmp_path) == 5
 
 
-def test_only_one_of_several_processes_writes_snapshots(tmp_path: Path):
+def test_only_one_process_of_a_job_writes_snapshots(tmp_path: Path):
     snapshots(tmp_path, is_writer=False).save(lambda: state(5))
     assert list(tmp_path.iterdir()) == []
 
@@ -296,7 +296,7 @@ def test_snapshot_folder_lists_and_deletes_the_snapshots_of_jobs(tmp_path: Path)
     assert Path(relative[1]).is_absolute()
 
 
-def test_all_random_generators_are_restored():
+def test_states_of_all_random_generators_are_restored():
     def draw() -> list[float]:
         return [random.random(), random.gauss(0, 1), np.random.normal(), float(torch.rand(()))]
 

@@ -72,7 +72,7 @@ def test_span_targets_are_the_tokens_of_the_first_gold_answer():
     assert tokenizer.decode(ids) == "warsaw"
 
 
-def test_training_on_hidden_answers_is_an_error():
+def test_training_a_span_head_on_hidden_answers_is_an_error():
     example = SpanExample(id="7", question="?", context="A storm.")
     features = encode([example], make_tokenizer("bytes"), Limits(max_tokens=64))
     with pytest.raises(DataError, match=r"squad/v2.0 hides the answer of 7"):
@@ -139,7 +139,7 @@ def test_decoded_answer_is_the_highest_scoring_valid_span(seed: int, stride: int
         assert prediction.no_answer_score == pytest.approx(nulls.min() - best, abs=1e-6)
 
 
-def test_an_answer_has_at_most_30_tokens_and_ends_after_its_start():
+def test_predicted_span_has_at_most_30_tokens_and_ends_after_its_start():
     example = question("one two " * 40)
     features = encode([example], make_tokenizer("wordpiece"), Limits(max_tokens=384))
     words = np.flatnonzero(features.is_answer)
@@ -155,7 +155,7 @@ def test_an_answer_has_at_most_30_tokens_and_ends_after_its_start():
     assert margin(21, 50) == margin(20, 20) == -18.0
 
 
-def test_an_answer_does_not_cross_windows_or_questions():
+def test_predicted_span_does_not_cross_windows_or_questions():
     examples = [question("one two"), question("one two")]
     features = encode(examples, make_tokenizer("wordpiece"), Limits(max_tokens=64))
     words = np.flatnonzero(features.is_answer)
@@ -272,7 +272,7 @@ def test_gold_answers_of_the_real_squad_dev_sets_are_decoded(kind: str, version:
 
 
 @pytest.mark.soak
-def test_ten_thousand_questions_are_decoded_in_under_20_seconds():
+def test_decoding_10000_questions_takes_under_20_seconds():
     count, tokens = 20_000, 300
     examples = [question("x" * 600)] * (count // 2)
     chars = np.tile(np.arange(tokens, dtype=np.int32), count) * 2

@@ -88,7 +88,7 @@ def test_word_is_tagged_in_the_window_with_the_most_context():
 
 
 @pytest.mark.parametrize("nothing", ["", " ", "\u200b", "\x00", "\ufeff"])
-def test_a_word_without_tokens_is_tagged_as_outside(nothing: str):
+def test_word_without_tokens_gets_the_outside_tag(nothing: str):
     example = sentence(("in", nothing, "Warsaw"), ("O", "B-PER", "B-LOC"))
     features = encode([example], make_tokenizer("wordpiece"), Limits(max_tokens=64))
     assert carried(features) == [0, 2]

@@ -109,7 +109,7 @@ def test_the_key_of_a_student_includes_the_run_of_its_teacher(kept: Path) -> Non
     assert renamed.key == student.key
 
 
-def test_an_interrupted_student_resumes_bit_for_bit(kept: Path, tmp_path: Path) -> None:
+def test_interrupted_student_job_resumes_bit_for_bit(kept: Path, tmp_path: Path) -> None:
     student, folder = taught(kept, "glue/rte", epochs="4", batch_size="8", layer_weight="1")
     expected = run_job(student, teacher=folder)
     stop(student, tmp_path, step=3, teacher=folder)
@@ -173,7 +173,7 @@ def test_student_copied_with_fewer_layers_has_the_teacher_weights_of_these(
         assert torch.allclose(heads[0][name], weight, rtol=0, atol=1e-20), name
 
 
-def test_a_damaged_or_missing_teacher_is_an_error(kept: Path, tmp_path: Path) -> None:
+def test_damaged_or_missing_teacher_model_is_an_error(kept: Path, tmp_path: Path) -> None:
     student, folder = taught(kept, "glue/rte")
     assert student.teacher is not None
     copy = tmp_path / student.teacher.run
@@ -245,7 +245,7 @@ def test_student_loss_is_the_weighted_sum_of_hard_and_soft_losses() -> None:
     assert torch.allclose(same.head.loss(logits, targets), 0.5 * own + 0.5 * soft, atol=1e-6)
 
 
-def test_the_teacher_gets_no_gradients() -> None:
+def test_teacher_gets_no_gradients_in_student_training() -> None:
     same = Same("glue/rte", layer_weight=1.0)
     student = quiet(same.student)
     same.head.loss(student(**same.inputs), torch.tensor([0, 1, 0])).sum().backward()
@@ -375,7 +375,9 @@ def _left(job: Job, folder: Path) -> Path:
     ("wanted", "kept_layers"),
     [(6, [0, 2, 4, 7, 9, 11]), (3, [0, 6, 11]), (1, [0]), (12, [*range(12)]), ("0+2", [0, 2])],
 )
-def test_kept_layers_are_spaced_as_in_distilbert(wanted: int | str, kept_layers: list[int]) -> None:
+def test_layers_kept_by_a_student_are_spaced_as_in_distilbert(
+    wanted: int | str, kept_layers: list[int]
+) -> None:
     encoder = load_encoder("builtin:tiny", None, 1)
     first = layers_of(encoder.network).layers[0]
     more = (type(first)(encoder.config) for _ in range(11))

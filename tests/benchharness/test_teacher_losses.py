@@ -123,7 +123,7 @@ def test_span_distillation_loss_includes_evidence_sentences() -> None:
     assert losses[0].item() == pytest.approx(np.mean(ends) + kl(*fact, 2.0), rel=1e-4)
 
 
-def test_the_loss_of_dialog_acts_is_read_at_the_classification_token() -> None:
+def test_distillation_loss_of_dialog_acts_uses_the_classification_token() -> None:
     groups = [len(names) for names in find_task("quac/quac").classes]  # type: ignore[attr-defined]
     mine, theirs = drawn(1, 4, 2 + sum(groups))
     targets = torch.tensor([[1, 2, 3, *[0] * len(groups)]])

@@ -48,7 +48,7 @@ def settings_of(
     return {name: setting.value for name, setting in found.settings.items()}
 
 
-def test_the_text_recipe_has_t5s_settings():
+def test_text_recipe_has_the_settings_of_t5():
     found = settings_of(T5_SMALL, "glue/mnli", **TEXT)
     assert (found["learning_rate"], found["schedule"]) == (1e-3, "constant")
     assert (found["optimizer"], found["steps"], found["epochs"]) == ("adafactor", 2**18, 0.0)
@@ -94,7 +94,7 @@ def test_recipe_of_a_text_to_text_job_is_named_text(
     assert (found.name, found.overridden) == (name, overridden)
 
 
-def test_a_recipe_file_overrides_t5s_settings(tmp_path: Path):
+def test_recipe_file_overrides_the_settings_of_t5(tmp_path: Path):
     own = tmp_path / "mine.toml"
     own.write_text("[default]\nas_text = true\nlearning_rate = 5e-4\n")
     spec = find_model(T5_SMALL)
@@ -256,7 +256,7 @@ def test_adafactor_equals_transformers_bit_for_bit(weight_decay: float):
         assert torch.equal(mine, their)
 
 
-def test_the_moments_of_adafactor_are_restored():
+def test_adafactor_moments_are_restored_from_a_saved_state():
     network = nn.Linear(4, 2)
     recipe = having(RECIPE, optimizer="adafactor")
     one, other = make_optimizer(network, recipe), make_optimizer(network, recipe)

@@ -36,7 +36,7 @@ SLOW = {
         pytest.param("superglue/copa", 0.8, {}, SLOW, marks=pytest.mark.timeout(3600)),
     ],
 )
-def test_a_random_t5_learns_each_task(
+def test_randomly_initialized_t5_learns_each_task(
     name: str, least: float, sizes: dict[str, int], values: dict[str, str], tmp_path: Path
 ) -> None:
     """Require scores far above those of the majority baseline: 0.49, a third, 0, 0 and a half."""

@@ -157,7 +157,7 @@ def test_timed_model_and_reference_have_full_vocabulary_and_recipe_dropout() -> 
         assert {m.p for m in made.network.modules() if hasattr(m, "p")} == {0.0}
 
 
-def test_the_reference_has_berts_size_and_reads_the_same_documents() -> None:
+def test_timing_reference_has_the_size_of_bert_and_the_same_documents() -> None:
     encoder = replace(load_encoder("builtin:tiny", None, 1), max_tokens=2048)
     features = documents(_two(), encoder, 1024)
     made, read_too = reference_of("bert-mini", encoder, features)
@@ -190,7 +190,7 @@ def test_timing_passes_with_high_variation_are_reported() -> None:
     assert list(variations(np.array([steady, shaky]))) == ["passes of train vary by 38 %"]
 
 
-def test_another_machine_than_planned_is_an_error() -> None:
+def test_timing_job_on_another_machine_than_planned_is_an_error() -> None:
     with pytest.raises(JobError, match="timed on Z80, 1 thread, but this machine is "):
         check_machine("Z80, 1 thread", CPU)
     check_machine(machine_name(torch.get_num_threads()), CPU)

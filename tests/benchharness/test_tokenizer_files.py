@@ -244,7 +244,9 @@ def test_tokenizer_json_has_precedence_over_the_configured_tokenizer_class(
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_saved_tokenizer_is_the_same_in_transformers(tmp_path: Path, way: str):
+def test_saved_tokenizer_gives_the_same_tokens_when_loaded_by_transformers(
+    tmp_path: Path, way: str
+):
     make, name, _ = WAYS[way]
     family = "roberta" if name.startswith("Roberta") else "bert"
     folder = write(tmp_path / "given", make(), name, family)
@@ -331,7 +333,7 @@ def test_tokens_in_added_tokens_json_are_kept(tmp_path: Path):
     assert_reads_as_the_file(tokenizer, folder)
 
 
-def test_a_class_with_another_vocabulary_type_does_not_prevent_loading(tmp_path: Path):
+def test_tokenizer_class_with_another_vocabulary_type_is_ignored(tmp_path: Path):
     folder = write(tmp_path, wordpiece(), "RemBertTokenizerFast", do_lower_case=True)
     tokenizer = load_tokenizer(folder, make_config("bert"))
     assert_reads_as_the_file(tokenizer, folder)
@@ -372,7 +374,7 @@ def test_an_unknown_token_outside_the_vocabulary_is_an_error(tmp_path: Path):
         load_tokenizer(folder, make_config("bert"))
 
 
-def test_an_inconsistent_tokenizer_json_is_an_error(tmp_path: Path):
+def test_internally_inconsistent_tokenizer_json_is_an_error(tmp_path: Path):
     folder = write(tmp_path, changed("normalizer", normalizers.NFC(), wordpiece()), "BertTokenizer")
     told = json.loads((folder / "tokenizer.json").read_text())
     told["post_processor"]["special_tokens"] = {}
@@ -554,7 +556,7 @@ def test_files_that_contradict_the_case_of_a_registered_model_are_reported(tmp_p
     assert tokenizer.source.case == "lowered by its files, and cased in the table of models"
 
 
-def test_a_saved_tokenizer_has_a_class_of_every_transformers_version(tmp_path: Path):
+def test_saved_tokenizer_has_a_class_known_to_every_transformers_version(tmp_path: Path):
     folder = write(tmp_path / "given", WAYS["two separators"][0](), "BertTokenizerFast")
     tokenizer = load_tokenizer(folder, make_config("bert"))
     assert isinstance(tokenizer, PreTrainedTokenizerFast)

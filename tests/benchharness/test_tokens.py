@@ -100,7 +100,7 @@ def test_covering_returns_the_tokens_of_a_range_of_characters():
     assert tokens.covering(99, 120) is None
 
 
-def test_a_tokenizer_that_encodes_nothing_is_an_error():
+def test_tokenizer_that_returns_no_tokens_is_an_error():
     def mute(*texts: str, **options: Any) -> dict[str, list[int]]:
         return {"input_ids": [], "special_tokens_mask": []}
 

@@ -111,13 +111,13 @@ def is_bias_or_norm(name: str) -> bool:
     return name.endswith("bias") or "LayerNorm" in name
 
 
-def test_the_learning_rate_rises_during_warmup_and_then_falls():
+def test_learning_rate_rises_during_warmup_and_then_falls():
     rates = [learning_rate(step, 10, having(RECIPE, warmup_ratio=0.2)) for step in range(10)]
     expected = [0.0, 0.5, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
     assert rates == pytest.approx([1e-3 * factor for factor in expected])
 
 
-def test_without_warmup_the_first_step_has_the_full_learning_rate():
+def test_first_step_without_warmup_has_the_full_learning_rate():
     assert learning_rate(0, 10, having(RECIPE, warmup_ratio=0.0)) == 1e-3
 
 
@@ -183,7 +183,7 @@ def test_losses_are_read_from_the_device_only_every_few_steps(monkeypatch: pytes
     assert len(trained.curve) == 1
 
 
-def test_a_huge_learning_rate_diverges_at_once():
+def test_training_with_a_huge_learning_rate_diverges_at_once():
     lines: list[Progress] = []
     with pytest.raises(DivergedError, match=r"diverged: at step \d of 40") as error:
         train(
@@ -203,7 +203,7 @@ def test_nan_predictions_are_a_divergence_error():
         predict(network, make_data()[0], CPU, lambda _: None)
 
 
-def test_predictions_are_in_the_order_of_the_rows(monkeypatch: pytest.MonkeyPatch):
+def test_predictions_are_returned_in_the_order_of_the_rows(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(PREDICTION_TOKENS, "cpu", 100)
     network, (features, _) = make_network().train(), make_data()
     lines: list[Progress] = []

@@ -86,7 +86,7 @@ def with_adapters() -> nn.Module:
     return network
 
 
-def test_only_trained_weights_are_saved_with_adapters(tmp_path: Path):
+def test_training_state_with_adapters_has_only_trained_weights(tmp_path: Path):
     whole = begin(with_adapters(), FOUR_STEPS)
     fit(whole, dict)
     kept = whole.state().tensors["weights"]
@@ -124,7 +124,7 @@ def test_finished_training_is_restored_as_finished_with_its_weights(tmp_path: Pa
     assert torch.equal(weights_of(again.network), weights_of(whole.network))
 
 
-def test_time_between_interruption_and_resumption_is_not_counted():
+def test_training_time_excludes_the_time_between_interruption_and_resumption():
     training = begin(make_network(), FOUR_STEPS)
     fit(training, dict)
     numbers = {**training.meter.numbers(), "seconds": 100.0, "evaluating": 10.0}

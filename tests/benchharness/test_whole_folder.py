@@ -36,7 +36,7 @@ def test_folder_files_are_flushed_before_the_manifest_and_the_rename(
     assert order == ["file", MANIFEST, draft, "rename", tmp_path.name]
 
 
-def test_a_kill_between_two_renames_leaves_no_incomplete_folder(
+def test_folder_is_reported_as_incomplete_after_a_kill_between_two_renames(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     write(tmp_path / "folder", "old")

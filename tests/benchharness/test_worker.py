@@ -51,7 +51,7 @@ def test_a_result_has_evaluations_curve_cost_and_provenance():
     assert Result.from_json(json.loads(json.dumps(result.to_json(), allow_nan=False))) == result
 
 
-def test_predictions_after_training_do_not_count_as_training_time(monkeypatch):
+def test_training_time_excludes_predictions_after_training(monkeypatch):
     predict = job_module.predict
 
     def slowly(*given: Any) -> Any:
@@ -63,7 +63,7 @@ def test_predictions_after_training_do_not_count_as_training_time(monkeypatch):
     assert cost.predict_seconds > 1.0 > 2 * cost.train_seconds, "dev and test"
 
 
-def test_scores_match_the_stored_predictions():
+def test_job_stores_predictions_of_all_rows_and_scores_only_public_labels():
     result = run_job(make_job("cola"))
     dev, test = result.evaluations
     task = find_task("cola")
@@ -86,7 +86,7 @@ def test_the_mnli_job_also_predicts_the_diagnostic():
     assert "accuracy_mm" in result.evaluations[names.index(("glue/mnli", "dev_mm"))].scores
 
 
-def test_a_regression_job_predicts_numbers():
+def test_regression_job_stores_numeric_predictions():
     dev = run_job(make_job("stsb")).evaluations[0]
     assert {"pearson", "spearman"} <= set(dev.scores)
     assert all(isinstance(row["label"], float) for row in dev.predictions)

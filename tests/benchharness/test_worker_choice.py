@@ -63,7 +63,7 @@ def test_test_split_is_predicted_with_the_best_weights():
     assert best.evaluations == last.evaluations
 
 
-def test_a_kept_encoder_has_the_best_weights(tmp_path: Path):
+def test_encoder_kept_with_best_checkpoint_has_the_best_weights(tmp_path: Path):
     def kept(**settings: str) -> dict[str, torch.Tensor]:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         run_job(make_job("cola", limit=24, **LONG | settings), keep=folder)
@@ -76,7 +76,7 @@ def test_a_kept_encoder_has_the_best_weights(tmp_path: Path):
     assert best.keys() == last.keys() == mean.keys()
 
 
-def test_early_stopping_ends_a_run_early():
+def test_job_with_early_stopping_ends_before_the_last_step():
     whole, stopped = job_of(), job_of(early_stopping="1")
     values = values_of(whole)
     made = next(n + 1 for n in range(1, 6) if max(values[:n]) >= values[n])  # type: ignore[type-var]
@@ -98,7 +98,7 @@ def test_averaged_weights_are_scored_without_checkpoint_selection():
 # a part of train
 
 
-def test_held_out_rows_are_not_trained_on_and_dev_is_scored_once():
+def test_job_does_not_train_on_held_out_rows_and_scores_dev_once():
     result = job_of("glue/rte", best_checkpoint="true", select_on="train:0.25")
     rows = read(find_task("glue/rte"), "train", parse_data("mini"), 24)
     left, held = hold_out(rows, 0.25)

@@ -102,7 +102,7 @@ def test_each_process_of_a_job_gets_its_own_mig_instance(monkeypatch):
     assert "CUDA_VISIBLE_DEVICES" not in ranks._told(1, 2, "folder")
 
 
-def test_each_process_inherits_the_lock_of_the_launcher(tmp_path):
+def test_each_process_of_a_job_inherits_the_lock_of_the_launcher(tmp_path):
     """The lock of a job is then free only after its last process has ended."""
     file, holds = tmp_path / "result.json", Holds(tmp_path / "locks")
     assert holds.take("job")
@@ -163,7 +163,7 @@ def assert_alike(result: Result, alone: Result) -> None:
 
 
 @pytest.mark.soak
-def test_two_processes_give_the_result_of_one(job, alone, tmp_path):
+def test_job_in_two_processes_gives_the_result_of_one(job, alone, tmp_path):
     file = tmp_path / "result.json"
     status, output = launch(job, file, (*LAUNCHER, "2"))
     assert status == 0
@@ -175,7 +175,7 @@ def test_two_processes_give_the_result_of_one(job, alone, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_two_processes_under_torchrun_give_the_result_of_one(job, alone, tmp_path):
+def test_job_in_two_torchrun_processes_gives_the_result_of_one(job, alone, tmp_path):
     described, file = tmp_path / "job.json", tmp_path / "result.json"
     described.write_text(json.dumps(job.to_json()))
     command = (*TORCHRUN, "-m", "benchharness.worker", str(file), "--job")
