@@ -45,7 +45,7 @@ def test_architecture_page_shows_the_checked_layers(contract):
     assert drawn(f"### {package.removeprefix('benchharness.')}") == contract["layers"]
 
 
-def test_road_of_a_run_names_at_most_25_existing_functions():
+def test_architecture_page_lists_at_most_25_existing_functions_of_a_run():
     road = drawn("## The road of `bench run`")
     assert 0 < len(road) <= 25
     for step in road:
@@ -78,7 +78,7 @@ def callers(name):
 
 
 @pytest.mark.parametrize("name", ["head_for", "network_of", "limits_of", "set_dropout"])
-def test_networks_of_jobs_are_created_in_one_module(name):
+def test_only_one_module_creates_the_networks_of_jobs(name):
     assert callers(name) == ["worker/task_setup.py"]
 
 
@@ -88,7 +88,7 @@ def test_only_one_function_loads_the_plugins_of_a_job():
     assert found == {"plugins.py", "api.py", "cli", "extensions"}
 
 
-def test_links_between_documentation_pages_are_not_broken():
+def test_links_between_documentation_pages_have_existing_targets():
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]
     broken = [
         (page.name, link)

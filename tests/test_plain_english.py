@@ -91,12 +91,12 @@ def page_faults(path: Path) -> Iterator[str]:
         yield from faults(str(path.relative_to(ROOT)), line, text)
 
 
-def test_docstrings_and_messages_are_plain():
+def test_docstrings_and_messages_have_no_refused_words():
     found = [fault for path in sources() for fault in source_faults(path)]
     assert not found, "\n".join(found)
 
 
-def test_templates_and_documentation_are_plain():
+def test_templates_and_documentation_have_no_refused_words():
     found = [fault for path in pages() for fault in page_faults(path)]
     assert not found, "\n".join(found)
 
@@ -112,17 +112,17 @@ def test_templates_and_documentation_are_plain():
         ("Those of either kind.", "Those of either"),
     ],
 )
-def test_each_word_is_refused(text, word):
+def test_each_refused_word_is_reported(text, word):
     (found,) = faults("a.py", 1, text)
     assert repr(word) in found
 
 
-def test_similar_words_are_accepted():
+def test_words_similar_to_refused_ones_are_accepted():
     for text in ("beside_name", "one row per model", "a model and a task", "retold", "besides"):
         assert not list(faults("a.py", 1, text))
 
 
-def test_docstring_that_begins_with_a_question_word_is_refused(tmp_path, monkeypatch):
+def test_docstring_that_begins_with_a_question_word_is_reported(tmp_path, monkeypatch):
     monkeypatch.setitem(globals(), "ROOT", tmp_path)
     for beginning in ("What", "Whose", "Who", "Those", "Of", "Whether"):
         (tmp_path / "a.py").write_text(f'def f():\n    """{beginning} a job has."""\n')
@@ -131,7 +131,7 @@ def test_docstring_that_begins_with_a_question_word_is_refused(tmp_path, monkeyp
     assert not list(source_faults(tmp_path / "a.py"))
 
 
-def test_every_exception_is_needed():
+def test_every_listed_exception_occurs_in_its_file():
     for (place, phrase), reason in ALLOWED.items():
         text = " ".join((ROOT / place).read_text(encoding="utf-8").split())
         assert REFUSED.search(phrase), reason

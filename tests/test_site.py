@@ -98,7 +98,9 @@ def parsed(site: Path) -> dict[str, Html]:
     return {str(path.relative_to(site)): Html(path) for path in site.rglob("*.html")}
 
 
-def test_every_page_is_on_the_site_and_in_its_navigation(parsed: dict[str, Html]) -> None:
+def test_every_documentation_page_is_on_the_site_and_in_its_navigation(
+    parsed: dict[str, Html],
+) -> None:
     expected = {html(name) for name in PAGES}
     expected |= {f"{name}.html" for name in MADE}
     assert parsed.keys() == expected | {"404.html"}
@@ -109,7 +111,7 @@ def test_every_page_is_on_the_site_and_in_its_navigation(parsed: dict[str, Html]
     assert expected <= reached
 
 
-def test_no_link_is_broken(site: Path, parsed: dict[str, Html]) -> None:
+def test_every_link_on_the_site_has_an_existing_target(site: Path, parsed: dict[str, Html]) -> None:
     broken = []
     for place, page in parsed.items():
         if place == "404.html":  # its links are from the root of the server
@@ -125,7 +127,7 @@ def test_no_link_is_broken(site: Path, parsed: dict[str, Html]) -> None:
     assert broken == []
 
 
-def test_links_to_files_of_the_repository_are_not_broken(
+def test_links_to_repository_files_have_existing_targets(
     parsed: dict[str, Html],
 ) -> None:
     ours = "https://github.com/benchharness/benchharness/blob/main/"
@@ -140,7 +142,7 @@ def test_site_loads_no_external_resources(parsed: dict[str, Html]) -> None:
     assert [link for link in loaded if link.startswith(("http", "//"))] == []
 
 
-def test_pages_have_the_same_elements_as_on_github(
+def test_site_pages_have_the_same_elements_as_on_github(
     parsed: dict[str, Html],
 ) -> None:
     """Compare with GitHub's Markdown, which differs in the indent of code in lists, for example."""
@@ -168,7 +170,7 @@ def imported(page: str) -> set[str]:
     return found
 
 
-def test_reference_has_every_public_name(parsed: dict[str, Html]) -> None:
+def test_python_reference_page_has_every_public_name(parsed: dict[str, Html]) -> None:
     names = {f"benchharness.{name}" for name in dir(benchharness) if name != "__version__"}
     assert names <= parsed["reference/python.html"].ids
     used = set().union(*map(imported, ("plugins.md", "tasks.md", "add-task.md", "loggers.md")))

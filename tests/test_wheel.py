@@ -103,7 +103,7 @@ def test_wheel_has_the_licence_and_py_typed(names: set[str]) -> None:
     assert "benchharness/py.typed" in names
 
 
-def test_wheel_built_from_the_source_distribution_is_the_same(
+def test_wheel_built_from_the_source_distribution_has_the_same_files(
     names: set[str], tmp_path: Path
 ) -> None:
     """Unpack the archive, which has no links: its packages are where they are installed."""

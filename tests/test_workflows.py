@@ -52,7 +52,7 @@ def parse(name: str, words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
-def test_steps_of_workflows_are_valid(path: Path) -> None:
+def test_steps_of_github_workflows_are_valid(path: Path) -> None:
     for step in steps_of(path.read_text(encoding="utf-8")):
         assert ("uses" in step) != ("run" in step)
         if "uses" in step:
@@ -68,7 +68,7 @@ def test_steps_of_workflows_are_valid(path: Path) -> None:
                 assert (ROOT / words[0]).stat().st_mode & 0o100
 
 
-def test_workflow_in_the_guide_uses_the_action_correctly() -> None:
+def test_example_workflow_in_the_documentation_uses_the_action_correctly() -> None:
     (job,) = yaml.safe_load(block("regression.md", "uses: benchharness"))["jobs"].values()
     for step in job["steps"]:
         check_uses(step)
@@ -142,7 +142,7 @@ def test_actions_used_by_the_action_are_pinned_to_a_commit() -> None:
             check_uses(step)
 
 
-def test_empty_arguments_add_no_argument(runner: dict[str, str]) -> None:
+def test_action_without_extra_arguments_adds_none_to_bench_check(runner: dict[str, str]) -> None:
     assert run_step("bench check", runner, ARGUMENTS=" ", BASELINE="b.json") == 0
     assert words_of(runner, "bench")[:2] == ["check", "--baseline"]
 
@@ -153,7 +153,7 @@ def test_action_runs_no_check_with_unbalanced_quotes(runner: dict[str, str]) -> 
     assert not (Path(runner["RUNNER_TEMP"]) / "bench.words").exists()
 
 
-def test_cache_key_depends_on_version_python_and_platform(runner: dict[str, str]) -> None:
+def test_action_cache_key_depends_on_version_python_and_platform(runner: dict[str, str]) -> None:
     for version in ("", "1.2.3"):
         run_step("what is to be installed", runner, VERSION=version, PYTHON="3.11.9")
     one, other = Path(runner["GITHUB_OUTPUT"]).read_text().splitlines()

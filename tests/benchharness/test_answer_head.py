@@ -1,4 +1,4 @@
-"""ELECTRA's span head, compared with its formulas computed one window at a time."""
+"""Tests of ELECTRA's span head against its formulas, computed one window at a time."""
 
 from itertools import product
 from typing import Any
@@ -148,7 +148,7 @@ def windows(request: pytest.FixtureRequest) -> Windows:
         return Windows(*request.param)
 
 
-def test_losses_match_the_reference_formulas(windows: Windows) -> None:
+def test_electra_span_head_losses_match_the_reference_formulas(windows: Windows) -> None:
     assert len(windows.features) > 4  # the first context has several windows
     assert windows.targets[:, 2].tolist() == [0] * (len(windows.features) - 2) + [1, 1]
     inputs = pad(windows.features, np.arange(len(windows.features)))
@@ -166,7 +166,7 @@ def test_losses_match_the_reference_formulas(windows: Windows) -> None:
     windows.network.zero_grad()
 
 
-def test_predictions_match_the_reference_formulas(windows: Windows) -> None:
+def test_electra_span_head_predictions_match_the_reference_formulas(windows: Windows) -> None:
     compute = Compute(device=torch.device("cpu"), precision="fp32")
     logits = predict(windows.network, windows.features, compute, lambda _: None)
     found = windows.head.decode(logits, windows.features, EXAMPLES, TASK)
@@ -184,13 +184,13 @@ def test_predictions_match_the_reference_formulas(windows: Windows) -> None:
     assert found[2].text == ""
 
 
-def test_no_answer_loss_and_no_beam_give_the_plain_span_head() -> None:
+def test_electra_head_is_the_plain_span_head_if_loss_weight_and_beam_are_0() -> None:
     options = SpanOptions(answerable_weight=0, beam_size=0)
     assert head_for(TASK) is head_for(TASK, options) is SPAN
 
 
 @pytest.mark.parametrize("model", ["electra-small-discriminator", "conv-bert-base"])
-def test_electra_and_convbert_recipes_use_this_head(model: str) -> None:
+def test_electra_and_convbert_recipes_set_answerable_weight_and_beam_size(model: str) -> None:
     def settings(task: str, head: str, **overrides: str) -> dict[str, object]:
         found = resolve_recipe(MODELS[model], task, None, overrides).settings
         return {
@@ -220,8 +220,8 @@ def test_a_job_trains_with_the_electra_head(
     assert all(one != other for one, other in zip(*margins, strict=True))
 
 
-def test_answers_have_at_most_30_tokens_and_stay_inside_their_window() -> None:
-    """The network's highest logits are for ends that are too far away."""
+def test_electra_span_head_answers_have_at_most_30_tokens_within_one_window() -> None:
+    """Use a network whose highest logits are for ends that are too far away."""
     head = head_for(TASK, SpanOptions(beam_size=2))
     encoder = load_encoder("builtin:tiny", None, seed=1)
     features: Any = head.encode(EXAMPLES[:1], encoder.tokenizer, Limits(max_tokens=80))

@@ -1,4 +1,4 @@
-"""The Python interface: the same jobs as the command line, and results as data frames."""
+"""Tests of the Python API: the same jobs as the command line, and results as data frames."""
 
 import ast
 import json
@@ -41,14 +41,14 @@ def ran(tmp_path_factory):
     return bh.run("tiny", task=["rte", "stsb"], seeds=2, set=changed, db=db, **WHAT)
 
 
-def test_all_public_names_exist():
+def test_every_public_name_of_benchharness_exists():
     assert set(bh.__all__) <= set(dir(bh))
     assert all(getattr(bh, name) is not None for name in dir(bh))
     with pytest.raises(AttributeError, match="no attribute 'runn'"):
         bh.runn  # noqa: B018
 
 
-def test_a_frame_has_one_row_per_run_with_the_scores_of_its_task(ran):
+def test_data_frame_of_runs_has_one_row_per_run_with_the_scores_of_its_task(ran):
     found = ran.frame()
     assert [str(found[name].dtype) for name in RUN_TYPES] == list(RUN_TYPES.values())
     assert set(found["key"]) == set(ran.keys)
@@ -67,7 +67,7 @@ def test_a_frame_has_one_row_per_run_with_the_scores_of_its_task(ran):
     assert set(bh.runs(ran.db)["key"]) == set(ran.keys)
 
 
-def test_a_board_is_a_table_displayed_in_percent(ran):
+def test_leaderboard_is_a_data_frame_and_is_displayed_in_percent(ran):
     board = bh.board("glue", db=ran.db)
     found = board.frame().set_index("model")
     median = ran.frame().query("model == 'tiny' and task == 'glue/rte'")["score"].median()
@@ -80,7 +80,7 @@ def test_a_board_is_a_table_displayed_in_percent(ran):
     assert board._repr_html_() in ran._repr_html_()
 
 
-def test_a_notebook_shows_notes_and_failures(ran):
+def test_results_in_a_notebook_show_notes_and_failures(ran):
     assert ran._repr_html_() == "".join(board._repr_html_() for board in ran.boards())
     shown = replace(ran, said=("LEAK: 1 row",), failures=("tiny: <nan>",))._repr_html_()
     assert shown == f"<p>LEAK: 1 row</p><p>tiny: &lt;nan&gt;</p>{ran._repr_html_()}"
@@ -88,7 +88,7 @@ def test_a_notebook_shows_notes_and_failures(ran):
     assert nothing._repr_html_() == f"<p>&lt;0 runs in {ran.db}&gt;</p>"
 
 
-def test_predictions_and_curves_are_frames(ran):
+def test_predictions_and_learning_curves_are_data_frames(ran):
     key = ran.frame().query("model == 'tiny' and task == 'glue/rte'")["key"].iloc[0]
     predicted = bh.predictions(key[:10], db=ran.db)
     gold = bh.load("glue/rte", data="mini", limit=16)
@@ -112,14 +112,14 @@ def predictions_of(task, split, db, right=1.0):
 
 
 @pytest.mark.parametrize("task", ["glue/mrpc", "race/all", "conll2003/ner"])
-def test_gold_has_the_same_form_as_the_predictions(task, tmp_path):
+def test_gold_answers_have_the_same_type_as_predictions_in_a_data_frame(task, tmp_path):
     frame = predictions_of(task, "dev", tmp_path / "x.sqlite")
     assert len(frame) == 40
     assert list(frame["gold"]) == list(frame["predicted"])
     assert frame.attrs["unread"] == {}
 
 
-def test_gold_has_all_accepted_answers(tmp_path):
+def test_gold_column_of_squad_predictions_lists_all_accepted_answers(tmp_path):
     found = predictions_of("squad/v2.0", "dev", tmp_path / "x.sqlite").set_index("id")
     unanswered = found["no_answer_score"] > 0
     assert list(found["gold"].map(len) == 0) == list(unanswered)
@@ -129,7 +129,7 @@ def test_gold_has_all_accepted_answers(tmp_path):
     assert found["gold"].astype(float).corr(found["predicted"].astype(float)) > 0.95
 
 
-def test_gold_is_a_list_if_any_example_has_several_right_options():
+def test_gold_column_has_lists_if_an_example_has_several_right_options():
     job = make_job(task="superglue/record", fingerprints={"superglue/record:dev": "0" * 64})
     rows = tuple({"id": str(number), "option": 0} for number in range(3))
     facts = {"task": "superglue/record", "split": "dev", "fingerprint": "0" * 64}
@@ -142,12 +142,12 @@ def test_gold_is_a_list_if_any_example_has_several_right_options():
     assert list(frame["gold"]) == [[0, 2], [1], None]
 
 
-def test_hidden_gold_is_none(tmp_path):
+def test_gold_column_is_empty_if_test_labels_are_hidden(tmp_path):
     found = predictions_of("glue/rte", "test", tmp_path / "x.sqlite", right=0)
     assert found["gold"].isna().all()
 
 
-def test_unreadable_gold_is_none_with_a_reason(tmp_path):
+def test_gold_column_is_empty_with_a_reason_if_data_cannot_be_read(tmp_path):
     job = make_job(task="glue/rte", data=str(tmp_path / "gone"))
     with open_store(tmp_path / "x.sqlite") as store:
         store.add_result(make_result(job))
@@ -163,7 +163,7 @@ def test_compare_returns_the_difference_of_two_models(ran):
     assert found["difference"].iloc[0] == pytest.approx(found["one"][0] - found["other"][0])
 
 
-def test_the_same_call_runs_no_finished_job_again(ran, monkeypatch):
+def test_repeated_call_of_run_skips_finished_jobs(ran, monkeypatch):
     todo = []
 
     @contextmanager
@@ -178,7 +178,7 @@ def test_the_same_call_runs_no_finished_job_again(ran, monkeypatch):
     assert again.keys == ran.keys
 
 
-def test_published_scores_have_a_source():
+def test_published_scores_data_frame_has_a_source_column():
     found = bh.published("glue")
     row = found.query("system == 'BERT-large' and task == 'glue/cola'")
     assert row["score"].between(0.5, 0.8).all()
@@ -188,7 +188,7 @@ def test_published_scores_have_a_source():
 LABELS = bh.load("glue/rte", data="mini")
 
 
-def test_predictions_in_memory_and_in_a_file_have_equal_scores(tmp_path):
+def test_predictions_in_memory_and_in_a_file_get_equal_scores(tmp_path):
     wrong = {"entailment": "not_entailment", "not_entailment": "entailment"}
     half = LABELS["label"].where(LABELS.index % 2 == 0, LABELS["label"].map(wrong))
     by_id = pd.Series(half.to_numpy(), index=LABELS["id"])
@@ -211,13 +211,13 @@ def test_predictions_in_memory_and_in_a_file_have_equal_scores(tmp_path):
         ("conll2003/ner", "f1", lambda row: row["tags"]),
     ],
 )
-def test_gold_answers_of_every_head_get_a_perfect_score(task, metric, perfect):
+def test_gold_answers_scored_as_predictions_get_a_perfect_score(task, metric, perfect):
     rows = bh.load(task, data="mini")
     scores = bh.score(task, [perfect(row) for _, row in rows.iterrows()], "mini")
     assert scores[metric] == pytest.approx(1.0)
 
 
-def test_rows_can_be_loaded_as_a_hugging_face_dataset():
+def test_task_rows_can_be_loaded_as_a_hugging_face_dataset():
     rows = bh.load("squad/v1.1", data="mini", limit=8, form="dataset")
     assert set(rows.features["answers"]) == {"text", "answer_start"}
     assert rows[0]["answers"]["text"]
@@ -265,7 +265,9 @@ def test_rows_can_be_loaded_as_a_hugging_face_dataset():
         (lambda: bh.run("tiny", data_file={"dev": [], "valid": []}), "each once"),
     ],
 )
-def test_invalid_arguments_are_an_error_of_one_sentence(call, sentence, tmp_path, monkeypatch):
+def test_invalid_python_arguments_are_an_error_of_one_sentence(
+    call, sentence, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(bh.BenchError, match=sentence) as raised:
         call()
@@ -318,7 +320,7 @@ def test_a_model_in_memory_is_identified_by_its_weights(tmp_path, monkeypatch):
     assert other.key != job.key
 
 
-def test_a_model_in_memory_is_benchmarked_and_unchanged(tmp_path):
+def test_model_in_memory_is_benchmarked_without_changing_it(tmp_path):
     model, tokenizer = in_memory()
     before = {name: weight.clone() for name, weight in model.state_dict().items()}
     found = bh.run(
@@ -351,7 +353,7 @@ def test_a_model_in_memory_without_tokenizer_or_weights_is_an_error(tmp_path):
 ROWS = [{"review": f"film {n} was {'good' if n % 2 else 'bad'}", "is": n % 2} for n in range(40)]
 
 
-def test_rows_in_memory_are_the_same_as_a_file_of_them(tmp_path):
+def test_data_frames_and_datasets_in_memory_are_used_like_data_files(tmp_path):
     datasets = pytest.importorskip("datasets")
     whole = pd.DataFrame(ROWS)
     named = datasets.Dataset.from_list(ROWS).cast_column(
@@ -384,12 +386,12 @@ def test_rows_in_memory_are_the_same_as_a_file_of_them(tmp_path):
 
 
 @pytest.mark.parametrize("rows", [[], pd.DataFrame({"text": ["a", 1], "label": [{}, "b"]}), 5])
-def test_rows_in_memory_that_are_not_a_table_are_an_error(rows, tmp_path):
+def test_data_in_memory_that_is_not_a_table_is_an_error(rows, tmp_path):
     with pytest.raises(bh.BenchError, match=r"has no rows|cannot be written as Parquet"):
         bh.run("tiny", data_file=rows, db=tmp_path / "x.sqlite")
 
 
-def test_arguments_may_be_pandas_or_numpy_values(tmp_path, monkeypatch):
+def test_python_arguments_may_be_pandas_or_numpy_values(tmp_path, monkeypatch):
     model, tokenizer = in_memory()
     model.save_pretrained(tmp_path / "start")
     tokenizer.save_pretrained(tmp_path / "start")
@@ -416,7 +418,7 @@ def test_arguments_may_be_pandas_or_numpy_values(tmp_path, monkeypatch):
         ({"recipe": "tinybert-student"}, "but there is no teacher=: teacher_weight"),
     ],
 )
-def test_a_setting_that_no_job_uses_is_a_warning(monkeypatch, tmp_path, asked, said):
+def test_setting_without_effect_on_any_job_is_a_python_warning(monkeypatch, tmp_path, asked, said):
     with pytest.warns(UserWarning, match=said) as warned:
         planned(monkeypatch, "tiny", task="rte", db=tmp_path / "x.sqlite", **asked)
     assert len(warned) == 1
@@ -426,8 +428,8 @@ def test_a_setting_that_no_job_uses_is_a_warning(monkeypatch, tmp_path, asked, s
 # The documentation and the notebook.
 
 
-def test_the_python_page_of_the_documentation_runs(tmp_path, monkeypatch):
-    """Run its blocks in order on fewer rows, without the blocks that need more rows or minutes."""
+def test_code_on_the_python_documentation_page_runs(tmp_path, monkeypatch):
+    """Run the blocks in order on fewer rows, except blocks that need more rows or time."""
     monkeypatch.chdir(tmp_path)
     model, tokenizer = in_memory()
     names = {"model": model, "tokenizer": tokenizer}
@@ -453,8 +455,8 @@ def read_notebook():
 
 
 @pytest.mark.soak
-def test_the_notebook_runs_and_shows_the_same_tables_as_its_stored_outputs(tmp_path):
-    """The notebook has at most ten cells. Numbers and plots may differ."""
+def test_example_notebook_runs_and_gives_the_tables_in_its_stored_outputs(tmp_path):
+    """Compare table headers of at most ten cells; numbers and plots may differ."""
     nbclient = pytest.importorskip("nbclient")
     stored, fresh = read_notebook()
     assert len(stored.cells) <= 10
@@ -464,8 +466,8 @@ def test_the_notebook_runs_and_shows_the_same_tables_as_its_stored_outputs(tmp_p
     assert any("image/png" in shown(cell)[0] for cell in fresh.cells if shown(cell))
 
 
-def test_the_cells_of_the_notebook_reproduce_their_stored_outputs(tmp_path, monkeypatch):
-    """A kernel takes longer to start than the cells take to run."""
+def test_example_notebook_cells_reproduce_their_stored_outputs(tmp_path, monkeypatch):
+    """Run the cells in this process: a kernel takes longer to start than the cells take to run."""
     formatters = pytest.importorskip("IPython.core.formatters")
     pyplot = pytest.importorskip("matplotlib.pyplot")
     monkeypatch.chdir(tmp_path)
@@ -539,7 +541,7 @@ def command(words):
     max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(words=OPTIONS)
-def test_run_plans_the_same_jobs_as_the_command_line(bench, monkeypatch, words):
+def test_python_run_plans_the_same_jobs_as_the_command_line(bench, monkeypatch, words):
     found = []
 
     @contextmanager

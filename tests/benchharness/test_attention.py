@@ -1,4 +1,4 @@
-"""Attention over packed rows matches the plain formula: outputs, gradients and dropout."""
+"""Tests of attention over packed rows against the formula: outputs, gradients and dropout."""
 
 import math
 
@@ -43,7 +43,7 @@ def plain(states: list[Tensor], lengths: list[int], window: int = 1000) -> Tenso
 
 @pytest.mark.parametrize("chunk", [1, 500, 1 << 18])
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-def test_outputs_and_gradients_match_the_formula(
+def test_packed_attention_outputs_and_gradients_match_the_formula(
     lengths: list[int], chunk: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(attention, "CHUNK_SCORES", chunk)
@@ -59,7 +59,7 @@ def test_outputs_and_gradients_match_the_formula(
 
 
 @pytest.mark.parametrize("window", [1, 3, 8, 100])
-def test_a_window_masks_distant_tokens(window: int) -> None:
+def test_sliding_window_attention_ignores_tokens_outside_the_window(window: int) -> None:
     lengths = LENGTHS["far"]
     states, same = make_states(lengths), make_states(lengths)
     packing = make_packing(lengths)
@@ -76,7 +76,7 @@ def test_a_window_masks_distant_tokens(window: int) -> None:
     torch.testing.assert_close(predicted, expected, rtol=1e-5, atol=1e-6)
 
 
-def test_dropout_zeroes_probabilities_and_their_gradients() -> None:
+def test_attention_dropout_zeroes_probabilities_and_their_gradients() -> None:
     lengths = [16, 16, 16, 16]  # one group, one part: the draws are in the order of the formula's
     states, same = make_states(lengths), make_states(lengths)
     torch.manual_seed(5)
@@ -95,13 +95,13 @@ def test_dropout_zeroes_probabilities_and_their_gradients() -> None:
 
 
 @pytest.mark.parametrize("lengths", LENGTHS.values(), ids=LENGTHS)
-def test_prediction_matches_the_formula(lengths: list[int]) -> None:
+def test_packed_attention_without_gradients_matches_the_formula(lengths: list[int]) -> None:
     states = [state.detach() for state in make_states(lengths)]
     output = predict_attend(*states, Attention(packing=make_packing(lengths), scale=SCALE))
     torch.testing.assert_close(output, plain(states, lengths), rtol=1e-5, atol=1e-6)
 
 
-def test_bf16_is_near_fp32() -> None:
+def test_packed_attention_in_bf16_is_close_to_fp32() -> None:
     lengths = LENGTHS["far"]
     states, exact = make_states(lengths, torch.bfloat16), make_states(lengths)
     outputs = []

@@ -1,4 +1,4 @@
-"""Extra outputs of a span head: fixed answers in every window, classes and evidence sentences."""
+"""Tests of auxiliary outputs of a span head: fixed answers, classes and evidence sentences."""
 
 from dataclasses import replace
 
@@ -46,7 +46,7 @@ def windows(features: SpanFeatures) -> list[slice]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_fixed_answers_are_in_every_window(kind: str) -> None:
+def test_fixed_answers_such_as_yes_and_no_are_in_every_window(kind: str) -> None:
     features = encode([fixed("no")], make_tokenizer(kind), SHORT)
     assert len(features) > 2
     assert features.lengths.max() <= 60
@@ -67,7 +67,7 @@ def test_fixed_answers_are_in_every_window(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_answer_cannot_mix_two_fixed_answers_or_one_and_the_text(kind: str) -> None:
+def test_answer_span_never_crosses_two_fixed_answers_or_the_context(kind: str) -> None:
     example = fixed("no")
     features = encode([example], make_tokenizer(kind), SHORT)
     assert features.pieces is not None
@@ -84,7 +84,7 @@ def test_an_answer_cannot_mix_two_fixed_answers_or_one_and_the_text(kind: str) -
     assert found.text == "yes"
 
 
-def test_a_fixed_answer_is_learned_in_the_windows_with_its_evidence() -> None:
+def test_fixed_answer_is_a_target_only_in_windows_that_contain_its_evidence() -> None:
     last = CORPUS[4].split(" ", 1)[1]
     for evidence, count in (("", 0), (last, 1)):
         example = fixed("no", evidence)
@@ -98,7 +98,7 @@ def test_a_fixed_answer_is_learned_in_the_windows_with_its_evidence() -> None:
             assert CONTEXT[slice(*texts)] == "no"
 
 
-def test_the_span_to_learn_may_differ_from_the_answers() -> None:
+def test_target_span_may_differ_from_the_gold_answers() -> None:
     start = CONTEXT.index("Warsaw")
     example = replace(fixed("no"), answers=(("free words", -1),), span=(start, start + 6))
     features = encode([example], make_tokenizer("wordpiece"), Limits(max_tokens=384))
@@ -123,7 +123,7 @@ def asked() -> tuple[SpanTask, list[SpanExample]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_sentence_start_is_in_some_window(kind: str) -> None:
+def test_every_sentence_start_is_in_at_least_one_window(kind: str) -> None:
     _, examples = asked()
     features = encode(examples, make_tokenizer(kind), SHORT)
     assert features.sentences is not None
@@ -140,7 +140,7 @@ def test_every_sentence_start_is_in_some_window(kind: str) -> None:
                     assert first == example.sentences[sentence][0]
 
 
-def test_perfect_logits_decode_to_the_gold_answers() -> None:
+def test_perfect_logits_with_auxiliary_outputs_decode_to_the_gold_answers() -> None:
     both, examples = asked()
     head = with_auxiliary(SPAN, both)
     features = head.encode(examples, make_tokenizer("wordpiece"), SHORT)
@@ -162,7 +162,7 @@ def test_perfect_logits_decode_to_the_gold_answers() -> None:
 
 
 @pytest.mark.parametrize("values", [None, SpanOptions(beam_size=5, answerable_weight=0.5)])
-def test_the_loss_is_the_sum_of_the_losses_of_all_outputs(values: SpanOptions | None) -> None:
+def test_auxiliary_head_loss_is_the_sum_over_all_outputs(values: SpanOptions | None) -> None:
     both, examples = asked()
     head = head_for(both, values)
     tokenizer = make_tokenizer("wordpiece")
@@ -190,7 +190,7 @@ def test_the_loss_is_the_sum_of_the_losses_of_all_outputs(values: SpanOptions | 
     torch.testing.assert_close(head.loss(logits, wanted), parts)
 
 
-def test_a_task_without_extra_outputs_has_the_plain_span_head() -> None:
+def test_task_without_auxiliary_outputs_uses_the_plain_span_head() -> None:
     assert head_for(task("squad/v2.0")) is SPAN
     assert head_for(task("coqa/coqa")) is SPAN
     assert head_for(task("quac/quac")) is not SPAN

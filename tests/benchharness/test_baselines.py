@@ -45,7 +45,7 @@ def pairs(*rows: tuple[str, str, Any]) -> list[PairExample]:
 # the jobs
 
 
-def test_a_baseline_has_one_job_per_task_for_all_seeds():
+def test_baseline_is_planned_as_one_job_per_task_for_all_seeds():
     jobs = make_jobs("glue/cola", "glue/mnli", "glue/ax", limit=16)
     assert [(job.model, job.task) for job in jobs] == [
         ("majority", "glue/cola"),
@@ -69,7 +69,7 @@ def test_each_setting_of_a_baseline_has_a_source():
 # the majority
 
 
-def test_majority_predicts_the_most_frequent_label_with_its_share():
+def test_majority_predicts_the_most_frequent_label_with_its_frequency():
     task = find_task("glue/rte")
     train = pairs(("a", "b", "not_entailment"), ("c", "d", "entailment"), ("e", "f", "entailment"))
     (found,) = learn_majority(task, train, {})(train[:1])
@@ -121,7 +121,7 @@ def test_bag_of_words_separates_labels_by_their_words():
     assert found[0].scores == pytest.approx(found[1].scores[::-1])
 
 
-def test_bag_of_words_uses_the_overlap_of_two_texts():
+def test_bag_of_words_uses_the_word_overlap_of_two_texts():
     words = [f"word{number}" for number in range(40)]
     train = pairs(
         *((w, w, "entailment") for w in words[:30]),
@@ -168,7 +168,7 @@ def test_bag_of_words_answers_with_the_sentence_most_like_the_question():
     assert -1 <= found.no_answer_score < 0
 
 
-def test_text_without_a_full_stop_is_one_sentence():
+def test_text_without_a_full_stop_is_a_single_sentence():
     assert split_sentences("no stop") == ["no stop"]
     assert split_sentences("One. Two? Three") == ["One.", "Two?", "Three"]
     assert split_sentences(" ") == [" "]
@@ -208,7 +208,7 @@ def test_a_baseline_result_has_evaluations_provenance_and_cost():
         ("superglue/rte", "accuracy"),
     ],
 )
-def test_every_head_has_both_baselines(task: str, name: str):
+def test_majority_and_bag_of_words_baselines_run_for_every_head_type(task: str, name: str):
     majority, bag = (scores_of(result) for result in run(task, limit=200))
     assert 0 <= majority[name] < 1
     assert 0 <= bag[name] < 1
@@ -221,14 +221,14 @@ def test_a_baseline_is_deterministic():
     assert first.evaluations == second.evaluations
 
 
-def test_changed_rows_are_an_error():
+def test_baseline_on_data_changed_since_planning_is_an_error():
     job = make_jobs("glue/cola", limit=16)[0]
     changed = replace(job, fingerprints={**job.fingerprints, "glue/cola:dev": "0" * 64})
     with pytest.raises(DataError, match="has changed since this run was planned"):
         run_baseline(changed)
 
 
-def test_a_large_training_split_is_cut_to_max_examples():
+def test_bag_of_words_trains_on_at_most_max_examples():
     rows = pairs(*((f"w{i % 7}", "", ("positive", "negative")[i % 2]) for i in range(100)))
     predict = learn_bag_of_words(find_task("sst2"), rows, {**VALUES, "max_examples": 10})
     assert np.isclose(sum(predict(rows)[0].scores), 1)

@@ -37,14 +37,14 @@ def shuffled_batches(items: int, batch_size: int, steps: range, seed: int) -> li
     return [batch for _, batch in mixed_batches([items], batch_size, steps, seed)]
 
 
-def test_an_epoch_sees_every_row_once():
+def test_each_training_epoch_has_every_row_once():
     batches = shuffled_batches(10, batch_size=4, steps=range(6), seed=1)
     assert [len(batch) for batch in batches] == [4, 4, 2, 4, 4, 2]
     for epoch in (batches[:3], batches[3:]):
         assert sorted(np.concatenate(epoch)) == list(range(10))
 
 
-def test_the_order_depends_on_seed_and_epoch():
+def test_order_of_training_rows_depends_on_seed_and_epoch():
     first, again, other = (
         np.concatenate(shuffled_batches(50, 8, range(14), seed)) for seed in (1, 1, 2)
     )
@@ -53,7 +53,7 @@ def test_the_order_depends_on_seed_and_epoch():
     assert (first[:50] != first[50:]).any()
 
 
-def test_the_batches_of_a_short_run_are_the_first_batches_of_a_longer_run():
+def test_short_run_has_the_first_batches_of_a_longer_run():
     short = np.concatenate(shuffled_batches(20, 8, range(3), seed=3))
     long = np.concatenate(shuffled_batches(20, 8, range(9), seed=3))
     assert (long[:20] == short).all()
@@ -62,7 +62,7 @@ def test_the_batches_of_a_short_run_are_the_first_batches_of_a_longer_run():
 @pytest.mark.parametrize(
     ("rows", "epochs", "steps"), [(64, 3, 6), (65, 1, 3), (64, 0.5, 1), (64, 0.1, 1), (1, 1, 1)]
 )
-def test_the_number_of_steps_follows_from_rows_batch_size_and_epochs(
+def test_number_of_steps_is_computed_from_rows_batch_size_and_epochs(
     rows: int, epochs: float, steps: int
 ):
     assert count_steps([rows], 32, epochs) == steps
@@ -74,7 +74,7 @@ lengths_of_batches = st.lists(st.integers(1, 128), min_size=1, max_size=12)
 
 
 @given(lengths_of_batches, st.integers(1, 5), st.integers(0, 500))
-def test_cutting_keeps_every_row_and_bounds_the_size_of_the_parts(
+def test_splitting_a_batch_by_length_keeps_every_row_and_limits_part_sizes(
     lengths: list[int], parts: int, overhead: int
 ):
     batch = np.arange(len(lengths))[::-1] + 3
@@ -85,13 +85,13 @@ def test_cutting_keeps_every_row_and_bounds_the_size_of_the_parts(
     assert (np.diff([table[piece].max() for piece in pieces]) <= 0).all()
 
 
-def test_one_long_row_is_computed_alone():
+def test_much_longer_row_gets_its_own_micro_batch():
     lengths = np.array([10, 120, 11, 12, 9])
     pieces = cut_by_length(np.arange(5), lengths, 1, overhead=64)
     assert [piece.tolist() for piece in pieces] == [[1], [3, 2, 0, 4]]
 
 
-def test_a_large_overhead_keeps_the_batch_whole():
+def test_batch_is_not_split_by_length_if_the_overhead_per_part_is_large():
     assert len(cut_by_length(np.arange(3), np.array([1, 50, 100]), 1, overhead=10**6)) == 1
 
 
@@ -101,11 +101,11 @@ def test_prediction_batches_are_sorted_by_length_and_within_the_token_budget():
     assert [batch.tolist() for batch in batches] == [[5, 1], [3, 4, 2], [0]]
 
 
-def test_a_row_over_the_token_budget_is_a_batch_of_its_own():
+def test_row_over_the_token_budget_is_a_batch_of_its_own():
     assert [len(b) for b in length_batches(np.array([500, 500]), tokens=128)] == [1, 1]
 
 
-def test_an_item_is_one_row_by_default():
+def test_example_is_encoded_as_one_row_by_default():
     features = make_features([1, 2, 3], [4])
     assert features.item_sizes.tolist() == [1, 1]
     assert features.item_lengths.tolist() == [3, 1]
@@ -113,7 +113,7 @@ def test_an_item_is_one_row_by_default():
     assert features.count_terms(np.array([1, 0])) == 2
 
 
-def test_items_can_have_several_rows():
+def test_example_may_be_encoded_as_several_rows():
     features = replace(
         make_features([1, 2, 3], [4], [5, 6], [7]),
         items=np.array([0, 2, 3, 4]),
@@ -127,13 +127,13 @@ def test_items_can_have_several_rows():
 
 
 @given(st.lists(st.integers(0, 4), max_size=6))
-def test_expand_concatenates_ranges(sizes: list[int]):
+def test_expand_returns_the_concatenated_ranges(sizes: list[int]):
     starts = np.arange(len(sizes)) * 10
     expected = [start * 10 + i for start, size in enumerate(sizes) for i in range(size)]
     assert expand(starts, np.array(sizes, dtype=np.int64)).tolist() == expected
 
 
-def test_marks_are_selected_with_their_rows():
+def test_marked_spans_are_batched_with_their_rows():
     features = replace(make_features([1, 2, 3], [4]), marks=np.array([[[0, 2]], [[0, 1]]]))
     assert pad(features, np.array([1, 0]))["marks"].tolist() == [[[0, 1]], [[0, 2]]]
 
@@ -143,7 +143,7 @@ def test_marks_are_selected_with_their_rows():
     st.integers(0, 100),
     st.booleans(),
 )
-def test_cut_by_length_finds_the_cut_with_the_least_work(
+def test_cut_by_length_finds_the_split_with_the_least_work(
     items: list[tuple[int, int]], overhead: int, plain: bool
 ):
     lengths, sizes = (np.array(column) for column in zip(*items, strict=True))
@@ -163,7 +163,7 @@ def test_cut_by_length_finds_the_cut_with_the_least_work(
     assert work(ours) == cheapest
 
 
-def test_the_tokens_of_a_micro_batch_are_bounded():
+def test_number_of_tokens_per_micro_batch_is_limited():
     lengths = np.full(96, 512)
     parts = cut_by_length(np.arange(96), lengths, 1, overhead=10**9)
     assert [len(part) for part in parts] == [32, 32, 32]
@@ -174,7 +174,7 @@ def test_the_tokens_of_a_micro_batch_are_bounded():
     assert [part.tolist() for part in huge] == [[0], [1]], "an item is never cut"
 
 
-def test_rows_are_padded_to_a_multiple_of_8():
+def test_batch_rows_are_padded_to_a_multiple_of_8_tokens():
     features = make_features([1, 2, 3], [4], [5, 6], types=True)
     inputs = pad(features, np.array([2, 0]))
     assert inputs["input_ids"].tolist() == [[5, 6] + [9] * 6, [1, 2, 3] + [9] * 5]
@@ -182,11 +182,11 @@ def test_rows_are_padded_to_a_multiple_of_8():
     assert inputs["token_type_ids"].tolist() == [[1, 0] + [0] * 6, [1, 0, 1] + [0] * 5]
 
 
-def test_no_token_types_are_padded_if_there_are_none():
+def test_batch_of_features_without_token_types_has_no_token_types():
     assert set(pad(make_features([1]), np.array([0]))) == {"input_ids", "attention_mask"}
 
 
-def test_padding_never_exceeds_the_positions_of_the_model():
+def test_batch_padding_never_exceeds_the_maximum_length_of_the_model():
     features = make_features(list(range(1, 11)), [1], max_tokens=10)
     assert pad(features, np.array([0, 1]))["input_ids"].shape == (2, 10)
     assert pad(features, np.array([1]))["input_ids"].shape == (1, 8)
@@ -220,7 +220,9 @@ def test_additional_columns_of_a_head_are_padded_with_zeros():
     ("tokens", "width", "tail"),
     [(3, 16, 5), (16, 16, 8), (130, 128, 14), (128, 64, 16), (1000, 16, 8), (1000, 40, 24)],
 )
-def test_tail_of_gives_the_expected_size(tokens: int, width: int, tail: int):
+def test_tail_of_returns_the_padding_tokens_for_the_next_bucket_size(
+    tokens: int, width: int, tail: int
+):
     assert tail_of(tokens, width) == tail <= width
 
 
@@ -231,7 +233,7 @@ def steps_of(
     return [(task, items.tolist()) for task, items in batches]
 
 
-def test_an_epoch_of_several_tasks_has_each_of_their_batches_once():
+def test_multi_task_epoch_has_each_batch_of_each_task_once():
     sizes = [10, 3, 10]  # 3 + 1 + 3 batches
     steps = steps_of(sizes, 14)
     for epoch in (steps[:7], steps[7:]):
@@ -247,7 +249,7 @@ def test_an_epoch_of_several_tasks_has_each_of_their_batches_once():
 @pytest.mark.parametrize(
     ("power", "shares"), [(0.0, (0.5, 0.5)), (1.0, (0.9, 0.1)), (0.5, (0.75, 0.25))]
 )
-def test_tasks_are_sampled_in_proportion_to_a_power_of_their_size(
+def test_multi_task_batches_are_sampled_in_proportion_to_a_power_of_task_size(
     power: float, shares: tuple[float, float]
 ):
     sizes = [360, 40]
@@ -269,8 +271,8 @@ def test_a_resumed_run_continues_with_the_next_batch(sizes: list[int], power: fl
         assert steps_of(sizes, 20, power=power, done=done) == whole[done:]
 
 
-def test_the_order_of_batches_is_the_same_as_in_stored_runs():
-    """If the order changes, results change: raise METHOD in leaderboard/job.py."""
+def test_batch_order_of_a_seed_has_not_changed_between_versions():
+    """A changed order changes results: then raise METHOD in leaderboard/job.py."""
     alone = [items.tolist() for items in shuffled_batches(5, 2, range(6), seed=7)]
     assert alone == [[2, 0], [4, 1], [3], [3, 0], [2, 1], [4]]
     shared = [(task, items.tolist()) for task, items in mixed_batches([3, 4], 2, range(4), seed=7)]

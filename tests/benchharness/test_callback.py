@@ -1,4 +1,4 @@
-"""BenchCallback benchmarks checkpoints without a change of the training, and resumes."""
+"""Tests of BenchCallback, which benchmarks checkpoints without changing the training."""
 
 import logging
 import shutil
@@ -67,7 +67,7 @@ def logged(history):
     return {line["step"]: line["bench/glue/rte"] for line in history if "bench/glue/rte" in line}
 
 
-def test_losses_and_weights_are_the_same_as_without_the_callback(tmp_path, alone):
+def test_callback_changes_neither_losses_nor_weights_of_the_training(tmp_path, alone):
     db = str(tmp_path / "x.sqlite")
     bencher = bh.BenchCallback("glue/rte", db=db, **QUICK)
     found = train(tmp_path, [bencher])
@@ -84,7 +84,7 @@ def test_losses_and_weights_are_the_same_as_without_the_callback(tmp_path, alone
 
 
 @pytest.mark.soak
-def test_with_wait_false_scores_are_logged_later(tmp_path, alone):
+def test_scores_are_logged_later_if_the_callback_does_not_wait(tmp_path, alone):
     db = str(tmp_path / "x.sqlite")
     bencher = bh.BenchCallback("glue/rte", db=db, every=2, wait=False, **QUICK)
     found = train(tmp_path, [bencher])
@@ -93,8 +93,8 @@ def test_with_wait_false_scores_are_logged_later(tmp_path, alone):
 
 
 @pytest.mark.soak
-def test_with_wait_false_scores_of_deleted_checkpoints_are_logged(tmp_path, alone, monkeypatch):
-    """The Trainer keeps only the last checkpoint. The rows are custom data in memory."""
+def test_scores_of_deleted_checkpoints_are_logged_without_wait(tmp_path, alone, monkeypatch):
+    """Use a Trainer that keeps only the last checkpoint, and custom data in memory."""
     rows = [
         {"text": f"film {n} was {'good' if n % 2 else 'bad'}", "label": n % 2} for n in range(20)
     ]
@@ -112,7 +112,7 @@ def test_with_wait_false_scores_of_deleted_checkpoints_are_logged(tmp_path, alon
     assert [line["step"] for line in scores] == [15, 30]
 
 
-def test_any_folder_can_be_benchmarked(tmp_path):
+def test_callback_benchmarks_a_folder_with_special_characters_in_its_path(tmp_path):
     folder = tmp_path / "runs [1]" / "lr=1e-4" / "step-3"
     transformers.AutoModel.from_config(make_config("bert")).save_pretrained(folder)
     AutoTokenizer.from_pretrained(tiny_folder()).save_pretrained(folder)
@@ -122,8 +122,10 @@ def test_any_folder_can_be_benchmarked(tmp_path):
 
 
 @pytest.mark.soak
-def test_an_interrupted_benchmark_is_completed_by_the_next_call(tmp_path, monkeypatch, alone):
-    """Ctrl-C during the second benchmark ends the training."""
+def test_interrupted_benchmark_of_a_checkpoint_is_completed_by_the_next_call(
+    tmp_path, monkeypatch, alone
+):
+    """Press Ctrl-C during the second benchmark, which ends the training."""
     db = str(tmp_path / "x.sqlite")
     bencher = bh.BenchCallback("glue/rte", db=db, **QUICK)
     whole = bencher.bench
@@ -141,7 +143,7 @@ def test_an_interrupted_benchmark_is_completed_by_the_next_call(tmp_path, monkey
     assert sorted(bh.runs(db)["model"]) == ["mine/checkpoint-15", "mine/checkpoint-30"]
 
 
-def test_a_failed_benchmark_does_not_end_the_training(tmp_path, alone, caplog):
+def test_failed_benchmark_of_a_checkpoint_does_not_end_the_training(tmp_path, alone, caplog):
     callback = bh.BenchCallback("glue/rte", db=str(tmp_path / "gone" / "x.sqlite"), **QUICK)
     shutil.rmtree(tmp_path / "gone")
     (tmp_path / "gone").write_text("")
@@ -164,20 +166,20 @@ def test_a_failed_benchmark_does_not_end_the_training(tmp_path, alone, caplog):
         ({"sedes": 1}, "unexpected keyword argument 'sedes'"),
     ],
 )
-def test_invalid_arguments_are_an_error_at_construction(words, sentence, tmp_path):
+def test_invalid_callback_arguments_are_an_error_at_construction(words, sentence, tmp_path):
     words = {"tasks": "glue/rte", "data": "mini", "db": tmp_path / "x.sqlite"} | words
     with pytest.raises((bh.BenchError, TypeError), match=sentence):
         bh.BenchCallback(**words)
 
 
-def test_a_training_without_a_tokenizer_is_an_error_at_its_start(tmp_path):
+def test_callback_without_a_tokenizer_is_an_error_when_training_begins(tmp_path):
     bencher = bh.BenchCallback("glue/rte", data="mini", db=tmp_path / "x.sqlite")
     with pytest.raises(bh.BenchError, match="processing_class=tokenizer"):
         bencher.on_train_begin(None, None, None, processing_class=None)
 
 
 @pytest.mark.parametrize(("saves", "warned"), [("no", 1), ("steps", 0)])
-def test_a_training_that_saves_no_checkpoints_is_a_warning(saves, warned, tmp_path, caplog):
+def test_callback_warns_if_the_training_saves_no_checkpoints(saves, warned, tmp_path, caplog):
     bencher = bh.BenchCallback("glue/rte", data="mini", db=tmp_path / "x.sqlite")
     arguments = transformers.TrainingArguments(str(tmp_path), save_strategy=saves)
     bencher.on_train_begin(arguments, None, None, processing_class="a tokenizer")
@@ -185,8 +187,8 @@ def test_a_training_that_saves_no_checkpoints_is_a_warning(saves, warned, tmp_pa
 
 
 @pytest.mark.soak
-def test_the_training_page_of_the_documentation_runs(tmp_path, monkeypatch):
-    """Run with fewer steps, so with one checkpoint."""
+def test_code_on_the_training_documentation_page_runs(tmp_path, monkeypatch):
+    """Run the code with fewer steps, so that it saves one checkpoint."""
     monkeypatch.chdir(tmp_path)
     names = {"tokenizer_folder": tiny_folder()}
     program = block("training.md", "trainer.train()")

@@ -1,4 +1,4 @@
-"""Activation checkpointing: the same gradients with less memory, also for packed rows."""
+"""Tests of activation checkpointing: equal gradients with less memory, also for packed rows."""
 
 from pathlib import Path
 
@@ -41,7 +41,7 @@ def gradients(network: PairNetwork, tokens: int, rows: int = 3) -> torch.Tensor:
 
 @pytest.mark.parametrize("family", ["bert", "modernbert", "deberta-v2"])
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
-def test_gradients_are_the_same_with_checkpointing(family: str, precision: torch.dtype):
+def test_activation_checkpointing_does_not_change_gradients(family: str, precision: torch.dtype):
     network = make_network(family)
     with torch.autocast("cpu", dtype=precision, enabled=precision != torch.float32):
         expected = gradients(network, 24)
@@ -66,7 +66,7 @@ def resident(name: str) -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux alone says peaks")
-def test_checkpointing_halves_the_memory_of_a_step():
+def test_activation_checkpointing_halves_the_memory_of_a_step():
     network = make_network(
         "modernbert",
         hidden_size=32,
@@ -80,7 +80,7 @@ def test_checkpointing_halves_the_memory_of_a_step():
     assert peak(network) < kept / 2
 
 
-def test_unsupported_layers_and_frozen_encoders_cannot_be_checkpointed():
+def test_activation_checkpointing_is_refused_for_unsupported_layers():
     network = make_network("mpnet")
     assert not can_checkpoint(network)
     with pytest.raises(ModelError, match=r"no layers that transformers can recompute"):

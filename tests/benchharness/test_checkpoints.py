@@ -1,4 +1,4 @@
-"""Folders in which runs store their encoders for runs that start from them."""
+"""Tests of the folders in which runs save their encoders for jobs that start from them."""
 
 import json
 import os
@@ -31,7 +31,7 @@ def write(root: Path, content: str = "weights") -> Path:
     return folder
 
 
-def test_a_written_checkpoint_is_complete_and_names_its_run(tmp_path: Path):
+def test_saved_checkpoint_is_complete_and_its_manifest_names_the_run(tmp_path: Path):
     folder = write(tmp_path / "results" / "models")
     assert is_whole(folder, KEY)
     assert set(check_checkpoint(folder, KEY)) == {"model.safetensors", "config.json"}
@@ -40,7 +40,7 @@ def test_a_written_checkpoint_is_complete_and_names_its_run(tmp_path: Path):
     assert [path.name for path in folder.parent.iterdir()] == [KEY]
 
 
-def test_a_checkpoint_appears_only_when_it_is_complete(tmp_path: Path):
+def test_checkpoint_folder_appears_only_when_it_is_complete(tmp_path: Path):
     folder = checkpoint_folder(tmp_path, KEY)
     with new_checkpoint(folder, JOB) as draft:
         (draft / "model.safetensors").write_text("half")
@@ -55,7 +55,7 @@ def fail_to_write(folder: Path) -> None:
         raise OSError(28, "No space left on device")
 
 
-def test_a_failed_write_leaves_no_draft_and_keeps_the_old_checkpoint(tmp_path: Path):
+def test_failed_save_leaves_no_partial_files_and_keeps_the_old_checkpoint(tmp_path: Path):
     with pytest.raises(OSError, match="No space"):
         fail_to_write(checkpoint_folder(tmp_path, KEY))
     assert list(tmp_path.iterdir()) == []
@@ -72,7 +72,7 @@ def test_a_new_checkpoint_replaces_the_old_one(tmp_path: Path):
     assert [path.name for path in tmp_path.iterdir()] == [KEY]
 
 
-def test_an_equal_checkpoint_is_not_written_again(tmp_path: Path):
+def test_unchanged_checkpoint_is_rewritten_only_if_it_is_damaged(tmp_path: Path):
     folder = write(tmp_path)
     before = folder.stat().st_ino
     write(tmp_path)
@@ -129,7 +129,7 @@ def empty_the_manifest(folder: Path) -> None:
         (shutil.rmtree, "is incomplete"),
     ],
 )
-def test_a_damaged_checkpoint_is_an_error(tmp_path: Path, damage, sentence: str):
+def test_damaged_or_incomplete_checkpoint_folder_is_an_error(tmp_path: Path, damage, sentence: str):
     folder = write(tmp_path)
     damage(folder)
     assert not is_whole(folder, KEY)
@@ -139,13 +139,13 @@ def test_a_damaged_checkpoint_is_an_error(tmp_path: Path, damage, sentence: str)
     assert str(caught.value).endswith("The same command trains that run again.")
 
 
-def test_a_checkpoint_of_another_run_is_an_error(tmp_path: Path):
+def test_checkpoint_folder_of_another_run_is_an_error(tmp_path: Path):
     folder = write(tmp_path).rename(tmp_path / ("0" * 64))
     with pytest.raises(JobError, match="belongs to another run"):
         check_checkpoint(folder, "0" * 64)
 
 
-def test_deleting_a_checkpoint_deletes_drafts_of_killed_processes(tmp_path: Path):
+def test_deleting_a_checkpoint_deletes_partial_copies_of_killed_processes(tmp_path: Path):
     folder, other = write(tmp_path), tmp_path / "another"
     other.mkdir()
     (tmp_path / f"{KEY}.123.draft").mkdir()
@@ -155,7 +155,7 @@ def test_deleting_a_checkpoint_deletes_drafts_of_killed_processes(tmp_path: Path
     delete_checkpoint(folder)
 
 
-def test_a_draft_of_a_killed_process_with_the_same_pid_is_replaced(tmp_path: Path):
+def test_partial_checkpoint_of_a_killed_process_with_the_same_pid_is_replaced(tmp_path: Path):
     draft = tmp_path / f"{KEY}.{os.getpid()}.draft"
     draft.mkdir()
     (draft / "rest").write_text("of a killed process")

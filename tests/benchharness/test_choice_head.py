@@ -39,13 +39,13 @@ def rows(examples: list[ChoiceExample], limits: Limits = LIMITS) -> list[str]:
 # What is read
 
 
-def test_each_option_is_a_row():
+def test_each_answer_option_is_encoded_with_the_context_as_one_row():
     first = "[CLS] a bird sat. [SEP] then it sang [SEP]"
     second = "[CLS] a bird sat. [SEP] then it flew away [SEP]"
     assert rows([example("sang", "flew away")]) == [first, second]
 
 
-def test_a_row_is_encoded_as_by_the_tokenizer():
+def test_row_of_an_option_equals_the_encoding_of_the_tokenizer():
     for kind in KINDS:
         tokenizer = make_tokenizer(kind)
         features = encode([example("sang")], tokenizer, LIMITS)
@@ -64,12 +64,12 @@ def test_a_row_is_encoded_as_by_the_tokenizer():
         ("who sang?", "who sang? bird"),
     ],
 )
-def test_an_option_fills_the_blank_or_follows_the_question(question: str, text: str):
+def test_answer_option_fills_the_blank_or_follows_the_question(question: str, text: str):
     (row,) = rows([example("bird", question=question)])
     assert row == f"[CLS] a bird sat. [SEP] {text} [SEP]"
 
 
-def test_items_have_one_row_per_option():
+def test_each_example_has_one_row_per_answer_option():
     features = encode(
         [example("a", "b"), example("a"), example(*"abcde")], make_tokenizer("bytes"), LIMITS
     )
@@ -78,7 +78,7 @@ def test_items_have_one_row_per_option():
     assert features.rows_of(np.array([2, 0])).tolist() == [3, 4, 5, 6, 7, 0, 1]
 
 
-def test_the_context_is_truncated_first_and_then_the_start_of_the_question():
+def test_choice_context_is_truncated_before_the_start_of_the_question():
     long = "the tower " * 50
     (row,) = rows([example("storm", context=long)], Limits(max_tokens=16))
     assert row.endswith("[SEP] then it storm [SEP]")
@@ -88,14 +88,14 @@ def test_the_context_is_truncated_first_and_then_the_start_of_the_question():
     assert row.endswith("tower storm [SEP]")
 
 
-def test_an_option_longer_than_the_maximum_length_is_truncated():
+def test_answer_option_longer_than_the_maximum_length_is_truncated():
     features = encode(
         [example("the tower " * 99, "b")], make_tokenizer("bytes"), Limits(max_tokens=9)
     )
     assert features.lengths.max() == 9
 
 
-def test_an_example_without_options_is_an_error():
+def test_choice_example_without_options_is_an_error():
     with pytest.raises(DataError, match="c has no options"):
         encode([example()], make_tokenizer("bytes"), LIMITS)
 
@@ -105,7 +105,9 @@ any_text = st.text(st.characters(codec=None), max_size=30)
 
 @given(any_text, any_text, st.lists(any_text, min_size=1, max_size=4), st.sampled_from(KINDS))
 @settings(deadline=None)
-def test_any_text_is_encoded(context: str, question: str, options: list[str], kind: str):
+def test_options_with_any_text_are_encoded_within_the_maximum_length(
+    context: str, question: str, options: list[str], kind: str
+):
     examples = [example(*options, context=context, question=question)]
     features = encode(examples, make_tokenizer(kind), Limits(max_tokens=12))
     assert len(features) == len(options)
@@ -115,7 +117,7 @@ def test_any_text_is_encoded(context: str, question: str, options: list[str], ki
 # What is learned
 
 
-def test_the_target_is_the_first_of_several_right_options():
+def test_training_target_is_the_first_of_several_right_options():
     record = ChoiceExample(id="r", context="", question="", options=("a", "b", "c"), gold=(2, 1))
     assert targets(None, [record, example("a", "b", gold=1)], TASK).tolist() == [2, 1]  # type: ignore[arg-type]
 
@@ -128,13 +130,15 @@ def test_the_target_is_the_first_of_several_right_options():
         ((2,), "2 options"),
     ],
 )
-def test_an_example_without_a_right_option_is_an_error(gold: tuple[int, ...] | None, message: str):
+def test_training_example_without_a_right_option_is_an_error(
+    gold: tuple[int, ...] | None, message: str
+):
     wrong = ChoiceExample(id="c", context="", question="", options=("a", "b"), gold=gold)
     with pytest.raises(DataError, match=message):
         targets(None, [wrong], TASK)  # type: ignore[arg-type]
 
 
-def test_the_softmax_is_over_the_options_of_each_example():
+def test_choice_loss_is_the_cross_entropy_over_the_options_of_each_example():
     logits = torch.tensor([[1.0, 2.0, -torch.inf], [0.0, 1.0, 2.0]])
     losses = loss(logits.bfloat16(), torch.tensor([1, 0]))
     expected = [
@@ -144,7 +148,7 @@ def test_the_softmax_is_over_the_options_of_each_example():
     torch.testing.assert_close(losses, torch.stack(expected))
 
 
-def test_the_network_learns_to_choose_among_any_number_of_options():
+def test_choice_network_learns_to_choose_among_any_number_of_options():
     encoder = load_encoder("builtin:tiny", None, seed=1)
     kinds = [("the", "not"), ("a", "not", "on"), ("not",), ("not", "the", "a", "on")]
     examples = [
@@ -182,7 +186,7 @@ def gradients(monkeypatch: pytest.MonkeyPatch, bound: int) -> tuple[torch.Tensor
     return torch.cat([weight.grad.ravel() for weight in body.parameters()]), passes
 
 
-def test_many_options_are_computed_in_parts_with_the_same_gradients(
+def test_many_answer_options_are_computed_in_parts_with_equal_gradients(
     monkeypatch: pytest.MonkeyPatch,
 ):
     whole, once = gradients(monkeypatch, 10**9)
@@ -192,7 +196,9 @@ def test_many_options_are_computed_in_parts_with_the_same_gradients(
     torch.testing.assert_close(parts, whole, atol=1e-6, rtol=1e-4)
 
 
-def test_recomputed_parts_have_the_same_dropout(monkeypatch: pytest.MonkeyPatch):
+def test_answer_options_recomputed_in_the_backward_pass_have_equal_dropout(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setattr(choice, "MICRO_BATCH_TOKENS", 32)
     encoder = load_encoder("builtin:tiny", None, seed=1)
     body = network(encoder, TASK).train()
@@ -206,7 +212,7 @@ def test_recomputed_parts_have_the_same_dropout(monkeypatch: pytest.MonkeyPatch)
         assert any(torch.equal(state, again) for again in backward)
 
 
-def test_the_options_of_an_example_are_in_one_micro_batch(monkeypatch: pytest.MonkeyPatch):
+def test_all_options_of_an_example_are_in_one_micro_batch(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(batching, "MICRO_BATCH_TOKENS", 100)
     lengths, sizes = np.array([16, 16, 30, 8, 8]), np.array([2, 9, 4, 1, 3])
     parts = batching.cut_by_length(np.arange(5), lengths, 1, 10**6, sizes)
@@ -217,7 +223,7 @@ def test_the_options_of_an_example_are_in_one_micro_batch(monkeypatch: pytest.Mo
 # The way back
 
 
-def test_probabilities_are_over_the_options_of_each_example():
+def test_predicted_probabilities_are_over_the_options_of_each_example():
     examples = [example("a", "b"), example("c"), example("d", "e", "f")]
     features = encode(examples, make_tokenizer("bytes"), LIMITS)
     logits = np.array([1000.0, 1000.0, -5.0, 0.0, 2.0, 1.0], dtype=np.float32)

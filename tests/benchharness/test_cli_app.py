@@ -25,13 +25,13 @@ MADE = run_path(str(DOCS.parent / "site" / "cli_page.py"))
 commands = MADE["commands"]
 COMMANDS, OLD_WORDS = all_commands(), old_words()
 HEAVY = ("torch", "transformers", "datasets", "pandas", "sklearn")
-"""What no command imports to show its help."""
+"""Modules that no command may import to show its help."""
 
 NOT_IN_THE_TABLE = ("numpy", "scipy", "sqlalchemy", "rich", "benchharness.cli.run")
-"""What a command may import at its top, and the table of commands does without."""
+"""Modules that a command may import at its top, but the table of commands may not."""
 
 
-def test_the_help_of_a_group_lists_its_commands(bench):
+def test_help_of_a_command_group_lists_its_commands(bench):
     for name in COMMANDS:
         first, _, second = name.partition(" ")
         assert not second or re.search(f"(?m)^  {second} +[A-Z]", bench(first, "--help").out), name
@@ -68,7 +68,7 @@ def test_help_imports_no_heavy_modules(words):
 
 
 def test_help_takes_under_0_3_seconds():
-    """The best processor time of five calls counts, because other processes use the machine too."""
+    """Take the lowest CPU time of five calls, because other processes use the machine too."""
 
     def measure():
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -79,7 +79,7 @@ def test_help_takes_under_0_3_seconds():
     assert any(measure() < 0.3 for _ in range(5))
 
 
-def test_version_is_printed(bench):
+def test_option_version_prints_the_version(bench):
     ended = bench("--version")
     assert (ended.code, ended.out) == (0, f"benchharness {__version__}\n")
 
@@ -125,7 +125,7 @@ def test_former_names_of_a_command_work_and_are_hidden_from_help(bench, old, new
     assert old not in COMMANDS
 
 
-def test_a_flag_that_selects_another_command_is_shown_as_an_option(bench):
+def test_help_lists_write_flags_as_options_of_their_command(bench):
     for name, head in (("run --write-task", "Your own data"), ("check --write", "What to run")):
         first, flag = name.split()
         text = bench(first, "--help").out
@@ -168,7 +168,7 @@ def raise_in_report(monkeypatch, error):
     ("kind", "code"),
     [(BenchError, 2), (DataError, 4), (ModelError, 4), (JobError, 1), (StoreError, 5)],
 )
-def test_an_error_is_printed_and_has_its_exit_code(bench, monkeypatch, kind, code):
+def test_each_kind_of_error_is_printed_and_has_its_exit_code(bench, monkeypatch, kind, code):
     raise_in_report(monkeypatch, kind("this is wrong.", "and\nthis."))
     ended = bench("report")
     assert ended.code == code
@@ -186,7 +186,9 @@ def test_an_error_is_printed_and_has_its_exit_code(bench, monkeypatch, kind, cod
         (MemoryError(), 1, "memory ran out. Use fewer or smaller files"),
     ],
 )
-def test_an_unexpected_file_or_memory_error_is_one_sentence(bench, monkeypatch, error, code, said):
+def test_unexpected_file_or_memory_error_is_printed_as_one_sentence(
+    bench, monkeypatch, error, code, said
+):
     raise_in_report(monkeypatch, error)
     ended = bench("report")
     assert (ended.code, len(ended.err.splitlines())) == (code, 1)
@@ -212,7 +214,7 @@ def test_a_signal_exits_with_128_plus_its_number(bench, monkeypatch, number, cod
     assert (ended.code, ended.err) == (code, "")
 
 
-def test_a_closed_pipe_gives_no_traceback():
+def test_closed_output_pipe_gives_no_traceback():
     code = f"{BENCH[-1]}"
     with subprocess.Popen(
         (sys.executable, "-P", "-c", f"import sys; sys.argv = ['bench', 'show', 'tasks']; {code}"),
@@ -225,12 +227,12 @@ def test_a_closed_pipe_gives_no_traceback():
 
 
 @with_all_extensions
-def test_the_command_line_page_is_up_to_date():
+def test_command_line_page_of_the_documentation_is_up_to_date():
     text = DOCS.read_text(encoding="utf-8")
     assert text == MADE["page"](text)
 
 
-def test_the_exit_codes_are_documented():
+def test_all_exit_codes_in_help_are_documented():
     documented = re.findall(r"(?m)^\| (\d+) \|", DOCS.read_text(encoding="utf-8"))
     assert documented == re.findall(r"(?:: |; )(\d+) ", module.EXIT_CODES)
 
@@ -246,7 +248,7 @@ def documented(page):
 
 @with_all_extensions
 def test_documented_commands_are_valid():
-    """Check that their options exist, and that their tasks exist wherever the rows come from."""
+    """Check that the options and tasks of every documented command exist."""
     pages = [DOCS.parents[1] / "README.md", *sorted(DOCS.parent.glob("*.md"))]
     lines = [words for page in pages for words in documented(page)]
     assert len(lines) > 150

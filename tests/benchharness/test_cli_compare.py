@@ -38,7 +38,7 @@ def key(model, task, seed):
         return next(row.key for row in rows if row.seed == seed)
 
 
-def test_json_has_the_comparison_of_every_task(bench, stored):
+def test_compare_json_has_the_test_result_of_every_task(bench, stored):
     (found,) = compared(bench, "good", "bad")
     assert (found["suite"], found["split"], found["data"]) == ("glue", "dev", ["mini"])
     assert found["systems"] == ["good:paper:fp32", "bad:paper:fp32"]
@@ -57,7 +57,7 @@ def test_json_has_the_comparison_of_every_task(bench, stored):
     assert {task["corrected_for"] for task in found["tasks"].values()} == {3}
 
 
-def test_a_correction_names_its_number_of_tasks(bench, stored):
+def test_multiple_testing_correction_states_its_number_of_tasks(bench, stored):
     call = ("compare", "good", "bad", "--db", "board.sqlite")
     assert "Holm's correction for the 3 tasks shown" in bench(*call).out
     (alone,) = compared(bench, "good", "bad", "--task", "rte")
@@ -80,7 +80,7 @@ def test_single_runs_are_compared_by_a_prefix_of_their_key(bench, stored):
     assert found["tasks"]["glue/rte"]["seeds"] == [0]
 
 
-def test_the_table_shows_flipped_examples_and_slices(bench, stored):
+def test_compare_table_shows_flipped_examples_and_slices(bench, stored):
     words = ("good", "bad", "--task", "glue/rte", "--by-category", "--examples", "2")
     ended = bench("compare", *words, "--db", "board.sqlite")
     assert ended.code == 0, ended.err
@@ -102,7 +102,7 @@ def words_of(table):
 def test_a_narrow_terminal_splits_the_table_without_breaking_words(
     bench, stored, monkeypatch, width, tables
 ):
-    """Columns that do not fit are in a second table below, with the tasks repeated."""
+    """Columns that do not fit are printed in a second table below, which repeats the task names."""
     call = ("compare", "good", "bad", "--db", "board.sqlite")
     whole = bench(*call).out.partition("only NAME: ")[0]
     monkeypatch.setenv("COLUMNS", str(width))
@@ -113,7 +113,7 @@ def test_a_narrow_terminal_splits_the_table_without_breaking_words(
 
 
 @pytest.mark.parametrize("width", range(40, 130, 3))
-def test_a_table_breaks_no_word_that_fits(capsys, width):
+def test_table_columns_that_fit_the_terminal_have_no_broken_words(capsys, width):
     columns = ("task", "bag-of-words", "95 % interval", "only tiny", "only bag-of-words", "seeds")
     rows = [("MNLI", "58.18", "-38.91 to -7.20", "4", "7", "3")]
     for part in parts_that_fit(columns, rows, width):
@@ -124,7 +124,7 @@ def test_a_table_breaks_no_word_that_fits(capsys, width):
         assert max(map(len, printed.splitlines())) <= width
 
 
-def test_cells_are_padded_wrapped_and_aligned(capsys):
+def test_table_cells_are_padded_wrapped_and_aligned(capsys):
     columns = [("model", False), ("first seed", True)]
     print_cells(columns, [("a [bold]", "0.5"), ("日本 lm", "12.25")], 19)
     assert capsys.readouterr().out.splitlines() == [
@@ -138,7 +138,7 @@ def test_cells_are_padded_wrapped_and_aligned(capsys):
     ]
 
 
-def test_a_table_of_5000_rows_prints_in_under_0_8_seconds(capsys):
+def test_printing_a_table_of_5000_rows_takes_under_0_8_seconds(capsys):
     rows = [(f"{number:012x}", f"model-{number}", "accuracy 0.5") for number in range(5_000)]
     began = time.process_time()
     print_cells([("key", False), ("model", False), ("scores", False)], rows, 100_000)
@@ -146,7 +146,7 @@ def test_a_table_of_5000_rows_prints_in_under_0_8_seconds(capsys):
     assert capsys.readouterr().out.count("\n") == 5_004
 
 
-def test_a_comparison_of_one_seed_is_labelled_as_over_examples_alone(bench, stored):
+def test_comparison_of_one_seed_is_labelled_as_over_examples_only(bench, stored):
     ended = bench("compare", "good", "bad", "--task", "glue/cola", "--db", "board.sqlite")
     assert "the choice of examples" in ended.out
     assert " CoLA " in ended.out
@@ -169,7 +169,7 @@ def test_a_task_with_unreadable_examples_is_compared_by_its_scores(bench, tmp_pa
     assert "RTE: no test, because the examples could not be read" in ended.out
 
 
-def test_runs_on_different_data_are_an_error(bench, tmp_path, monkeypatch):
+def test_comparison_of_runs_on_different_data_is_an_error(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     changed = {"glue/rte:train": "a" * 64, "glue/rte:dev": "b" * 64}
     with open_store("board.sqlite") as store:
@@ -180,7 +180,7 @@ def test_runs_on_different_data_are_an_error(bench, tmp_path, monkeypatch):
     assert "no leaderboard has results of good and bad" in ended.err
 
 
-def test_runs_whose_digests_of_rows_differ_are_an_error(bench, tmp_path, monkeypatch):
+def test_comparison_of_runs_with_different_row_digests_is_an_error(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with open_store("board.sqlite") as store:
         store.add_result(made("good", "glue/rte", 0, {1}))
@@ -190,7 +190,7 @@ def test_runs_whose_digests_of_rows_differ_are_an_error(bench, tmp_path, monkeyp
     assert "different rows of glue/rte dev" in ended.err
 
 
-def test_test_splits_with_public_labels_are_compared(bench, tmp_path, monkeypatch):
+def test_compare_supports_test_splits_with_public_labels(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with open_store("board.sqlite") as store:
         store.add_result(made("good", "snli/snli", 0, {1}))
@@ -202,7 +202,7 @@ def test_test_splits_with_public_labels_are_compared(bench, tmp_path, monkeypatc
     assert [flip["split"] for flip in snli["flips"]] == ["test"]
 
 
-def test_models_without_a_common_seed_are_an_error(bench, tmp_path, monkeypatch):
+def test_comparison_of_models_without_a_common_seed_is_an_error(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with open_store("board.sqlite") as store:
         for model, seeds in {"good": (1, 2), "bad": (3, 4)}.items():
@@ -238,8 +238,8 @@ ODD = {
 
 
 @pytest.mark.parametrize("change", ODD)
-def test_stored_predictions_that_do_not_fit_the_rows_are_an_error(bench, tmp_path, change):
-    """Another version or another person may have written such predictions."""
+def test_stored_predictions_that_do_not_match_the_data_rows_are_an_error(bench, tmp_path, change):
+    """Predictions from another version, or edited ones, may not match the rows."""
     with open_store("odd.sqlite") as store:
         store.add_result(made("good", "glue/rte", 0, {1}))
         result = made("odd", "glue/rte", 0, {2})

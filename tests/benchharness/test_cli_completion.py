@@ -1,4 +1,4 @@
-"""Shell completion, requested with environment variables as a shell does."""
+"""Tests of shell completion, requested with environment variables as a shell does."""
 
 import os
 import resource
@@ -50,7 +50,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def key(here: Path) -> str:
-    """The key of a stored run."""
+    """Return the key of a stored run."""
     job = make_job(model="their-model", task="glue/rte")
     with open_store("results/leaderboard.sqlite") as store:
         store.add_result(make_result(job))
@@ -98,13 +98,13 @@ def key(here: Path) -> str:
         (f"{RUN}--task nothing-like-it", set()),
     ],
 )
-def test_names_of_models_tasks_and_options_are_completed(
+def test_shell_completes_names_of_models_tasks_and_options(
     proposed, words: str, expected: set[str]
 ) -> None:
     assert set(proposed(words)) == expected
 
 
-def test_an_empty_word_is_completed_with_every_name(proposed, here: Path) -> None:
+def test_shell_completes_an_empty_word_with_every_name(proposed, here: Path) -> None:
     assert set(proposed("bench run --model ")) == set(MODELS)
     assert set(proposed(f"{RUN}--task ")) == set(TASKS)
     (here / "mine.toml").touch()
@@ -113,7 +113,7 @@ def test_an_empty_word_is_completed_with_every_name(proposed, here: Path) -> Non
     assert "learning_rate=2e-05" in proposed(f"{RUN}--set learning")
 
 
-def test_an_alias_of_a_model_is_completed_if_no_model_name_matches(proposed) -> None:
+def test_shell_completes_a_model_alias_if_no_model_name_matches(proposed) -> None:
     aliases = {alias for spec in MODELS.values() for alias in spec.aliases}
     begins = next(a for a in sorted(aliases) if not any(n.startswith(a.lower()) for n in MODELS))
     assert begins in proposed(f"bench run --model {begins}")
@@ -122,12 +122,12 @@ def test_an_alias_of_a_model_is_completed_if_no_model_name_matches(proposed) -> 
 @pytest.mark.parametrize(
     "words", ["show {}", "compare {}", "compare tiny {}", "compare --db results/x.sqlite {}"]
 )
-def test_keys_of_stored_runs_are_completed(proposed, key: str, words: str) -> None:
+def test_shell_completes_keys_of_stored_runs(proposed, key: str, words: str) -> None:
     Path("results/x.sqlite").write_bytes(Path("results/leaderboard.sqlite").read_bytes())
     assert proposed(f"bench {words.format(key[:3])}") == [key[:12]]
 
 
-def test_models_of_stored_runs_are_completed(
+def test_shell_completes_models_of_stored_runs(
     proposed, key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for command in ("plan ", "compare ", "check --write --model ", "show runs --model "):
@@ -138,13 +138,13 @@ def test_models_of_stored_runs_are_completed(
     assert proposed("bench plan their") == ["their-model"]
 
 
-def test_a_damaged_database_gives_no_completions_and_no_output(proposed, key: str) -> None:
+def test_shell_completion_with_a_damaged_database_prints_nothing(proposed, key: str) -> None:
     Path("results/leaderboard.sqlite").write_bytes(b"no database")
     assert proposed(f"bench show {key[:3]}") == []
     assert Path("results/leaderboard.sqlite").read_bytes() == b"no database"
 
 
-def test_names_from_plugins_are_completed(here: Path, proposed) -> None:
+def test_shell_completes_names_from_plugins(here: Path, proposed) -> None:
     (here / "mine.py").write_text(
         "from benchharness.models import ModelSpec\n"
         "print('this must not reach the shell')\n"
@@ -159,7 +159,7 @@ def test_names_from_plugins_are_completed(here: Path, proposed) -> None:
     assert proposed("bench run --plugin mine.py --suite sq") == ["squad"]
 
 
-def test_a_completion_is_fast_and_imports_no_heavy_modules(here: Path) -> None:
+def test_shell_completion_is_fast_and_imports_no_heavy_modules(here: Path) -> None:
     code = (
         "import os, sys, atexit; from benchharness.cli.app import main; "
         "atexit.register(lambda: print(*sorted({'torch', 'transformers', 'datasets', 'scipy'}"

@@ -1,4 +1,4 @@
-"""`bench curve`, and the plot of a pretraining run in the report."""
+"""Tests of `bench curve` and of the plot of a pretraining run in the report."""
 
 import json
 import re
@@ -58,7 +58,7 @@ def curves(bench, *words):
     return json.loads(ended.out)
 
 
-def test_json_has_the_points_and_trends_of_each_curve(bench, stored):
+def test_curve_json_has_the_points_and_the_trend_of_each_curve(bench, stored):
     mean, cola, rte = curves(bench, "small")
     assert [each["task"] for each in (mean, cola, rte)] == [None, COLA, RTE]
     assert (rte["run"], rte["suite"], rte["noise"]) == ("small", "glue", "examples and seeds")
@@ -74,7 +74,7 @@ def test_json_has_the_points_and_trends_of_each_curve(bench, stored):
     assert mean["score"] == "mean of CoLA, RTE"
 
 
-def test_the_terminal_shows_the_points_and_the_trend(bench, stored):
+def test_curve_prints_the_score_of_each_checkpoint_and_the_trend(bench, stored):
     ended = bench("curve", "small", "--task", "glue/rte", "--db", "board.sqlite")
     assert ended.code == 0, ended.err
     assert "GLUE on mini data: small, paper, fp32" in ended.out
@@ -96,14 +96,16 @@ def test_the_terminal_shows_the_points_and_the_trend(bench, stored):
         (["none/step-*"], "no folder matches 'none/step-*': the folder none does not exist."),
     ],
 )
-def test_a_curve_that_cannot_be_made_is_an_error_of_one_sentence(bench, stored, words, sentence):
+def test_curve_of_fewer_than_two_comparable_checkpoints_is_a_one_sentence_error(
+    bench, stored, words, sentence
+):
     ended = bench("curve", *words, "--db", "board.sqlite")
     assert ended.code in {2, 4}
     assert ended.err.startswith(f"bench: {sentence}")
     assert ended.err.count("\n") == 1
 
 
-def test_a_checkpoint_without_a_task_has_an_empty_cell(bench, stored):
+def test_curve_table_has_an_empty_cell_for_a_checkpoint_without_a_score(bench, stored):
     with open_store("board.sqlite") as store:
         for seed in range(2):
             store.add_result(run_of(2000, RTE, seed, 20))
@@ -127,7 +129,7 @@ def test_checkpoints_of_different_families_on_one_curve_are_an_error(bench, stor
     assert "GLUE has no plot of scores over pretraining" in Path("page.html").read_text()
 
 
-def test_the_report_has_a_plot_for_each_score(stored):
+def test_report_has_a_pretraining_curve_for_each_task_and_the_mean(stored):
     with open_store("board.sqlite") as store:
         make_report(store, Path("page.html"))
     page = Path("page.html").read_text(encoding="utf-8")
@@ -138,9 +140,7 @@ def test_the_report_has_a_plot_for_each_score(stored):
     assert section.count("small/step-1000") >= 3
 
 
-def test_a_plot_has_the_whole_curve_even_if_the_report_plots_the_best_rows_only(
-    stored, monkeypatch
-):
+def test_pretraining_plot_has_all_checkpoints_in_a_report_of_the_best_entries(stored, monkeypatch):
     monkeypatch.setattr("benchharness.stored.report.MOST_RUNS", 8)
     with open_store("board.sqlite") as store:
         make_report(store, Path("page.html"), Wanted(split=True))
@@ -159,7 +159,7 @@ def test_a_report_without_pretraining_runs_has_no_plot_of_them(tmp_path):
     assert 'class="stages"' not in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
-def test_the_pretraining_stage_is_stored_archived_and_merged(tmp_path):
+def test_pretraining_step_of_a_checkpoint_is_stored_archived_and_merged(tmp_path):
     result = run_of(100, RTE, 0, 5)
     plain = replace(result, job=replace(result.job, stage=None, seed=1))
     with open_store(tmp_path / "a.sqlite") as store:
@@ -177,7 +177,7 @@ def test_the_pretraining_stage_is_stored_archived_and_merged(tmp_path):
         assert list(store.faults()) == []
 
 
-def test_the_pretraining_stage_does_not_change_the_key_of_a_job():
+def test_pretraining_step_of_a_checkpoint_does_not_change_the_job_key():
     job = run_of(100, RTE, 0, 5).job
     assert replace(job, stage=None).key == job.key
     assert type(job).from_json(json.loads(json.dumps(job.to_json()))) == job
@@ -185,7 +185,7 @@ def test_the_pretraining_stage_does_not_change_the_key_of_a_job():
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_checkpoints_given_as_a_pattern_resume_and_make_a_curve(bench, tmp_path, monkeypatch):
+def test_run_on_a_checkpoint_pattern_resumes_and_gives_a_curve(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for step in (1, 2):
         save_checkpoint(tmp_path / "small" / f"step-{step}", initializer_range=0.1 * step)
@@ -211,7 +211,7 @@ def layer_run(features, task, seed, wrong):
     return made("small", task, seed, set(range(wrong)), settings=settings, overridden=True)
 
 
-def test_the_layers_of_a_model_have_one_row_each(bench, tmp_path, monkeypatch):
+def test_curve_table_of_frozen_layers_has_one_row_per_layer(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with open_store("board.sqlite") as store:
         for features, wrong in (("layer-2", 20), ("embeddings", 60), ("layer-1", 40), ("mix", 9)):

@@ -25,13 +25,13 @@ def change(path, statement):
         connection.commit()
 
 
-def test_an_intact_database_passes_the_check(bench, stored):
+def test_db_check_of_an_intact_database_passes(bench, stored):
     ended = bench("db", "check", "--db", "board.sqlite")
     assert (ended.code, ended.err) == (0, "")
     assert ended.out.endswith("board.sqlite: no problems found, jobs: 3\n")
 
 
-def test_faults_are_listed_and_exit_with_5(bench, stored):
+def test_db_check_lists_damaged_runs_and_exits_with_5(bench, stored):
     change(stored, "UPDATE scores SET value = 0.99")
     ended = bench("db", "check", "--db", "board.sqlite")
     assert ended.code == 5
@@ -40,7 +40,7 @@ def test_faults_are_listed_and_exit_with_5(bench, stored):
     assert "has 2 problems. Restore a backup" in ended.err
 
 
-def test_a_missing_database_is_an_error(bench, tmp_path):
+def test_db_check_of_a_missing_database_is_an_error(bench, tmp_path):
     ended = bench("db", "check", "--db", "gone.sqlite")
     assert (ended.code, ended.out) == (5, "")
     assert "there is no leaderboard at" in ended.err
@@ -56,7 +56,7 @@ def test_a_backup_passes_the_check_and_is_not_overwritten(bench, stored):
 
 
 def test_a_damaged_database_is_merged_after_its_damaged_runs_are_deleted(bench, stored):
-    """As in docs/store.md: delete the runs that `check` names, and merge the others."""
+    """Follow docs/store.md: delete the runs that `bench db check` lists, then merge the others."""
     change(stored, "UPDATE runs SET cost = '{}' WHERE id = 1")
     change(stored, "DELETE FROM runs WHERE id = 3")  # its scores and its line in lists are left
     change(stored, "DELETE FROM headlines WHERE run_id = 2")
@@ -76,7 +76,7 @@ def test_a_damaged_database_is_merged_after_its_damaged_runs_are_deleted(bench, 
 
 
 @pytest.mark.parametrize("road", [("merge", "board.sqlite"), ("import", "all.jsonl.gz")])
-def test_imported_and_merged_runs_are_checked_once(bench, stored, road, monkeypatch):
+def test_each_imported_or_merged_run_is_checked_only_once(bench, stored, road, monkeypatch):
     bench("export", "--all", "all.jsonl.gz", "--db", "board.sqlite")
     checked = []
     faults = numbers._faults_of_split
@@ -89,7 +89,7 @@ def test_imported_and_merged_runs_are_checked_once(bench, stored, road, monkeypa
     assert sorted(checked) == sorted(make_job(seed=seed).key for seed in (1, 2))
 
 
-def test_databases_are_merged_and_conflicting_runs_are_listed(bench, stored):
+def test_db_merge_adds_runs_and_lists_conflicting_ones(bench, stored):
     with open_store("b.sqlite") as store:
         store.add_result(make_result(make_job(seed=2), finished="2026-09-01T00:00:00Z"))
         store.add_result(make_result(make_job(seed=3)))

@@ -21,7 +21,7 @@ def call(*arguments: str) -> str:
     return ended.stdout
 
 
-def test_two_recipes_are_compared_on_a_task() -> None:
+def test_recipe_diff_on_a_task_lists_only_settings_that_differ() -> None:
     lines = [line.split() for line in call("roberta", "electra", "glue/qqp").splitlines()]
     assert ["setting", "roberta", "electra"] in lines
     assert ["learning_rate", "1e-05", "0.0001"] in lines
@@ -29,7 +29,7 @@ def test_two_recipes_are_compared_on_a_task() -> None:
     assert not [line for line in lines if line[:1] == ["batch_size"]]
 
 
-def test_without_a_task_the_tasks_of_each_difference_are_named() -> None:
+def test_recipe_diff_without_a_task_names_the_tasks_of_each_difference() -> None:
     text = call("electra", "electra-large")
     (line,) = (line for line in text.splitlines() if "learning_rate" in line)
     assert line.split()[:5] == ["learning_rate", "0.0001", "5e-05", "all", "but"]
@@ -42,7 +42,7 @@ def test_without_a_task_the_tasks_of_each_difference_are_named() -> None:
     assert "all but STS-B, RTE, SQuAD 1.1" in line
 
 
-def test_json_has_the_source_of_each_value() -> None:
+def test_recipe_diff_json_has_the_source_of_each_value() -> None:
     found = json.loads(call("albert-v1", "albert", "race/all", "--json"))
     rate = next(row for row in found if row["setting"] == "learning_rate")
     assert rate["tasks"] == ["race/all"]
@@ -53,15 +53,15 @@ def test_json_has_the_source_of_each_value() -> None:
     assert rate["first"]["source"] == "arXiv:1909.11942, table 14"
 
 
-def test_equal_recipes_are_reported_as_equal() -> None:
+def test_diff_reports_that_two_recipes_are_equal() -> None:
     assert call("bert", "bert-base-cased", "glue/rte") == "the two recipes have the same values.\n"
 
 
-def test_a_setting_that_one_recipe_leaves_to_the_checkpoint_is_a_difference() -> None:
+def test_recipe_diff_includes_a_setting_that_one_recipe_takes_from_checkpoints() -> None:
     assert "the checkpoint's" in call("albert", "bert", "glue/rte")
 
 
-def test_an_unknown_model_gets_a_suggestion() -> None:
+def test_diff_suggests_a_model_for_an_unknown_name() -> None:
     with pytest.raises(BenchError, match="Did you mean 'roberta'"):
         call("robertta", "bert")
 
@@ -69,14 +69,12 @@ def test_an_unknown_model_gets_a_suggestion() -> None:
 @pytest.mark.parametrize(
     ("name", "close"), [("colaa", "cola"), ("glue/coal", "glue/cola"), ("elektra", "electra")]
 )
-def test_an_unknown_second_name_gets_a_suggestion_of_a_model_or_a_task(
-    name: str, close: str
-) -> None:
+def test_diff_suggests_a_model_or_a_task_for_an_unknown_second_name(name: str, close: str) -> None:
     with pytest.raises(BenchError, match=f"Did you mean '{close}'"):
         call("roberta", name)
 
 
-def test_differences_match_the_resolved_settings() -> None:
+def test_recipe_diff_lists_exactly_the_settings_that_differ() -> None:
     first = MODELS["roberta-large"]
     second = ModelSpec(name="x", checkpoint="org/x", recipe="xlnet")
     found = compare_recipes(first, second, TASKS.values())
@@ -91,6 +89,6 @@ def test_differences_match_the_resolved_settings() -> None:
         assert shown - {"start_from"} == expected  # a start is no setting: the test below
 
 
-def test_a_different_start_from_is_a_difference() -> None:
+def test_recipe_diff_includes_a_different_start_from() -> None:
     lines = [line.split() for line in call("modernbert", "bert", "glue/rte").splitlines()]
     assert ["start_from", "glue/mnli", "pretrained"] in lines

@@ -45,12 +45,12 @@ def training(step=15, steps=30):
     )
 
 
-def test_the_description_of_a_running_job_has_its_numbers():
+def test_running_job_is_displayed_with_epoch_step_loss_and_speed():
     assert describe(training()) == ("training, epoch 1.50, step 15/30, loss 0.5432, 99 examples/s")
     assert describe(Progress(phase="loading")) == "loading"
 
 
-def test_a_sparkline_has_at_most_a_few_characters():
+def test_sparkline_has_at_most_eight_characters():
     assert sparkline([0.7]) == ""
     assert sparkline([0.9, 0.5, 0.1]) == "█▅▁"
     assert sparkline([0.5, 0.5]) == "▁▁"
@@ -61,7 +61,7 @@ def test_a_sparkline_has_at_most_a_few_characters():
     ("seconds", "text"),
     [(0.4, "0 s"), (89, "89 s"), (90, "2 min"), (3600, "60 min"), (7500, "2 h 5 min")],
 )
-def test_durations_are_rounded_and_have_units(seconds, text):
+def test_displayed_durations_are_rounded_and_have_units(seconds, text):
     assert duration(seconds) == text
 
 
@@ -136,21 +136,21 @@ def test_without_a_terminal_progress_is_printed_every_ten_seconds(monkeypatch):
     assert lines[0].startswith("0 of 4 jobs done, about 33 s left; tiny CoLA seed 0: training")
 
 
-def test_a_job_that_exceeds_its_estimate_has_no_time_left_of_0_s():
+def test_run_over_its_estimated_time_is_displayed_as_taking_longer():
     running = state(1)
     running.report(JOBS[0].key, Progress(phase="loading"), 1000.0)
     assert headline(running, 1001.0).startswith("0 of 1 jobs done, about ")
     assert headline(running, 9000.0) == "0 of 1 jobs done, taking longer than estimated"
 
 
-def test_a_note_is_printed_at_once_on_a_line_of_its_own():
+def test_note_of_a_job_is_printed_at_once_on_its_own_line():
     console = plain()
     with Display(state(4), console) as shown:
         shown.report(JOBS[0], Progress(phase="loading", note="skips a \x1b[31msnapshot"))
     assert console.file.getvalue() == "tiny CoLA seed 0 skips a \\x1b[31msnapshot.\n"
 
 
-def test_skipped_jobs_count_as_done():
+def test_progress_counts_skipped_jobs_as_done():
     console = plain()
     with Display(state(2), console) as shown:
         shown.leave_out(JOBS[0])
@@ -173,7 +173,7 @@ def test_a_terminal_shows_progress_bars_and_keeps_lines_of_finished_jobs(monkeyp
     assert "[1/2] tiny CoLA seed 0: mcc 0.500 in 2 s" in text
 
 
-def test_a_dumb_terminal_gets_plain_lines(monkeypatch):
+def test_dumb_terminal_gets_plain_progress_lines(monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     console = terminal()
     with Display(state(1), console) as shown:

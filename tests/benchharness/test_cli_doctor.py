@@ -38,7 +38,7 @@ def examine(db: Path) -> tuple[int, dict[str, Any]]:
     return ended.exit_code, findings
 
 
-def test_a_machine_without_a_network_is_only_a_warning(tmp_path: Path) -> None:
+def test_doctor_only_warns_about_a_missing_network(tmp_path: Path) -> None:
     code, found = examine(tmp_path / "results" / "board.sqlite")
     assert code == 0
     assert found["hub"]["state"] == "warning"
@@ -50,7 +50,7 @@ def test_a_machine_without_a_network_is_only_a_warning(tmp_path: Path) -> None:
     assert not (tmp_path / "results").exists()
 
 
-def test_the_response_time_of_the_hub_is_reported(
+def test_doctor_reports_the_response_time_of_the_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serve_hub(tmp_path) as server:
@@ -60,13 +60,13 @@ def test_the_response_time_of_the_hub_is_reported(
     assert "answered in 0." in found["hub"]["found"]
 
 
-def test_offline_mode_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_offline_mode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     _, found = examine(tmp_path / "board.sqlite")
     assert "HF_HUB_OFFLINE" in found["hub"]["found"]
 
 
-def test_the_runs_of_the_database_are_counted(tmp_path: Path) -> None:
+def test_doctor_reports_the_number_of_stored_runs(tmp_path: Path) -> None:
     db = tmp_path / "board.sqlite"
     with open_store(db) as store:
         store.add_result(make_result())
@@ -75,7 +75,7 @@ def test_the_runs_of_the_database_are_counted(tmp_path: Path) -> None:
     assert found["leaderboard"]["found"] == f"{db}, runs: 1"
 
 
-def test_a_damaged_database_is_a_problem(tmp_path: Path) -> None:
+def test_doctor_reports_a_damaged_database_as_a_problem(tmp_path: Path) -> None:
     db = tmp_path / "board.sqlite"
     db.write_bytes(b"not a database" * 100)
     code, found = examine(db)
@@ -83,7 +83,7 @@ def test_a_damaged_database_is_a_problem(tmp_path: Path) -> None:
     assert found["leaderboard"]["state"] == "problem"
 
 
-def test_a_cache_that_is_a_file_is_a_problem(tmp_path: Path) -> None:
+def test_doctor_reports_a_cache_path_that_is_a_file_as_a_problem(tmp_path: Path) -> None:
     (tmp_path / "hf").write_text("in the way")
     code, found = examine(tmp_path / "board.sqlite")
     assert code == 1
@@ -91,7 +91,7 @@ def test_a_cache_that_is_a_file_is_a_problem(tmp_path: Path) -> None:
     assert "cannot be written to" in found["data cache"]["found"]
 
 
-def test_little_free_disk_space_is_a_warning(
+def test_doctor_warns_about_little_free_disk_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("benchharness.cli.doctor.FULL_BYTES", 2**80)
@@ -100,13 +100,13 @@ def test_little_free_disk_space_is_a_warning(
     assert found["checkpoint cache"]["state"] == "warning"
 
 
-def test_the_table_names_every_finding(tmp_path: Path) -> None:
+def test_doctor_table_has_a_line_for_every_check(tmp_path: Path) -> None:
     db = str(tmp_path / "board.sqlite")
     text = CliRunner().invoke(APP, ["--db", db], catch_exceptions=False).stdout
     assert all(name in text for name in ("benchharness", "hub", "gpus", "leaderboard", "warning"))
 
 
-def test_a_machine_without_a_gpu_needs_no_triton(
+def test_doctor_requires_triton_only_with_a_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = {"torch": "2.11", "triton": None}

@@ -64,7 +64,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServe
         yield running
 
 
-def test_only_the_needed_files_of_a_checkpoint_are_fetched_at_its_revision(
+def test_fetch_downloads_only_the_needed_checkpoint_files_at_its_revision(
     server: HubServer, home: Path
 ) -> None:
     found = call("--model", "minilm")
@@ -109,7 +109,7 @@ def repository(tmp_path: Path, server: HubServer) -> Path:
 
 
 def test_a_fetched_checkpoint_that_cannot_be_loaded_is_an_error(repository: Path) -> None:
-    """Only the tokenizer is damaged, which is noticed when it is loaded."""
+    """Damage only the tokenizer, which is detected when it is loaded."""
     (repository / "tokenizer.json").write_text('{"version": "1.0"}')
     with pytest.raises(ModelError, match="the tokenizer in org/name is not usable"):
         call("--model", "org/name")
@@ -148,12 +148,12 @@ def test_an_unreachable_hub_is_an_error_before_a_child_process_starts(
         call("--model", "minilm")
 
 
-def test_a_model_that_needs_no_hub_is_not_fetched(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_downloads_nothing_for_the_builtin_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
     assert call("--model", "tiny")["fetched"] == []
 
 
-def test_the_task_that_a_recipe_starts_from_is_fetched_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_includes_the_start_task_of_a_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
     fetched: list[str] = []
     monkeypatch.setattr(fetch_module, "go_offline_if_unreachable", lambda: False)
     monkeypatch.setattr(
@@ -163,7 +163,7 @@ def test_the_task_that_a_recipe_starts_from_is_fetched_too(monkeypatch: pytest.M
     assert fetched == ["model FacebookAI/roberta-base", "task superglue/rte", "task glue/mnli"]
 
 
-def test_nothing_to_fetch_is_an_error() -> None:
+def test_fetch_without_models_and_tasks_is_an_error() -> None:
     with pytest.raises(BenchError, match="nothing to fetch"):
         call()
 

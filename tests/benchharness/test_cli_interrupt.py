@@ -1,4 +1,4 @@
-"""`bench run` in a separate process with fake workers: interruptions and concurrent runs."""
+"""Tests of `bench run` in a separate process with fake workers: interruptions, concurrent runs."""
 
 import os
 import re
@@ -81,7 +81,7 @@ def test_an_interrupted_run_keeps_finished_jobs(tmp_path, number, code):
     assert "report:" not in out
 
 
-def test_two_concurrent_runs_compute_each_job_once(tmp_path):
+def test_two_concurrent_bench_runs_compute_each_job_once(tmp_path):
     counts = tmp_path / "counts"
     counts.mkdir()
     jobs = [(f"count:{counts}", f"glue/{name}") for name in ("cola", "rte", "mrpc")]
@@ -141,7 +141,7 @@ def is_pending(pid, number):
 @pytest.mark.skipif(sys.platform != "linux", reason="asks /proc for signals")
 @pytest.mark.parametrize("numbers", [[signal.SIGTERM], [signal.SIGINT, signal.SIGINT]])
 def test_a_run_blocked_in_a_library_can_be_terminated(tmp_path, numbers):
-    """SQLite waits for a lock and handles no exception, here as long as the timeout allows."""
+    """Make SQLite wait for a lock until the timeout, during which it handles no exception."""
     go = tmp_path / "go"
     assert LAST_SECONDS < 10
     process = start(tmp_path, (f"wait-for:{go}", "glue/cola"), last=2.0)

@@ -32,7 +32,7 @@ def entries(bench, *words):
     return {entry["model"]: entry for entry in board["entries"]}
 
 
-def test_every_cell_has_confidence_intervals(bench, stored):
+def test_leaderboard_json_has_confidence_intervals_for_every_score(bench, stored):
     for entry in entries(bench, "--intervals").values():
         cell = entry["tasks"]["glue/rte"]
         found = cell["intervals"]
@@ -45,18 +45,18 @@ def test_every_cell_has_confidence_intervals(bench, stored):
         assert entry["ranks"] is None  # eight tasks of the suite are missing
 
 
-def test_intervals_are_deterministic(bench, stored):
+def test_confidence_intervals_are_deterministic(bench, stored):
     assert entries(bench, "--intervals") == entries(bench, "--intervals")
 
 
-def test_without_intervals_no_predictions_are_read(bench, stored, monkeypatch):
+def test_leaderboard_without_intervals_reads_no_predictions(bench, stored, monkeypatch):
     monkeypatch.setattr("benchharness.leaderboard.store.store.Store.result", None)
     for entry in entries(bench).values():
         assert "ranks" not in entry
         assert "intervals" not in entry["tasks"]["glue/rte"]
 
 
-def test_the_terminal_shows_an_interval_per_cell(bench, stored):
+def test_leaderboard_table_shows_an_interval_for_every_score(bench, stored):
     ended = bench("leaderboard", "--db", "board.sqlite", "--intervals")
     lines = [" ".join(line.split()) for line in ended.out.splitlines()]
     assert sum(line.startswith("95 % from ") for line in lines) == 3
@@ -75,7 +75,7 @@ def test_a_note_about_unreadable_examples_is_printed_once(bench, stored):
     )
 
 
-def test_the_report_has_intervals_unless_disabled_or_with_many_runs(bench, stored, monkeypatch):
+def test_report_omits_intervals_if_disabled_or_if_there_are_many_runs(bench, stored, monkeypatch):
     def page(*words):
         assert bench("report", "--db", "board.sqlite", "--out", "page.html", *words).code == 0
         text = Path("page.html").read_text(encoding="utf-8")
@@ -88,7 +88,7 @@ def test_the_report_has_intervals_unless_disabled_or_with_many_runs(bench, store
     assert page("--intervals")
 
 
-def test_the_gain_by_selection_includes_example_noise_if_examples_are_read(bench, stored):
+def test_selection_gain_includes_example_noise_if_examples_are_read(bench, stored):
     draw = random.Random(5)
     with open_store("board.sqlite") as store:
         for rate in ("1e-5", "2e-5", "3e-5", "4e-5"):

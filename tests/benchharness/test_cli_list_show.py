@@ -43,7 +43,7 @@ def db(tmp_path: Path) -> str:
 # lists
 
 
-def test_a_short_task_name_is_resolved_from_the_stored_tasks(db: str) -> None:
+def test_short_task_name_is_resolved_among_the_tasks_of_stored_runs(db: str) -> None:
     assert [row["seed"] for row in call_json("show", "runs", "--db", db, "--task", "rte")] == [1, 3]
     with open_store(db) as store:
         store.add_result(make_result(make_job(task="superglue/rte", seed=7)))
@@ -53,7 +53,7 @@ def test_a_short_task_name_is_resolved_from_the_stored_tasks(db: str) -> None:
     assert [row["seed"] for row in call_json(*words)] == [7]
 
 
-def test_show_suites_and_tasks_lists_the_registered_ones() -> None:
+def test_show_lists_all_registered_suites_and_tasks() -> None:
     assert [row["name"] for row in call_json("show", "suites")] == [*SUITES, *COLLECTIONS]
     rows = call_json("show", "tasks")
     assert [row["name"] for row in rows] == list(TASKS)
@@ -76,7 +76,7 @@ def test_show_models_has_aliases_and_revisions() -> None:
     assert "roberta_readme" in rows["roberta-base"]["published"]
 
 
-def test_a_model_is_shown_with_its_facts() -> None:
+def test_show_model_prints_recipe_size_flops_and_tokenizer() -> None:
     lines = call("show", "electra-large").splitlines()
     for line in (
         "name: electra-large-discriminator",
@@ -88,7 +88,7 @@ def test_a_model_is_shown_with_its_facts() -> None:
         assert line in lines
 
 
-def test_every_published_system_has_a_model_or_a_reason_why_not() -> None:
+def test_published_system_has_either_a_model_or_a_reason_for_having_none() -> None:
     rows = {row["system"]: row for row in call_json("show", "models")["systems"]}
     assert all(bool(row["model"]) != bool(row["reason"]) for row in rows.values())
     electra = rows["ELECTRA"]
@@ -117,7 +117,7 @@ def test_published_results_have_their_split_protocol_and_source() -> None:
     assert "BERT-Tiny (2/128)" in call("show", "published")
 
 
-def test_json_of_runs_has_the_documented_fields(db: str) -> None:
+def test_show_runs_json_has_the_documented_fields(db: str) -> None:
     rows = call_json("show", "runs", "--db", db)
     assert len(rows) == 4
     for row in rows:
@@ -141,13 +141,13 @@ def test_json_of_runs_has_the_documented_fields(db: str) -> None:
         (("--suite", "glue", "--model", "minilm"), [1, 2, 3]),
     ],
 )
-def test_runs_are_filtered_by_task_model_and_suite(
+def test_show_runs_is_filtered_by_task_model_and_suite(
     db: str, options: tuple[str, ...], seeds: list[int]
 ) -> None:
     assert [row["seed"] for row in call_json("show", "runs", "--db", db, *options)] == seeds
 
 
-def test_tables_name_tasks_models_suites_and_runs(db: str) -> None:
+def test_show_prints_tables_of_tasks_models_suites_and_runs(db: str) -> None:
     assert "glue/stsb" in call("show", "tasks")
     assert "roberta-base" in call("show", "models")
     assert "GLUE" in call("show", "suites")
@@ -157,7 +157,7 @@ def test_tables_name_tasks_models_suites_and_runs(db: str) -> None:
     assert "no stored run matches." in call("show", "runs", "--db", db, "--model", "nobody")
 
 
-def test_a_table_in_a_pipe_counts_languages_instead_of_naming_each() -> None:
+def test_piped_table_counts_the_languages_of_a_task_instead_of_listing_them() -> None:
     lines = call("show", "tasks").splitlines()
     assert max(map(len, lines)) < 260
     (panx,) = [line for line in lines if "xtreme/panx" in line]
@@ -168,7 +168,7 @@ def test_a_table_in_a_pipe_counts_languages_instead_of_naming_each() -> None:
     assert len(found["splits"]) == 81
 
 
-def test_a_run_with_many_scores_is_listed_with_the_first_ones(tmp_path: Path) -> None:
+def test_list_of_runs_shows_only_the_first_of_many_scores(tmp_path: Path) -> None:
     db, job = str(tmp_path / "board.sqlite"), make_job(task="blimp/blimp")
     scores = {f"s{n}": 0.5 for n in range(77)}
     result = make_result(job)
@@ -179,13 +179,13 @@ def test_a_run_with_many_scores_is_listed_with_the_first_ones(tmp_path: Path) ->
     assert len(call_json("show", "runs", "--db", db)[0]["scores"]["blimp/blimp"]) == 77
 
 
-def test_a_missing_database_is_an_error(tmp_path: Path) -> None:
+def test_show_runs_with_a_missing_database_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="bench run"):
         call("show", "runs", "--db", str(tmp_path / "none.sqlite"))
     assert not list(tmp_path.iterdir())
 
 
-def test_a_hostile_name_is_escaped(db: str) -> None:
+def test_model_name_with_control_characters_is_escaped(db: str) -> None:
     key = make_job(task="glue/cola", model=HOSTILE).key
     for text in (call("show", "runs", "--db", db), call("show", key[:16], "--db", db)):
         assert "[bold red]x[/]" in text
@@ -213,7 +213,7 @@ def test_show_run_has_scores_settings_cost_and_provenance(db: str) -> None:
     assert "torch: 2.13.0" in text
 
 
-def test_a_failure_shows_its_reason_and_traceback(db: str) -> None:
+def test_show_prints_the_error_and_the_traceback_of_a_failed_run(db: str) -> None:
     job = make_job(task="glue/rte", seed=3)
     facts = call_json("show", job.key, "--db", db)
     assert (facts["status"], facts["exit_code"]) == ("diverged", 1)
@@ -223,7 +223,7 @@ def test_a_failure_shows_its_reason_and_traceback(db: str) -> None:
         assert f"  {line}\n" in text
 
 
-def test_an_unknown_key_is_an_error(db: str) -> None:
+def test_show_with_an_unknown_run_key_is_an_error(db: str) -> None:
     with pytest.raises(BenchError, match="no run has a key that begins with 'beef'"):
         call("show", "beef", "--db", db)
 
@@ -240,13 +240,13 @@ def test_an_unknown_key_is_an_error(db: str) -> None:
         ("org/name", "model", "org/name"),
     ],
 )
-def test_a_name_is_found_in_suites_tasks_and_models(name: str, kind: str, full: str) -> None:
+def test_show_finds_a_name_among_suites_tasks_and_models(name: str, kind: str, full: str) -> None:
     facts = call_json("show", name)
     assert (facts["kind"], facts["name"]) == (kind, full)
     assert f"name: {full}" in call("show", name)
 
 
-def test_several_names_give_a_list() -> None:
+def test_show_with_several_names_prints_a_json_list() -> None:
     assert [facts["name"] for facts in call_json("show", "cola", "bert")] == [
         "glue/cola",
         "bert-base-uncased",
@@ -254,17 +254,17 @@ def test_several_names_give_a_list() -> None:
 
 
 @pytest.mark.parametrize(("name", "close"), [("glu", "glue"), ("robertta", "roberta")])
-def test_an_unknown_name_gets_a_suggestion(name: str, close: str) -> None:
+def test_show_suggests_a_similar_name_for_an_unknown_one(name: str, close: str) -> None:
     with pytest.raises(BenchError, match=f"Did you mean '{close}'"):
         call("show", name)
 
 
-def test_a_folder_without_a_checkpoint_is_an_error(tmp_path: Path) -> None:
+def test_show_with_a_folder_without_a_checkpoint_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="is not a checkpoint"):
         call("show", str(tmp_path))
 
 
-def test_a_recipe_shows_each_value_with_its_source() -> None:
+def test_show_recipe_prints_each_value_with_its_source() -> None:
     facts = call_json("show", "recipe", "roberta", "qqp")
     assert (facts["model"], facts["task"]) == ("roberta-base", "glue/qqp")
     assert facts["settings"]["warmup_ratio"]["value"] == 0.25
@@ -277,18 +277,18 @@ def test_a_recipe_shows_each_value_with_its_source() -> None:
 # printing
 
 
-def test_an_outline_omits_empty_values() -> None:
+def test_printed_details_omit_empty_values() -> None:
     empty: dict[str, Any] = {"a": None, "b": "", "c": [], "d": {}}
     facts = {**empty, "e": 0, "f": False, "g": {"h": [1, 2.5]}}
     assert list(outline(facts)) == ["e: 0", "f: no", "g:", "  h: 1, 2.5"]
 
 
-def test_an_empty_table_prints_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_table_is_printed_as_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
     print_table([], ("a",), "nothing here.")
     assert capsys.readouterr().out == "nothing here.\n"
 
 
-def test_json_has_no_nan() -> None:
+def test_json_output_with_nan_is_an_error() -> None:
     with pytest.raises(ValueError, match="JSON"):
         print_json({"score": float("nan")})
 

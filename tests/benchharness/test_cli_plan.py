@@ -27,7 +27,7 @@ def result(model, task, seed, scores):
     return replace(make_result(job), evaluations=(evaluation,))
 
 
-def test_the_table_shows_the_current_and_the_needed_number_of_seeds(bench, stored):
+def test_plan_table_shows_the_current_and_the_needed_number_of_seeds(bench, stored):
     ended = bench("plan", "good", "bad", "--db", "board.sqlite")
     assert ended.code == 0, ended.err
     lines = [line.split() for line in ended.out.splitlines()]
@@ -41,7 +41,7 @@ def test_the_table_shows_the_current_and_the_needed_number_of_seeds(bench, store
     assert "power 0.8" in ended.out
 
 
-def test_json_has_the_seeds_needed_for_another_power_and_alpha(bench, stored):
+def test_plan_json_has_the_seeds_needed_for_another_power_and_alpha(bench, stored):
     words = ("--power", "0.95", "--alpha", "0.01", "--task", "rte", "--suite", "glue")
     (found,) = json.loads(
         bench("plan", "good", "bad", "--db", "board.sqlite", *words, "--json").out
@@ -65,14 +65,14 @@ def test_json_has_the_seeds_needed_for_another_power_and_alpha(bench, stored):
         (("good", "bad", "--alpha", "0"), "--alpha must be between 0 and 1, but got 0"),
     ],
 )
-def test_an_invalid_comparison_is_an_error_of_one_sentence(bench, stored, words, sentence):
+def test_plan_of_an_invalid_comparison_is_an_error_of_one_sentence(bench, stored, words, sentence):
     ended = bench("plan", *words, "--db", "board.sqlite")
     assert ended.code == 2
     assert sentence in ended.err
     assert ended.out == ""
 
 
-def test_a_note_about_unused_pooling_is_printed_only_if_no_job_uses_it(bench, tmp_path):
+def test_unused_pooling_config_is_noted_only_if_no_job_uses_it(bench, tmp_path):
     folder = save_checkpoint(tmp_path / "st")
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')

@@ -23,7 +23,7 @@ def board(bench):
     return bench
 
 
-def test_the_leaderboard_has_a_table_per_data_source(board):
+def test_leaderboard_has_one_table_per_data_source(board):
     ended = board("leaderboard", *DB)
     assert ended.code == 0
     assert "GLUE on mini data" in ended.out
@@ -38,13 +38,13 @@ def test_the_leaderboard_is_filtered_by_data_source(board, data, other):
     assert f"on {other} data" not in out
 
 
-def test_a_leaderboard_without_matching_runs_reports_that(board):
+def test_leaderboard_without_matching_runs_prints_a_message(board):
     ended = board("leaderboard", *DB, "--data", "elsewhere")
     assert ended.code == 0
     assert ended.out.startswith("no stored run matches")
 
 
-def test_a_collection_shows_the_boards_of_its_suites(board):
+def test_leaderboard_of_a_collection_shows_each_of_its_suites_once(board):
     with open_store("board.sqlite") as store:
         store.add_result(make_result(make_job(task="snli/snli")))
     boards = json.loads(board("leaderboard", *DB, "--json", "--suite", "seeds").out)
@@ -69,7 +69,7 @@ def test_the_leaderboard_as_json_has_entries_and_scores(board):
     assert "glue/rte" in entry["missing"]
 
 
-def test_published_scores_are_below_boards_of_official_data_if_requested(board):
+def test_published_scores_follow_leaderboards_of_official_data_on_request(board):
     assert "published (" not in board("leaderboard", *DB).out
     out = board("leaderboard", *DB, "--published").out
     assert out.count("GLUE, published (dev)") == 1
@@ -83,7 +83,7 @@ def test_published_scores_are_below_boards_of_official_data_if_requested(board):
     assert {row["split"] for row in real["published"]} == {"dev", "test"}
 
 
-def test_json_compares_measured_with_published_scores(bench):
+def test_leaderboard_json_compares_measured_with_published_scores(bench):
     with open_store("board.sqlite") as store:
         for seed in (1, 2):
             job = replace(make_job(model="minilm", seed=seed), data="hub")
@@ -95,7 +95,7 @@ def test_json_compares_measured_with_published_scores(bench):
     assert line["source"] == "microsoft/unilm minilm/README.md"
 
 
-def test_out_sets_the_path_of_the_report(board):
+def test_option_out_sets_the_path_of_the_report(board):
     ended = board("report", *DB, "--out", "deep/page.html")
     assert (ended.code, ended.out) == (0, "report: deep/page.html\n")
     page = Path("deep/page.html").read_text()
@@ -104,7 +104,7 @@ def test_out_sets_the_path_of_the_report(board):
     assert "out of &lt;memory&gt;" in page
 
 
-def test_open_shows_the_report_in_a_browser(board, monkeypatch):
+def test_option_open_shows_the_report_in_a_browser(board, monkeypatch):
     opened = []
     monkeypatch.setattr("typer.launch", opened.append)
     board("report", *DB, "--out", "page.html")
@@ -114,7 +114,7 @@ def test_open_shows_the_report_in_a_browser(board, monkeypatch):
 
 
 @pytest.mark.parametrize("command", ["report", "leaderboard"])
-def test_a_missing_database_is_an_error_that_names_bench_run(bench, command):
+def test_report_of_a_missing_database_is_an_error_that_suggests_bench_run(bench, command):
     ended = bench(command, *DB)
     assert ended.code == 5
     assert "`bench run` creates one" in ended.err
@@ -122,7 +122,7 @@ def test_a_missing_database_is_an_error_that_names_bench_run(bench, command):
 
 
 @pytest.mark.parametrize("command", ["report", "leaderboard"])
-def test_an_unknown_suite_exits_with_2(board, command):
+def test_unknown_suite_exits_with_2_and_a_suggestion(board, command):
     ended = board(command, *DB, "--suite", "gleu")
     assert ended.code == 2
     assert "Did you mean 'glue'?" in ended.err
@@ -161,14 +161,14 @@ def theirs(bench):
     ],
     ids=" ".join,
 )
-def test_runs_of_an_unloaded_plugin_alone_are_an_error_that_names_it(theirs, words):
+def test_report_of_only_runs_of_an_unloaded_plugin_is_an_error_naming_it(theirs, words):
     ended = theirs(*words, *DB)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.endswith(f"bench: {NEEDED}\n")
     assert not Path("results").exists()
 
 
-def test_runs_of_an_unloaded_plugin_among_others_are_a_warning(theirs):
+def test_report_warns_if_some_runs_are_of_an_unloaded_plugin(theirs):
     with open_store("board.sqlite") as store:
         store.add_result(make_result(make_job(seed=1)))
     ended = theirs("report", *DB)
@@ -178,7 +178,7 @@ def test_runs_of_an_unloaded_plugin_among_others_are_a_warning(theirs):
     assert theirs("report", *DB, "--suite", "glue").err == ""
 
 
-def test_a_loaded_plugin_makes_the_runs_of_its_suite_visible(theirs):
+def test_show_runs_lists_a_plugin_suite_only_if_the_plugin_is_loaded(theirs):
     Path("mine.py").write_text(
         "from dataclasses import replace\n"
         "from benchharness.tasks.suites import TASKS as KNOWN\n"

@@ -1,4 +1,4 @@
-"""The page that `bench report` writes: boards, files per row and significance tests."""
+"""Tests of the page that `bench report` writes: leaderboards, split files, significance tests."""
 
 import json
 import re
@@ -39,14 +39,14 @@ def report(bench):
     return write
 
 
-def test_the_page_has_its_title_description_and_version(report):
+def test_report_page_has_title_description_and_version(report):
     page = report("--title", "Encoders <2026>", "--description", "All of our runs.")
     assert "<title>Encoders &lt;2026&gt;</title>" in page
     assert '<p class="description">All of our runs.</p>' in page
     assert re.search(r"<footer>.*Made by benchharness \d", page, re.DOTALL)
 
 
-def test_split_writes_runs_to_a_folder_and_links_to_them(report):
+def test_split_report_has_runs_in_separate_files_with_links(report):
     page = report("--split")
     assert 'class="run"' not in page
     links = set(re.findall(r'href="(page\.runs/[^"#]+)#([^"]+)"', page))
@@ -61,7 +61,7 @@ def test_split_writes_runs_to_a_folder_and_links_to_them(report):
     assert "diverged" in Path(failed[1]).read_text(encoding="utf-8")
 
 
-def test_unchanged_files_of_runs_are_not_written_again(report):
+def test_split_report_rewrites_only_changed_files_of_runs(report):
     report("--split")
     folder = Path("page.runs")
     (folder / "my-notes.html").write_text("mine")
@@ -75,7 +75,7 @@ def test_unchanged_files_of_runs_are_not_written_again(report):
     assert changed.startswith("near-")
 
 
-def test_many_runs_are_split_automatically_and_all_rows_stay_on_the_page(report, monkeypatch):
+def test_large_report_is_split_and_its_first_page_keeps_all_table_rows(report, monkeypatch):
     monkeypatch.setattr("benchharness.stored.report.PACKED_RUNS", 5)
     monkeypatch.setattr("benchharness.stored.report.MOST_RUNS", 3)
     page = report()
@@ -85,7 +85,7 @@ def test_many_runs_are_split_automatically_and_all_rows_stay_on_the_page(report,
     assert 'class="run"' in report("--no-split")
 
 
-def test_a_folder_that_cannot_be_created_is_an_error_of_one_sentence(report, bench):
+def test_split_report_whose_folder_cannot_be_created_is_a_one_sentence_error(report, bench):
     Path("page.runs").write_text("a file")
     ended = bench("report", "--db", "board.sqlite", "--out", "page.html", "--split")
     assert ended.code == 2
@@ -94,7 +94,7 @@ def test_a_folder_that_cannot_be_created_is_an_error_of_one_sentence(report, ben
     assert not Path("page.html").exists()
 
 
-def test_pairs_of_rows_are_tested_as_by_bench_compare(report):
+def test_report_page_has_the_significance_tests_of_bench_compare(report):
     page = report()
     (found,) = re.findall(r'data-contrasts="([^"]*)"', page)
     by_pair = {frozenset(pair): said["RTE"] for *pair, said in json.loads(unescape(found))}
@@ -113,12 +113,12 @@ def test_pairs_of_rows_are_tested_as_by_bench_compare(report):
     assert sum(said.startswith("* ") for said in by_pair.values()) == 2
 
 
-def test_without_intervals_no_tests_are_computed(report):
+def test_report_without_intervals_has_no_significance_tests(report):
     assert "data-contrasts" not in report("--no-intervals")
 
 
 @pytest.mark.browser
-def test_a_comparison_marks_significant_differences(report, browser):
+def test_comparison_view_marks_significant_differences_with_an_asterisk(report, browser):
     report()
     with opened(browser, Path("page.html").resolve()) as found:
         choose(found, "good", "near", "bad")

@@ -1,4 +1,4 @@
-"""Comparison of a model's official-data runs (MiniLM) with its published scores."""
+"""Tests of the comparison of MiniLM's runs on official data with its published scores."""
 
 import html
 import json
@@ -22,7 +22,7 @@ SCORES = {
     "glue/qnli": {"accuracy": 0.861},
     "glue/rte": {"accuracy": 0.731},
 }
-"""The middle of five seeds: QNLI is below what MiniLM's README prints, RTE above."""
+"""Median score of five seeds per task: QNLI is below the score in MiniLM's README, RTE above."""
 
 THEIRS = {"cola": 47.5, "sst2": 91.5, "mnli": 83.3, "qnli": 90.5, "rte": 68.8}
 
@@ -53,7 +53,7 @@ def minilm(tmp_path, monkeypatch):
     stored("minilm", "hub:nreimers/MiniLM-L6-H384-uncased@3276f0fac9d818781d7a1327b3ff818fc4e643c0")
 
 
-def test_json_has_our_score_the_published_score_difference_and_verdict(bench, minilm):
+def test_json_has_measured_and_published_score_difference_and_verdict(bench, minilm):
     (board,) = json.loads(bench("leaderboard", "--db", "board.sqlite", "--json").out)
     (entry,) = board["entries"]
     found = {each["task"].removeprefix("glue/"): each for each in entry["reproduction"]}
@@ -76,7 +76,7 @@ def test_json_has_our_score_the_published_score_difference_and_verdict(bench, mi
     assert found["rte"]["system"] == "MiniLM-L6-H384"
 
 
-def test_the_terminal_shows_a_line_per_task_below_the_board(bench, minilm, monkeypatch):
+def test_leaderboard_prints_the_published_score_comparison_per_task(bench, minilm, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
     ended = bench("leaderboard", "--db", "board.sqlite")
     lines = [" ".join(line.split()) for line in ended.out.splitlines()]
@@ -85,7 +85,7 @@ def test_the_terminal_shows_a_line_per_task_below_the_board(bench, minilm, monke
     assert any(line.endswith("below") for line in lines)
 
 
-def test_the_report_has_the_comparison_below_the_board_and_at_the_runs(bench, minilm):
+def test_report_compares_with_published_scores_below_table_and_in_runs(bench, minilm):
     assert bench("report", "--db", "board.sqlite", "--out", "page.html").code == 0
     page = Path("page.html").read_text(encoding="utf-8")
     assert page.count("Reproduction of published scores") == 1
@@ -98,7 +98,7 @@ def test_the_report_has_the_comparison_below_the_board_and_at_the_runs(bench, mi
     assert "<b>below" in page.partition("</table>")[2]
 
 
-def test_a_model_without_published_scores_has_no_comparison(bench, tmp_path, monkeypatch):
+def test_model_without_published_scores_has_no_reproduction_table(bench, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     stored("my-own", "sha256:" + "0" * 64)
     ended = bench("leaderboard", "--db", "board.sqlite")
@@ -107,7 +107,9 @@ def test_a_model_without_published_scores_has_no_comparison(bench, tmp_path, mon
     assert "Reproduction of published scores" not in Path("page.html").read_text(encoding="utf-8")
 
 
-def test_the_verdicts_below_and_above_have_a_command_that_explains_them(bench, minilm, monkeypatch):
+def test_scores_below_or_above_published_ones_have_a_command_to_explain_them(
+    bench, minilm, monkeypatch
+):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     (board,) = json.loads(bench("leaderboard", "--db", "board.sqlite", "--json").out)
     found = board["entries"][0]["reproduction"]

@@ -20,14 +20,14 @@ def complaints(**words):
     return caught.value
 
 
-def test_a_suite_selects_all_its_tasks():
+def test_option_suite_selects_all_tasks_of_the_suite():
     request = check()
     assert names(request) == list(SUITES["glue"].tasks)
     assert [model.name for model in request.models] == ["tiny"]
     assert (request.seeds, request.overrides) == ((1, 2, 3, 4, 5), {})
 
 
-def test_a_collection_selects_all_tasks_of_its_suites():
+def test_option_suite_with_a_collection_selects_all_tasks_of_its_suites():
     trained = [
         n
         for n, task in TASKS.items()
@@ -53,26 +53,26 @@ def test_tasks_are_selected_by_full_or_short_names(suites, tasks, expected):
     assert names(check(suite=suites, task=tasks)) == expected
 
 
-def test_a_number_of_seeds_counts_from_one_and_single_seeds_are_kept():
+def test_seeds_option_counts_from_1_and_seed_option_selects_single_seeds():
     assert check(seeds=3).seeds == (1, 2, 3)
     assert check(seed=[7, 0, 7]).seeds == (7, 0)
 
 
-def test_settings_are_split_at_the_first_equals_sign():
+def test_option_set_is_split_at_the_first_equals_sign():
     request = check(set=["epochs=3", " learning_rate = 2e-5 "])
     assert request.overrides == {"epochs": "3", "learning_rate": "2e-5"}
     with pytest.raises(BenchError, match="epochs is 'a=b'"):
         check(set=["epochs=a=b"])
 
 
-def test_jobs_sets_the_number_of_slots(monkeypatch):
+def test_option_jobs_sets_the_number_of_parallel_jobs(monkeypatch):
     monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 2)
     assert len(check(jobs="3").slots) == 3
     assert len(check().slots) == 2
     assert len(check(task=["cola"], seeds=1).slots) == 1
 
 
-def test_the_default_number_of_jobs_fits_main_memory(monkeypatch):
+def test_default_number_of_parallel_jobs_fits_main_memory(monkeypatch):
     monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 4)
     for gigabytes, jobs in ((1, 1), (8, 1), (12, 2), (24, 4), (512, 4)):
         monkeypatch.setattr(
@@ -82,7 +82,7 @@ def test_the_default_number_of_jobs_fits_main_memory(monkeypatch):
         assert len(check(model=["tiny", "bert"]).slots) == jobs
 
 
-def test_gpu_jobs_need_less_main_memory(monkeypatch):
+def test_gpu_jobs_are_estimated_to_need_less_main_memory_than_cpu_jobs(monkeypatch):
     monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 8)
     monkeypatch.setattr("benchharness.driver.request.main_memory", lambda: 12 << 30)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
@@ -109,14 +109,14 @@ def test_gpu_jobs_need_less_main_memory(monkeypatch):
         ({"device": "gpu"}, "no device is called 'gpu'"),
     ],
 )
-def test_an_invalid_option_is_an_error_of_one_sentence(words, sentence):
+def test_invalid_option_of_bench_run_is_an_error_of_one_sentence(words, sentence):
     error = complaints(**words)
     assert sentence in str(error)
     assert "\n" not in str(error)
     assert error.exit_code == 2
 
 
-def test_all_invalid_options_are_reported_at_once():
+def test_all_invalid_options_of_bench_run_are_reported_at_once():
     error = complaints(
         model=["tinny", "bret"],
         suite=["gleu"],
@@ -133,7 +133,7 @@ def test_all_invalid_options_are_reported_at_once():
         assert word in line
 
 
-def test_a_folder_without_a_checkpoint_exits_with_4(tmp_path):
+def test_bench_run_on_a_folder_without_a_checkpoint_exits_with_4(tmp_path):
     error = complaints(model=[str(tmp_path)])
     assert isinstance(error, ModelError)
     assert error.exit_code == 4
@@ -141,7 +141,7 @@ def test_a_folder_without_a_checkpoint_exits_with_4(tmp_path):
     assert mixed.exit_code == 2
 
 
-def test_a_recipe_gives_defaults_for_options_that_are_not_set():
+def test_protocol_of_a_recipe_gives_defaults_for_tasks_limit_and_seeds():
     protocol = protocol_of("checkpoints")
     silent = check(suite=[], recipe="checkpoints")
     assert tuple(names(silent)) == protocol.tasks

@@ -1,4 +1,4 @@
-"""`bench db rename`, `hide` and `delete`, and abbreviated names on the command line."""
+"""Tests of `bench db rename`, `hide` and `delete`, and of abbreviated names."""
 
 import json
 import re
@@ -44,12 +44,12 @@ def stored(tmp_path, monkeypatch):
 
 
 def rows(bench):
-    """Return the median of each row of the board, by name."""
+    """Return the median score of each leaderboard entry, by name."""
     (board,) = json.loads(bench("leaderboard", *DB, "--json").out)
     return {e["name"]: e["tasks"]["glue/rte"]["median"] for e in board["entries"]}
 
 
-def test_rows_are_named_after_their_changed_settings_everywhere(bench, stored):
+def test_leaderboard_entries_are_named_by_changed_settings_in_all_outputs(bench, stored):
     assert set(rows(bench)) == {"minilm", "minilm, lr 3e-4, 3 epochs", "bert-base-uncased"}
     assert "minilm, lr 3e-4, 3 epochs" in bench("leaderboard", *DB).out
     for form in ("csv", "markdown", "latex"):
@@ -61,7 +61,7 @@ def test_rows_are_named_after_their_changed_settings_everywhere(bench, stored):
     assert not re.search(r"~[0-9a-f]{4}\b", page)
 
 
-def test_columns_of_compare_are_named_by_the_settings_that_differ(bench, stored):
+def test_compare_columns_are_named_by_the_settings_that_differ(bench, stored):
     ended = bench("compare", "minilm:paper", "minilm:lr=3e-4", *DB)
     assert ended.code == 0, ended.err
     head = next(line for line in ended.out.splitlines() if line.strip().startswith("task"))
@@ -72,13 +72,13 @@ def test_columns_of_compare_are_named_by_the_settings_that_differ(bench, stored)
 
 
 @pytest.mark.parametrize("name", ["bert", "bert-base", "BERT-base-unc", "bert-base-uncased:paper"])
-def test_an_unambiguous_abbreviated_name_is_accepted(bench, stored, name):
+def test_commands_accept_an_unambiguous_abbreviated_model_name(bench, stored, name):
     assert bench("compare", name, "minilm:lr=3e-4", "--task", "rte", *DB).code == 0
     assert bench("export", "--model", name, *DB).out.count("bert-base-uncased") == 1
     assert bench("show", "rte", *DB).out.startswith("name: glue/rte\n")
 
 
-def test_a_row_can_be_renamed_and_renamed_back(bench, stored):
+def test_leaderboard_entry_can_be_renamed_and_renamed_back(bench, stored):
     ended = bench("db", "rename", "minilm:lr=3e-4", "hot", *DB)
     assert (ended.code, ended.err) == (0, "")
     assert set(rows(bench)) == {"minilm", "hot", "bert-base-uncased"}
@@ -106,7 +106,7 @@ def test_a_row_can_be_renamed_and_renamed_back(bench, stored):
     assert bench("compare", "BERT_of_ours", "hot", *DB).code == 0
 
 
-def test_misleading_names_are_an_error(bench, stored):
+def test_renaming_an_entry_to_a_misleading_name_is_an_error(bench, stored):
     for name in ("bert-base-uncased", "a:b", " ", "\u202e"):
         ended = bench("db", "rename", "minilm", name, *DB)
         assert (ended.code, ended.out) == (2, ""), name
@@ -115,7 +115,7 @@ def test_misleading_names_are_an_error(bench, stored):
     assert "no leaderboard entry is called 'nobody'" in ended.err
 
 
-def test_hidden_rows_are_on_no_board_and_can_be_restored(bench, stored):
+def test_hidden_entry_is_on_no_leaderboard_and_can_be_restored(bench, stored):
     ended = bench("db", "hide", "minilm:lr=3e-4", *DB)
     assert "bench db hide minilm:lr=3e-4 --undo" in ended.out
     assert set(rows(bench)) == {"minilm", "bert-base-uncased"}
@@ -129,7 +129,7 @@ def test_hidden_rows_are_on_no_board_and_can_be_restored(bench, stored):
     assert bench("db", "hide", *DB).out == "no entry is hidden.\n"
 
 
-def test_a_renamed_row_can_be_hidden(bench, stored):
+def test_renamed_leaderboard_entry_can_be_hidden(bench, stored):
     bench("db", "rename", "minilm:lr=3e-4", "hot", *DB)
     bench("db", "hide", "hot", *DB)
     assert set(rows(bench)) == {"minilm", "bert-base-uncased"}
@@ -139,7 +139,7 @@ def test_a_renamed_row_can_be_hidden(bench, stored):
     assert set(rows(bench)) == {"minilm", "hot", "bert-base-uncased"}
 
 
-def test_deleted_runs_can_be_restored_from_their_archive(bench, stored):
+def test_deleted_runs_can_be_restored_from_the_archive_of_the_deletion(bench, stored):
     with open_store("board.sqlite") as store:
         before = list(store.stored_runs())
     ended = bench("db", "delete", "--model", "minilm", "--task", "rte", *DB)
@@ -161,7 +161,7 @@ def test_deleted_runs_can_be_restored_from_their_archive(bench, stored):
         assert sorted(map(str, store.stored_runs())) == sorted(map(str, before))
 
 
-def test_one_run_is_deleted_by_its_key_and_a_selection_is_required(bench, stored):
+def test_db_delete_deletes_one_run_by_its_key_and_requires_a_selection(bench, stored):
     with open_store("board.sqlite") as store:
         key = store.runs(model="bert-base-uncased")[0].key
     assert bench("db", "delete", key[:10], "--yes", *DB).code == 0
@@ -172,7 +172,7 @@ def test_one_run_is_deleted_by_its_key_and_a_selection_is_required(bench, stored
     assert bench("db", "delete", "--model", "nobody", "--yes", *DB).code == 2
 
 
-def test_two_deletions_at_the_same_time_have_two_archives(bench, stored, monkeypatch):
+def test_simultaneous_deletions_write_separate_archives(bench, stored, monkeypatch):
     class Standing(datetime):
         @classmethod
         def now(cls, tz=None):
@@ -194,7 +194,7 @@ def test_two_deletions_at_the_same_time_have_two_archives(bench, stored, monkeyp
 
 
 def test_two_concurrent_deletions_of_the_same_runs_succeed(bench, stored, monkeypatch):
-    """The other command archives and deletes while the first one waits for its answer."""
+    """The second command archives and deletes while the first one waits for confirmation."""
     set_aside, ended = rows_module._set_aside, []
 
     def meanwhile(store, keys):
@@ -214,8 +214,8 @@ def test_two_concurrent_deletions_of_the_same_runs_succeed(bench, stored, monkey
         assert list(store.faults()) == []
 
 
-def test_only_archived_attempts_are_deleted(bench, stored, monkeypatch):
-    """Another command stores a new attempt and a failure between the archive and the deletion."""
+def test_db_delete_deletes_only_attempts_that_it_has_archived(bench, stored, monkeypatch):
+    """Store a new attempt and a failure between the archive and the deletion."""
     with open_store("board.sqlite") as store:
         again, fails = (store.result(row.key).job for row in store.runs(model="minilm")[:2])
     ends = [replace(run("minilm"), job=again, finished="2026-09-01T12:00:00Z"), make_failure(fails)]
@@ -243,7 +243,7 @@ def test_only_archived_attempts_are_deleted(bench, stored, monkeypatch):
         assert list(store.faults()) == []
 
 
-def test_a_deletion_without_runs_left_leaves_no_empty_archive(bench, stored, monkeypatch):
+def test_db_delete_leaves_no_empty_archive_if_nothing_remains_to_delete(bench, stored, monkeypatch):
     set_aside = rows_module._set_aside
 
     def meanwhile(store, keys):
@@ -256,10 +256,10 @@ def test_a_deletion_without_runs_left_leaves_no_empty_archive(bench, stored, mon
     assert ended.out.startswith("nothing was left to delete: ")
 
 
-def test_an_interrupted_deletion_names_its_archive_and_how_to_restore_it(
+def test_failed_deletion_prints_its_archive_and_the_command_to_restore_it(
     bench, stored, monkeypatch
 ):
-    """The kept models are already deleted, which the error reports; the runs are not."""
+    """Fail after the kept models are deleted and before the runs are; the error reports both."""
 
     def locked(store, keys, digests):
         raise StoreError("it is locked.")
@@ -279,7 +279,9 @@ def test_an_interrupted_deletion_names_its_archive_and_how_to_restore_it(
         assert store.count() == 6
 
 
-def test_the_draft_archive_of_a_killed_deletion_is_deleted_by_the_next(bench, stored, monkeypatch):
+def test_partial_archive_of_a_killed_deletion_is_deleted_by_the_next_one(
+    bench, stored, monkeypatch
+):
     def killed(file, runs, **facts):
         drafts.extend(path.rename(f"{path}s") for path in Path().glob(".board*.draft"))
         raise KeyboardInterrupt
@@ -293,7 +295,7 @@ def test_the_draft_archive_of_a_killed_deletion_is_deleted_by_the_next(bench, st
     assert not left.exists()
 
 
-def test_hiding_and_deleting_rows_change_the_version_of_the_store(bench, stored):
+def test_hiding_and_deleting_entries_change_the_version_of_the_store(bench, stored):
     with open_store("board.sqlite") as store:
         first = store.newest()
     bench("db", "hide", "minilm", *DB)
@@ -305,7 +307,7 @@ def test_hiding_and_deleting_rows_change_the_version_of_the_store(bench, stored)
     assert len({first, second, third}) == 3
 
 
-def test_the_help_of_run_groups_its_options(bench):
+def test_help_of_bench_run_groups_its_options_under_headings(bench):
     text = bench("run", "--help-all").out
     heads = [line for line in text.splitlines() if line.endswith(":") and line[0] != " "]
     assert heads == [

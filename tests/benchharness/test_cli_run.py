@@ -39,7 +39,7 @@ def attempts(job):
         return len(store.attempts(job.key))
 
 
-def test_jobs_are_run_stored_and_shown(bench, fake_jobs):
+def test_bench_run_stores_results_prints_the_leaderboard_and_writes_a_report(bench, fake_jobs):
     fake_jobs([make_job(seed=1), make_job(seed=2)])
     ended = bench(*RUN)
     assert ended.code == 0
@@ -53,7 +53,7 @@ def test_jobs_are_run_stored_and_shown(bench, fake_jobs):
     assert "[2/2] tiny CoLA seed" in ended.err
 
 
-def test_a_second_run_computes_only_missing_jobs(bench, fake_jobs):
+def test_repeated_run_computes_only_missing_jobs(bench, fake_jobs):
     first, second = make_job(seed=1), make_job(seed=2)
     fake_jobs([first])
     bench(*RUN)
@@ -68,7 +68,7 @@ def test_a_second_run_computes_only_missing_jobs(bench, fake_jobs):
     assert again.err == ""
 
 
-def test_workers_are_prepared_only_if_there_are_jobs_to_run(bench, fake_jobs, monkeypatch):
+def test_fork_server_is_prepared_only_if_there_are_jobs_to_run(bench, fake_jobs, monkeypatch):
     asked = []
     monkeypatch.setattr(ForkServer, "prepare", lambda *words: asked.append(words[-1]))
     fake_jobs([make_job(seed=seed) for seed in (1, 2)])
@@ -96,7 +96,7 @@ def moment():
     return found
 
 
-def test_weights_stored_under_another_model_name_are_a_warning(bench, fake_jobs):
+def test_run_warns_that_the_same_weights_are_stored_under_another_name(bench, fake_jobs):
     first, second = make_job(seed=1), make_job(seed=2)
     fake_jobs([first])
     assert "weights" not in bench(*RUN).err
@@ -130,7 +130,7 @@ def test_an_unchanged_report_is_not_written_again(bench, fake_jobs):
     assert moment() > 1, "gone"
 
 
-def test_force_runs_a_job_again_and_keeps_the_old_attempt(bench, fake_jobs):
+def test_option_force_runs_a_job_again_and_keeps_the_old_attempt(bench, fake_jobs):
     job = make_job()
     fake_jobs([job])
     bench(*RUN)
@@ -152,7 +152,7 @@ def test_a_failed_job_is_stored_and_other_jobs_are_run(bench, fake_jobs):
     assert complaints[0].startswith("bench: tiny RTE seed 1: ")
 
 
-def test_the_same_command_retries_a_failed_job(bench, fake_jobs):
+def test_repeated_run_retries_a_failed_job(bench, fake_jobs):
     job = make_job("die")
     fake_jobs([job])
     assert bench(*RUN).code == 1
@@ -160,14 +160,14 @@ def test_the_same_command_retries_a_failed_job(bench, fake_jobs):
     assert attempts(job) == 2
 
 
-def test_jobs_with_the_same_failure_share_a_line(bench, fake_jobs):
+def test_jobs_with_the_same_error_are_reported_on_one_line(bench, fake_jobs):
     fake_jobs([make_job("die", seed=1), make_job("die", seed=2)])
     complaints = [line for line in bench(*RUN).err.splitlines() if line.startswith("bench: ")]
     assert len(complaints) == 1
     assert "tiny CoLA seed 1, tiny CoLA seed 2: " in complaints[0]
 
 
-def test_a_model_that_cannot_be_loaded_stops_only_its_own_jobs(bench, fake_jobs):
+def test_unloadable_model_stops_only_its_own_jobs(bench, fake_jobs):
     broken = [make_job("fail:4", seed=seed, model="broken") for seed in (1, 2, 3)]
     fake_jobs([*broken, make_job("ok")])
     ended = bench(*RUN)
@@ -179,7 +179,7 @@ def test_a_model_that_cannot_be_loaded_stops_only_its_own_jobs(bench, fake_jobs)
     assert ended.err.endswith("bench: broken is no checkpoint.\n")
 
 
-def test_an_unusable_model_and_another_failure_exit_with_1(bench, fake_jobs):
+def test_exit_code_is_1_for_an_unloadable_model_and_another_failure(bench, fake_jobs):
     fake_jobs([make_job("fail:4", model="broken"), make_job("die")])
     assert bench(*RUN).code == 1
 
@@ -206,7 +206,7 @@ def test_dry_run_as_json_has_the_jobs_to_run_and_their_estimates(bench, fake_job
     assert plan["jobs"][1]["about_seconds"] == 2.0
 
 
-def test_test_splits_are_planned_on_request_as_other_jobs(bench):
+def test_option_test_changes_the_job_key(bench):
     command = (*RUN, "--task", "cola", "--limit", "8", "--seeds", "1", "--no-baselines")
     command = (*command, "--dry-run", "--json")
     (without,) = json.loads(bench(*command).out)["jobs"]
@@ -216,13 +216,13 @@ def test_test_splits_are_planned_on_request_as_other_jobs(bench):
     assert without["key"] != tested["key"]
 
 
-def test_tasks_without_test_rows_are_named(bench, fake_jobs):
+def test_run_with_option_test_names_tasks_without_a_test_split(bench, fake_jobs):
     fake_jobs([make_job("ok", COLA)])
     ended = bench(*RUN, "--task", "cola", "--dry-run", "--test")
     assert ended.err == "bench: these tasks have no test split in mini: CoLA.\n"
 
 
-def test_longest_jobs_start_first(bench, fake_jobs):
+def test_jobs_with_the_longest_estimate_start_first(bench, fake_jobs):
     short, long = make_job("ok", COLA), make_job("ok", RTE)
     with open_store("board.sqlite") as store:
         for job, seconds in ((make_job("ok", COLA, seed=9), 1), (make_job("ok", RTE, seed=9), 99)):
@@ -235,7 +235,7 @@ def test_longest_jobs_start_first(bench, fake_jobs):
     assert "about 2 min." in ended.out.splitlines()[0]
 
 
-def test_json_is_the_only_output_on_stdout(bench, fake_jobs):
+def test_run_json_is_the_only_output_on_stdout(bench, fake_jobs):
     fake_jobs([make_job("ok"), make_job("die", RTE)])
     ended = bench(*RUN, "--json", "--out", "page.html")
     summary = json.loads(ended.out)
@@ -286,7 +286,7 @@ def test_a_failure_is_not_stored_if_another_process_finished_the_job(bench, fake
 def test_a_report_that_cannot_be_written_does_not_lose_results(
     bench, fake_jobs, tmp_path, monkeypatch
 ):
-    """The output folder disappears during the run. Before a run, an invalid path is an error."""
+    """Delete the output folder during the run. Before a run, an invalid path is an error."""
     fake_jobs([make_job()])
     (tmp_path / "file").touch()
     assert "No job was started" in bench(*RUN, "--out", "file/page.html").err
@@ -297,7 +297,7 @@ def test_a_report_that_cannot_be_written_does_not_lose_results(
     assert stored() == {(COLA, 1): "finished"}
 
 
-def test_an_invalid_database_exits_with_5_before_any_job_runs(bench, fake_jobs):
+def test_invalid_database_file_exits_with_5_before_any_job_runs(bench, fake_jobs):
     fake_jobs([make_job()])
     Path("board.sqlite").write_bytes(b"no database at all")
     ended = bench(*RUN)
@@ -326,7 +326,7 @@ def test_the_database_can_be_set_by_an_environment_variable(bench, fake_jobs, mo
         (("--nonsense",), "--nonsense"),
     ],
 )
-def test_invalid_options_exit_with_2(bench, words, sentence):
+def test_bench_run_with_invalid_options_exits_with_2(bench, words, sentence):
     ended = bench(*RUN, *words)
     assert ended.code == 2
     assert sentence in ended.err
@@ -355,7 +355,7 @@ def test_tasks_with_missing_files_are_skipped_with_skip_missing(bench, tmp_path)
     assert json.loads(ended.out)["left_out"] == facts["left_out"]
 
 
-def test_an_ambiguous_short_name_is_the_task_that_the_data_folder_has(bench, tmp_path):
+def test_ambiguous_task_name_is_resolved_to_the_task_in_the_data_folder(bench, tmp_path):
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "sets" / "RTE")
     words = ("run", "--model", "majority", "--no-baselines", "--task", "rte", "--dry-run", "--json")
     for data in ("sets", "sets/RTE"):
@@ -366,7 +366,7 @@ def test_an_ambiguous_short_name_is_the_task_that_the_data_folder_has(bench, tmp
     assert "in several suites: use glue/rte or superglue/rte" in ended.err
 
 
-def test_an_internal_error_keeps_its_traceback(bench, monkeypatch):
+def test_internal_error_in_bench_run_keeps_its_traceback(bench, monkeypatch):
     def plan_jobs(*args, **options):
         raise ZeroDivisionError("ours")
 
@@ -375,7 +375,7 @@ def test_an_internal_error_keeps_its_traceback(bench, monkeypatch):
         bench(*RUN)
 
 
-def test_excluded_training_rows_are_reported(bench):
+def test_run_reports_the_number_of_excluded_training_rows(bench):
     ended = bench("run", "--model", "tiny", "--suite", "snli", "--data", "mini", "--dry-run")
     assert ended.code == 0
     assert "16 of snli/snli:train" in ended.err
@@ -405,7 +405,7 @@ def test_a_student_recipe_without_a_teacher_is_a_warning(bench, teacher):
     assert said is (not teacher)
 
 
-def test_no_note_is_printed_if_no_rows_are_excluded(bench):
+def test_run_prints_no_note_if_no_training_rows_are_excluded(bench):
     ended = bench("run", "--model", "tiny", "--task", "glue/wnli", "--data", "mini", "--dry-run")
     assert "left out" not in ended.err
 
@@ -425,8 +425,8 @@ def test_baselines_are_run_once_per_task_unless_disabled(bench):
     assert planned(bench, *tiny, *named[:2], "--no-baselines")[2:] == both[:1]
 
 
-def test_planning_baselines_resolves_no_encoder(monkeypatch):
-    """Neither a recipe is resolved nor a digest of weights computed."""
+def test_planning_of_baselines_does_not_resolve_an_encoder(monkeypatch):
+    """Planning neither resolves a recipe nor computes a digest of weights."""
 
     def refuse(*arguments):
         raise AssertionError(arguments)
@@ -437,7 +437,7 @@ def test_planning_baselines_resolves_no_encoder(monkeypatch):
     assert sum(found.used_rows.values()) > 0
 
 
-def test_baselines_are_counted_separately(bench):
+def test_plan_counts_baseline_jobs_separately(bench):
     command = ("run", "--model", "tiny", "--task", "cola", "--data", "mini", "--dry-run")
     assert bench(*command, "--set", "epochs=2").out.startswith(
         "7 jobs (1 model x 1 task x 5 seeds and 2 "

@@ -1,4 +1,4 @@
-"""`bench run` passes a folder for snapshots to its jobs, and deletes obsolete snapshots."""
+"""Tests of the snapshots of `bench run`: their folder, and the deletion of obsolete ones."""
 
 from pathlib import Path
 
@@ -40,7 +40,7 @@ def test_snapshots_are_stored_next_to_the_database(bench, fake_jobs, database, m
     assert options_of(tmp_path, job, database) == [*expected, "--checkpoint-every", every]
 
 
-def test_checkpoint_every_0_disables_snapshots(bench, fake_jobs, tmp_path):
+def test_option_checkpoint_every_0_disables_snapshots(bench, fake_jobs, tmp_path):
     job = make_job()
     fake_jobs([job])
     assert bench(*RUN, "--checkpoint-every", "0").code == 0
@@ -67,7 +67,7 @@ def test_snapshots_left_by_a_killed_driver_are_deleted(bench, fake_jobs, tmp_pat
 
 
 def test_snapshots_of_a_job_run_by_another_process_are_kept(bench, fake_jobs, tmp_path):
-    """The job is already stored here, but runs for another database or with --force."""
+    """Store the job here while another process runs it for another database or with --force."""
     theirs, job, holds = make_job(task="glue/rte"), make_job(), Holds(tmp_path / "results/locks")
     (tmp_path / "results").mkdir()
     with open_store(tmp_path / "results" / "leaderboard.sqlite") as store:
@@ -83,7 +83,7 @@ def test_snapshots_of_a_job_run_by_another_process_are_kept(bench, fake_jobs, tm
 
 
 def test_a_forced_run_keeps_the_snapshots_of_an_interrupted_forced_run(bench, fake_jobs, tmp_path):
-    """The job is already stored, and its snapshot belongs to the interrupted forced run."""
+    """Store the job first: its snapshot then belongs to the interrupted forced run."""
     job = make_job("fail")
     (tmp_path / "results").mkdir()
     with open_store(tmp_path / "results" / "leaderboard.sqlite") as store:
@@ -94,7 +94,7 @@ def test_a_forced_run_keeps_the_snapshots_of_an_interrupted_forced_run(bench, fa
     assert kept(tmp_path) == {job.key}
 
 
-def test_a_hanging_job_is_restarted_with_a_message(bench, fake_jobs, tmp_path, monkeypatch):
+def test_hanging_job_is_restarted_with_a_message(bench, fake_jobs, tmp_path, monkeypatch):
     monkeypatch.setattr("benchharness.engines.process.GRACE_SECONDS", 0.2)
     job = make_job(f"hang-once:{tmp_path / 'pids'}")
     fake_jobs([job])

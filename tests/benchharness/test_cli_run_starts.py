@@ -1,4 +1,4 @@
-"""`bench run` with jobs that start from other jobs: order, failures and encoders."""
+"""Tests of `bench run` with jobs that start from other jobs: order, failures and encoders."""
 
 import json
 import shutil
@@ -49,7 +49,7 @@ def ended_jobs(ended):
     return [line.partition(" seed ")[0].partition(" tiny ")[2] for line in lines]
 
 
-def test_a_job_waits_for_its_start_and_other_jobs_run_first(bench, fake_jobs):
+def test_job_waits_for_the_job_it_starts_from_while_other_jobs_run(bench, fake_jobs):
     start = make_job("slow:1", MNLI)
     fake_jobs([starting_from(start), starting_from(start, task="glue/mrpc"), start,
                make_job("ok", "glue/cola")])  # fmt: skip
@@ -60,7 +60,7 @@ def test_a_job_waits_for_its_start_and_other_jobs_run_first(bench, fake_jobs):
     assert "MNLI is trained first, as the starting point for RTE, MRPC" in ended.out
 
 
-def test_chains_of_starts_are_run_in_order(bench, fake_jobs):
+def test_jobs_that_start_from_each_other_in_a_chain_run_in_order(bench, fake_jobs):
     first = make_job("ok", MNLI)
     second = starting_from(first, task="swag/regular")
     fake_jobs([starting_from(second, task="superglue/copa"), second, first])
@@ -68,7 +68,7 @@ def test_chains_of_starts_are_run_in_order(bench, fake_jobs):
     assert not any(KEPT.iterdir())
 
 
-def test_an_encoder_is_kept_until_all_jobs_that_start_from_it_are_finished(bench, fake_jobs):
+def test_encoder_is_kept_until_all_jobs_that_start_from_it_are_finished(bench, fake_jobs):
     start = make_job("ok", MNLI)
     rte, mrpc = starting_from(start), starting_from(start, "fail-once:tried", "glue/mrpc")
     fake_jobs([start, rte, mrpc])
@@ -82,7 +82,7 @@ def test_an_encoder_is_kept_until_all_jobs_that_start_from_it_are_finished(bench
     assert attempts(start, rte, mrpc) == [1, 1, 2]
 
 
-def test_an_encoder_in_use_by_another_process_is_kept(bench, fake_jobs, tmp_path):
+def test_encoder_in_use_by_another_process_is_not_deleted(bench, fake_jobs, tmp_path):
     start = make_job("ok", MNLI)
     fake_jobs([start, starting_from(start)])
     theirs = Holds(tmp_path / "locks")
@@ -95,7 +95,7 @@ def test_an_encoder_in_use_by_another_process_is_kept(bench, fake_jobs, tmp_path
     assert not (tmp_path / "locks").exists()
 
 
-def test_an_encoder_is_deleted_after_another_process_finishes_its_last_user(
+def test_encoder_is_deleted_after_another_process_ran_the_last_job_from_it(
     bench, fake_jobs, tmp_path
 ):
     start = make_job("ok", MNLI)
@@ -119,8 +119,8 @@ def test_an_encoder_is_deleted_after_another_process_finishes_its_last_user(
     assert not any(KEPT.iterdir())
 
 
-def test_an_encoder_is_locked_from_planning_on(bench, fake_jobs, tmp_path, monkeypatch):
-    """Otherwise another process could delete it between planning and start, and jobs would fail."""
+def test_encoder_is_locked_before_the_first_job_starts(bench, fake_jobs, tmp_path, monkeypatch):
+    """Try to delete the encoder from another process between planning and the first job."""
     start = make_job("ok", MNLI)
     fake_jobs([start, starting_from(start)])
     tried, theirs = [], Holds(tmp_path / "locks")
@@ -136,7 +136,7 @@ def test_an_encoder_is_locked_from_planning_on(bench, fake_jobs, tmp_path, monke
     assert tried == [False]
 
 
-def test_a_dry_run_creates_no_locks(bench, fake_jobs, tmp_path):
+def test_dry_run_creates_no_lock_files(bench, fake_jobs, tmp_path):
     start = make_job("ok", MNLI)
     fake_jobs([start, starting_from(start)])
     assert bench(*ONE, "--dry-run").code == 0
@@ -157,7 +157,7 @@ def test_keep_models_keeps_models_even_if_later_jobs_start_from_them(bench, fake
     assert all(is_whole(KEPT / job.key, job.key) for job in (start, rte))
 
 
-def test_keep_models_also_keeps_an_encoder_stored_for_other_jobs(bench, fake_jobs):
+def test_keep_models_keeps_an_encoder_saved_for_unfinished_jobs(bench, fake_jobs):
     start = make_job("ok", MNLI)
     rte = starting_from(start, "fail-once:tried")
     fake_jobs([start, rte])
@@ -170,7 +170,7 @@ def test_keep_models_also_keeps_an_encoder_stored_for_other_jobs(bench, fake_job
 
 
 @pytest.mark.parametrize("lose", ["damage", "take_away"])
-def test_keep_models_trains_a_stored_run_again_if_its_model_is_lost(bench, fake_jobs, lose):
+def test_keep_models_trains_a_finished_run_again_if_its_model_is_missing(bench, fake_jobs, lose):
     jobs = [make_job("ok", MNLI), make_job("ok", "glue/rte")]
     fake_jobs(jobs)
     assert bench(*ONE, "--keep-models").code == 0
@@ -252,7 +252,7 @@ def test_baselines_keep_no_models(bench, fake_jobs):
     assert not KEPT.exists()
 
 
-def test_a_failed_start_fails_only_the_jobs_that_start_from_it(bench, fake_jobs):
+def test_failed_start_job_fails_only_the_jobs_that_start_from_it(bench, fake_jobs):
     start = make_job("fail-once:tried", MNLI)
     second = starting_from(start, task="swag/regular")
     jobs = [start, second, starting_from(second, task="superglue/copa"), make_job("ok")]
@@ -273,7 +273,7 @@ def test_a_failed_start_fails_only_the_jobs_that_start_from_it(bench, fake_jobs)
     assert set(stored().values()) == {"finished"}
 
 
-def test_a_start_that_cannot_be_loaded_skips_the_jobs_that_start_from_it(bench, fake_jobs):
+def test_unloadable_model_of_a_start_job_skips_the_jobs_that_start_from_it(bench, fake_jobs):
     start = make_job("fail:4", MNLI)
     fake_jobs([start, starting_from(start)])
     assert bench(*ONE).code == 4
@@ -291,7 +291,7 @@ def take_away(folder):
 
 
 @pytest.mark.parametrize("lose", [damage, take_away])
-def test_a_lost_encoder_is_trained_again_without_a_second_result(bench, fake_jobs, lose):
+def test_missing_encoder_is_trained_again_without_storing_a_second_result(bench, fake_jobs, lose):
     start = make_job("ok", MNLI)
     rte = starting_from(start, "fail-once:tried")
     fake_jobs([start, rte])
@@ -305,7 +305,7 @@ def test_a_lost_encoder_is_trained_again_without_a_second_result(bench, fake_job
     assert attempts(start, rte) == [1, 2]
 
 
-def test_a_start_that_no_job_needs_is_not_trained_again(bench, fake_jobs):
+def test_start_job_is_not_trained_again_if_no_unfinished_job_needs_it(bench, fake_jobs):
     start = make_job("ok", MNLI)
     fake_jobs([start, starting_from(start)])
     bench(*ONE)
@@ -314,7 +314,7 @@ def test_a_start_that_no_job_needs_is_not_trained_again(bench, fake_jobs):
     assert ended.err == ""
 
 
-def test_an_encoder_left_by_a_killed_run_is_deleted(bench, fake_jobs):
+def test_encoder_left_over_from_a_killed_run_is_deleted(bench, fake_jobs):
     start = make_job("ok", MNLI)
     fake_jobs([start, starting_from(start)])
     bench(*ONE)
@@ -324,7 +324,7 @@ def test_an_encoder_left_by_a_killed_run_is_deleted(bench, fake_jobs):
     assert not any(KEPT.iterdir())
 
 
-def test_force_trains_the_start_first_and_keeps_it_for_its_followers(bench, fake_jobs):
+def test_option_force_reruns_the_start_job_before_the_jobs_that_start_from_it(bench, fake_jobs):
     start = make_job("ok", MNLI)
     rte, mrpc = starting_from(start), starting_from(start, task="glue/mrpc")
     fake_jobs([start, rte, mrpc])
@@ -353,7 +353,7 @@ def test_jobs_finished_by_another_process_meanwhile_are_not_run(bench, fake_jobs
     assert attempts(start, rte) == [1, 1]
 
 
-def test_a_start_is_run_first_even_if_another_job_is_longer(bench, fake_jobs):
+def test_start_job_runs_before_longer_jobs_to_shorten_the_whole_run(bench, fake_jobs):
     start = make_job("ok", MNLI)
     rte, cola = starting_from(start), make_job("ok", "glue/cola")
     with open_store("board.sqlite") as store:

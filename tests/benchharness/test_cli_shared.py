@@ -1,4 +1,4 @@
-"""Shared files (report, exports, model cards) contain no path, home directory or user name."""
+"""Tests that shared files (report, exports, model cards) contain no local path or user name."""
 
 import getpass
 import json
@@ -126,14 +126,14 @@ def test_shared_files_contain_no_home_directory_data_folder_or_user_name(bench, 
     assert {line["data"] for line in lines} == {label}
 
 
-def test_show_paths_keeps_paths(bench, stored):
+def test_option_show_paths_keeps_local_paths(bench, stored):
     found = shared(bench, "--show-paths")
     for name in ("csv", "json", "page --intervals"):
         assert str(stored / "glue data") in found[name]
     assert str(stored / "my-bert") in found["page --no-intervals"]
 
 
-def test_the_page_links_to_the_original_run_keys(bench, stored):
+def test_report_has_the_run_keys_that_are_in_the_database(bench, stored):
     """Redaction does not change the key of a job."""
     with open_store("board.sqlite") as store:
         keys = [row.key for row in store.runs() if row.status == "finished"]
@@ -150,7 +150,7 @@ def test_the_page_links_to_the_original_run_keys(bench, stored):
         ("./a/b ../a MNLI-m/mm", "same"),
     ],
 )
-def test_only_local_paths_are_redacted(text, shown):
+def test_redaction_replaces_only_local_paths(text, shown):
     found = without_paths(text)
     if shown == "same":
         assert found == text
@@ -160,7 +160,7 @@ def test_only_local_paths_are_redacted(text, shown):
 
 
 @pytest.mark.parametrize("home", ["/home/me", "/home/you", "/home/m e", "/"])
-def test_a_path_has_the_same_label_for_every_user(home, monkeypatch):
+def test_redacted_path_has_the_same_label_for_every_home_directory(home, monkeypatch):
     monkeypatch.setattr(sharing, "_home", lambda: home)
     for path in ("/home/me/mine.toml", "/home/me/a/b.tsv", "/srv/glue"):
         label = path_label(path)
@@ -168,7 +168,7 @@ def test_a_path_has_the_same_label_for_every_user(home, monkeypatch):
 
 
 @pytest.mark.parametrize("home", ["/home/annabella-q", "/home/annabella q"])
-def test_the_home_directory_is_redacted_anywhere_in_a_text(home, monkeypatch):
+def test_home_directory_is_redacted_anywhere_in_a_text(home, monkeypatch):
     monkeypatch.setattr(sharing, "_home", lambda: home)
     monkeypatch.setattr(sharing, "_users", lambda: (Path(home).name,))
     for text in (home, f"in {home}.", f"-I{home}/x", f"{home}/a/b.tsv", f"~/x and '{home}'"):
@@ -176,8 +176,8 @@ def test_the_home_directory_is_redacted_anywhere_in_a_text(home, monkeypatch):
     assert "mine.toml#" in without_paths(f"evaluate:{home}/mine.toml")
 
 
-def test_messages_about_metrics_and_curves_have_no_path(bench, stored, monkeypatch):
-    """A metric script has changed since the run."""
+def test_error_messages_about_metrics_and_curves_have_no_local_path(bench, stored, monkeypatch):
+    """Change the metric script after the run, so that commands print an error with its path."""
     said = f"evaluate:{stored}/my scripts/m.py has changed"
 
     def changed(*_, **__):
@@ -211,8 +211,8 @@ def scored_by(word):
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-def test_a_task_keeps_its_name_when_the_path_of_its_script_is_redacted(is_first, tmp_path):
-    """The scripts are those of the full definition, whichever of the two is read first."""
+def test_custom_task_keeps_its_name_if_the_path_of_its_script_is_redacted(is_first, tmp_path):
+    """Read the full and the redacted definition in either order; the full one has the scripts."""
     own = scored_by(f"evaluate:{tmp_path}/my metrics/mine.py,score=mine")
     job = make_job(task=own.name, definition=own.to_json())
     shared = shared_job(job)
@@ -228,7 +228,7 @@ def test_a_task_keeps_its_name_when_the_path_of_its_script_is_redacted(is_first,
     assert find_task(own.name).definition == job.definition
 
 
-def test_an_invalid_digest_is_a_damaged_definition():
+def test_custom_task_with_an_invalid_script_digest_is_reported_as_damaged():
     plain = scored_by("evaluate:mine.py").to_json()
     for digits in ("../../x", 5, "abcde"):
         with pytest.raises(DataError, match="is damaged"):

@@ -1,4 +1,4 @@
-"""`bench show recipe` with a recipe file: alone, applied to a model, and compared with a model."""
+"""Tests of `bench show recipe` with a recipe file: alone, for a model, and against a model."""
 
 import json
 from pathlib import Path
@@ -26,7 +26,7 @@ def mine(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_recipe_file_is_shown_with_its_tables(bench, mine: Path) -> None:
+def test_show_recipe_prints_the_tables_of_a_recipe_file(bench, mine: Path) -> None:
     shown = bench("show", "recipe", "mine.toml")
     assert shown.code == 0, shown.err
     assert "    learning_rate: 2e-05,3e-05  (mine.toml)\n" in shown.out
@@ -43,7 +43,7 @@ def test_the_protocol_of_a_recipe_file_is_shown_and_checked(bench, mine: Path) -
     assert "mine.toml: no task is called 'glue/nli'" in bench("show", "recipe", "mine.toml").err
 
 
-def test_an_unknown_table_is_an_error_in_show_and_run(bench, mine: Path) -> None:
+def test_unknown_table_of_a_recipe_file_is_an_error_in_show_and_run(bench, mine: Path) -> None:
     mine.write_text(f"{TEXT}[GLUE.RTE]\n[glue.colla]\n[head.spam]\nepochs = 3\n")
     asked = ("--model", "tiny", "--task", "glue/cola", "--data", "mini", "--recipe", "mine.toml")
     for words in (("show", "recipe", "mine.toml"), ("run", *asked, "--dry-run")):
@@ -53,7 +53,7 @@ def test_an_unknown_table_is_an_error_in_show_and_run(bench, mine: Path) -> None
         assert "unknown head type 'spam'" in ended.err
 
 
-def test_a_file_applied_to_a_model_has_the_settings_of_a_run(bench, mine: Path) -> None:
+def test_show_recipe_of_model_and_file_has_the_settings_of_a_run(bench, mine: Path) -> None:
     points = json.loads(bench("show", "recipe", "roberta", "cola", "mine.toml", "--json").out)
     assert [p["settings"]["learning_rate"]["value"] for p in points] == [2e-5, 3e-5]
     assert {p["recipe"] for p in points} == {"mine sweep"}
@@ -67,7 +67,7 @@ def test_a_file_applied_to_a_model_has_the_settings_of_a_run(bench, mine: Path) 
     assert bench("show", "recipe", "roberta", "cola", "mine.toml").out.count("kind: recipe") == 2
 
 
-def test_a_file_compared_with_a_model_shows_what_the_file_changes(bench, mine: Path) -> None:
+def test_show_recipe_compares_a_recipe_file_with_the_recipe_of_a_model(bench, mine: Path) -> None:
     mine.write_text(TEXT.replace("[2e-5, 3e-5]", "2e-5"))
     found = json.loads(bench("show", "recipe", "roberta", "mine.toml", "--json").out)
     strides = [d for d in found if d["setting"] == "stride"]

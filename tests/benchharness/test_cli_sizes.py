@@ -3,7 +3,7 @@ from benchharness.models import MODELS
 from benchharness.stored.report import NOT_DENSE, known_sizes
 
 
-def test_sizes_are_found_by_every_name_of_a_checkpoint() -> None:
+def test_model_size_is_found_by_every_name_of_a_checkpoint() -> None:
     sizes = known_sizes()
     bert = sizes["bert-base-uncased"]
     assert (bert.parameters, bert.backbone, bert.is_dense) == (110e6, 85.1e6, True)
@@ -17,7 +17,7 @@ def test_families_with_shared_or_unused_weights_are_not_dense() -> None:
     assert set(NOT_DENSE) <= {spec.family for spec in MODELS.values()}
 
 
-def test_most_published_systems_that_run_here_have_a_size() -> None:
+def test_most_published_systems_with_a_registered_model_have_a_size() -> None:
     sizes = known_sizes()
     models = {system.model for system in systems() if system.model}
     assert len(models & sizes.keys()) > 0.9 * len(models)

@@ -1,4 +1,4 @@
-"""Invalid words on the command line are an error of one sentence."""
+"""Tests that invalid arguments on the command line are an error of one sentence."""
 
 from pathlib import Path
 
@@ -60,14 +60,14 @@ HELP = "--help`."
     ],
     ids=" ".join,
 )
-def test_a_usage_error_is_one_sentence_with_a_hint(
+def test_command_line_usage_error_is_one_sentence_with_a_hint(
     bench, words: tuple[str, ...], sentence: str
 ) -> None:
     ended = bench(*words)
     assert (ended.code, ended.out, ended.err) == (2, "", f"bench: {sentence}\n")
 
 
-def test_a_checkpoint_pattern_expanded_by_the_shell_is_an_error_about_quotes(
+def test_checkpoint_pattern_expanded_by_the_shell_is_an_error_suggesting_quotes(
     bench, tmp_path
 ) -> None:
     folders = [str(tmp_path / f"step-{step}") for step in (1, 2, 3)]
@@ -112,13 +112,13 @@ def test_an_invalid_option_value_is_an_error_of_one_sentence(
     assert ended.err.count("\n") == 1
 
 
-def test_typers_bad_parameter_is_a_usage_error() -> None:
+def test_bad_parameter_of_typer_is_a_usage_error() -> None:
     assert UsageError.__name__ == "UsageError"
     assert issubclass(typer.BadParameter, UsageError)
 
 
 @pytest.mark.parametrize("words", [(), ("db",)])
-def test_a_group_without_a_command_shows_its_help(bench, words: tuple[str, ...]) -> None:
+def test_command_group_without_a_subcommand_prints_its_help(bench, words: tuple[str, ...]) -> None:
     ended = bench(*words)
     assert ended.code == 2
     assert f"Usage: {' '.join(('bench', *words))} [OPTIONS] COMMAND" in ended.out + ended.err

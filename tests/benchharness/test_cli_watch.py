@@ -1,4 +1,4 @@
-"""`bench watch`: progress of a run in another process, as lines, bars and JSON."""
+"""Tests of `bench watch`: progress of a run in another process, as lines, bars and JSON."""
 
 import io
 import json
@@ -56,7 +56,7 @@ def ending_soon(file, monkeypatch):
     return thread
 
 
-def test_without_a_run_a_message_is_printed(bench, db):
+def test_watch_prints_a_message_if_no_run_is_in_progress(bench, db):
     ended = bench("watch", "--db", db)
     assert (ended.code, ended.out, ended.err) == (
         0,
@@ -65,7 +65,7 @@ def test_without_a_run_a_message_is_printed(bench, db):
     )
 
 
-def test_progress_lines_are_printed_until_the_run_ends(bench, db, run, monkeypatch):
+def test_watch_prints_progress_lines_until_the_run_ends(bench, db, run, monkeypatch):
     thread = ending_soon(run, monkeypatch)
     ended = bench("watch", "--db", db)
     thread.join()
@@ -81,7 +81,7 @@ def test_progress_lines_are_printed_until_the_run_ends(bench, db, run, monkeypat
     assert ended.code == 1, "a job has failed"
 
 
-def test_json_is_a_snapshot_and_one_line_per_change(bench, db, run, monkeypatch):
+def test_watch_json_has_the_current_state_and_one_line_per_change(bench, db, run, monkeypatch):
     thread = ending_soon(run, monkeypatch)
     first, *others = map(json.loads, bench("watch", "--db", db, "--json").out.splitlines())
     thread.join()
@@ -94,7 +94,7 @@ def test_json_is_a_snapshot_and_one_line_per_change(bench, db, run, monkeypatch)
     assert others[-1]["seconds_left"] == 0
 
 
-def test_once_shows_bars_and_does_not_wait(bench, db, run):
+def test_watch_once_prints_progress_bars_and_exits(bench, db, run):
     ended = bench("watch", "--db", db, "--once")
     assert ended.code == 0
     head, bar = ended.out.splitlines()
@@ -107,7 +107,7 @@ def test_once_shows_bars_and_does_not_wait(bench, db, run):
     assert json.loads(snapshot)["running"][0]["name"] == "tiny CoLA seed 1"
 
 
-def test_a_terminal_shows_bars_below_finished_lines(db, run, monkeypatch):
+def test_watch_in_a_terminal_shows_progress_bars_below_finished_jobs(db, run, monkeypatch):
     thread = ending_soon(run, monkeypatch)
     console = Console(file=io.StringIO(), width=100, force_terminal=True)
     known = set(live_files(db.parent))
@@ -119,7 +119,7 @@ def test_a_terminal_shows_bars_below_finished_lines(db, run, monkeypatch):
     assert "\x1b[2K" in text, "the bars are drawn again in their place"
 
 
-def test_watching_ends_when_the_watched_run_is_killed(bench, db, tmp_path):
+def test_watch_ends_when_the_watched_run_is_killed(bench, db, tmp_path):
     script = (
         "import sys, time; from pathlib import Path; from tests.helpers.plans import schedule_of;"
         "from tests.helpers.fake_worker import make_job;"

@@ -1,4 +1,4 @@
-"""Pickled weights from the hub are cached as safetensors, outside the hub's own snapshot."""
+"""Tests of the cache of pickled hub weights that are converted to safetensors."""
 
 import errno
 import json
@@ -51,7 +51,9 @@ def kept_of(snapshot: Path) -> Path:
     return snapshot.parent.parent / "benchharness" / COMMIT
 
 
-def test_converted_weights_are_equal_and_stored_with_both_digests(snapshot: Path) -> None:
+def test_converted_weights_equal_the_pickle_and_are_stored_with_both_digests(
+    snapshot: Path,
+) -> None:
     stored = torch.load(snapshot / "pytorch_model.bin", weights_only=True)
     found = weights_of(snapshot)
     assert all(torch.equal(found[name], stored[name]) for name in found)
@@ -64,7 +66,9 @@ def test_converted_weights_are_equal_and_stored_with_both_digests(snapshot: Path
     assert not [path for path in snapshot.iterdir() if path.suffix == ".safetensors"]
 
 
-def test_weights_are_converted_once(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pickled_weights_are_converted_only_once(
+    snapshot: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = weights_of(snapshot)
     monkeypatch.setattr(converted, "write_safetensors", lambda *_: pytest.fail("once more"))
     second = weights_of(snapshot)
@@ -72,7 +76,7 @@ def test_weights_are_converted_once(snapshot: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("damage", ["a byte", "cut", "missing", "no digests", "digests cut"])
-def test_a_damaged_conversion_is_repeated(snapshot: Path, damage: str) -> None:
+def test_damaged_converted_weights_are_converted_again(snapshot: Path, damage: str) -> None:
     weights_of(snapshot)
     kept = kept_of(snapshot)
     file, digests = kept / "model.safetensors", kept / "converted.json"
@@ -94,7 +98,7 @@ def test_a_damaged_conversion_is_repeated(snapshot: Path, damage: str) -> None:
     assert file.read_bytes() == content
 
 
-def test_sharded_weights_are_converted_to_shards(snapshot: Path) -> None:
+def test_sharded_pickled_weights_are_converted_to_sharded_safetensors(snapshot: Path) -> None:
     whole = weights_of(snapshot)
     shutil.rmtree(kept_of(snapshot))
     stored = torch.load(snapshot / "pytorch_model.bin", weights_only=True)
@@ -114,7 +118,9 @@ def test_sharded_weights_are_converted_to_shards(snapshot: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16], ids=str)
-def test_half_precision_is_loaded_as_fp32(snapshot: Path, kind: torch.dtype) -> None:
+def test_half_precision_pickled_weights_are_loaded_as_fp32(
+    snapshot: Path, kind: torch.dtype
+) -> None:
     file = snapshot / "pytorch_model.bin"
     stored = {n: t.to(kind) for n, t in torch.load(file, weights_only=True).items()}
     torch.save(stored, file)
@@ -124,7 +130,7 @@ def test_half_precision_is_loaded_as_fp32(snapshot: Path, kind: torch.dtype) -> 
 
 
 @pytest.mark.parametrize("reason", ["no folder can be made", "no room"])
-def test_if_nothing_can_be_cached_the_pickle_is_read_directly(
+def test_pickled_weights_are_read_directly_if_the_cache_cannot_be_written(
     snapshot: Path, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = kept_of(snapshot).parent
@@ -143,7 +149,7 @@ def test_if_nothing_can_be_cached_the_pickle_is_read_directly(
     assert not [name for name in left if not name.endswith(".lock")], "nothing is left half written"
 
 
-def test_the_cache_can_be_moved_and_later_files_are_included(snapshot: Path) -> None:
+def test_moved_hub_cache_keeps_converted_weights_and_has_new_files(snapshot: Path) -> None:
     weights_of(snapshot)
     (snapshot / "modeling.py").write_text("code = 1")
     moved = snapshot.parents[2].with_name("elsewhere")
@@ -155,7 +161,7 @@ def test_the_cache_can_be_moved_and_later_files_are_included(snapshot: Path) -> 
         assert (folder / "modeling.py").read_text() == "code = 1"
 
 
-def test_a_local_folder_is_not_changed(tmp_path: Path) -> None:
+def test_pickled_weights_in_a_local_folder_are_read_without_changing_it(tmp_path: Path) -> None:
     folder = save_checkpoint(tmp_path / "mine")
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
@@ -189,7 +195,7 @@ def start(snapshot: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def test_a_killed_conversion_leaves_no_usable_files(snapshot: Path) -> None:
+def test_killed_conversion_leaves_no_partial_files(snapshot: Path) -> None:
     with start(snapshot, "slowly") as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "half\n"
@@ -205,7 +211,7 @@ def test_a_killed_conversion_leaves_no_usable_files(snapshot: Path) -> None:
     assert load_file(out.strip()).keys() == stored.keys()
 
 
-def test_concurrent_processes_find_the_same_conversion(snapshot: Path) -> None:
+def test_concurrent_processes_use_the_same_converted_weights(snapshot: Path) -> None:
     processes = [start(snapshot) for _ in range(3)]
     found = {process.communicate(timeout=60)[0] for process in processes}
     assert found == {f"{kept_of(snapshot) / 'model.safetensors'}\n"}

@@ -1,4 +1,4 @@
-"""The work that a job computes on a few mini rows must not grow, counted without a clock.
+"""Tests that the work of a job on a few packaged rows does not grow, counted in operations.
 
 The counts of each head's job are in tests/gold/work-*.txt and are compared exactly, so a lower
 count fails too. If the change is intended, look at the output that the failing test left next to
@@ -105,7 +105,7 @@ def _product(a: torch.Tensor, b: torch.Tensor) -> int:
 
 
 TASKS = ("glue/rte", "squad/v1.1", "swag/regular", "conll2003/ner")
-"""One of each head."""
+"""One task per head type."""
 
 ROWS = 48
 SETTINGS = {"epochs": "1", "batch_size": "16", "evaluations": "1", "max_tokens": "128"}
@@ -137,7 +137,9 @@ def real_work(job: Job) -> dict[str, int]:
 
 @pytest.mark.gold
 @pytest.mark.parametrize("task", TASKS)
-def test_counted_work_equals_the_gold_file(task: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_computed_work_of_each_head_equals_its_gold_file(
+    task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     job = make_job(task)
     config = load_encoder(job.checkpoint, None, job.seed).config
@@ -153,7 +155,7 @@ def test_counted_work_equals_the_gold_file(task: str, monkeypatch: pytest.Monkey
     check_gold(f"work-{task.replace('/', '-')}.txt", "\n".join(lines))
 
 
-def test_matrix_products_are_counted_forward_and_backward() -> None:
+def test_work_count_includes_forward_and_backward_matrix_products() -> None:
     states = torch.ones(5, 3, 4, requires_grad=True)
     layer = nn.Linear(4, 7)
     with counted_work(feed_forward=7) as work:
@@ -163,14 +165,14 @@ def test_matrix_products_are_counted_forward_and_backward() -> None:
     assert work["attention_flops"] == 2 * 2 * 5 * 3 * 7 * 2, "no gradient of the constant"
 
 
-def test_attention_in_prediction_is_counted() -> None:
+def test_work_count_includes_attention_in_prediction() -> None:
     query, key = torch.ones(1, 2, 6, 8), torch.ones(1, 2, 9, 8)
     with counted_work(feed_forward=0) as work, torch.inference_mode():
         nn.functional.scaled_dot_product_attention(query, key, key)
     assert work["attention_flops"] == 2 * (2 * 2 * 6 * 9 * 8)
 
 
-def test_optimizer_updates_are_counted() -> None:
+def test_work_count_includes_optimizer_updates() -> None:
     layer: Any = nn.Linear(4, 7)
     optimizer = torch.optim.AdamW(layer.parameters(), fused=True)
     layer(torch.ones(2, 4)).sum().backward()
@@ -179,7 +181,7 @@ def test_optimizer_updates_are_counted() -> None:
     assert work["optimizer_numbers"] == 4 * 7 + 7
 
 
-def test_tokenizer_calls_are_counted() -> None:
+def test_work_count_includes_tokenizer_calls() -> None:
     encoder = load_encoder("builtin:tiny", None, 1)
     with counted_work(feed_forward=0) as work:
         encoder.tokenizer(["a", "b"])

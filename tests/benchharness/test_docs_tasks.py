@@ -1,4 +1,4 @@
-"""The plugins of docs/add-task.md and the recipe of docs/plugins.md, used as by a reader."""
+"""Tests of the plugins in docs/add-task.md and of the recipe in docs/plugins.md."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def run(
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_the_plugins_of_the_documentation_train_and_score(tmp_path: Path) -> None:
+def test_plugins_in_the_documentation_train_and_score(tmp_path: Path) -> None:
     marks = {"tags.py": "TagTask(", "options.py": "ChoiceTask(", "spans.py": "MANUAL = "}
     for name, mark in marks.items():
         (tmp_path / name).write_text(block("add-task.md", mark))
@@ -62,7 +62,7 @@ def test_the_plugins_of_the_documentation_train_and_score(tmp_path: Path) -> Non
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_the_hub_data_set_of_the_documentation_is_scored(tmp_path: Path) -> None:
+def test_hub_data_set_in_the_documentation_is_scored(tmp_path: Path) -> None:
     (tmp_path / "reviews.py").write_text(block("add-task.md", "org/reviews", "PairTask("))
     revision = "0123456789abcdef0123456789abcdef01234567"
     rows = [{"text": f"good {n}", "label": 1} for n in range(6)]
@@ -79,7 +79,7 @@ def test_the_hub_data_set_of_the_documentation_is_scored(tmp_path: Path) -> None
     assert found == [{"majority": [0.75]}]
 
 
-def test_the_recipe_file_of_the_documentation_is_valid(bench, tmp_path: Path) -> None:
+def test_recipe_file_in_the_documentation_is_valid(bench, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(block("plugins.md", "[head.span]"))
     assert bench("show", "recipe", "mine.toml").code == 0
     points = json.loads(bench("show", "recipe", "roberta", "glue/rte", "mine.toml", "--json").out)

@@ -1,4 +1,4 @@
-"""The tutorial's commands with the tiny encoder: from a CSV file to a transformers pipeline."""
+"""Tests of the tutorial's commands with the tiny encoder, from a CSV file to a pipeline."""
 
 import re
 import shlex

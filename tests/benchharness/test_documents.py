@@ -1,4 +1,4 @@
-"""Document context for NER sentences: the input of the encoder, and the predictions."""
+"""Tests of document context for NER sentences: the input of the encoder, and the predictions."""
 
 from pathlib import Path
 from typing import Any
@@ -80,8 +80,8 @@ def test_every_sentence_is_encoded_with_its_whole_document_if_it_fits():
     assert features.terms.tolist() == [5, 3, 7]
 
 
-def test_context_is_split_evenly_and_one_side_takes_what_the_other_leaves():
-    """The split is that of studio-ousia/luke, examples/ner/reader.py."""
+def test_left_context_gets_the_tokens_that_right_context_leaves_and_vice_versa():
+    """The reference is examples/ner/reader.py of studio-ousia/luke."""
     letters = tuple("abcdefghiklmnopr")
     document = (letters[:2], letters[2:8], letters[8:10], letters[10:16])
     tokenizer = make_tokenizer("wordpiece")
@@ -106,7 +106,9 @@ def _untagged(document: tuple[tuple[str, ...], ...]) -> list[TagExample]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_tokens", [8, 14, 64])
-def test_a_document_of_one_sentence_is_encoded_as_without_context(kind: str, max_tokens: int):
+def test_one_sentence_document_is_encoded_like_a_sentence_without_context(
+    kind: str, max_tokens: int
+):
     examples = [example for part in DOCUMENT for example in sentences(part)]
     tokenizer, limits = make_tokenizer(kind), Limits(max_tokens=max_tokens)
     alone, within = (
@@ -119,7 +121,9 @@ def test_a_document_of_one_sentence_is_encoded_as_without_context(kind: str, max
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("max_tokens", [7, 12, 20, 64])
-def test_only_words_of_the_sentence_are_trained_on_and_predicted(kind: str, max_tokens: int):
+def test_words_of_the_document_context_are_neither_targets_nor_predicted(
+    kind: str, max_tokens: int
+):
     examples = sentences(*DOCUMENT)
     features = encode_in_documents(examples, make_tokenizer(kind), Limits(max_tokens=max_tokens))
     assert features.lengths.max() <= max_tokens
@@ -133,7 +137,7 @@ def test_only_words_of_the_sentence_are_trained_on_and_predicted(kind: str, max_
     assert [p.tags for p in predictions] == [e.tags for e in examples]
 
 
-def test_a_frozen_encoder_keeps_the_states_of_the_sentence_only(
+def test_cached_states_in_documents_are_only_those_of_the_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The head reads the same rows as without documents, but their states include the context."""
@@ -173,14 +177,14 @@ def read_train(folder: Path, text: str) -> tuple[TagExample, ...]:
     return read(NER, "train", parse_data(str(folder))).examples  # type: ignore[return-value]
 
 
-def test_documents_start_at_docstart_lines(tmp_path: Path):
+def test_conll_documents_start_at_docstart_lines(tmp_path: Path):
     first, second, third = (example.document for example in read_train(tmp_path, FILE))
     assert first == Surroundings(words=("Marie", "left", "Paris"), start=0)
     assert second == Surroundings(words=("Marie", "left", "Paris"), start=2)
     assert third == Surroundings(words=("Warsaw",), start=0)
 
 
-def test_documents_have_a_digest_and_do_not_change_the_fingerprint(tmp_path: Path):
+def test_document_boundaries_change_their_digest_but_not_the_row_fingerprint(tmp_path: Path):
     begun = read_train(tmp_path / "one", FILE)
     other = read_train(tmp_path / "two", FILE.replace("\nParis", "\n-DOCSTART- -X- O O\n\nParis"))
     none = read_train(tmp_path / "none", FILE.replace("-DOCSTART- -X- O O\n", "\n"))
@@ -202,7 +206,7 @@ def plan(data: str = "mini", **texts: str) -> Job:
     )
 
 
-def test_documents_are_part_of_the_key_only_if_they_are_used():
+def test_job_key_includes_documents_only_if_the_job_uses_them():
     plain, asked = plan(), plan(context="document")
     assert plan(context="sentence").key == plain.key
     assert plain.documents == {}
@@ -220,7 +224,7 @@ def test_data_without_documents_are_an_error_at_planning(tmp_path: Path):
         plan(str(tmp_path), context="document")
 
 
-def test_changed_documents_stop_a_job():
+def test_documents_changed_since_planning_are_an_error():
     job = plan(context="document")
     name = "conll2003/ner:dev"
     check_documents(job, {split: read_split(job, split) for split in job.fingerprints})

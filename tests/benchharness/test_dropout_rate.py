@@ -53,7 +53,7 @@ def test_dropout_0_disables_all_dropout_of_the_encoder(family: str) -> None:
     assert not differ(encoder)
 
 
-def test_dropout_none_keeps_the_rates_of_the_checkpoint() -> None:
+def test_dropout_none_keeps_the_dropout_rates_of_the_checkpoint() -> None:
     encoder = make_encoder("bert")
     before = encoder.config.to_dict()
     set_dropout(encoder, None, None)
@@ -75,7 +75,7 @@ TASKS = {
     "span": "squad/v1.1",
 }
 SPAN_RATES = {"distilbert": 0.25, "modernbert": 0.25}
-"""The other families have no dropout before the two logits of a span."""
+"""Dropout rates before the span logits, by family; other families have no dropout there."""
 
 
 @pytest.mark.parametrize("kind", TASKS)

@@ -1,4 +1,4 @@
-"""The cache of encoded splits: stored, found, and rebuilt if the file or any input differs."""
+"""Tests of the cache of encoded splits: when an entry is stored, reused and rebuilt."""
 
 from dataclasses import fields, replace
 from pathlib import Path
@@ -54,7 +54,7 @@ def assert_same(one: Features, other: Features) -> None:
 
 
 @pytest.mark.parametrize("task", ["glue/rte", "squad/v2.0", "race/all", "conll2003/ner", "wic"])
-def test_the_features_of_every_head_are_read_from_the_cache(
+def test_cached_features_of_every_head_are_read_from_the_cache(
     task: str, tokenizer: Any, folder: Path
 ) -> None:
     rows = rows_of(task)
@@ -67,7 +67,7 @@ def test_the_features_of_every_head_are_read_from_the_cache(
     assert file.stat().st_mtime_ns == written
 
 
-def test_one_tokenizer_with_and_without_token_types_has_two_entries(folder: Path) -> None:
+def test_feature_cache_separates_a_tokenizer_with_and_without_token_types(folder: Path) -> None:
     """BERT and a DistilBERT with the same tokenizer files differ only in their config."""
     tokenizers = [load_tokenizer(tiny.folder(), config) for config in (BERT, DISTILBERT)]
     assert len({type(each) for each in tokenizers}) == 1
@@ -79,7 +79,9 @@ def test_one_tokenizer_with_and_without_token_types_has_two_entries(folder: Path
     assert len(list(folder.iterdir())) == 2
 
 
-def test_other_limits_tokenizers_or_rows_have_another_entry(tokenizer: Any, folder: Path) -> None:
+def test_feature_cache_has_one_entry_per_limit_tokenizer_and_rows(
+    tokenizer: Any, folder: Path
+) -> None:
     rows = rows_of("glue/rte")
     encode("glue/rte", tokenizer, rows)
     encode("glue/rte", tokenizer, rows, limits=replace(LIMITS, max_tokens=32))
@@ -88,7 +90,7 @@ def test_other_limits_tokenizers_or_rows_have_another_entry(tokenizer: Any, fold
     assert len(list(folder.iterdir())) == 4
 
 
-def test_a_damaged_file_is_rebuilt(tokenizer: Any, folder: Path) -> None:
+def test_damaged_file_of_the_feature_cache_is_rebuilt(tokenizer: Any, folder: Path) -> None:
     rows = rows_of("glue/rte")
     made = encode("glue/rte", tokenizer, rows)
     (file,) = folder.iterdir()
@@ -99,7 +101,7 @@ def test_a_damaged_file_is_rebuilt(tokenizer: Any, folder: Path) -> None:
         assert file.read_bytes() != damaged
 
 
-def test_a_cache_that_cannot_be_written_is_ignored(
+def test_feature_cache_that_cannot_be_written_is_ignored(
     tokenizer: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "file").touch()
@@ -107,7 +109,7 @@ def test_a_cache_that_cannot_be_written_is_ignored(
     assert len(encode("glue/rte", tokenizer, rows_of("glue/rte"))) == 8
 
 
-def test_small_splits_are_not_cached(
+def test_features_of_small_splits_are_not_cached(
     tokenizer: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(encoded, "KEPT_TOKENS", 10_000)

@@ -24,7 +24,7 @@ def damaged(checkpoint: Path, tmp_path: Path) -> Path:
     return shutil.copytree(checkpoint, tmp_path / "damaged")
 
 
-def test_a_folder_is_loaded_with_its_weights(checkpoint: Path):
+def test_checkpoint_folder_is_loaded_with_its_weights(checkpoint: Path):
     encoder = load_encoder(str(checkpoint), None, seed=1)
     saved = load_file(checkpoint / "model.safetensors")
     loaded = encoder.network.state_dict()
@@ -33,19 +33,19 @@ def test_a_folder_is_loaded_with_its_weights(checkpoint: Path):
     assert encoder.max_tokens == 40
 
 
-def test_half_precision_weights_become_fp32(damaged: Path):
+def test_half_precision_checkpoint_weights_are_loaded_as_fp32(damaged: Path):
     network = transformers.AutoModel.from_pretrained(damaged, dtype=torch.bfloat16)
     network.save_pretrained(damaged)
     encoder = load_encoder(str(damaged), None, seed=1)
     assert {weight.dtype for weight in encoder.network.parameters()} == {torch.float32}
 
 
-def test_loading_prints_nothing(checkpoint: Path, capfd: pytest.CaptureFixture[str]):
+def test_loading_an_encoder_prints_nothing(checkpoint: Path, capfd: pytest.CaptureFixture[str]):
     load_encoder(str(checkpoint), None, seed=1)
     assert capfd.readouterr() == ("", "")
 
 
-def test_tiny_is_initialized_from_the_seed():
+def test_builtin_tiny_encoder_is_initialized_from_the_seed():
     def draw(seed: int) -> torch.Tensor:
         encoder = load_encoder("builtin:tiny", None, seed)
         return torch.cat([weight.flatten() for weight in encoder.network.parameters()])
@@ -62,14 +62,14 @@ def test_robertas_padding_positions_reduce_its_maximum_length(tmp_path: Path):
     assert encoder.network(input_ids=ids)[0].shape == (1, 32, 16)
 
 
-def test_the_maximum_length_of_the_tokenizer_is_respected(damaged: Path):
+def test_encoder_has_the_maximum_length_of_its_tokenizer_if_it_is_shorter(damaged: Path):
     file = damaged / "tokenizer_config.json"
     settings = json.loads(file.read_text()) | {"model_max_length": 24}
     file.write_text(json.dumps(settings))
     assert load_encoder(str(damaged), None, seed=1).max_tokens == 24
 
 
-def test_a_missing_pooler_is_initialized_from_the_seed(damaged: Path):
+def test_pooler_missing_in_a_checkpoint_is_initialized_from_the_seed(damaged: Path):
     def drop_pooler(weights: dict[str, torch.Tensor]) -> None:
         for name in [name for name in weights if name.startswith("pooler.")]:
             del weights[name]
@@ -80,7 +80,7 @@ def test_a_missing_pooler_is_initialized_from_the_seed(damaged: Path):
     assert not torch.equal(first.pooler.dense.weight, other.pooler.dense.weight)
 
 
-def test_a_truncated_weights_file_is_an_error(damaged: Path):
+def test_truncated_weights_file_of_a_checkpoint_is_an_error(damaged: Path):
     file = damaged / "model.safetensors"
     os.truncate(file, file.stat().st_size // 2)
     with pytest.raises(ModelError, match="cannot be loaded"):
@@ -112,13 +112,13 @@ def test_any_damaged_file_of_a_checkpoint_is_an_error(
         load_encoder(str(damaged), None, seed=1)
 
 
-def test_an_unknown_family_is_an_error(damaged: Path):
+def test_checkpoint_of_an_unknown_model_family_is_an_error(damaged: Path):
     (damaged / "config.json").write_text('{"model_type": "no-such-family"}')
     with pytest.raises(ModelError, match="no-such-family"):
         load_encoder(str(damaged), None, seed=1)
 
 
-def test_a_folder_without_a_config_is_an_error(tmp_path: Path):
+def test_checkpoint_folder_without_a_config_is_an_error(tmp_path: Path):
     with pytest.raises(ModelError, match="is not a checkpoint: it has no config"):
         load_encoder(str(tmp_path), None, seed=1)
 

@@ -1,4 +1,4 @@
-"""The final weights of a training: the last, those of the best evaluation, or an average."""
+"""Tests of the final weights of a training: last, best evaluation or average."""
 
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from benchharness.training.snapshots import State, read_state, write_state
 from tests.helpers.training import RECIPE, begin, fit, having, make_network, weights_of
 
 SIX = having(RECIPE, epochs=6, batch_size=32, evaluations=6)
-"""Twelve steps, with an evaluation after every second one."""
+"""Recipe of twelve steps with an evaluation after every second step."""
 BEST = having(SIX, best_checkpoint=True)
 
 Values = tuple[float | None, ...]
@@ -44,20 +44,22 @@ def passed(recipe: Recipe, values: Values) -> tuple[Training, list[torch.Tensor]
     ],
     ids=["middle", "first", "last", "ties", "negative", "undefined"],
 )
-def test_the_final_weights_are_those_of_the_best_evaluation(values: Values, best: int):
+def test_final_weights_with_best_checkpoint_are_those_of_the_best_evaluation(
+    values: Values, best: int
+):
     training, seen = passed(BEST, values)
     assert torch.equal(weights_of(training.network), seen[best])
     assert training.meter.best == best
     assert training.meter.step == 12
 
 
-def test_if_no_evaluation_has_a_value_the_last_weights_are_kept():
+def test_last_weights_are_kept_if_no_evaluation_has_a_score():
     training, seen = passed(having(BEST, early_stopping=1), (None,) * 6)
     assert torch.equal(weights_of(training.network), seen[-1])
     assert (len(seen), training.meter.best) == (6, None)
 
 
-def test_best_checkpoint_does_not_change_the_training_steps():
+def test_best_checkpoint_selection_does_not_change_the_training_steps():
     values = (0.1, 0.2, 0.9, 0.3, 0.4, 0.5)
     (_, plain), (_, chosen) = passed(SIX, values), passed(BEST, values)
     assert all(torch.equal(one, other) for one, other in zip(plain, chosen, strict=True))
@@ -88,7 +90,7 @@ def test_early_stopping_stops_when_its_patience_is_exhausted(
 
 
 @pytest.mark.parametrize("last", [2, 3, 6])
-def test_average_last_equals_torchs_averaged_model(last: int):
+def test_average_last_equals_averaged_model_of_torch(last: int):
     """The reference is torch's AveragedModel, up to the rounding of its running mean."""
     network, number = make_network(), 0
     averaged = AveragedModel(network)
@@ -109,14 +111,14 @@ def test_average_last_equals_torchs_averaged_model(last: int):
     torch.testing.assert_close(weights_of(network).double(), mean, atol=1e-7, rtol=1e-6)
 
 
-def test_integer_buffers_are_not_averaged():
+def test_integer_buffers_are_not_averaged_with_the_weights():
     network = make_network()
     network.register_buffer("count", torch.tensor([3]))
     fit(begin(network, having(SIX, average_last=3)), dict)
     assert network.get_buffer("count").tolist() == [3]
 
 
-def test_a_run_with_fewer_steps_than_evaluations_averages_what_there_is():
+def test_weight_average_of_a_short_run_is_over_all_of_its_evaluations():
     network, seen = make_network(), []
     training = begin(network, having(RECIPE, epochs=1, evaluations=9, average_last=5))
     fit(training, dict, value=lambda _: seen.append(weights_of(network)))
@@ -156,7 +158,7 @@ PLACES = {
     "after an evaluation": (6, False),
     "after the patience": (10, False),
 }
-"""After which step, and whether before its evaluation."""
+"""Step after which the training is interrupted, and whether before its evaluation."""
 
 
 @cache
@@ -174,7 +176,9 @@ def whole(name: str) -> Training:
         for place in PLACES
     ],
 )
-def test_an_interrupted_training_resumes_bit_for_bit(name: str, place: str, tmp_path: Path):
+def test_training_with_checkpoint_selection_resumes_bit_for_bit(
+    name: str, place: str, tmp_path: Path
+):
     steps, is_before = PLACES[place]
     expected, stopped = whole(name), begin(make_network(), RECIPES[name])
 
@@ -200,7 +204,9 @@ def test_an_interrupted_training_resumes_bit_for_bit(name: str, place: str, tmp_
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_finished_training_is_restored_bit_for_bit(name: str, tmp_path: Path):
+def test_finished_training_with_checkpoint_selection_is_restored_bit_for_bit(
+    name: str, tmp_path: Path
+):
     state = through_files(whole(name).state(), tmp_path / "state")
     again = begin(make_network(), RECIPES[name])
     again.restore(state)
@@ -209,7 +215,7 @@ def test_a_finished_training_is_restored_bit_for_bit(name: str, tmp_path: Path):
     assert torch.equal(weights_of(again.network), weights_of(whole(name).network))
 
 
-def test_only_best_checkpoint_stores_a_second_set_of_weights():
+def test_training_state_has_the_best_weights_only_with_best_checkpoint():
     assert "kept" not in passed(SIX, VALUES)[0].state().tensors
     training, seen = passed(BEST, VALUES)
     kept = training.state().tensors["kept"]

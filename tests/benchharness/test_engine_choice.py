@@ -1,4 +1,4 @@
-"""The engine, slots and resources that `--engine` and its options select, with fake clusters."""
+"""Tests of the engine, slots and resources that `--engine` selects, with fake clusters."""
 
 import types
 from importlib.util import find_spec
@@ -69,7 +69,7 @@ def test_processes_per_job_gives_each_job_several_gpus_and_a_launcher(monkeypatc
         (GPU_NODES, {"jobs": 9}, (1, 8, 9)),
     ],
 )
-def test_jobs_fill_a_ray_cluster(cluster, sizes, fields, expected):
+def test_ray_engine_runs_as_many_jobs_as_the_cluster_has_room_for(cluster, sizes, fields, expected):
     cluster(sizes)
     place = find_placement(EngineChoice(name="ray", **fields))
     assert place.engine.func is ClusterEngine
@@ -77,13 +77,13 @@ def test_jobs_fill_a_ray_cluster(cluster, sizes, fields, expected):
     assert place.slots[0].is_gpu == (expected[0] > 0)
 
 
-def test_a_cluster_on_which_no_job_fits_is_an_error(cluster):
+def test_cluster_too_small_for_any_job_is_an_error(cluster):
     cluster(CPU_NODES)
     with pytest.raises(BenchError, match="no node of the Ray cluster has 1 GPUs and 8 cores"):
         choose("ray", "cpus=8", device="cuda")
 
 
-def test_the_number_of_concurrent_jobs_follows_from_cores_and_gpus():
+def test_number_of_concurrent_cluster_jobs_is_computed_from_cores_and_gpus():
     assert jobs_at_once(CPU_NODES, 0, 3) == 3
     assert jobs_at_once(GPU_NODES, 1, 10) == 3
     assert jobs_at_once([], 0, 1) == 0
@@ -109,7 +109,7 @@ def test_an_invalid_engine_option_is_an_error_that_names_it(cluster, name, field
         find_placement(EngineChoice(name=name, **fields))
 
 
-def test_an_unreachable_ray_address_is_an_error_at_once(monkeypatch):
+def test_unreachable_ray_address_is_an_error_before_jobs_start(monkeypatch):
     monkeypatch.setattr(ray_engine, "ray", types.SimpleNamespace())
     with pytest.raises(BenchError, match=r"no Ray cluster answers at 127\.0\.0\.1:1 "):
         choose("ray", address="127.0.0.1:1")
@@ -118,7 +118,9 @@ def test_an_unreachable_ray_address_is_an_error_at_once(monkeypatch):
 
 
 @pytest.mark.parametrize(("name", "module"), [("ray", "ray"), ("slurm", "submitit")])
-def test_a_missing_extra_is_an_error_with_the_install_command(monkeypatch, name, module):
+def test_missing_package_of_an_engine_is_an_error_with_the_install_command(
+    monkeypatch, name, module
+):
     monkeypatch.setattr(f"benchharness.extensions.clusters.{name}.{module}", None)
     with pytest.raises(BenchError, match=rf"pip install 'benchharness\[{name}\]'"):
         choose(name)
@@ -137,7 +139,7 @@ def test_sbatch_options_are_passed_to_slurm(monkeypatch, tmp_path):
 
 
 @pytest.mark.skipif(not find_spec("submitit"), reason="submitit is not installed")
-def test_a_machine_without_sbatch_is_an_error(monkeypatch, tmp_path):
+def test_slurm_engine_on_a_machine_without_sbatch_is_an_error(monkeypatch, tmp_path):
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(BenchError, match="needs `sbatch`"):
         choose("slurm", folder=tmp_path)

@@ -43,14 +43,14 @@ def test_a_job_returns_its_result_and_reports_progress():
     assert seen == [(job.key, Progress(phase="loading")), (job.key, training)]
 
 
-def test_a_worker_has_the_environment_of_its_slot_and_its_own_process_group():
+def test_worker_has_the_environment_of_its_slot_and_its_own_process_group():
     (outcome,), _ = run([make_job("ok")])
     assert outcome.provenance["environment"]["SLOT"] == "0"
     assert outcome.provenance["environment"]["PATH"] == os.environ["PATH"]
     assert outcome.provenance["group"] != os.getpgid(0)
 
 
-def test_a_failure_is_returned_as_the_worker_wrote_it():
+def test_failure_written_by_a_worker_is_returned_unchanged():
     job = make_job("fail:4")
     (outcome,), _ = run([job])
     assert outcome == make_failure(job, "tiny is no checkpoint.", exit_code=4)
@@ -70,7 +70,7 @@ def test_the_failure_of_a_worker_without_a_result_has_its_exit_code_and_log():
 
 
 @pytest.mark.parametrize("left", ["", "{", "7", '{"evaluations": 7}', '{"job": {}}', "[" * 100_000])
-def test_an_unreadable_result_is_distinguished_from_a_missing_one(tmp_path, left):
+def test_errors_distinguish_an_unreadable_result_from_a_missing_one(tmp_path, left):
     file = tmp_path / "result.json"
     file.write_text(left)
     assert process._read_outcome(file).startswith("left a result that cannot be read (")
@@ -81,7 +81,7 @@ def test_an_unreadable_result_is_distinguished_from_a_missing_one(tmp_path, left
 
 
 @pytest.mark.parametrize("left", ["no file", "half", "no folder"])
-def test_a_job_with_exit_code_0_but_no_result_is_retried_once(tmp_path, left):
+def test_job_that_exits_with_0_without_a_result_is_retried_once(tmp_path, left):
     (outcome,), seen = run([make_job(f"lose:{left}:{tmp_path / 'seen'}")])
     assert isinstance(outcome, Result)
     assert outcome.provenance["lost"] == 1
@@ -96,12 +96,12 @@ def test_a_job_that_never_writes_a_result_fails_with_the_reason():
     assert len([p for _, p in seen if p.note]) == 1
 
 
-def test_a_line_that_is_not_progress_is_ignored():
+def test_worker_output_that_is_not_progress_is_ignored():
     for line in (b"", b"7", b"{}", b"\xff", b"[" * 100_000):
         assert process._parse_progress(line) is None
 
 
-def test_the_log_has_only_its_end_and_lines_of_libraries():
+def test_log_of_a_failure_is_cut_to_its_last_bytes_and_keeps_library_output():
     (outcome,), seen = run([make_job("babble")])
     # What is said on stdout is read at any time between what is said on stderr.
     errors = outcome.details.replace("a library's banner\n", "")
@@ -111,14 +111,14 @@ def test_the_log_has_only_its_end_and_lines_of_libraries():
     assert len(seen) == 2
 
 
-def test_other_jobs_are_run_after_a_failure():
+def test_engine_runs_the_other_jobs_after_a_failure():
     jobs = [make_job(how, seed=seed) for seed, how in enumerate(("die", "ok", "fail", "ok"))]
     outcomes, _ = run(jobs)
     assert [type(o) for o in outcomes] == [Failure, Result, Failure, Result]
     assert [o.job for o in outcomes] == jobs
 
 
-def test_slots_run_jobs_concurrently():
+def test_local_engine_runs_one_job_per_slot_concurrently():
     jobs = [make_job("slow:0.7", seed=seed) for seed in range(4)]
     start = time.monotonic()
     outcomes, _ = run(jobs, count=4)
@@ -140,7 +140,7 @@ def test_a_job_is_taken_from_the_queue_only_when_a_slot_is_free():
     assert sorted(finished) == taken == [0, 1, 2, 3]
 
 
-def test_no_jobs_give_no_outcomes():
+def test_engine_without_jobs_returns_no_outcomes():
     assert run([]) == ([], [])
 
 
@@ -199,18 +199,18 @@ def stop_while_it_saves(tmp_path):
     return saved.exists()
 
 
-def test_a_job_that_saves_a_snapshot_has_more_time_to_end(tmp_path, monkeypatch):
+def test_interrupted_job_gets_extra_time_to_save_its_snapshot(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.3)
     assert stop_while_it_saves(tmp_path)
 
 
-def test_a_job_that_saves_a_snapshot_is_killed_after_its_limit(tmp_path, monkeypatch):
+def test_interrupted_job_that_saves_too_long_is_killed(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.3)
     monkeypatch.setattr(process, "SAVING_SECONDS", 0.3)
     assert not stop_while_it_saves(tmp_path)
 
 
-def test_a_job_suspended_while_saving_is_not_waited_for(tmp_path, monkeypatch):
+def test_closing_the_engine_does_not_wait_for_a_worker_suspended_in_saving(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "IDLE_SECONDS", 0.5)
     saving, saved = tmp_path / "saving", []
     jobs = [make_job(f"save-and-stop:{saving}"), make_job(f"wait-for:{saving}")]
@@ -237,14 +237,14 @@ def test_an_exception_in_the_progress_callback_ends_every_process(tmp_path, monk
     assert all_gone(pids.read_text().split())
 
 
-def test_no_temporary_files_remain(tmp_path, monkeypatch):
+def test_engine_leaves_no_temporary_files(tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     run([make_job("ok"), make_job("die")])
     assert list(tmp_path.iterdir()) == []
 
 
-def test_temporary_files_of_a_killed_process_are_deleted_by_the_next_run(tmp_path, monkeypatch):
-    """Folders in use and folders with similar names are kept."""
+def test_temporary_files_of_a_killed_process_are_deleted_by_the_next_one(tmp_path, monkeypatch):
+    """Keep folders that are in use and folders with similar names."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     program = "from benchharness.kept_folders import *\nimport os\nwith scratch_folder() as made:\n"
     program += "    (made / 'result.json').touch()\n    os.kill(os.getpid(), 9)"
@@ -269,12 +269,12 @@ def test_a_process_that_cannot_be_started_is_an_error_of_one_sentence(monkeypatc
         run([make_job("ok")])
 
 
-def test_the_default_command_is_the_worker_of_the_running_python():
+def test_local_engine_starts_workers_with_the_running_python():
     assert (sys.executable, "-P", "-m", "benchharness.worker") == process.WORKER
 
 
-def test_a_valid_result_is_read_once(monkeypatch):
-    """A result may have the predictions of a million rows."""
+def test_result_file_of_a_worker_is_read_only_once(monkeypatch):
+    """Reading twice would be slow: a result may have the predictions of a million rows."""
     read, readings = process._read_outcome, []
     monkeypatch.setattr(process, "_read_outcome", lambda file: readings.append(1) or read(file))
     run([make_job("ok")])

@@ -29,7 +29,7 @@ def shape(found):
     return [(slot.device, *(slot.environment[key] for key in keys)) for slot in found]
 
 
-def test_the_cpu_is_one_slot_with_all_cores(nvidia_smi):
+def test_cpu_is_one_slot_with_all_cores_by_default(nvidia_smi):
     nvidia_smi(TWO_GPUS)
     assert shape(find_slots("cpu")) == [("cpu", "", "8")]
 
@@ -39,7 +39,7 @@ def test_cpu_slots_share_the_cores(nvidia_smi):
     assert shape(find_slots("cpu", 20)) == [("cpu", "", "1")] * 20
 
 
-def test_jobs_that_fit_in_memory_get_slots_with_a_limited_number_of_cores(monkeypatch, nvidia_smi):
+def test_cpu_slots_are_limited_by_memory_and_have_at_most_8_cores_each(monkeypatch, nvidia_smi):
     nvidia_smi(TWO_GPUS)
     assert shape(find_slots("cpu", fit=3)) == [("cpu", "", "2")] * 3
     assert shape(find_slots("cpu", fit=50)) == [("cpu", "", "1")] * 8
@@ -51,19 +51,19 @@ def test_jobs_that_fit_in_memory_get_slots_with_a_limited_number_of_cores(monkey
     assert shape(find_slots("cpu", fit=50)) == [("cpu", "", "1")] * 2
 
 
-def test_omp_num_threads_of_the_user_is_kept(monkeypatch):
+def test_slots_keep_the_users_omp_num_threads(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "5")
     assert shape(find_slots("cpu", 2)) == [("cpu", "", "5")] * 2
 
 
-def test_a_small_job_has_one_thread(nvidia_smi):
+def test_small_job_on_a_cpu_has_one_thread(nvidia_smi):
     assert shape(find_slots("cpu", small=True)) == [("cpu", "", "1")]
     assert shape(find_slots("cpu", 2, small=True)) == [("cpu", "", "1")] * 2
     nvidia_smi(TWO_GPUS)
     assert shape(find_slots("cuda", small=True)) == [("cuda:0", "0", "4"), ("cuda:1", "1", "4")]
 
 
-def test_idle_threads_sleep_soon_unless_the_user_sets_a_wait_policy(monkeypatch):
+def test_gomp_spincount_is_set_unless_the_user_sets_omp_wait_policy(monkeypatch):
     for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
         monkeypatch.delenv(name, raising=False)
     (slot,) = find_slots("cpu")
@@ -74,7 +74,7 @@ def test_idle_threads_sleep_soon_unless_the_user_sets_a_wait_policy(monkeypatch)
     assert "GOMP_SPINCOUNT" not in slot.environment
 
 
-def test_every_gpu_is_a_slot(nvidia_smi):
+def test_every_gpu_is_one_slot_by_default(nvidia_smi):
     nvidia_smi(TWO_GPUS)
     expected = [("cuda:0", "0", "4"), ("cuda:1", "1", "4")]
     assert shape(find_slots()) == shape(find_slots("cuda")) == expected
@@ -100,18 +100,18 @@ def test_jobs_that_fit_in_memory_share_gpus_up_to_the_number_of_cores(monkeypatc
     assert len(find_slots("cuda", fit=50)) == 16
 
 
-def test_one_gpu_is_selected_by_its_number(nvidia_smi):
+def test_device_option_selects_a_gpu_by_its_number(nvidia_smi):
     nvidia_smi(TWO_GPUS)
     assert shape(find_slots("cuda:1")) == [("cuda:1", "1", "8")]
 
 
-def test_mig_instances_replace_their_gpu(nvidia_smi):
+def test_mig_instances_are_used_instead_of_their_gpu(nvidia_smi):
     nvidia_smi(ONE_SPLIT)
     assert find_gpus() == ("MIG-aa", "MIG-bb", "1")
     assert [slot.device for slot in find_slots(fit=50)] == ["cuda:MIG-aa", "cuda:MIG-bb", "cuda:1"]
 
 
-def test_devices_are_selected_by_uuid(monkeypatch, nvidia_smi):
+def test_cuda_visible_devices_may_contain_gpu_uuids(monkeypatch, nvidia_smi):
     nvidia_smi(TWO_GPUS)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-22")
     assert shape(find_slots(fit=1)) == [("cuda:GPU-22", "GPU-22", "8")]
@@ -143,7 +143,7 @@ def test_cuda_visible_devices_has_precedence_over_nvidia_smi(monkeypatch, nvidia
         ("", True),
     ],
 )
-def test_gpus_before_ampere_do_not_use_bf16(nvidia_smi, answer, expected):
+def test_slots_on_gpus_before_ampere_do_not_use_bf16(nvidia_smi, answer, expected):
     """A T4 emulates bf16 more slowly than it computes fp32, so "auto" selects fp32 there."""
     nvidia_smi(f'[ "$1" = --id=0,GPU-22 ] || exit 9\necho "{answer}"')
     places = [Slot(device=f"cuda:{name}", environment={}) for name in ("0", "GPU-22", "0")]
@@ -151,14 +151,14 @@ def test_gpus_before_ampere_do_not_use_bf16(nvidia_smi, answer, expected):
     assert have_bf16([Slot(device="cuda", environment={})]), "a cluster's are not known here"
 
 
-def test_a_missing_or_broken_driver_means_no_gpu(monkeypatch, nvidia_smi):
+def test_no_gpu_is_found_if_the_driver_is_missing_or_broken(monkeypatch, nvidia_smi):
     nvidia_smi("echo NVIDIA-SMI has failed; exit 9")
     assert find_gpus() == ()
     monkeypatch.setenv("PATH", "")
     assert find_gpus() == ()
 
 
-def test_without_nvidia_smi_gpus_are_counted_by_their_device_files(monkeypatch, tmp_path):
+def test_gpus_are_counted_by_device_files_if_nvidia_smi_is_missing(monkeypatch, tmp_path):
     """CUDA numbers them from 0, whatever their numbers are outside the container."""
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(slots, "DEVICES", tmp_path)
@@ -178,7 +178,7 @@ def test_without_nvidia_smi_gpus_are_counted_by_their_device_files(monkeypatch, 
         (("cuda",), "GPUs"),
     ],
 )
-def test_the_place_of_jobs_is_described(devices, expected):
+def test_devices_of_the_slots_are_described_in_words(devices, expected):
     assert place_of([Slot(device=device, environment={}) for device in devices]) == expected
 
 
@@ -199,7 +199,7 @@ def test_an_invalid_device_is_an_error(nvidia_smi, device, sentence):
         find_slots(device)
 
 
-def test_cuda_without_a_gpu_is_an_error(nvidia_smi):
+def test_device_cuda_without_a_gpu_is_an_error(nvidia_smi):
     nvidia_smi("[ $1 = -L ]")
     with pytest.raises(BenchError, match=r"needs a GPU .* use --device cpu"):
         find_slots("cuda")

@@ -31,7 +31,7 @@ def make_row(job: Job, **fields: object) -> RunRow:
     return RunRow(**{**standard, **fields})  # type: ignore[arg-type]
 
 
-def test_the_median_time_of_matching_stored_runs_is_the_estimate() -> None:
+def test_time_estimate_is_the_median_of_matching_stored_runs() -> None:
     (job,) = plan_mini("rte")
     history = [
         make_row(job, seed=2, seconds=10.0),
@@ -47,7 +47,7 @@ def test_the_median_time_of_matching_stored_runs_is_the_estimate() -> None:
     assert estimate_seconds(job, history, {}) == (20.0, False)
 
 
-def test_without_stored_runs_the_estimate_is_rough_and_grows_with_the_work() -> None:
+def test_time_estimate_without_stored_runs_is_rough_and_grows_with_the_work() -> None:
     (job,) = plan_mini("rte")
     (longer,) = plan_mini("rte", overrides={"epochs": "1000"})
     large = replace(job, checkpoint=MODELS["bert-large-uncased"].checkpoint)
@@ -61,14 +61,14 @@ def test_without_stored_runs_the_estimate_is_rough_and_grows_with_the_work() -> 
     assert estimate_seconds(large, [], more).seconds > 5 * seconds[2]
 
 
-def test_an_unregistered_model_has_an_estimate() -> None:
+def test_time_estimate_exists_for_an_unregistered_model() -> None:
     spec = ModelSpec(name="org/x", checkpoint="org/x", revision="ab" * 20)
     job = plan_job([spec], [RTE])
     rows = dict.fromkeys(job.fingerprints.values(), 100)
     assert estimate_seconds(job, [], rows).seconds > 0
 
 
-def test_stored_copies_of_weights_count_in_the_memory_estimate() -> None:
+def test_memory_estimate_includes_copies_of_weights_for_selection_or_averaging() -> None:
     (job,) = plan_mini("rte")
     large = replace(job, checkpoint=MODELS["bert-large-uncased"].checkpoint)
     parameters = (MODELS["bert-large-uncased"].parameters or 0) * 1e6

@@ -59,7 +59,7 @@ REFUSED = {
     "plbart": "an encoder with a decoder",
     "reformer": "expected one state of hidden_size 32 per token",
 }
-"""Families that are no encoders of a text, with what is said of them."""
+"""Families that cannot encode a text, with the error message for each."""
 
 NOT_MADE = {
     "gemma3": "pictures too",
@@ -73,7 +73,7 @@ NOT_MADE = {
 """Families without a tiny config in tests/helpers/every_family.py."""
 
 USED = {"albert", "bart", "bert", "biogpt", "gemma", "gpt2", "modernbert", "t5", "xlnet"}
-"""Families of which CI tries the cut vocabulary and the side of padding; all others in the soak."""
+"""Families that CI tests with a reduced vocabulary and both padding sides; soak tests run all."""
 
 READ = sorted(set(CLASSIFYING) - REFUSED.keys() - NOT_MADE.keys())
 
@@ -93,7 +93,9 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("family", READ)
-def test_logits_depend_on_the_last_word_and_not_on_padding(family: str, tmp_path: Path):
+def test_logits_of_every_family_depend_on_the_last_word_but_not_on_padding(
+    family: str, tmp_path: Path
+):
     save_tiny(tmp_path, family)
     together = logits_of(load_encoder(str(tmp_path), None, seed=1), SHORT, OTHER, LONG)
     alone = logits_of(load_encoder(str(tmp_path), None, seed=1), SHORT)
@@ -112,7 +114,7 @@ def test_logits_do_not_depend_on_the_padding_side(family: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("family", in_part(READ, USED))
-def test_cutting_unused_rows_of_the_vocabulary_does_not_change_logits(family: str, tmp_path: Path):
+def test_removing_unused_vocabulary_rows_does_not_change_logits(family: str, tmp_path: Path):
     """Some families scale their embeddings, or have other tables indexed by the same ids."""
     encoder = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1)
     head = head_for(RTE)
@@ -126,11 +128,11 @@ def test_cutting_unused_rows_of_the_vocabulary_does_not_change_logits(family: st
 
 
 @pytest.mark.parametrize("family", ["gemma", "gemma2", "gemma3_text", "biogpt", "canine"])
-def test_a_vocabulary_that_is_not_a_plain_embedding_is_not_cut(family: str, tmp_path: Path):
+def test_vocabulary_without_a_plain_embedding_layer_is_not_reduced(family: str, tmp_path: Path):
     assert not can_be_cut(load_encoder(str(save_tiny(tmp_path, family)), None, seed=1).network)
 
 
-def test_a_config_may_have_a_list_of_eos_tokens(tmp_path: Path):
+def test_reduced_vocabulary_keeps_every_eos_token_of_the_config(tmp_path: Path):
     encoder = load_encoder(str(save_tiny(tmp_path, "llama", eos_token_id=[1, 5, 9])), None, seed=1)
     features = head_for(RTE).encode([SHORT], encoder.tokenizer, LIMITS)
     _, used = cut_vocabulary(encoder.network, {"train": features})
@@ -142,7 +144,7 @@ DECODERS = [family for family in READ if is_causal({"model_type": family})]
 
 @pytest.mark.parametrize("family", DECODERS)
 def test_a_decoder_padded_on_the_left_gives_the_same_logits(family: str, tmp_path: Path):
-    """The network gets padding on either side, with the matching position ids."""
+    """Pad the rows on either side, with the matching position ids."""
     encoder = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1)
     head = head_for(RTE)
     network = head.network(encoder, RTE).eval()
@@ -160,7 +162,7 @@ def test_a_decoder_padded_on_the_left_gives_the_same_logits(family: str, tmp_pat
 
 
 @pytest.mark.parametrize("family", DECODERS)
-def test_a_trial_detects_that_a_decoder_is_causal(family: str, tmp_path: Path):
+def test_trial_forward_pass_detects_a_causal_decoder(family: str, tmp_path: Path):
     encoder = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1)
     assert encoder.is_causal
     assert try_out(encoder.network, encoder.config, family).is_causal
@@ -174,7 +176,7 @@ def test_a_family_that_cannot_classify_text_is_an_error(family: str, sentence: s
         load_encoder(str(tmp_path), None, seed=1)
 
 
-def test_every_family_of_transformers_is_covered():
+def test_every_text_classification_family_of_transformers_is_tested():
     assert {*READ, *REFUSED, *NOT_MADE} == set(CLASSIFYING)
 
 
@@ -182,7 +184,7 @@ def test_every_family_of_transformers_is_covered():
 
 
 def test_an_unregistered_decoder_is_detected_as_causal(tmp_path: Path):
-    """mistral4 has a text classifier in transformers, and no language model."""
+    """Use mistral4, which has a text classifier in transformers and no language model."""
     config = {"model_type": "mistral4"}
     assert is_unchecked(config)
     assert not is_causal(config)
@@ -218,15 +220,17 @@ def test_decoders_are_recognized_by_their_config(config: dict[str, object], expe
     assert is_causal(config) is expected
 
 
-def test_only_unchecked_families_need_a_trial():
+def test_only_unknown_model_families_need_a_trial_forward_pass():
     assert not any(is_unchecked({"model_type": family}) for family in CHECKED)
     assert is_unchecked({"model_type": "rembert"})
     assert not is_unchecked({"model_type": "llama"})
 
 
 @pytest.mark.parametrize("family", ["fnet", "mistral4", "rembert"])
-def test_a_kept_model_is_loaded_with_the_same_causality_and_forward(family: str, tmp_path: Path):
-    """Its network is created without weights, so a trial would read uninitialized memory."""
+def test_kept_model_is_loaded_with_the_causality_and_forward_of_its_training(
+    family: str, tmp_path: Path
+):
+    """Loading a kept model creates its network without weights, so it cannot run a trial pass."""
     save_tiny(tmp_path, family)
     trained, kept = (load_encoder(str(tmp_path), None, seed=seed) for seed in (1, None))
     assert kept.is_causal == trained.is_causal
@@ -234,7 +238,7 @@ def test_a_kept_model_is_loaded_with_the_same_causality_and_forward(family: str,
     assert names[0] == names[1]
 
 
-def test_states_that_are_not_finite_are_an_error(tmp_path: Path):
+def test_encoder_with_non_finite_states_is_an_error(tmp_path: Path):
     encoder = load_encoder(str(save_tiny(tmp_path, "rembert")), None, seed=1)
     encoder.network.get_input_embeddings().weight.data.fill_(torch.nan)
     with pytest.raises(ModelError, match="not finite"):
@@ -256,7 +260,7 @@ def test_the_text_embedding_of_a_decoder_is_its_last_state(family: str, tmp_path
 
 @pytest.mark.parametrize("family", ["convbert", "fnet", "funnel", "nystromformer", "yoso"])
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_states_computed_by_length_equal_those_of_single_rows(
+def test_states_of_rows_grouped_by_length_equal_those_of_single_rows(
     family: str, side: str, tmp_path: Path
 ):
     network = load_encoder(str(save_tiny(tmp_path, family)), None, seed=1).network.eval()
@@ -272,7 +276,7 @@ def test_states_computed_by_length_equal_those_of_single_rows(
     assert not found.last_hidden_state[~mask.bool()].any()
 
 
-def test_gradients_reach_every_row_that_is_computed_by_length(tmp_path: Path):
+def test_every_row_of_batches_grouped_by_length_gets_gradients(tmp_path: Path):
     encoder = load_encoder(str(save_tiny(tmp_path, "convbert")), None, seed=1)
     ids = torch.tensor([[5, 6, 7, 8], [9, 10, 0, 0]])
     encoder.network(input_ids=ids, attention_mask=(ids > 0).long())[0].pow(3).sum().backward()
@@ -281,7 +285,7 @@ def test_gradients_reach_every_row_that_is_computed_by_length(tmp_path: Path):
     assert not words[0].any()
 
 
-def test_a_network_without_an_attention_mask_gets_none():
+def test_network_without_an_attention_mask_argument_is_called_without_one():
     class Mean(torch.nn.Module):
         def forward(self, input_ids: torch.Tensor) -> tuple[torch.Tensor]:
             states = input_ids[..., None].float()
@@ -307,7 +311,7 @@ def test_a_network_without_an_attention_mask_gets_none():
         ("bytes", ["<s>", "a", "</s>", "</s>", "a", "</s>"]),
     ],
 )
-def test_texts_of_a_decoder_are_separated_and_terminated(
+def test_input_of_a_decoder_has_separator_and_end_tokens(
     kind: str, expected: list[str], tmp_path: Path
 ):
     save_tiny(tmp_path, "llama", tokenizer=kind)
@@ -332,8 +336,8 @@ def test_the_no_answer_position_of_a_decoder_is_its_last_token(kind: str, tmp_pa
     assert set(features.token_ids[features.starts[1:] - 1]) == {features.token_ids[-1]}
 
 
-def test_a_decoder_gets_an_embedding_for_a_missing_token(tmp_path: Path):
-    """Fetching, planning and loading the checkpoint agree."""
+def test_decoder_gets_a_new_embedding_for_an_added_padding_token(tmp_path: Path):
+    """Fetch, plan and load a decoder whose tokenizer has an added padding token."""
     tokenizer = AutoTokenizer.from_pretrained(save_tiny(tmp_path, "llama", tokenizer="llama"))
     tokenizer.add_special_tokens({"pad_token": "[PAD]"})
     tokenizer.save_pretrained(tmp_path)

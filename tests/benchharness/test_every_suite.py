@@ -1,4 +1,4 @@
-"""`bench run --suite seeds`: every task of every suite in one command."""
+"""Tests of `bench run --suite seeds`: every task of every suite in one command."""
 
 import json
 from functools import partial
@@ -25,7 +25,7 @@ FROM_OVERLAP = {
     "glue/mrpc", "glue/stsb", "glue/mnli", "glue/rte", "superglue/rte", "superglue/boolq",
     "snli/snli", "sst/sst5-phrases",
 }  # fmt: skip
-"""Tasks that docs/tasks.md names: the bag of words stands above the tiny encoder."""
+"""Tasks on which the bag of words scores above the tiny encoder, as docs/tasks.md states."""
 
 
 class OneProcess:

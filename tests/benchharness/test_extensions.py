@@ -1,4 +1,4 @@
-"""Extensions: each folder can be deleted, and a third-party package can add the same things."""
+"""Tests of extensions: each folder can be deleted, and third-party packages can add others."""
 
 import ast
 import importlib
@@ -57,7 +57,7 @@ def listed(text: str) -> set[str]:
     return set(re.findall(r"(?m)^  ([a-z]+) +[A-Z].*\.$", text))
 
 
-def test_each_folder_is_an_extension_with_its_name() -> None:
+def test_each_folder_of_extensions_is_registered_under_its_name() -> None:
     folders = {file.parent.name for file in OURS.glob("*/__init__.py")}
     assert {each.package: each.name for each in OWN} == {
         f"benchharness.extensions.{name}": name for name in folders
@@ -65,7 +65,7 @@ def test_each_folder_is_an_extension_with_its_name() -> None:
 
 
 @pytest.mark.parametrize("extension", OWN, ids=lambda each: each.name)
-def test_the_core_works_without_the_folder_of_an_extension(
+def test_command_line_and_python_work_without_the_folder_of_any_extension(
     extension: Extension, tmp_path: Path
 ) -> None:
     """`bench --help` and `import benchharness` have all names except those of the extension."""
@@ -101,8 +101,8 @@ def test_a_run_is_scored_and_reported_without_the_folder_of_an_extension(
 
 
 @pytest.mark.parametrize("extension", OWN, ids=lambda each: each.name)
-def test_each_extension_has_its_code_tests_and_documentation(extension: Extension) -> None:
-    """Its functions are in its folder, its tests in theirs, and the architecture page lists it."""
+def test_each_extension_has_its_own_code_tests_and_documentation(extension: Extension) -> None:
+    """Check its folders of code and tests, and its line on the architecture page."""
     for name in extension.commands:
         assert commands()[name].place.startswith(f"{extension.package}.")
         load_command(name)
@@ -122,7 +122,7 @@ def test_each_extension_has_its_code_tests_and_documentation(extension: Extensio
 
 
 def test_help_imports_no_module_of_an_extension() -> None:
-    """Only the tables of the extensions are imported."""
+    """Import only the tables of the extensions."""
     code = (
         "import sys; from benchharness.cli.app import app; "
         "app(['--help'], standalone_mode=False); "
@@ -242,7 +242,7 @@ def installed(tmp_path, monkeypatch):
     forget()
 
 
-def test_a_package_adds_a_command_and_a_function(installed, bench) -> None:
+def test_third_party_package_adds_a_command_and_a_python_function(installed, bench) -> None:
     installed(MINE)
     shown = bench("--help").out
     assert re.search(r"watch .*\n  greet +Greet\.\n  score ", shown)
@@ -335,7 +335,7 @@ class Lines:
 """
 
 
-def test_a_package_adds_a_suite_an_engine_and_a_logger(tmp_path: Path) -> None:
+def test_third_party_package_adds_a_suite_an_engine_and_a_logger(tmp_path: Path) -> None:
     site = tmp_path / "site"
     write_package(site, "mine_whole", first=WHOLE, tasks=TASKS, parts=PARTS)
     # Other tests may have left plugins in the environment.
@@ -359,7 +359,7 @@ def test_a_package_adds_a_suite_an_engine_and_a_logger(tmp_path: Path) -> None:
     assert "mine/rte" in alone.stdout, alone.stderr
 
 
-def test_a_package_adds_a_subcommand_to_a_command_of_the_core(installed, bench) -> None:
+def test_third_party_package_adds_a_subcommand_to_a_core_command(installed, bench) -> None:
     installed(MINE.replace('"greet": Command', '"show greetings": Command'))
     assert re.search(r"(?m)^  greetings +Greet\.$", bench("show", "--help").out)
     assert bench("show", "greetings", "Ada").out == "Hello, Ada!\n"
@@ -374,6 +374,6 @@ def test_a_command_with_a_missing_module_is_an_error_of_one_sentence(installed, 
     assert "No module named 'mine_0.gone'" in found.err
 
 
-def test_an_unknown_attribute_of_the_package_is_an_attribute_error() -> None:
+def test_unknown_attribute_of_benchharness_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = benchharness.nothing

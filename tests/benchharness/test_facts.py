@@ -1,4 +1,4 @@
-"""Facts of a job do not depend on the name of its recipe file, from planning to the board."""
+"""Tests that the kind of a job does not depend on the name of its recipe file."""
 
 import json
 import shlex
@@ -49,7 +49,7 @@ def board_of(folder: Path, jobs: list[Job]) -> Board:
     return board
 
 
-def test_a_recipe_file_named_like_a_sweep_is_not_a_sweep(tmp_path: Path) -> None:
+def test_recipe_file_whose_name_contains_sweep_is_not_a_sweep(tmp_path: Path) -> None:
     jobs: list[Job] = []
     for rate in ("1e-3", "3e-3"):
         path = written(tmp_path, "lr sweep.toml", f"[default]\nlearning_rate = {rate}\n")
@@ -59,7 +59,7 @@ def test_a_recipe_file_named_like_a_sweep_is_not_a_sweep(tmp_path: Path) -> None
     assert len({entry.recipe_label for entry in entries}) == 2
 
 
-def test_a_sweep_and_a_file_named_like_it_are_different_entries(tmp_path: Path) -> None:
+def test_sweep_and_recipe_file_of_the_same_name_are_different_entries(tmp_path: Path) -> None:
     plain = written(tmp_path, "lr sweep.toml", "[default]\nlearning_rate = 1e-4\n")
     swept = written(tmp_path, "lr.toml", "[default]\nlearning_rate = [1e-3, 3e-3]\n")
     entries = board_of(tmp_path, planned(plain) + planned(swept)).entries
@@ -69,7 +69,7 @@ def test_a_sweep_and_a_file_named_like_it_are_different_entries(tmp_path: Path) 
     ]
 
 
-def test_a_trained_recipe_named_like_scored_files_is_ranked(tmp_path: Path) -> None:
+def test_trained_run_with_a_recipe_file_named_scored_here_is_ranked(tmp_path: Path) -> None:
     path = written(tmp_path, "scored here.toml", "[default]\nlearning_rate = 2e-3\n")
     (job,) = planned(path)
     board = board_of(tmp_path, [job])
@@ -78,7 +78,7 @@ def test_a_trained_recipe_named_like_scored_files_is_ranked(tmp_path: Path) -> N
     assert command_of(job).startswith("bench run --model tiny")
 
 
-def test_a_file_named_like_a_built_in_recipe_is_reproduced_by_its_settings(tmp_path: Path) -> None:
+def test_reproduction_command_of_a_file_named_paper_sets_its_settings(tmp_path: Path) -> None:
     path = written(tmp_path, "paper.toml", "[default]\nlearning_rate = 2e-3\n")
     assert "--set learning_rate=0.002" in command_of(planned(path)[0])
     assert "--set" not in command_of(planned(None)[0])
@@ -100,10 +100,10 @@ OFF = "[default]\nbest_checkpoint = false\n"
         ("modernbert", {"decoupled_weight_decay": "0"}, None),
     ],
 )
-def test_the_command_of_a_job_disables_what_the_job_disabled(
+def test_reproduction_command_disables_the_settings_that_its_job_disabled(
     tmp_path: Path, recipe: str, overrides: dict[str, str], text: str | None
 ) -> None:
-    """This includes settings of a file and points of a sweep, whose commands name no recipe."""
+    """Include settings of a recipe file and sweep points, whose commands name no recipe."""
     model, task = replace(find_model("tiny"), recipe=recipe), find_task("glue/mrpc")
 
     def made(recipe: str | None, overrides: dict[str, str]) -> list[Job]:
@@ -120,14 +120,14 @@ def test_the_command_of_a_job_disables_what_the_job_disabled(
         assert [other.key for other in made(*named or [None], again)] == [job.key]
 
 
-def test_the_command_of_a_job_does_not_disable_anything_else() -> None:
+def test_reproduction_command_disables_no_other_settings() -> None:
     (job,) = planned(None, epochs="2", layer_decay="1")  # BERT's has none
     assert job.off == {}
 
 
 @pytest.mark.parametrize("name", ["x+set.toml", "x sweep.toml", "ensemble.toml", "paper.toml"])
-def test_facts_are_stored_and_archived(tmp_path: Path, name: str) -> None:
-    """Every setting names its own source, so only the facts identify the file."""
+def test_recipe_facts_of_a_job_survive_storing_and_archiving(tmp_path: Path, name: str) -> None:
+    """Use a file whose settings name their own source, so that only facts identify it."""
     line = '[default]\nlearning_rate = { value = 2e-3, source = "a paper" }\n'
     (job,) = planned(written(tmp_path, name, line))
     result, archive = result_of(job), tmp_path / "all.jsonl.gz"
@@ -152,7 +152,7 @@ def test_a_start_checkpoint_may_be_named_like_a_task(tmp_path: Path) -> None:
         assert (job.start.kind, job.start.model) == ("checkpoint", "tiny")
 
 
-def test_facts_are_serialized_for_the_worker() -> None:
+def test_job_survives_json_serialization_with_its_recipe_label() -> None:
     (job,) = planned(None, learning_rate="1e-3")
     assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
     assert job.recipe_label == "paper+set"

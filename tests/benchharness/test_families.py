@@ -1,4 +1,4 @@
-"""A small checkpoint of every family trains and predicts with every head."""
+"""Tests that a small checkpoint of every family trains and predicts with every head type."""
 
 import shutil
 from pathlib import Path
@@ -38,7 +38,7 @@ def load(folders: dict[str, Path], family: str) -> Encoder:
 
 
 ODD = ("bert", "deberta-v2", "gpt2", "t5", "xlnet")
-"""Families with whatever there is of positions, token types and tokens of their own."""
+"""Families that differ in positions, token types and special tokens."""
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,9 @@ ODD = ("bert", "deberta-v2", "gpt2", "t5", "xlnet")
         for name in TASKS
     ],
 )
-def test_every_family_trains_and_predicts(folders: dict[str, Path], family: str, name: str):
+def test_every_family_trains_and_predicts_with_every_head_type(
+    folders: dict[str, Path], family: str, name: str
+):
     task = find_task(name)
     head, encoder = head_for(task), load(folders, family)
     examples = read(task, "train", parse_data("mini"), 8).examples
@@ -68,7 +70,7 @@ def test_every_family_trains_and_predicts(folders: dict[str, Path], family: str,
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_bf16_states_are_close_to_fp32(folders: dict[str, Path], family: str):
+def test_bf16_states_of_every_family_are_close_to_fp32(folders: dict[str, Path], family: str):
     network = load(folders, family).network.eval()
     inputs = make_inputs(network.config)
     inputs["input_ids"] %= network.config.vocab_size
@@ -90,11 +92,11 @@ PRETRAINED = {
     "t5": "T5ForConditionalGeneration",
     "xlnet": "XLNetLMHeadModel",
 }
-"""Families that are not published with the masked language model that all others have."""
+"""Pretraining class of each family that is not pretrained as a masked language model."""
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_weights_of_pretraining_classes_are_loaded(tmp_path: Path, family: str):
+def test_encoder_weights_saved_by_pretraining_classes_are_loaded(tmp_path: Path, family: str):
     kind = getattr(transformers, PRETRAINED.get(family, "AutoModelForMaskedLM"))
     save_family(tmp_path, family, kind)
     saved = load_file(tmp_path / "model.safetensors")
@@ -108,7 +110,9 @@ def test_weights_of_pretraining_classes_are_loaded(tmp_path: Path, family: str):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_missing_weight_is_an_error(folders: dict[str, Path], tmp_path: Path, family: str):
+def test_checkpoint_with_a_missing_encoder_weight_is_an_error(
+    folders: dict[str, Path], tmp_path: Path, family: str
+):
     damaged = shutil.copytree(folders[family], tmp_path / "damaged")
     weights = load_file(damaged / "model.safetensors")
     del weights[max((name for name in weights if not name.startswith("decoder")), key=len)]
@@ -117,7 +121,7 @@ def test_a_missing_weight_is_an_error(folders: dict[str, Path], tmp_path: Path, 
         load_encoder(str(damaged), None, seed=1)
 
 
-def test_modernberts_head_is_loaded_from_its_pretraining(folders: dict[str, Path]):
+def test_modernbert_classifier_uses_the_pretrained_prediction_head_layers(folders: dict[str, Path]):
     saved = load_file(folders["modernbert"] / "model.safetensors")
     encoder, task = load(folders, "modernbert"), find_task("glue/rte")
     assert torch.equal(encoder.network.pooler.dense.weight, saved["head.dense.weight"])
@@ -149,14 +153,14 @@ def test_token_types_are_used_only_by_families_that_learned_them(
 @pytest.mark.parametrize(
     ("family", "types"), [("funnel", [2, 0, 0, 1, 1]), ("xlnet", [0, 0, 1, 1, 2])]
 )
-def test_the_classification_token_may_have_its_own_token_type(
+def test_classification_token_has_its_own_token_type_in_some_families(
     folders: dict[str, Path], family: str, types: list[int]
 ):
     assert load(folders, family).tokenizer("a", "a")["token_type_ids"] == types
 
 
 @pytest.mark.parametrize("family", ["gpt2", "openai-gpt"])
-def test_gpt_texts_are_separated_by_special_tokens(folders: dict[str, Path], family: str):
+def test_gpt_input_texts_are_separated_by_special_tokens(folders: dict[str, Path], family: str):
     encoder, again = load(folders, family), load(folders, family)
     tokenizer, words = encoder.tokenizer, encoder.network.get_input_embeddings()
     tokens = tokenizer.convert_ids_to_tokens(tokenizer("a", "a")["input_ids"])
@@ -170,14 +174,14 @@ def test_gpt_texts_are_separated_by_special_tokens(folders: dict[str, Path], fam
     ("family", "limit"),
     [("bert", 72), ("roberta", 68), ("mpnet", 70), ("xlnet", 10**9), ("t5", 10**9), ("gpt2", 72)],
 )
-def test_the_maximum_length_of_each_family_is_known(
+def test_maximum_length_is_detected_for_each_family(
     folders: dict[str, Path], family: str, limit: int
 ):
     """RoBERTa has no positions up to its padding id, 3 here; MPNet counts as if the id were 1."""
     assert load(folders, family).max_tokens == limit
 
 
-def test_big_bird_keeps_its_attention_after_a_short_batch(folders: dict[str, Path]):
+def test_big_bird_keeps_sparse_attention_after_a_short_batch(folders: dict[str, Path]):
     network = load(folders, "big_bird").network.eval()
     texts = torch.arange(5, 69)[None]
     mask = torch.ones_like(texts)
@@ -188,7 +192,7 @@ def test_big_bird_keeps_its_attention_after_a_short_batch(folders: dict[str, Pat
     assert torch.equal(before, after)
 
 
-def test_an_encoder_decoder_model_is_an_error(tmp_path: Path):
+def test_encoder_decoder_checkpoint_loaded_as_an_encoder_is_an_error(tmp_path: Path):
     config = transformers.BartConfig(vocab_size=8, d_model=16, encoder_layers=1, decoder_layers=1)
     transformers.BartModel(config).save_pretrained(tmp_path)
     make_family_tokenizer("roberta").save_pretrained(tmp_path)

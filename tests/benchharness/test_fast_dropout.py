@@ -1,4 +1,4 @@
-"""Fast CPU dropout has the right rate, is reproducible, and scales the kept values."""
+"""Tests of fast CPU dropout: its rate, its seed and the scale of the kept values."""
 
 import numpy as np
 import pytest
@@ -10,14 +10,14 @@ from benchharness.encoder.packing import Attention, Packing
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.1, 0.15, 0.5])
-def test_values_are_dropped_with_the_given_probability(rate: float) -> None:
+def test_fast_dropout_drops_values_with_the_given_probability(rate: float) -> None:
     torch.manual_seed(1)
     dropped = RandomBits().draw(torch.Size([1000, 1001]), rate) < 0
     spread = (rate * (1 - rate) / dropped.numel()) ** 0.5
     assert dropped.float().mean().item() == pytest.approx(rate, abs=5 * spread + 1 / 65536)
 
 
-def test_dropped_values_are_independent() -> None:
+def test_fast_dropout_drops_values_independently() -> None:
     torch.manual_seed(1)
     dropped = (RandomBits().draw(torch.Size([100_000, 4]), 0.5) < 0).double()
     correlations = torch.corrcoef(dropped.T) - torch.eye(4)
@@ -26,7 +26,7 @@ def test_dropped_values_are_independent() -> None:
     assert following.abs() < 0.02
 
 
-def test_dropout_is_reproducible_with_a_seed() -> None:
+def test_fast_dropout_is_reproducible_with_a_seed() -> None:
     torch.manual_seed(3)
     bits = RandomBits()
     first, second, third = (each.draw(torch.Size([50]), 0.3) for each in (bits, bits, RandomBits()))
@@ -52,7 +52,7 @@ TYPES = [torch.float32, torch.bfloat16]
 
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("rate", RATES)
-def test_dropout_preserves_the_mean(
+def test_fast_dropout_preserves_the_mean(
     rate: float, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("numpy.random.SFC64", EveryNumber)
@@ -62,7 +62,9 @@ def test_dropout_preserves_the_mean(
 
 
 @pytest.mark.parametrize("rate", RATES)
-def test_attention_dropout_preserves_the_mean(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fast_attention_dropout_preserves_the_mean(
+    rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """In bf16 the mean differs by the rounding of values near 1."""
     monkeypatch.setattr("numpy.random.SFC64", EveryNumber)
     packing = Packing.of_lengths(np.full(64, 256), 256, torch.device("cpu"))
@@ -73,7 +75,7 @@ def test_attention_dropout_preserves_the_mean(rate: float, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("dtype", TYPES)
-def test_kept_values_and_their_gradients_are_scaled(dtype: torch.dtype) -> None:
+def test_fast_dropout_scales_kept_values_and_their_gradients(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     states = torch.ones(64, 63, dtype=dtype, requires_grad=True)
     output = FastDropout(0.1)(states)
@@ -83,13 +85,13 @@ def test_kept_values_and_their_gradients_are_scaled(dtype: torch.dtype) -> None:
     assert torch.equal(states.grad, output.detach())
 
 
-def test_dropout_is_off_in_evaluation_and_at_rate_zero() -> None:
+def test_fast_dropout_is_off_in_evaluation_and_at_rate_zero() -> None:
     states = torch.randn(5, 7)
     assert FastDropout(0.5).eval()(states) is states
     assert FastDropout(0.0)(states) is states
 
 
-def test_every_dropout_of_a_network_is_replaced() -> None:
+def test_fast_dropout_replaces_every_dropout_module_of_a_network() -> None:
     inner = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.2))
     network = nn.ModuleDict({"inner": inner, "last": nn.Dropout(0.3), "all": nn.Dropout(1.0)})
     use_fast_dropout(network)

@@ -1,4 +1,4 @@
-"""Each choice of features is its own row, and all of them share one encoding."""
+"""Tests of the setting `features`: one leaderboard entry per value, and one encoding for all."""
 
 import json
 from collections.abc import Iterator
@@ -58,7 +58,7 @@ def read(job: Job) -> object:
 # What is planned
 
 
-def test_features_each_is_the_embeddings_and_every_layer(model: str):
+def test_features_each_plans_one_job_for_the_embeddings_and_per_layer(model: str):
     jobs = plan(model, features="each")
     assert [*map(read, jobs)] == ["embeddings", "layer-1", "layer-2", "layer-3", "layer-4"]
     assert not any(job.is_sweep for job in jobs)
@@ -67,7 +67,7 @@ def test_features_each_is_the_embeddings_and_every_layer(model: str):
     assert [*map(read, more)] == ["mix", *map(read, jobs), "last"]
 
 
-def test_other_settings_are_swept_for_each_choice_of_features(model: str):
+def test_sweep_of_another_setting_is_run_for_each_feature_layer(model: str):
     jobs = plan(model, features="last,mix", learning_rate="1e-3,1e-4")
     assert [(read(job), job.values["learning_rate"]) for job in jobs] == [
         ("last", 1e-3),
@@ -78,7 +78,7 @@ def test_other_settings_are_swept_for_each_choice_of_features(model: str):
     assert all(job.is_sweep for job in jobs)
 
 
-def test_the_features_recipe_has_the_rows_of_berts_table():
+def test_features_recipe_plans_all_rows_of_the_table_in_the_bert_paper():
     points = resolve_sweep(BERT, "conll2003/ner", "features", {})
     values = [{n: s.value for n, s in point.settings.items()} for point in points]
     assert [v.get("features", "fine-tuned") for v in values] == TABLE
@@ -93,7 +93,7 @@ def test_the_features_recipe_has_the_rows_of_berts_table():
     assert ["lstm_size" in point.settings for point in small] == [False, *[True] * 6]
 
 
-def test_the_frozen_table_of_a_recipe_applies_to_frozen_encoders_only(tmp_path: Path):
+def test_frozen_table_of_a_recipe_applies_only_to_frozen_encoders(tmp_path: Path):
     file = tmp_path / "mine.toml"
     file.write_text("[default]\nepochs = 2\n[frozen]\nepochs = 9\n")
     points = resolve_sweep(BERT, "glue/rte", str(file), {"features": "fine-tuned,last"})
@@ -102,7 +102,9 @@ def test_the_frozen_table_of_a_recipe_applies_to_frozen_encoders_only(tmp_path: 
     assert plain.settings["epochs"].value == 2.0
 
 
-def test_too_few_layers_are_an_error_at_planning(capsys: pytest.CaptureFixture[str]):
+def test_planning_features_of_more_layers_than_the_model_has_is_an_error(
+    capsys: pytest.CaptureFixture[str],
+):
     with pytest.raises(BenchError, match="reads 3 layers, and tiny has 2"):
         plan("tiny", features="last,layer-3")
     jobs = plan("tiny", recipe="features")
@@ -110,7 +112,7 @@ def test_too_few_layers_are_an_error_at_planning(capsys: pytest.CaptureFixture[s
     assert "tiny has 2 layers" in capsys.readouterr().err
 
 
-def test_features_each_needs_the_number_of_layers(tmp_path: Path):
+def test_features_each_is_an_error_if_the_number_of_layers_is_unknown(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "odd")
     config = folder / "config.json"
     config.write_text(config.read_text().replace("num_hidden_layers", "depth"))
@@ -121,8 +123,10 @@ def test_features_each_needs_the_number_of_layers(tmp_path: Path):
 # What is computed
 
 
-def test_all_layers_are_encoded_once(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """Train and dev are encoded once each, whatever layers are used."""
+def test_each_split_is_encoded_once_for_all_feature_layers(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Encode train and dev once each, for any choice of layers."""
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
     encoded: list[int] = []
     compute = layer_states._compute
@@ -158,7 +162,7 @@ def rows(features: str | None, value: float, task: str = "conll2003/ner") -> Ite
 TABLE_ROWS = [*rows(None, 0.963), *rows("last", 0.948), *rows("sum-all", 0.80), *rows("mix", 0.9)]
 
 
-def test_rows_are_named_by_their_features_and_compared_with_published_scores():
+def test_feature_based_entries_are_named_and_compared_with_published_scores():
     (board,) = build_boards(TABLE_ROWS, SUITES["conll2003"])
     found = {
         entry.name: [(r.theirs.value, r.verdict) for r in reproductions(board, entry)]
@@ -172,8 +176,8 @@ def test_rows_are_named_by_their_features_and_compared_with_published_scores():
     }
 
 
-def test_rows_of_different_features_are_not_mixed_across_tasks():
-    """This holds for any order of runs, and if a choice has failed on a task."""
+def test_leaderboard_has_a_separate_entry_for_each_feature_layer():
+    """Use runs in reverse order, and layers that have no run on one of the tasks."""
     cola = [*rows("layer-1", 0.5, "glue/cola"), *rows("layer-2", 0.6, "glue/cola")]
     rte = [*rows("layer-2", 0.7, "glue/rte"), *rows("layer-3", 0.8, "glue/rte")]
     (board,) = build_boards([*cola, *reversed(rte)], SUITES["glue"])
@@ -201,7 +205,7 @@ def test_the_curve_over_layers_has_one_line_per_model_with_intervals():
     assert layer_figures(named_entries(alone, "b"), alone) == ()
 
 
-def test_the_command_line_plans_the_same_jobs(bench: Any, tmp_path: Path):
+def test_command_line_and_python_plan_the_same_feature_jobs(bench: Any, tmp_path: Path):
     words = ("--task", "glue/cola", "--data", "mini", "--limit", "12", "--seeds", "1")
     options = (
         "--no-baselines",
@@ -220,7 +224,7 @@ def test_the_command_line_plans_the_same_jobs(bench: Any, tmp_path: Path):
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_the_command_line_and_python_run_the_same_jobs(
+def test_command_line_and_python_run_the_same_feature_jobs(
     tmp_path: Path, bench: Any, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path / "cache"))

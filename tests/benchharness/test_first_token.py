@@ -1,4 +1,4 @@
-"""A last layer computed at the first token only gives the same states and gradients there.
+"""Tests of the optimization that computes the last layer at the first token only.
 
 The tests of packed rows are in test_packing.py.
 """
@@ -52,7 +52,7 @@ def count_tokens(network: Any, kind: type[nn.Module], inputs: dict[str, Tensor])
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_padded_rows_have_the_same_states_and_gradients(family: str) -> None:
+def test_first_token_states_and_gradients_equal_those_of_the_full_encoder(family: str) -> None:
     whole = make_whole(family)
     narrow = copy.deepcopy(whole)
     use_first_token(narrow)
@@ -72,7 +72,7 @@ def test_padded_rows_have_the_same_states_and_gradients(family: str) -> None:
 
 
 @pytest.mark.parametrize("family", PACKED)
-def test_prediction_has_the_same_states(family: str) -> None:
+def test_first_token_states_in_prediction_equal_those_of_the_full_encoder(family: str) -> None:
     whole = make_whole(family).eval()
     narrow = copy.deepcopy(whole)
     use_packed_rows(narrow, "cpu")
@@ -83,7 +83,7 @@ def test_prediction_has_the_same_states(family: str) -> None:
     torch.testing.assert_close(states[:, 0], expected[:, 0], rtol=1e-5, atol=1e-5)
 
 
-def test_the_last_layer_computes_fewer_tokens() -> None:
+def test_first_token_optimization_computes_fewer_tokens_in_the_last_layer() -> None:
     inputs = make_inputs([9, 1, 30, 16], "bert")
     whole, narrow = make_whole("bert"), make_whole("bert")
     for network in (whole, narrow):
@@ -96,7 +96,7 @@ def test_the_last_layer_computes_fewer_tokens() -> None:
     assert count_tokens(narrow, nn.Linear, inputs) == expected
 
 
-def test_other_families_are_not_changed() -> None:
+def test_first_token_optimization_does_not_change_unsupported_families() -> None:
     network = make_whole("mpnet")
     inputs = make_inputs([9, 30], "mpnet")
     expected = network(**inputs)[0]

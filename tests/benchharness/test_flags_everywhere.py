@@ -1,4 +1,4 @@
-"""Flags of runs are shown with their scores in every command, call, format, tracker and plot.
+"""Tests that every command, call, format, tracker and plot shows the flags of scores.
 
 All of these are read from the product. A new command, function, format, tracker or plot must be
 added to one of the tables here, or a test fails.
@@ -62,7 +62,7 @@ RTE = find_task("glue/rte")
 DEV = read(RTE, "dev", parse_data("mini")).examples
 LABEL = RTE.labels[0]
 WRONG = frozenset(n for n, example in enumerate(DEV) if example.label != LABEL)
-"""The rows that are wrong where every answer is the first label."""
+"""Rows that are wrong if every prediction is the first label."""
 
 
 def collapsed(model: str, seed: int = 1, **fields: Any) -> Result:
@@ -136,29 +136,29 @@ CHECKED: Mapping[str, tuple[str, ...]] = {
 """Commands that show numbers of stored runs, as they are called here."""
 
 ELSEWHERE = {
-    "run": "test_a_trained_run_is_flagged_everywhere",
-    "model": "test_a_trained_run_is_flagged_everywhere",
-    "predict": "test_a_trained_run_is_flagged_everywhere",
-    "watch": "test_the_ending_of_a_job_has_its_flags",
-    "which": "test_which_marks_collapsed_answers",
-    "check": "test_check_names_its_collapsed_runs",
+    "run": "test_collapsed_run_is_flagged_in_every_output_after_real_training",
+    "model": "test_collapsed_run_is_flagged_in_every_output_after_real_training",
+    "predict": "test_collapsed_run_is_flagged_in_every_output_after_real_training",
+    "watch": "test_final_message_of_a_job_has_the_flags_of_its_score",
+    "which": "test_which_marks_scores_of_collapsed_runs",
+    "check": "test_check_lists_collapsed_seeds_in_all_its_outputs",
 }
-"""Those that train or wait, with the tests of this file that call them."""
+"""Commands that train or wait, with the tests of this module that call them."""
 
 IN_EXTENSIONS = of_extensions(
     {"paper": {"paper": "paper/test_paper_flags.py::test_generated_paper_flags_collapsed_runs"}}
 )
-"""Those with tests in tests/extensions."""
+"""Commands with tests in tests/extensions."""
 
 WITHOUT_NUMBERS = {
     "fetch", "run --write-task", "submit", "show suites", "show tasks", "show models",
     "show published", "doctor", "db", "db check", "db backup", "db merge", "db import",
     "db rename", "db hide", "db delete",
 }  # fmt: skip
-"""Those that show no score of a run of ours."""
+"""Commands that show no score of a stored run."""
 
 
-def test_each_command_is_in_one_table() -> None:
+def test_every_command_is_listed_in_one_table_of_this_module() -> None:
     known = [*CHECKED, *ELSEWHERE, *IN_EXTENSIONS, *WITHOUT_NUMBERS]
     assert sorted(known) == sorted(commands())
     assert all(callable(globals()[test]) for test in ELSEWHERE.values())
@@ -168,7 +168,7 @@ def test_each_command_is_in_one_table() -> None:
 
 
 @pytest.mark.parametrize("command", CHECKED)
-def test_a_command_shows_the_flags_of_its_scores(command: str, bench: Any, here: Path):
+def test_command_output_has_the_flags_of_its_scores(command: str, bench: Any, here: Path):
     before = set(here.rglob("*"))
     said = CONSTANT if command != "check --write" else "seeds collapsed"
     forms = [()]
@@ -186,7 +186,7 @@ def db(command: str) -> tuple[str, ...]:
     return () if command == "score" else ("--db", DB)
 
 
-def test_layers_are_flagged_like_checkpoints(bench: Any, here: Path) -> None:
+def test_curve_over_layers_shows_flags_of_collapsed_runs(bench: Any, here: Path) -> None:
     for form in ((), ("--json",)):
         ended = bench("curve", "layered", "--db", DB, *form)
         assert (ended.code, CONSTANT in ended.out) == (0, True), ended.err
@@ -206,10 +206,10 @@ def learned(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 MINI = ("--data", "mini", "--limit", "60", "--device", "cpu", "--precision", "fp32")
 
 
-def test_which_marks_collapsed_answers(
+def test_which_marks_scores_of_collapsed_runs(
     bench: Any, learned: Any, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The mean over tasks is marked too if one task has collapsed."""
+    """Check that the mean over tasks is marked too if one task has collapsed."""
     monkeypatch.setattr("benchharness.extensions.which.choose.measure_inference", lambda *_: {})
     learned(rte=0.0, qnli=0.9)
     tasks = ("--task", "glue/rte", "--task", "glue/qnli", "--seeds", "1", "--minutes", "60")
@@ -240,7 +240,9 @@ def test_which_marks_collapsed_answers(
     }
 
 
-def test_check_names_its_collapsed_runs(bench: Any, learned: Any, here: Path) -> None:
+def test_check_lists_collapsed_seeds_in_all_its_outputs(
+    bench: Any, learned: Any, here: Path
+) -> None:
     words = ("--model", "tiny", "--task", "glue/rte", "--seeds", "2")
     learned(rte=0.8)
     assert bench("run", *words, *MINI, "--no-baselines").code == 0
@@ -281,11 +283,11 @@ MEANS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "markdown": (("export", "--format", "markdown"), r"65\.0(\*\*)?\\!"),
     "columns": (("export", "--format", "markdown", "--columns", "score"), "collapsed.*stuck SQuAD"),
 }
-"""Commands that show a score, and what of it they show then."""
+"""Commands that show an overall score, with a pattern of the marked score."""
 
 
 @pytest.mark.parametrize("form", MEANS)
-def test_a_score_is_marked_if_one_of_its_tasks_has_collapsed(
+def test_overall_score_is_marked_if_one_of_its_tasks_has_collapsed(
     form: str, bench: Any, averaged: Path
 ) -> None:
     words, marked = MEANS[form]
@@ -296,7 +298,7 @@ def test_a_score_is_marked_if_one_of_its_tasks_has_collapsed(
 
 
 @pytest.mark.parametrize("command", ["leaderboard --json", "export --format json"])
-def test_a_score_in_json_has_the_flags_of_its_tasks(
+def test_overall_score_in_json_has_the_flags_of_its_tasks(
     command: str, bench: Any, averaged: Path
 ) -> None:
     found = json.loads(bench(*command.split(), "--db", DB).out)
@@ -309,7 +311,7 @@ def test_a_score_in_json_has_the_flags_of_its_tasks(
     }
 
 
-def test_a_notebook_marks_a_score_of_collapsed_tasks(averaged: Path) -> None:
+def test_notebook_table_marks_an_overall_score_with_collapsed_tasks(averaged: Path) -> None:
     board = bh.board("squad", db=DB)
     for shown in (repr(board), board._repr_html_()):
         assert len(re.findall(r"65\.0!", shown)) == 1
@@ -319,7 +321,7 @@ def test_a_notebook_marks_a_score_of_collapsed_tasks(averaged: Path) -> None:
 
 
 @pytest.mark.parametrize("form", Format)
-def test_each_format_has_the_flags(form: Format, bench: Any, here: Path) -> None:
+def test_every_export_format_has_the_flags_of_scores(form: Format, bench: Any, here: Path) -> None:
     rows = ("--predictions",) if form in PREDICTIONS else ()
     table = ("--data", "hub", "--db", HUB)
     for words in [(*rows, "--data", "mini", "--db", DB), table][form in CARDS :]:
@@ -335,7 +337,7 @@ def test_each_format_has_the_flags(form: Format, bench: Any, here: Path) -> None
 CARDS = ("model-index", "eval-results")
 
 
-def test_a_model_card_of_a_collapsed_model_needs_collapsed_too(bench: Any, here: Path):
+def test_model_card_of_a_collapsed_model_requires_the_option_collapsed_too(bench: Any, here: Path):
     words = ("--model", "stuck", "--data", "hub", "--db", HUB, "--out", "card.yaml")
     for form in CARDS:
         ended = bench("export", "--format", form, *words)
@@ -347,7 +349,7 @@ def test_a_model_card_of_a_collapsed_model_needs_collapsed_too(bench: Any, here:
 
 
 def test_a_model_card_ignores_collapsed_runs_that_it_does_not_list(bench: Any, here: Path):
-    """Collapsed runs on another task of the same row, or on rows that are in no card."""
+    """Use collapsed runs on another task, or of models that are not on the card."""
     with open_store(HUB) as store:
         for model in ("stuck", "fine"):
             store.add_results([made(model, "glue/wnli", 1, {1}, data="hub")])
@@ -382,7 +384,7 @@ FRAMES: Mapping[str, Callable[[], Any]] = {
         }
     ),
 }
-"""Functions and classes of Python's interface whose numbers are of stored runs."""
+"""Functions and classes of the Python API that return scores of stored runs."""
 
 TRAINED = {"model", "predict", "run"}  # in the test of a trained run
 LOGGED = {"BenchCallback"}  # in the test of what it logs
@@ -398,16 +400,16 @@ def choice() -> bh.Choice:
     return bh.Choice(answers=tuple(found), cost={}, runs=3, of=3, left="")
 
 
-def test_each_public_name_is_in_one_table() -> None:
+def test_every_public_python_name_is_listed_in_one_table_of_this_module() -> None:
     assert sorted([*FRAMES, *TRAINED, *LOGGED, *SAME_AS, *PLAIN]) == dir(bh)
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_python_results_have_the_flags(name: str, here: Path) -> None:
+def test_every_python_result_has_the_flags_of_its_scores(name: str, here: Path) -> None:
     assert CONSTANT in str(FRAMES[name]())
 
 
-def test_a_notebook_marks_the_flagged_numbers(here: Path) -> None:
+def test_notebook_table_marks_flagged_scores(here: Path) -> None:
     board = bh.board("glue", db=DB)
     for shown in (repr(board), board._repr_html_()):
         assert "50.0!" in shown
@@ -437,7 +439,7 @@ def test_a_collapsed_checkpoint_is_a_warning_of_the_callback(
 
 
 @pytest.mark.parametrize("name", places("loggers"))
-def test_each_tracker_logs_the_flags(
+def test_every_experiment_tracker_logs_the_flags_of_scores(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tracker's package is replaced by a mock that records all calls."""
@@ -454,7 +456,7 @@ def test_each_tracker_logs_the_flags(
     assert CONSTANT in str(package.mock_calls)
 
 
-def test_the_ending_of_a_job_has_its_flags() -> None:
+def test_final_message_of_a_job_has_the_flags_of_its_score() -> None:
     assert ending(collapsed("stuck")) == "accuracy 0.500 (! constant predictions) in 12 s"
 
 
@@ -470,7 +472,7 @@ def flagged(model: str, task: str = "glue/rte", seed: int = 0, **fields: Any) ->
 
 
 def set_to(name: str, *values: Any) -> tuple[tuple[NamedEntry, ...], Board]:
-    """Return a board of rows that differ in one setting."""
+    """Return a leaderboard whose entries differ in one setting."""
     row = row_of(flagged("tiny"))
     rows = [
         replace(
@@ -531,12 +533,12 @@ FIGURES: Mapping[str, Callable[[], object]] = {
 }
 
 
-def test_each_plot_is_in_one_table() -> None:
+def test_every_plot_is_listed_in_one_table_of_this_module() -> None:
     assert {each.name for each in fields(Plots)} == {*FIGURES, *OTHERS}
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_plot_has_the_flags_in_its_notes_and_marks_its_numbers(name: str) -> None:
+def test_plot_lists_flags_in_its_notes_and_marks_flagged_scores(name: str) -> None:
     shown = str(FIGURES[name]())
     assert CONSTANT in shown
     assert "50.0!" in shown
@@ -550,16 +552,16 @@ PARTS: Mapping[str, str] = {
     "plots/section.html.j2": "A cross is a run that learned nothing (collapsed)",
     "board.html.j2": '<span class="flag">!</span> marks a score with a warning',
 }
-"""What the templates of the page write of a flag."""
+"""Output of each report template for a flagged score."""
 
 HELD = {"predictions.html.j2": "report predictions", "prediction.html.j2": "report predictions"}
-"""Those of other pages, with the commands that write them."""
+"""Templates of other pages, with the commands that write them."""
 
 FRAME = {"page.html.j2", "runs.html.j2"}  # around the parts
 PUBLISHED = {"reproduction.html.j2"}  # on official data, below
 
 
-def test_each_part_of_the_page_has_the_flags(bench: Any, here: Path) -> None:
+def test_every_part_of_the_report_page_has_the_flags_of_scores(bench: Any, here: Path) -> None:
     folder = ROOT / "leaderboard/report/templates"
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*.j2")}
     assert found == {*PARTS, *HELD, *FRAME, *PUBLISHED}
@@ -569,7 +571,7 @@ def test_each_part_of_the_page_has_the_flags(bench: Any, here: Path) -> None:
     assert [name for name, part in PARTS.items() if part not in page] == []
 
 
-def test_a_score_compared_with_a_published_one_is_marked() -> None:
+def test_collapsed_score_is_marked_in_the_comparison_with_published_ones() -> None:
     flags = {"glue/rte": (CONSTANT,)}
     rows = [
         make_row("bert-base-cased", "glue/rte", seed, 0.5, data="hub", flags=flags)
@@ -586,8 +588,8 @@ def test_a_score_compared_with_a_published_one_is_marked() -> None:
 # A run that is really trained.
 
 
-def test_a_trained_run_is_flagged_everywhere(bench: Any) -> None:
-    """Its model is written only on request, and with a card that has the flag."""
+def test_collapsed_run_is_flagged_in_every_output_after_real_training(bench: Any) -> None:
+    """Check also that its model is exported only on request, with the flag on its card."""
     words = ("--model", "tiny", "--task", "glue/rte", "--data", "mini", "--limit", "16")
     once = ("--set", "epochs=1", "--set", "learning_rate=1e-9", "--seeds", "1", "--no-baselines")
     device = ("--device", "cpu", "--precision", "fp32", "--keep-models")

@@ -1,4 +1,4 @@
-"""Common mistakes instead of a checkpoint folder: each gets an error with a solution."""
+"""Tests of common mistakes with checkpoint folders: each gets an error with a solution."""
 
 import json
 import shlex
@@ -87,7 +87,7 @@ def test_a_weights_file_instead_of_a_folder_is_an_error_with_a_solution(tmp_path
 
 
 @pytest.mark.parametrize("listed", [False, True])
-def test_a_tokenizer_that_does_not_fit_is_an_error_before_workers_start(
+def test_tokenizer_incompatible_with_its_model_is_an_error_before_workers_start(
     bench, tmp_path: Path, listed: bool
 ):
     folder = save_checkpoint(tmp_path / "small", vocab_size=100)
@@ -112,7 +112,9 @@ def test_a_tokenizer_that_does_not_fit_is_an_error_before_workers_start(
         ({}, None),
     ],
 )
-def test_an_unused_pooling_config_gives_a_note(tmp_path: Path, config: object, pooling: str | None):
+def test_plan_notes_that_the_pooling_config_of_a_checkpoint_is_unused(
+    tmp_path: Path, config: object, pooling: str | None
+):
     folder = save_checkpoint(tmp_path / "sentences")
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(config))
@@ -120,7 +122,7 @@ def test_an_unused_pooling_config_gives_a_note(tmp_path: Path, config: object, p
     assert [pooling in note for note in planned.notes] == ([True] if pooling else [])
 
 
-def test_the_stored_run_has_the_unused_pooling(bench, tmp_path: Path):
+def test_stored_run_has_the_unused_pooling_mode_of_its_checkpoint(bench, tmp_path: Path):
     folder = tmp_path / "sentences"
     encoder = load_encoder("builtin:tiny", None, 1)
     encoder.network.save_pretrained(folder)
@@ -135,7 +137,7 @@ def test_the_stored_run_has_the_unused_pooling(bench, tmp_path: Path):
 
 
 @pytest.mark.filterwarnings("ignore")  # of peft's
-def test_the_command_in_the_error_merges_an_adapter_with_peft(tmp_path: Path):
+def test_error_about_an_adapter_folder_has_a_working_merge_command(tmp_path: Path):
     """Run the command of the error message, if peft is installed."""
     peft = pytest.importorskip("peft")
     base = save_checkpoint(tmp_path / "base")
@@ -184,7 +186,7 @@ def renamed(folder: Path, change: Callable[[str], str], *, pickled: bool) -> Pat
     ],
     ids=["module", "module and base", "compiled", "compiled inside", "FSDP", "Fabric"],
 )
-def test_weights_of_a_wrapped_network_are_an_error_with_the_cause(
+def test_weights_saved_from_a_wrapped_network_are_an_error_with_the_cause(
     tmp_path: Path, change: Callable[[str], str], words: str, pickled: bool
 ):
     folder = renamed(save_checkpoint(tmp_path / "wrapped"), change, pickled=pickled)
@@ -195,7 +197,7 @@ def test_weights_of_a_wrapped_network_are_an_error_with_the_cause(
         load_encoder(str(folder), None, 1)
 
 
-def test_weights_inside_a_larger_network_are_an_error_with_its_prefix(tmp_path: Path):
+def test_encoder_weights_with_a_prefix_are_an_error_that_names_the_prefix(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "larger")
     renamed(folder, lambda name: f"text_tower.{name}", pickled=False)
     with pytest.raises(ModelError, match=r"names begin with 'text_tower\.'"):
@@ -203,7 +205,7 @@ def test_weights_inside_a_larger_network_are_an_error_with_its_prefix(tmp_path: 
 
 
 @pytest.mark.parametrize("family", ["bert", "distilbert", "roberta", "deberta-v2", "modernbert"])
-def test_more_layers_than_in_the_config_are_an_error(tmp_path: Path, family: str):
+def test_weights_with_more_layers_than_in_the_config_are_an_error(tmp_path: Path, family: str):
     folder = save_family(tmp_path / "deep", family)
     config = json.loads((folder / "config.json").read_text())
     name = "n_layers" if family == "distilbert" else "num_hidden_layers"
@@ -217,7 +219,7 @@ def test_more_layers_than_in_the_config_are_an_error(tmp_path: Path, family: str
     load_encoder(str(folder), None, 1)
 
 
-def test_fewer_layers_than_in_the_config_are_an_error(tmp_path: Path):
+def test_weights_with_fewer_layers_than_in_the_config_are_an_error(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "shallow")
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))

@@ -1,4 +1,4 @@
-"""Forked workers behave like workers that are started by a command."""
+"""Tests that forked workers behave like workers that are started by a command."""
 
 import gc
 import json
@@ -80,7 +80,9 @@ def wait_until_gone(pid: int) -> None:
         time.sleep(0.02)
 
 
-def test_a_fork_leads_a_session_and_exits_with_a_status(server: ForkServer, tmp_path: Path) -> None:
+def test_forked_worker_leads_a_session_and_returns_its_exit_status(
+    server: ForkServer, tmp_path: Path
+) -> None:
     fork = begin(server, tmp_path / "result.json")
     assert os.getsid(fork.pid) == fork.pid != os.getsid(0)
     assert fork.poll() is None
@@ -113,7 +115,7 @@ with closing(ForkServer()) as server:
 
 
 @pytest.mark.skipif(not worker.AUTOGROUP.exists(), reason="this kernel has no autogroups")
-def test_nice_applies_to_forks_although_they_lead_their_own_sessions(tmp_path: Path) -> None:
+def test_nice_applies_to_forked_workers_in_their_own_sessions(tmp_path: Path) -> None:
     ended = subprocess.run(
         ("nice", "-n", "1", sys.executable, "-P", "-c", NICE),
         cwd=tmp_path,
@@ -124,7 +126,7 @@ def test_nice_applies_to_forks_although_they_lead_their_own_sessions(tmp_path: P
     assert ended.stdout.split() == [str(min(os.nice(0) + 1, 19))] * 2
 
 
-def test_setting_the_autogroup_is_retried_only_if_the_kernel_is_busy(
+def test_writing_the_autogroup_is_retried_only_if_the_kernel_is_busy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     answers = [BlockingIOError(), BlockingIOError(), None, FileNotFoundError()]
@@ -147,7 +149,7 @@ def test_setting_the_autogroup_is_retried_only_if_the_kernel_is_busy(
     assert not answers
 
 
-def test_garbage_collection_is_off_during_imports_only() -> None:
+def test_fork_server_disables_garbage_collection_only_during_imports() -> None:
     before = gc.get_freeze_count()
     try:
         with worker.importing():
@@ -158,14 +160,14 @@ def test_garbage_collection_is_off_during_imports_only() -> None:
         gc.unfreeze()
 
 
-def test_a_fork_can_be_killed_by_a_signal(server: ForkServer, tmp_path: Path) -> None:
+def test_forked_worker_can_be_killed_by_a_signal(server: ForkServer, tmp_path: Path) -> None:
     fork = begin(server, tmp_path / "result.json")
     os.killpg(fork.pid, signal.SIGKILL)
     assert fork.wait() == -signal.SIGKILL
     close(fork)
 
 
-def test_forks_are_killed_with_their_server(server: ForkServer, tmp_path: Path) -> None:
+def test_forked_workers_are_killed_with_their_server(server: ForkServer, tmp_path: Path) -> None:
     first, second = (begin(server, tmp_path / f"{n}.json") for n in range(2))
     pids = first.pid, second.pid
     process_of(server).kill()
@@ -175,7 +177,7 @@ def test_forks_are_killed_with_their_server(server: ForkServer, tmp_path: Path) 
     close(first, second)
 
 
-def test_a_fork_that_never_started_has_no_pid(
+def test_forked_worker_that_never_started_has_no_pid(
     server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fork_server, "COMMAND", (sys.executable, "-c", ""))  # ends at once
@@ -186,7 +188,7 @@ def test_a_fork_that_never_started_has_no_pid(
     close(fork)
 
 
-def test_a_killed_server_is_replaced(server: ForkServer, tmp_path: Path) -> None:
+def test_killed_fork_server_is_replaced(server: ForkServer, tmp_path: Path) -> None:
     first = begin(server, tmp_path / "1.json")
     killed = process_of(server)
     killed.kill()
@@ -198,7 +200,7 @@ def test_a_killed_server_is_replaced(server: ForkServer, tmp_path: Path) -> None
     close(first, second)
 
 
-def test_server_and_forks_end_when_the_driver_is_killed(tmp_path: Path) -> None:
+def test_fork_server_and_workers_end_when_the_driver_is_killed(tmp_path: Path) -> None:
     code = (
         "import sys, time\n"
         "from benchharness.engines.fork_server import ForkServer\n"
@@ -218,8 +220,8 @@ def test_server_and_forks_end_when_the_driver_is_killed(tmp_path: Path) -> None:
         wait_until_gone(pid)
 
 
-def test_a_server_ends_with_its_driver_even_during_its_imports(tmp_path: Path) -> None:
-    """A later import may hang, or be slow enough for the driver to be killed before its end."""
+def test_fork_server_ends_with_its_driver_even_while_it_imports(tmp_path: Path) -> None:
+    """Kill the driver during an import of the server that never ends."""
     begun = tmp_path / "begun"
     hanging = (
         "import benchharness.worker, pathlib, time\n"
@@ -246,7 +248,7 @@ def test_a_server_ends_with_its_driver_even_during_its_imports(tmp_path: Path) -
     wait_until_gone(pid)
 
 
-def test_a_process_whose_driver_is_already_dead_does_not_start() -> None:
+def test_worker_process_of_a_dead_driver_does_not_start() -> None:
     code = "import benchharness.worker; print('begun')"
     environment = os.environ | {DIES_WITH: "0"}
     words = (sys.executable, "-c", code)
@@ -254,7 +256,7 @@ def test_a_process_whose_driver_is_already_dead_does_not_start() -> None:
     assert (ended.returncode, ended.stdout) == (1, b"")
 
 
-def test_the_engine_runs_jobs_in_forks_of_one_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_local_engine_runs_all_jobs_in_forks_of_one_server(monkeypatch: pytest.MonkeyPatch) -> None:
     started = []
     start = ForkServer.start
     monkeypatch.setattr(
@@ -274,7 +276,7 @@ def test_the_engine_runs_jobs_in_forks_of_one_server(monkeypatch: pytest.MonkeyP
     assert "/nowhere" in failure.error
 
 
-def test_a_server_imports_modules_before_it_forks(server: ForkServer, tmp_path: Path) -> None:
+def test_fork_server_imports_modules_before_it_forks(server: ForkServer, tmp_path: Path) -> None:
     server.prepare(ENVIRONMENT, ["unheard_of", "benchharness.leaderboard.boards.published"])
     process = process_of(server)
     fork = begin(server, tmp_path / "result.json")
@@ -286,7 +288,7 @@ def test_a_server_imports_modules_before_it_forks(server: ForkServer, tmp_path: 
     close(fork)
 
 
-def test_a_server_that_dies_before_its_first_fork_is_replaced(
+def test_fork_server_that_dies_before_its_first_fork_is_replaced(
     server: ForkServer, tmp_path: Path
 ) -> None:
     server.prepare(ENVIRONMENT, ())
@@ -298,7 +300,7 @@ def test_a_server_that_dies_before_its_first_fork_is_replaced(
     close(fork)
 
 
-def test_each_fork_has_its_own_exit_status(server: ForkServer, tmp_path: Path) -> None:
+def test_each_forked_worker_has_its_own_exit_status(server: ForkServer, tmp_path: Path) -> None:
     first, second = (begin(server, tmp_path / f"{n}.json") for n in range(2))
     os.killpg(second.pid, signal.SIGKILL)
     assert second.wait() == -signal.SIGKILL
@@ -310,19 +312,19 @@ def test_each_fork_has_its_own_exit_status(server: ForkServer, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("kind", MODULES)
-def test_preloaded_modules_exist(kind: str) -> None:
+def test_modules_that_the_fork_server_preloads_exist(kind: str) -> None:
     modules = modules_of(kind, TASKS.values())
     assert {"sklearn.metrics", "scipy.stats"} < set(modules)
     assert all(find_spec(module) for module in modules)
 
 
-def test_metric_libraries_are_imported_only_for_tasks_that_need_them() -> None:
+def test_fork_server_preloads_metric_libraries_only_for_tasks_that_need_them() -> None:
     assert "sklearn.metrics" in modules_for(make_job("superglue/cb"))
     assert "scipy.stats" in modules_for(make_job("stsb"))
     assert modules_for(make_job("glue/rte")) == (*MODULES["model"], "benchharness.heads.pair")
 
 
-def test_requests_fit_in_a_datagram() -> None:
+def test_requests_to_the_fork_server_fit_in_one_datagram() -> None:
     words = ["/" + "x" * 4000, "--start-from", "/" + "x" * 4000]
     assert len(json.dumps(words)) * 2 < LARGEST_MESSAGE
 
@@ -361,10 +363,10 @@ def driven_by(server: ForkServer, jobs: list[Job], hear: Hearer, **options: Any)
     return list(engine.run(iter(jobs), hear))
 
 
-def test_hanging_servers_are_replaced_once_and_then_not_used(
+def test_hanging_fork_server_is_replaced_once_and_then_disabled(
     impatient: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They hang before their first fork, as in an import from a file system that hangs."""
+    """Let the server hang before its first fork, as if it imported from a hanging file system."""
     stop = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
     monkeypatch.setattr(fork_server, "COMMAND", (sys.executable, "-c", stop))
     pids, ask = [], ForkServer._ask
@@ -384,7 +386,7 @@ def test_hanging_servers_are_replaced_once_and_then_not_used(
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_the_jobs_of_a_killed_server_are_restarted(
+def test_jobs_of_a_killed_fork_server_are_restarted(
     impatient: ForkServer, number: signal.Signals
 ) -> None:
     hear = Hearer(lambda: process_of(impatient).send_signal(number))
@@ -395,18 +397,18 @@ def test_the_jobs_of_a_killed_server_are_restarted(
     assert len(hear.notes) <= 2
 
 
-def test_a_job_that_ended_under_a_hanging_server_is_not_run_again(impatient: ForkServer) -> None:
-    """This holds without a timeout too: its pipes are closed, and no exit status is reported."""
+def test_job_that_ended_before_its_fork_server_hung_is_not_run_again(impatient: ForkServer) -> None:
+    """Stop the server before it reports the exit status of the job, whose pipes are closed."""
     hear = Hearer(lambda: process_of(impatient).send_signal(signal.SIGSTOP))
     outcomes = driven_by(impatient, [fake_worker.make_job("slow:1")], hear)
     assert [type(outcome) for outcome in outcomes] == [Result]
     assert hear.notes == []
 
 
-def test_a_busy_server_is_waited_for(
+def test_slow_fork_server_is_not_replaced(
     impatient: ForkServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server imports for the next job while a fork has ended, on a busy machine."""
+    """Let the server import modules for the next job while a worker has already ended."""
     monkeypatch.setattr(process, "GRACE_SECONDS", 0.1)
     monkeypatch.setenv(fake_starter.BUSY, "0.8")
     jobs = [fake_worker.make_job(how, seed=seed) for seed, how in enumerate(("ok", "slow:2"))]
@@ -416,10 +418,10 @@ def test_a_busy_server_is_waited_for(
     assert hear.notes == []
 
 
-def test_a_fork_waits_until_its_pid_is_reported(
+def test_forked_worker_waits_until_its_pid_is_reported(
     impatient: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If the server stopped in between, nobody would see the end of the fork."""
+    """If the server stopped before it reports the pid, nobody would notice that the worker ends."""
     monkeypatch.setenv(fake_starter.SLOW, "0.3")
     fork = impatient.start([str(tmp_path / "result.json")], ENVIRONMENT, ())
     assert fork.stdin
@@ -431,7 +433,7 @@ def test_a_fork_waits_until_its_pid_is_reported(
     close(fork)
 
 
-def test_suspended_processes_do_not_block_the_shutdown(impatient: ForkServer) -> None:
+def test_suspended_workers_and_servers_do_not_block_the_shutdown(impatient: ForkServer) -> None:
     pids: list[int] = []
 
     def stop_all() -> None:
@@ -503,12 +505,14 @@ assert not asked, asked
 
 
 def test_preloaded_modules_do_not_initialize_cuda():
-    """CUDA does not survive a fork, and counting GPUs initializes it."""
+    """Counting GPUs initializes CUDA, which does not survive a fork."""
     subprocess.run((sys.executable, "-P", "-c", IMPORTS), check=True)
 
 
-def test_preloaded_modules_may_ask_for_gpus(server: ForkServer, tmp_path: Path) -> None:
-    """Other versions of libraries may do so: torch then answers without initializing CUDA."""
+def test_preloaded_modules_can_query_gpus_without_initializing_cuda(
+    server: ForkServer, tmp_path: Path
+) -> None:
+    """Check that an imported module can count GPUs with torch without initializing CUDA."""
     module, told = tmp_path / "asking.py", tmp_path / "told"
     module.write_text(f"import os; open({str(told)!r}, 'w').write(os.environ[{NVML!r}])")
     places = os.pathsep.join((str(tmp_path), *sys.path))

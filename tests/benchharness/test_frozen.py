@@ -1,4 +1,4 @@
-"""Frozen features: the head reads the states of the network, which are computed once."""
+"""Tests of frozen features: states are computed once, cached and read by the head."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -61,8 +61,8 @@ COMBINED = {
 
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("kind", ["pair", "tag"])
-def test_the_head_reads_the_states_of_the_network(kind: str, choice: str):
-    """Two splits are used, whose rows must not be mixed up."""
+def test_head_on_cached_states_equals_head_on_the_full_network(kind: str, choice: str):
+    """Use two splits, whose rows must not be confused."""
     splits = [make_data(rows=8)[0], make_data(rows=5)[0]]
     network = make_head(kind).eval()
     expected = []
@@ -80,7 +80,7 @@ def test_the_head_reads_the_states_of_the_network(kind: str, choice: str):
 
 
 @pytest.mark.parametrize("kind", ["pair", "tag"])
-def test_frozen_last_layer_predicts_like_the_network(kind: str):
+def test_frozen_last_layer_predicts_like_the_full_network(kind: str):
     features, _ = make_data()
     network = make_head(kind)
     before = predict_on(network, features)
@@ -88,13 +88,13 @@ def test_frozen_last_layer_predicts_like_the_network(kind: str):
     np.testing.assert_allclose(predict_on(network, frozen), before, atol=2e-5)
 
 
-def test_a_layer_that_does_not_exist_is_an_error_that_names_the_layers():
+def test_nonexistent_feature_layer_is_an_error_that_lists_the_layers():
     features, _ = make_data(rows=3)
     with pytest.raises(ModelError, match="has 4 layers, layer-1 to layer-4"):
         freeze_on(make_head("tag"), "layer-5", features)
 
 
-def test_an_lstm_reads_each_row_without_its_padding():
+def test_lstm_on_frozen_features_ignores_padding():
     splits = [make_data(rows=8)[0], make_data(rows=5)[0]]
     torch.manual_seed(3)
     network = TagNetwork(make_encoder(), 3, lstm_size=6).eval()
@@ -109,7 +109,7 @@ def test_an_lstm_reads_each_row_without_its_padding():
         np.testing.assert_allclose(predict_on(network, split), logits, atol=2e-5)
 
 
-def test_bf16_states_are_stored_in_bf16():
+def test_bf16_states_are_cached_in_bf16():
     features, _ = make_data()
     network = make_head("pair")
     before = predict_on(network, features, BF16)
@@ -119,7 +119,7 @@ def test_bf16_states_are_stored_in_bf16():
 
 
 @pytest.mark.parametrize("choice", CHOICES)
-def test_only_the_head_is_trained(choice: str):
+def test_training_on_frozen_features_changes_only_the_head(choice: str):
     features, targets = make_data()
     network = make_head("pair")
     (frozen,) = freeze_on(network, choice, features)
@@ -149,7 +149,7 @@ def calls_of(network: Any) -> list[int]:
     return rows
 
 
-def test_a_second_choice_of_features_computes_nothing(cache: Path):
+def test_second_feature_layer_is_read_from_the_cache_of_states(cache: Path):
     features, _ = make_data()
     first, second = make_head("pair"), make_head("pair")
     computed, again = calls_of(first), calls_of(second)
@@ -168,14 +168,16 @@ OTHERS: Mapping[str, Mapping[str, Any]] = {
 
 
 @pytest.mark.parametrize("changes", OTHERS.values(), ids=OTHERS)
-def test_another_network_has_another_cache_entry(cache: Path, changes: Mapping[str, Any]):
+def test_different_networks_have_separate_entries_in_the_cache_of_states(
+    cache: Path, changes: Mapping[str, Any]
+):
     features, _ = make_data()
     freeze_on(make_head("pair"), "last", features)
     freeze_on(make_head("pair", **changes), "last", features)
     assert len(list(cache.glob("*.npy"))) == 2
 
 
-def test_other_rows_heads_and_precisions_have_other_cache_entries(cache: Path):
+def test_cache_of_states_has_one_entry_per_rows_head_type_and_precision(cache: Path):
     features, _ = make_data()
     freeze_on(make_head("pair"), "last", features)
     freeze_on(make_head("pair"), "last", make_data(rows=63)[0])
@@ -187,14 +189,14 @@ def test_other_rows_heads_and_precisions_have_other_cache_entries(cache: Path):
     assert sizes == [64 * row // 2, 63 * row, 64 * row, tokens * row]
 
 
-def test_dropout_does_not_change_the_cache_entry(cache: Path):
+def test_dropout_does_not_change_the_entry_in_the_cache_of_states(cache: Path):
     features, _ = make_data()
     freeze_on(make_head("pair"), "last", features)
     freeze_on(make_head("pair", classifier_dropout=0.3), "last", features)
     assert len(list(cache.glob("*.npy"))) == 1
 
 
-def test_a_damaged_cache_file_is_computed_again(cache: Path):
+def test_damaged_cache_file_of_states_is_computed_again(cache: Path):
     features, _ = make_data()
     freeze_on(make_head("pair"), "last", features)
     (file,) = cache.glob("*.npy")
@@ -207,7 +209,7 @@ def test_a_damaged_cache_file_is_computed_again(cache: Path):
     assert file.read_bytes() == whole
 
 
-def test_a_failed_computation_leaves_no_files(cache: Path):
+def test_interrupted_computation_of_states_leaves_no_cache_files(cache: Path):
     network, rows = make_head("pair"), []
 
     def fail(*_: Any) -> None:
@@ -222,7 +224,7 @@ def test_a_failed_computation_leaves_no_files(cache: Path):
     assert not list(cache.glob(".*.draft"))
 
 
-def test_out_of_memory_is_handled_by_smaller_batches_with_equal_states(cache: Path):
+def test_states_are_computed_in_smaller_batches_after_out_of_memory(cache: Path):
     network, features = make_head("pair"), long_data()
     freeze_on(network, "last", features)
     whole = network.encoder.tables[0]
@@ -243,7 +245,9 @@ def long_data() -> Features:
     return make_data(rows=400)[0]
 
 
-def test_a_full_disk_is_an_error_before_anything_is_written(monkeypatch: pytest.MonkeyPatch):
+def test_too_little_disk_space_for_cached_states_is_an_error_before_writing(
+    monkeypatch: pytest.MonkeyPatch,
+):
     monkeypatch.setattr(
         "benchharness.worker.layer_states.shutil.disk_usage",
         lambda _: type("Usage", (), {"free": 1000}),
@@ -252,25 +256,25 @@ def test_a_full_disk_is_an_error_before_anything_is_written(monkeypatch: pytest.
         freeze_on(make_head("pair"), "last", make_data()[0])
 
 
-def test_the_default_cache_is_in_the_home_directory_of_the_user(monkeypatch: pytest.MonkeyPatch):
+def test_default_cache_of_states_is_in_the_home_directory(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("BENCH_CACHE")
     assert cache_folder("states").parts[-2:] == ("benchharness", "states")
 
 
-def test_too_few_layers_are_an_error():
+def test_feature_choice_with_more_layers_than_the_encoder_has_is_an_error():
     network = make_head("pair", layers=2)
     with pytest.raises(ModelError, match="last 4 layers"):
         freeze_on(network, "sum-last-4", make_data()[0])
 
 
-def test_a_funnel_is_an_error():
+def test_frozen_features_of_a_funnel_model_are_an_error():
     with pytest.raises(ModelError, match="funnel shortens a text"):
         freeze_on(make_head("pair", family="funnel", layers=None), "last", make_data()[0])
 
 
 @pytest.mark.parametrize("family", [name for name in FAMILIES if name != "funnel"])
-def test_every_family_predicts_like_its_network(family: str):
-    """This includes families that read the last token or the mean, end in a norm, or pad."""
+def test_frozen_features_of_every_family_predict_like_the_full_network(family: str):
+    """Include families that pool the last token or the mean, end in a norm, or pad their rows."""
     features, _ = make_data(rows=12)
     network = PairNetwork(make_encoder(family, layers=None), 2)
     before = predict_on(network, features)

@@ -1,4 +1,4 @@
-"""Fused norm kernels, with Triton's interpreter on a CPU, or on a GPU if there is one."""
+"""Tests of fused norm kernels, with Triton's interpreter on a CPU, or on a GPU if there is one."""
 
 import os
 import subprocess
@@ -74,10 +74,10 @@ def close(found: Tensor, expected: Tensor, within: float) -> bool:
 
 @pytest.mark.parametrize("given", [(True, False), (False, True), (True, True)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_states_and_gradients_equal_those_of_torch(
+def test_fused_norm_states_and_gradients_equal_those_of_torch(
     dtype: torch.dtype, given: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The output is used in fp32, in bf16 or in both; each program has several tokens."""
+    """Use the output in fp32, in bf16 or in both, with several tokens per program."""
     monkeypatch.setattr(fused, "PROGRAMS", 4)
     product, *others = inputs()
     product = product.detach().to(dtype).requires_grad_()
@@ -99,7 +99,7 @@ def test_states_and_gradients_equal_those_of_torch(
         assert close(one, other, 5e-3 if one.dtype == torch.bfloat16 else 1e-6)
 
 
-def test_dropped_values_have_no_gradient() -> None:
+def test_values_dropped_by_fused_norms_have_no_gradient() -> None:
     product, residual, *weights = inputs()
     seeds = torch.tensor([5, 6], device=DEVICE)
 
@@ -121,7 +121,7 @@ def test_dropped_values_have_no_gradient() -> None:
     assert not torch.equal(outcome(0)[0], states)
 
 
-def test_the_trial_of_the_kernels_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fused_norm_kernels_pass_their_self_test(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "fuse_norms", fused.fuse_norms)
     network = begin("bert", "pair").network.to(DEVICE)
     state = torch.get_rng_state()
@@ -132,7 +132,7 @@ def test_the_trial_of_the_kernels_passes(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.skipif(HAS_GPU, reason="kernels are not interpreted here")
 @pytest.mark.parametrize("family", ["bert", "deberta-v2"])
-def test_training_gradients_are_as_close_to_fp32_as_those_of_torch(family: str) -> None:
+def test_fused_norm_training_gradients_are_as_close_to_fp32_as_those_of_torch(family: str) -> None:
     """The reference is a bf16 training without the kernels."""
     gradients = []
     for precision, fuse in (("fp32", None), ("bf16", lambda _: ""), ("bf16", fused.fuse_norms)):
@@ -150,7 +150,9 @@ def test_training_gradients_are_as_close_to_fp32_as_those_of_torch(family: str) 
 
 
 @pytest.mark.skipif(HAS_GPU, reason="kernels are not interpreted here")
-def test_recomputed_layers_have_the_same_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fused_norms_draw_equal_dropout_in_recomputed_layers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(cuda, "fuse_norms", fused.fuse_norms)
     gradients = []
     for again in (False, True):
@@ -170,7 +172,7 @@ def test_recomputed_layers_have_the_same_dropout(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.skipif(HAS_GPU, reason="kernels are not interpreted here")
-def test_each_forward_pass_has_other_dropout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fused_norms_draw_new_dropout_in_each_forward_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cuda, "fuse_norms", fused.fuse_norms)
     training = begin("bert", "pair")
     Casts([training.network])
@@ -185,7 +187,9 @@ def test_each_forward_pass_has_other_dropout(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.skipif(HAS_GPU, reason="kernels are not interpreted here")
-def test_a_failed_trial_keeps_the_norms_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_torch_norms_are_used_if_the_self_test_of_the_kernels_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def refused(*_: Any, **_options: Any) -> None:
         raise RuntimeError("no C compiler\nlong story")
 
@@ -212,8 +216,8 @@ def test_a_failed_trial_keeps_the_norms_of_torch(monkeypatch: pytest.MonkeyPatch
         training.step()
 
 
-def test_kernels_compile_for_ampere_and_hopper(tmp_path: Any) -> None:
-    """They are compiled to machine code; no GPU is needed."""
+def test_fused_norm_kernels_compile_for_ampere_and_hopper(tmp_path: Any) -> None:
+    """Compile the kernels to machine code, which needs no GPU."""
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
     file = tmp_path / "compile.py"
     file.write_text(COMPILE)

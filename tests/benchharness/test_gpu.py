@@ -51,7 +51,7 @@ def test_attention_kernels_match_padded_rows(
     are_firsts: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Tests on a CPU compare the padded computation with transformers."""
+    """The padded computation is compared with transformers in tests on a CPU."""
     found = []
     for has_kernel in (True, False):
         packing, states = make_states(dtype, lengths)
@@ -72,7 +72,7 @@ def test_attention_kernels_match_padded_rows(
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_attention_kernels_drop_the_requested_share_of_probabilities(dtype: torch.dtype) -> None:
-    """With equal scores and values of one, the output is the share that was kept, scaled."""
+    """With equal scores and values of one, the output is the scaled share of kept probabilities."""
     packing, (query, _, value) = make_states(dtype, LENGTHS)
     zeros, ones = torch.zeros_like(query), torch.ones_like(value)
     formula = Attention(packing=packing, scale=1.0, rate=0.1)
@@ -99,7 +99,7 @@ def begin(
         ("fp32", having(SHORT, optimizer=ADAFACTOR, weight_decay=0.0)),
     ],
 )
-def test_a_training_step_does_not_synchronize(precision: str, recipe: Recipe) -> None:
+def test_training_step_does_not_synchronize_the_gpu(precision: str, recipe: Recipe) -> None:
     training = begin(precision, dropout=0.1, recipe=recipe)
     training.step()  # libraries make what they need
     with warnings.catch_warnings():  # torch says once that it does not see all
@@ -120,7 +120,7 @@ def steps_of(training: Training) -> Tensor:
     return weights_of(training.network).cpu()
 
 
-def test_training_steps_match_those_of_a_cpu() -> None:
+def test_gpu_training_steps_match_those_of_a_cpu() -> None:
     expected, training = begin_anywhere(make_network(dropout=0.0), SHORT), begin("fp32")
     torch.testing.assert_close(steps_of(training), steps_of(expected), rtol=0, atol=1e-4)
     logits = (
@@ -132,10 +132,10 @@ def test_training_steps_match_those_of_a_cpu() -> None:
 
 @pytest.mark.parametrize("unrecorded", [0, 1])
 @pytest.mark.parametrize(("precision", "within"), [("fp32", 1e-5), ("bf16", 2e-3)])
-def test_recorded_steps_match_steps_that_are_not_recorded(
+def test_steps_of_a_cuda_graph_match_steps_without_a_graph(
     precision: str, within: float, unrecorded: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A step that is not recorded may come first, on another stream."""
+    """Optionally begin with a step outside of the graph, on another stream."""
     recorded, plain = (begin(precision, graphs=graphs) for graphs in (True, False))
     with monkeypatch.context() as patch:
         patch.setattr(training_cuda, "MOST", 0)
@@ -146,7 +146,7 @@ def test_recorded_steps_match_steps_that_are_not_recorded(
     torch.testing.assert_close(*found, rtol=0, atol=within)
 
 
-def test_recorded_steps_draw_new_dropout() -> None:
+def test_steps_of_a_cuda_graph_draw_new_dropout() -> None:
     training = begin("fp32", graphs=True, dropout=0.5)
     (task,) = training.tasks
     (part,) = training.parts_of(task, np.arange(8))
@@ -159,7 +159,7 @@ def test_recorded_steps_draw_new_dropout() -> None:
 
 
 @pytest.mark.parametrize("layer", [nn.Conv1d(512, 512, 3), nn.Linear(64, 512)])
-def test_tf32_is_used_only_if_requested(layer: nn.Module) -> None:
+def test_tf32_is_used_on_a_gpu_only_if_requested(layer: nn.Module) -> None:
     """By default, cuDNN's convolutions use tf32."""
     states = torch.randn(4, 512, 64, device=GPU)
     apart = []
@@ -172,7 +172,7 @@ def test_tf32_is_used_only_if_requested(layer: nn.Module) -> None:
     assert apart[0] < 5e-5 < apart[1] < 0.2
 
 
-def test_casts_of_all_weights_at_once_equal_autocast_bit_for_bit(
+def test_joint_cast_of_all_weights_equals_autocast_on_a_gpu_bit_for_bit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(training_cuda, "JOINED", ())

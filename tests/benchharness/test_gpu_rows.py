@@ -1,4 +1,4 @@
-"""Packed rows in their GPU layout, on a CPU: the same states, losses and gradients.
+"""Tests of packed rows in their GPU layout, computed on a CPU.
 
 Only the attention kernel differs on a GPU; tests marked `gpu` check it. Whole jobs are in
 test_pretended_gpu.py: devices of tensors, and synchronization.
@@ -30,7 +30,7 @@ LENGTHS = [19, 3, 1, 30, 8, 17, 2, 25]
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
-def test_prediction_synchronizes_once_for_all_logits(
+def test_prediction_synchronizes_the_gpu_once_for_all_logits(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waits = []
@@ -54,10 +54,10 @@ def test_prediction_synchronizes_once_for_all_logits(
         ("bert", "tag", 1),
     ],
 )
-def test_recorded_steps_give_the_same_weights(
+def test_steps_of_a_cuda_graph_give_the_weights_of_ordinary_steps(
     family: str, kind: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are equal bit for bit with the same layouts: other tails and widths change rounding."""
+    """Use equal layouts for bit-identical weights: other tails and widths change rounding."""
     monkeypatch.setattr(training_cuda, "MOST", most)
     with pretended_gpu() as gpu:
         recorded, plain = (
@@ -80,7 +80,7 @@ def test_recorded_steps_give_the_same_weights(
     assert torch.equal(*losses)
 
 
-def test_recording_a_step_changes_no_random_state_and_no_gradients(
+def test_recording_a_cuda_graph_changes_no_random_state_or_gradients(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pretended_gpu() as gpu:
@@ -103,14 +103,14 @@ def test_recording_a_step_changes_no_random_state_and_no_gradients(
     assert gpu.replays == [0, 2, 1], "a larger part is not replayed"
 
 
-def test_a_pair_head_with_two_orders_is_not_recorded() -> None:
-    """A record would store where the orders of the first batch end, and batches differ."""
+def test_cuda_graphs_are_disabled_for_a_pair_head_with_added_orders() -> None:
+    """A graph would store where the first order of a batch ends, which differs between batches."""
     training = begin_packed("bert", "pair", replace(CPU, graphs=True))
     training.network.__class__ = pair.AddedNetwork
     assert training._graphs is None
 
 
-def test_tail_buckets_are_few_and_fit_every_batch() -> None:
+def test_padding_gives_few_batch_sizes_and_little_extra_work() -> None:
     generator = np.random.default_rng(1)
     lengths = np.clip(generator.lognormal(3.6, 0.5, (500, 32)).astype(int), 3, 128)
     tails = [tail_of(int(each.sum()), 128) for each in lengths]
@@ -125,7 +125,7 @@ def test_tail_buckets_are_few_and_fit_every_batch() -> None:
 @pytest.mark.parametrize(
     ("family", "kind"), [("albert", "span"), ("bert", "pair"), ("deberta-v2", "pair")]
 )
-def test_casts_of_all_weights_at_once_equal_autocast_bit_for_bit(
+def test_joint_cast_of_all_weights_equals_autocast_bit_for_bit(
     family: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(training_cuda, "JOINED", ())
@@ -151,7 +151,7 @@ def test_casts_of_all_weights_at_once_equal_autocast_bit_for_bit(
 
 
 @pytest.mark.parametrize("family", ["bert", "distilbert", "albert", "megatron-bert", "mobilebert"])
-def test_linear_layers_of_the_same_states_are_one_product(family: str) -> None:
+def test_query_key_and_value_projections_are_one_matrix_product(family: str) -> None:
     """The gradient of the states is rounded once instead of once per layer, so it is no less exact.
 
     MobileBERT computes values from other states than queries and keys.
@@ -170,8 +170,8 @@ def test_linear_layers_of_the_same_states_are_one_product(family: str) -> None:
     assert apart[1] < 1.05 * apart[0] < 0.05 * gradients[0].norm()
 
 
-def test_networks_share_casts_of_weights_and_frozen_weights_get_no_gradient() -> None:
-    """Several tasks share one encoder, and adapters are separate products."""
+def test_shared_networks_cast_weights_once_and_frozen_weights_get_no_gradient() -> None:
+    """Use several networks that share one layer, as tasks share one encoder."""
     shared: Any = nn.Linear(4, 4).requires_grad_(False)
     networks = [nn.Sequential(shared, nn.Linear(4, 4), nn.Linear(4, 4)) for _ in range(2)]
     for each in networks:
@@ -197,8 +197,8 @@ def test_networks_share_casts_of_weights_and_frozen_weights_get_no_gradient() ->
     assert not any(each.requires_grad for each in shared.casts)
 
 
-def test_no_pass_reuses_the_gradient_accumulators_of_the_previous_one() -> None:
-    """An accumulator stays on its stream, and recording on another stream would fail."""
+def test_each_training_step_has_new_gradient_accumulators() -> None:
+    """An accumulator belongs to one stream, so recording a graph on another stream would fail."""
     training = begin_packed("bert", "pair", replace(CPU, precision="bf16"))
     Casts([training.network])
     training.step()
@@ -219,10 +219,10 @@ def accumulator(weight: Any) -> Any:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("lengths", [[3], [2, 1], LENGTHS])
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_kernels_get_the_formula_and_no_more_tokens_than_there_are(
+def test_attention_kernels_get_correct_arguments_and_at_most_the_real_tokens(
     dtype: torch.dtype, lengths: list[int], is_causal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Otherwise the backward pass in fp32 fails: "Invalid max_seqlen_k" (pytorch issue 129523)."""
+    """More tokens make the fp32 backward pass fail (pytorch issue 129523)."""
     told = []
 
     def tell(kernel: Any, *given: Any, **named: Any) -> Any:
@@ -250,7 +250,7 @@ def test_kernels_get_the_formula_and_no_more_tokens_than_there_are(
 
 
 @pytest.mark.parametrize("seen", [{}, {"window": 5}, {"is_causal": True}])
-def test_padded_rows_match_the_formula_of_the_cpu(seen: dict[str, Any]) -> None:
+def test_gpu_attention_on_padded_rows_equals_cpu_attention(seen: dict[str, Any]) -> None:
     known = Packing.of_lengths(np.array(LENGTHS), 32, CPU.device)
     states = [torch.randn(known.tokens, 2, 8, requires_grad=True) for _ in range(3)]
     formula = Attention(packing=known, scale=0.2, **seen)
@@ -267,7 +267,7 @@ def test_padded_rows_match_the_formula_of_the_cpu(seen: dict[str, Any]) -> None:
         *((torch.bfloat16, *case) for case in ((256, 8, True), (12, 8, False), (264, 8, False))),
     ],
 )
-def test_kernels_are_used_for_supported_dtypes_sizes_and_windows(
+def test_attention_kernels_are_used_for_supported_dtypes_sizes_and_windows(
     dtype: torch.dtype, size: int, window: int | None, has_kernel: bool, monkeypatch: Any
 ) -> None:
     query: Any = SimpleNamespace(dtype=dtype, shape=(9, 2, size), device=GPU, is_cuda=True)

@@ -1,4 +1,4 @@
-"""`--halving`: which points of a sweep continue, also in a run that is resumed."""
+"""Tests of `--halving`: the sweep points that continue, also in a resumed run."""
 
 import json
 import sys
@@ -15,7 +15,7 @@ from tests.helpers.learned_engine import LearnedEngine
 
 RATES = (1e-5, 2e-5, 3e-5, 4e-5, 5e-5, 1e-4, 2e-4, 3e-4)
 SHARES = dict(zip(RATES, (0.55, 0.6, 0.65, 0.7, 0.9, 0.8, 0.6, None), strict=True))
-"""How often each rate is right on RTE; the last one's jobs fail."""
+"""Share of correct predictions on RTE per learning rate; the jobs of the last one fail."""
 
 WORDS = (
     *("bench", "run", "--model", "tiny", "--task", "glue/rte", "--data", "mini", "--limit", "100"),
@@ -66,7 +66,7 @@ def learned(*jobs):
     return sorted(job.key for job in jobs if SHARES[job.values["learning_rate"]] is not None)
 
 
-def test_eight_points_with_five_seeds_run_half_of_the_grid():
+def test_halving_of_8_points_with_5_seeds_runs_half_of_the_grid():
     assert sizes(8, 5) == (Size(8, 1), Size(4, 2), Size(3, 4), Size(2, 5))
     assert sizes(3, 3) == (Size(3, 1), Size(3, 2), Size(2, 3))
     assert sizes(2, 3) == (Size(2, 1), Size(2, 2), Size(2, 3))
@@ -75,14 +75,14 @@ def test_eight_points_with_five_seeds_run_half_of_the_grid():
 
 @pytest.mark.parametrize("points", [3, 4, 8, 16, 33])
 @pytest.mark.parametrize("seeds", [2, 3, 5, 10])
-def test_each_round_has_no_more_points_and_no_fewer_seeds_than_the_last(points, seeds):
+def test_each_halving_round_has_fewer_or_equal_points_and_more_or_equal_seeds(points, seeds):
     found = sizes(points, seeds)
     assert found == tuple(sorted(found, key=lambda size: (-size.candidates, size.seeds)))
     assert found[-1].seeds == seeds
     assert 2 <= found[-1].candidates <= max(2, (points + 1) // 2)
 
 
-def test_the_better_half_continues_and_a_failure_is_tried_once(bench):
+def test_halving_continues_the_better_half_and_drops_a_failed_point(bench):
     engine = RatedEngine()
     code, printed = bench(engine, "--halving")
     tried = seeds_by_rate(engine.started)
@@ -98,8 +98,8 @@ def test_the_better_half_continues_and_a_failure_is_tried_once(bench):
 
 
 @pytest.mark.soak
-def test_a_resumed_run_chooses_the_same_points(bench):
-    """Stored seeds of a round that had begun do not affect which points are in it."""
+def test_resumed_halving_selects_the_same_sweep_points(bench):
+    """Stored seeds of an interrupted round do not affect which points are in it."""
     whole = RatedEngine()
     bench(whole, "--halving", "--db", "whole.sqlite")
     for after in (3, 8, 11, 17):
@@ -109,7 +109,7 @@ def test_a_resumed_run_chooses_the_same_points(bench):
         assert learned(*stopped.started, *again.started) == learned(*whole.started), after
 
 
-def test_stored_runs_of_the_whole_grid_are_reused_and_change_no_choice(bench):
+def test_halving_reuses_stored_runs_of_the_whole_grid(bench):
     grid, halving = RatedEngine(), RatedEngine()
     bench(grid)
     assert len(grid.started) == 40
@@ -118,7 +118,7 @@ def test_stored_runs_of_the_whole_grid_are_reused_and_change_no_choice(bench):
     assert json.loads(printed.out)["jobs"] == 20
 
 
-def test_a_note_about_another_model_name_is_printed_once(bench):
+def test_halving_prints_a_note_about_equal_weights_only_once(bench):
     bench(RatedEngine())
     with open_store("results/leaderboard.sqlite", create=False) as store:
         store.annotate([row.key for row in store.runs()], "name", "mine", whole_model=True)
@@ -126,7 +126,7 @@ def test_a_note_about_another_model_name_is_printed_once(bench):
     assert printed.err.count("tiny has the same weights as mine") == 1
 
 
-def test_a_dry_run_starts_no_jobs(bench):
+def test_dry_run_with_halving_starts_no_jobs(bench):
     engine = RatedEngine()
     bench(engine, "--halving", "--dry-run")
     assert engine.started == []
@@ -142,7 +142,7 @@ def test_halving_without_enough_points_or_seeds_is_an_error(bench, how):
     assert "--halving needs a sweep" in printed.err
 
 
-def test_halving_and_force_exclude_each_other(bench):
+def test_halving_and_force_together_are_an_error(bench):
     code, printed = bench(RatedEngine(), "--halving", "--force")
     assert code == 2
     assert "--halving and --force cannot be combined" in printed.err
@@ -157,7 +157,7 @@ def chosen(seeds):
 
 
 @pytest.mark.parametrize("spread", [1.0, 2.0])
-def test_halving_finds_the_best_point_or_one_that_is_as_good(spread):
+def test_halving_usually_finds_the_best_sweep_point_or_an_equally_good_one(spread):
     """The spread of points is `spread` times the deviation of a seed; 1,000 draws."""
     draw = np.random.default_rng(5)
     same, as_good = 0, 0

@@ -1,4 +1,4 @@
-"""States in the order of attention: every state has a place and is restored from it."""
+"""Tests of attention states that are grouped by row length and attention head."""
 
 import pytest
 import torch
@@ -14,7 +14,7 @@ def packing_of(*lengths: int) -> Packing:
 
 
 @pytest.mark.parametrize("lengths", [(5, 1, 19, 8, 17), (8, 8), (1,)])
-def test_gather_and_scatter_are_inverse(lengths: tuple[int, ...]) -> None:
+def test_gather_and_scatter_of_attention_states_are_inverse(lengths: tuple[int, ...]) -> None:
     packing = packing_of(*lengths)
     rows = HeadRows.of(packing, HEADS)
     states = torch.randn(sum(lengths), HEADS, SIZE)
@@ -28,7 +28,7 @@ def test_gather_and_scatter_are_inverse(lengths: tuple[int, ...]) -> None:
     assert not spread[padding].any()
 
 
-def test_a_group_has_its_sequences_head_by_head() -> None:
+def test_attention_group_has_its_sequences_ordered_by_attention_head() -> None:
     packing = packing_of(5, 20, 16)
     rows = HeadRows.of(packing, HEADS)
     states = torch.randn(41, HEADS, SIZE)
@@ -39,13 +39,13 @@ def test_a_group_has_its_sequences_head_by_head() -> None:
     assert torch.equal(long[2, :20], states[5:25, 2])
 
 
-def test_head_rows_are_created_once_per_number_of_heads() -> None:
+def test_layout_of_attention_rows_is_created_once_per_number_of_heads() -> None:
     packing = packing_of(3, 4)
     assert HeadRows.of(packing, HEADS) is HeadRows.of(packing, HEADS)
     assert HeadRows.of(packing, 1) is not HeadRows.of(packing, HEADS)
 
 
-def test_gradients_return_to_their_states() -> None:
+def test_gradients_of_reordered_states_reach_the_original_positions() -> None:
     rows = HeadRows.of(packing_of(5, 9), HEADS)
     states = torch.randn(14, HEADS, SIZE, requires_grad=True)
     weights = torch.randn(len(rows.order), SIZE)

@@ -1,4 +1,4 @@
-"""The heads give the logits of transformers' own classes with copied weights."""
+"""Tests that heads give the logits of the transformers classes with the same weights."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from tests.helpers.parity import (
 CASES = [(family, kind) for family in FAMILIES for kind in KINDS if (family, kind) not in LACKING]
 
 
-def test_every_class_of_transformers_is_compared():
+def test_every_task_class_of_transformers_is_compared():
     have = {
         (family, kind)
         for kind, name in KINDS.items()
@@ -33,7 +33,7 @@ def test_every_class_of_transformers_is_compared():
 
 
 @pytest.mark.parametrize(("family", "kind"), CASES)
-def test_logits_equal_those_of_transformers(family: str, kind: str):
+def test_logits_of_every_head_equal_those_of_transformers(family: str, kind: str):
     theirs, ours = make_both(family, kind)
     with torch.inference_mode():
         inputs = make_inputs(theirs.config)
@@ -59,8 +59,8 @@ RACE is RoBERTa's for texts, which is our way for both. GPT's paper drops, trans
 
 
 @pytest.mark.parametrize(("family", "kind"), sorted({*CASES} - OTHER_DROPOUTS))
-def test_dropout_is_at_the_same_places_as_in_transformers(family: str, kind: str):
-    """With the same random numbers, training mode gives the same logits too."""
+def test_training_logits_with_dropout_equal_those_of_transformers(family: str, kind: str):
+    """Compare logits in training mode, with the same random numbers."""
     theirs, ours = make_both(family, kind)
     theirs.train()
     getattr(theirs, theirs.base_model_prefix).eval()
@@ -71,7 +71,7 @@ def test_dropout_is_at_the_same_places_as_in_transformers(family: str, kind: str
 
 
 @pytest.mark.parametrize("kind", ["span", "choice", "tag"])
-def test_logits_are_fp32_even_if_the_encoder_is_bf16(kind: str):
+def test_logits_of_every_head_are_fp32_even_if_the_encoder_is_bf16(kind: str):
     ours = make_ours("bert", kind)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits = ours(**make_inputs(ours.encoder.config))
@@ -81,7 +81,7 @@ def test_logits_are_fp32_even_if_the_encoder_is_bf16(kind: str):
 
 @pytest.mark.parametrize("kind", ["pair", "tag"])
 @pytest.mark.parametrize("family", FAMILIES)
-def test_padding_does_not_change_a_row(family: str, kind: str):
+def test_padding_does_not_change_logits_of_any_family(family: str, kind: str):
     ours = make_ours(family, kind).eval()
     if family in SEES_PADDING:
         compute_by_length(ours.encoder)
@@ -95,7 +95,7 @@ def test_padding_does_not_change_a_row(family: str, kind: str):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_has_every_head(family: str, kind: str):
+def test_every_family_supports_every_head_type(family: str, kind: str):
     ours = make_ours(family, kind)
     logits = ours(**make_inputs(ours.encoder.config))
     shapes = {"pair": (2, 3), "choice": (2,), "span": (2, 16, 2), "tag": (2, 16, 3)}
@@ -124,8 +124,8 @@ def test_eurobert_uses_the_pooling_of_its_config(reads: str):
 
 
 @pytest.mark.parametrize("has_dense", [True, False])
-def test_mobilebert_may_have_no_layer_in_its_pooler(has_dense: bool):
-    """Google's checkpoint has none."""
+def test_mobilebert_with_and_without_a_pooler_layer_equals_transformers(has_dense: bool):
+    """The checkpoint of Google has no layer there."""
     check_pair("mobilebert", classifier_activation=has_dense)
 
 

@@ -1,4 +1,4 @@
-"""Locks of a process, exclusive or shared, held until it and all who inherited them end."""
+"""Tests of exclusive and shared locks, which last until all processes that inherited them end."""
 
 import os
 import subprocess
@@ -47,7 +47,7 @@ def holder(folder: Path) -> "subprocess.Popen[str]":
     return process
 
 
-def test_an_exclusive_lock_can_be_taken_by_one_holder_and_released(tmp_path: Path) -> None:
+def test_exclusive_lock_has_one_holder_until_it_is_released(tmp_path: Path) -> None:
     first, second = Holds(tmp_path / "locks"), Holds(tmp_path / "locks")
     assert first.take(JOB)
     assert first.take(JOB)
@@ -61,7 +61,7 @@ def test_an_exclusive_lock_can_be_taken_by_one_holder_and_released(tmp_path: Pat
     assert list(tmp_path.iterdir()) == [], "no lock is left"
 
 
-def test_a_shared_lock_excludes_an_exclusive_one(tmp_path: Path) -> None:
+def test_shared_lock_prevents_an_exclusive_lock(tmp_path: Path) -> None:
     first, second, third = (Holds(tmp_path / "locks") for _ in range(3))
     first.share(ENCODER)
     second.share(ENCODER)
@@ -102,8 +102,8 @@ def test_a_lock_is_held_until_all_processes_that_inherited_it_have_ended(tmp_pat
     assert second.take(JOB)
 
 
-def test_a_deleted_lock_file_cannot_give_two_holders_the_same_lock(tmp_path: Path) -> None:
-    """A process that opened the file before its deletion has a lock that nobody else sees."""
+def test_deleted_lock_file_never_gives_two_processes_the_same_lock(tmp_path: Path) -> None:
+    """A process that opened the file before its deletion may lock the deleted file."""
     first, second, third = (Holds(tmp_path) for _ in range(3))
     assert first.take(JOB)
     old = os.open(tmp_path / JOB, os.O_RDWR)
@@ -113,7 +113,7 @@ def test_a_deleted_lock_file_cannot_give_two_holders_the_same_lock(tmp_path: Pat
     os.close(old)
 
 
-def test_if_locking_is_impossible_nobody_waits(tmp_path: Path) -> None:
+def test_locks_are_granted_to_everyone_if_the_lock_folder_is_unusable(tmp_path: Path) -> None:
     (tmp_path / "locks").write_text("a file in the place of the folder")
     first, second = Holds(tmp_path / "locks"), Holds(tmp_path / "locks")
     first.share(ENCODER)
@@ -124,8 +124,8 @@ def test_if_locking_is_impossible_nobody_waits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", ["code of others", "no store", "no engine"])
-def test_a_failed_run_releases_its_locks(fault: str, tmp_path: Path) -> None:
-    """In Python the process continues after the error."""
+def test_failed_bench_run_releases_its_locks(fault: str, tmp_path: Path) -> None:
+    """In Python the process continues after the error, so it must release the locks itself."""
     db = tmp_path / "board.sqlite"
     job = replace(make_job(), trust=Trust(remote_code=fault == "code of others"))
     if fault == "no store":

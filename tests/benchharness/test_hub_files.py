@@ -1,4 +1,4 @@
-"""Repositories and folders with missing files: the error names what is missing and what exists."""
+"""Tests of repositories and folders with missing files: errors name missing and found files."""
 
 from pathlib import Path
 
@@ -79,7 +79,7 @@ ODD = {
 
 
 @pytest.mark.parametrize(("names", "cause", "way"), ODD.values(), ids=ODD)
-def test_an_unusable_repository_is_an_error_from_its_file_list(
+def test_repository_with_missing_files_is_an_error_before_download(
     monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...], cause: str, way: str
 ) -> None:
     monkeypatch.setattr(weights_module, "go_offline_if_unreachable", lambda: False)
@@ -95,7 +95,7 @@ def test_an_unusable_repository_is_an_error_from_its_file_list(
 
 
 @pytest.mark.parametrize(("names", "cause", "way"), ODD.values(), ids=ODD)
-def test_an_unusable_folder_is_an_error_with_the_same_sentence(
+def test_unusable_checkpoint_folder_is_an_error_with_cause_and_solution(
     tmp_path: Path, names: tuple[str, ...], cause: str, way: str
 ) -> None:
     folder = tmp_path / "mine"
@@ -134,14 +134,16 @@ WHOLE = [
 
 
 @pytest.mark.parametrize(("names", "weights"), WHOLE)
-def test_one_format_of_weights_is_selected(names: tuple[str, ...], weights: list[str]) -> None:
+def test_only_one_format_of_weights_is_selected_for_download(
+    names: tuple[str, ...], weights: list[str]
+) -> None:
     assert find_weights(names) == weights
     files = sort_files((*BASE, *names), "org/name")
     assert files["weights"] == weights
     assert files["tokenizer"] == ["tokenizer_config.json", "vocab.txt"]
 
 
-def test_shards_are_fetched_with_their_index_and_nothing_else() -> None:
+def test_only_weight_shards_and_their_index_are_fetched() -> None:
     parts = ["pytorch_model-00001-of-00002.bin", "pytorch_model-00002-of-00002.bin"]
     names = (*BASE, *parts, "pytorch_model.bin.index.json", "tf_model.h5", "optimizer.pt", "x.py")
     wanted = weights_module._wanted("org/name", names, Trust())
@@ -161,7 +163,7 @@ def test_a_hub_model_is_shown_by_its_name_instead_of_its_cache_folder() -> None:
     assert shown(Path("/c/mine/config.json")) == "/c/mine/config.json"
 
 
-def test_an_adapter_next_to_weights_is_an_error_in_a_folder_only():
+def test_adapter_files_next_to_full_weights_are_an_error_only_in_a_folder():
     names = (*BASE, "model.safetensors", "adapter_config.json", "adapter_model.safetensors")
     with pytest.raises(ModelError, match="has complete weights and a LoRA adapter"):
         sort_files(names, "mine", folder=Path("/mine"))

@@ -1,4 +1,4 @@
-"""Every registered hub model is planned, fetched and loaded in the layout of its repository.
+"""Tests that every registered hub model is planned, fetched and loaded from its repository layout.
 
 The repositories are those of benchmarks/hub.toml with small random networks. Everything runs in a
 separate process, because the hub's library reads its address on import.
@@ -31,7 +31,7 @@ def shape_of(spec: ModelSpec) -> str:
 
 
 SHAPES = [*{shape_of(spec): spec for spec in reversed(LOADED)}.values()]
-"""One model of each shape, in every run of the tests; all others in the soak."""
+"""One model per layout of repositories, for every run of the tests; soak tests load all models."""
 REST = [spec for spec in LOADED if spec not in SHAPES]
 TRUSTED = [spec for spec in KNOWN if "--trust-remote-code" in spec.note]
 
@@ -109,7 +109,7 @@ def ask(env: Mapping[str, str], *names: str) -> Mapping[str, object]:
     return dict(json.loads(done.stdout))
 
 
-def test_the_catalogue_has_all_registered_models_and_their_sources() -> None:
+def test_catalogue_of_the_fake_hub_has_all_registered_models_and_their_sources() -> None:
     assert hub_catalogue.MODELS.keys() == {spec.checkpoint for spec in KNOWN}
     for name, shape in hub_catalogue.MODELS.items():
         assert {"weights", "tokenizer"} <= shape.keys(), name
@@ -117,7 +117,7 @@ def test_the_catalogue_has_all_registered_models_and_their_sources() -> None:
 
 
 def test_the_catalogue_covers_pickled_weights_and_missing_tokenizer_files() -> None:
-    """Otherwise the test repositories would prove nothing."""
+    """Check that the test repositories cover the cases that need special treatment."""
     shapes = hub_catalogue.MODELS.values()
     assert sum(shape["weights"] == ["pytorch_model.bin"] for shape in shapes) > 30
     assert sum("tokenizer.json" not in shape["tokenizer"] for shape in shapes) > 20
@@ -148,7 +148,7 @@ def check(spec: ModelSpec, answer: object) -> None:
     assert answer["unknown"] < 0.5, "its own vocabulary was read"
 
 
-def test_a_fetched_model_is_loaded_without_the_hub(
+def test_fetched_model_is_loaded_while_the_hub_is_unreachable(
     answers: Mapping[str, object], hub: HubServer, home: Path
 ) -> None:
     wanted = {"deberta-v2", "albert", "nomic_bert", "new", "t5"}
@@ -170,7 +170,7 @@ def test_the_error_of_an_unavailable_model_has_the_note_of_its_registration(
     assert not [line for line in hub.requests if f"{spec.checkpoint}/resolve" in line]
 
 
-def test_no_note_of_a_registered_model_mentions_pickles() -> None:
+def test_notes_of_registered_models_do_not_mention_pickles() -> None:
     assert not [spec.name for spec in KNOWN if "pickle" in spec.note]
 
 
@@ -181,7 +181,7 @@ def test_no_note_of_a_registered_model_mentions_pickles() -> None:
         pytest.param(f"@{COMMIT}", [("--trust-remote-code",)], id="at a commit"),
     ],
 )
-def test_code_of_another_repository_is_fetched_only_if_trusted(
+def test_model_code_in_another_hub_repository_is_fetched_only_if_trusted(
     hub: HubServer, tmp_path: Path, at: str, options: list[tuple[str, ...]]
 ) -> None:
     spec = MODELS["gte-en-mlm-base"]
@@ -205,7 +205,7 @@ def test_code_of_another_repository_is_fetched_only_if_trusted(
 
 @pytest.mark.soak
 @pytest.mark.parametrize("spec", LOADED, ids=lambda spec: spec.name)
-def test_a_registered_model_runs_by_its_name(
+def test_registered_hub_model_is_run_by_its_name(
     spec: ModelSpec, hub: HubServer, tmp_path: Path
 ) -> None:
     options = ["--trust-remote-code"] if spec in TRUSTED else []

@@ -18,13 +18,13 @@ def send() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def test_a_signal_interrupts_at_once(signals: Signals):
+def test_signal_outside_a_protected_block_interrupts_immediately(signals: Signals):
     with pytest.raises(Interrupted) as caught:
         send()
     assert caught.value.args == (signal.SIGTERM,)
 
 
-def test_a_protected_block_is_completed_before_the_interruption(signals: Signals):
+def test_signal_in_a_protected_block_interrupts_after_the_block(signals: Signals):
     done, announced = [], []
 
     def block() -> None:
@@ -41,7 +41,7 @@ def test_a_protected_block_is_completed_before_the_interruption(signals: Signals
     assert done == ["the rest", "again"], "a signal interrupts once"
 
 
-def test_a_signal_in_a_protected_block_that_fails_is_not_lost(signals: Signals):
+def test_signal_in_a_protected_block_that_raises_an_error_is_not_lost(signals: Signals):
     def fail() -> None:
         with signals.held_back():
             send()
@@ -55,7 +55,7 @@ def test_a_signal_in_a_protected_block_that_fails_is_not_lost(signals: Signals):
     assert not entered
 
 
-def test_nested_protected_blocks_are_one_block(signals: Signals):
+def test_nested_protected_blocks_delay_a_signal_to_the_end_of_the_outer_block(signals: Signals):
     done = []
 
     def block() -> None:
@@ -69,7 +69,7 @@ def test_nested_protected_blocks_are_one_block(signals: Signals):
     assert done
 
 
-def test_nothing_happens_without_a_signal(signals: Signals):
+def test_protected_block_without_a_signal_has_no_effect(signals: Signals):
     with signals.held_back():
         pass
     assert signals.arrived == 0

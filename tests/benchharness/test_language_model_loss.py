@@ -1,4 +1,4 @@
-"""The auxiliary language model loss, with which GPT is fine-tuned."""
+"""Tests of the auxiliary language model loss, with which GPT is fine-tuned."""
 
 from pathlib import Path
 
@@ -54,10 +54,10 @@ def inputs_of(encoder: Encoder, head: Head = PAIR) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("places", [3, 1024])
-def test_the_loss_equals_that_of_transformers(
+def test_auxiliary_language_model_loss_equals_that_of_transformers(
     encoder: Encoder, places: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The logits may be computed for a few positions at a time."""
+    """Compute the logits for all positions at once or for a few at a time."""
     monkeypatch.setattr(head_module, "LM_TOKENS", places)
     kind = transformers.AutoModelForCausalLM.from_config(encoder.config).eval()
     kind.resize_token_embeddings(len(encoder.network.get_input_embeddings().weight))
@@ -77,7 +77,7 @@ def row_of(inputs: dict[str, Tensor], row: int) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("orders", ["given", "added"])
 @pytest.mark.parametrize(("task", "goals"), [(MRPC, [1, 0]), (STSB, [2.5, 0.5])])
-def test_the_loss_is_the_sum_of_task_and_language_model_loss(
+def test_total_loss_is_the_weighted_sum_of_task_and_language_model_loss(
     encoder: Encoder, orders: str, task: object, goals: list[float]
 ) -> None:
     head, plain = (
@@ -121,10 +121,10 @@ CHOICES = [
 ]
 
 
-def test_the_language_model_loss_is_the_mean_over_all_options(
+def test_auxiliary_language_model_loss_is_the_mean_over_all_options(
     encoder: Encoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Wrong options count too, as in the released code, also if rows are computed in parts."""
+    """Include wrong options, as the released code does, also if rows are computed in parts."""
     head, plain = head_for(RACE, PairOptions(lm_weight=0.5)), head_for(RACE)
     network = head.network(encoder, RACE)
     network.classifier.eval()

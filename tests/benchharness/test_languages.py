@@ -1,4 +1,4 @@
-"""XTREME jobs: one job scores all languages, which boards, pages and files list."""
+"""Tests of XTREME jobs: one job scores all languages, which leaderboards and files list."""
 
 import json
 from dataclasses import replace
@@ -31,7 +31,7 @@ def answered():
     return run_job(make_job("xtreme/squad-en", limit=8, epochs="1", evaluations="1"))
 
 
-def test_one_job_scores_all_languages(answered):
+def test_one_xtreme_job_scores_all_languages(answered):
     wanted = {"xtreme/squad-en:dev"} | {
         f"{name}:{split}"
         for name in ("xtreme/xquad", "xtreme/mlqa")
@@ -43,7 +43,7 @@ def test_one_job_scores_all_languages(answered):
     assert set(scores["xtreme/mlqa:dev"]) == {"em", "f1"}
 
 
-def test_a_board_has_the_mean_and_every_language(answered):
+def test_leaderboard_has_the_mean_and_the_score_of_every_language(answered):
     (board,) = build_boards([row_of(answered)], XTREME)
     cell = board.entries[0].cells["xtreme/xquad"]
     found = {n: v for e in answered.evaluations for n, v in e.scores.items() if e.task == cell.task}
@@ -73,7 +73,7 @@ def test_predictions_are_written_in_xtremes_submission_format(answered, store):
     assert len(answers) == len(answered.evaluation("xtreme/mlqa:test_zh").predictions)
 
 
-def test_labels_and_tags_are_written_one_per_line():
+def test_xtreme_submission_has_one_label_or_tag_per_line():
     write = FORMS["xtreme"].write
     tags = [TagPrediction(id="0", tags=("O", "B-LOC")), TagPrediction(id="1", tags=("O",))]
     assert write(find_task("xtreme/panx"), tags, (), None) == {"test-{}.tsv": b"O\nB-LOC\n\nO\n\n"}
@@ -82,7 +82,7 @@ def test_labels_and_tags_are_written_one_per_line():
     assert found == {"test-{}.tsv": b"neutral\nentailment\n"}
 
 
-def test_another_training_language_is_another_job_with_its_rows():
+def test_training_language_is_part_of_the_job_key_and_selects_the_rows():
     english, german, both = (
         make_job("xtreme/pawsx", limit=8, train_languages=code) for code in ("", "de", "de+fr")
     )
@@ -111,7 +111,7 @@ def test_another_training_language_is_another_job_with_its_rows():
         ("tiny", "panx", {"learning_rate": 1e-3}),
     ],
 )
-def test_settings_are_those_of_xtremes_scripts_or_of_the_models_authors(model, task, values):
+def test_xtreme_settings_are_those_of_its_scripts_or_of_the_model_authors(model, task, values):
     found = resolve_recipe(find_model(model), f"xtreme/{task}", None, {}).settings
     assert {name: found[name].value for name in values} == values
     if model == "mmbert":

@@ -1,4 +1,4 @@
-"""Every weight of an encoder is in its embeddings, in one of its layers, or above the last."""
+"""Tests of the assignment of encoder weights to embeddings, layers and the part above them."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from benchharness.encoder import layers_of
 from tests.helpers.families import FAMILIES, make_config, make_network
 
 LAYERS = {"albert": 1, "funnel": 3}
-"""ALBERT passes its layer twice; Funnel has a decoder's beside its blocks'."""
+"""Number of layers where it is not 2: ALBERT shares one, and Funnel's decoder has another one."""
 
 ABOVE = {
     "xlnet": {"mask_emb"},
@@ -19,7 +19,7 @@ ABOVE = {
     "gpt2": {"ln_f.weight", "ln_f.bias"},
     "t5": {"encoder.final_layer_norm.weight"},
 }
-"""XLNet's is only there for pretraining."""
+"""Weights above the last layer; XLNet uses its weight only in pretraining."""
 
 
 def names_in(network: Any, parts: Any) -> list[str]:
@@ -28,7 +28,7 @@ def names_in(network: Any, parts: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_every_weight_is_in_exactly_one_part(family: str):
+def test_every_encoder_weight_is_in_exactly_one_layer_or_in_the_embeddings(family: str):
     network = make_network(make_config(family))
     found = layers_of(network)
     below, inside = names_in(network, found.embeddings), names_in(network, found.layers)
@@ -39,7 +39,7 @@ def test_every_weight_is_in_exactly_one_part(family: str):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_layers_are_computed_in_order_after_the_embeddings(family: str):
+def test_detected_layers_are_computed_in_order_after_the_embeddings(family: str):
     network = make_network(make_config(family)).eval()
     found, calls = layers_of(network), []
     for number, part in enumerate([*found.embeddings[:1], *found.layers]):
@@ -49,7 +49,7 @@ def test_layers_are_computed_in_order_after_the_embeddings(family: str):
     assert list(dict.fromkeys(calls)) == list(range(1 + len(found.layers)))
 
 
-def test_weights_shared_by_all_layers_belong_to_the_embeddings():
+def test_encoder_weights_shared_by_all_layers_are_assigned_to_the_embeddings():
     network = make_network(make_config("deberta-v2"))
     below = names_in(network, layers_of(network).embeddings)
     assert "embeddings.word_embeddings.weight" in below

@@ -1,4 +1,4 @@
-"""Maximum lengths of rows: as in the stored setting, within the encoder's limit, and truncation."""
+"""Tests of maximum row lengths, model limits and counts of truncated rows."""
 
 import json
 import os
@@ -61,7 +61,9 @@ def read_of(job: Job) -> tuple[object, str]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_planning_knows_the_maximum_length_of_every_family(tmp_path: Path, family: str) -> None:
+def test_planned_maximum_length_of_every_family_equals_that_of_its_encoder(
+    tmp_path: Path, family: str
+) -> None:
     folder = save_family(tmp_path / family, family)
     encoder = load_encoder(str(folder), None, seed=1)
     # By the network: RoBERTa and its kin count positions from behind the padding index.
@@ -80,13 +82,13 @@ def test_a_registered_model_with_relative_positions_has_no_maximum_length() -> N
     assert reach(MODELS["deberta-v3-base"]) is None
 
 
-def test_the_maximum_length_of_the_tokenizer_is_known(tmp_path: Path) -> None:
+def test_plan_uses_the_maximum_length_in_the_tokenizer_config(tmp_path: Path) -> None:
     folder = save_family(tmp_path / "bert", "bert")
     (folder / "tokenizer_config.json").write_text('{"model_max_length": 24}')
     assert reach(find_model(str(folder))) == find_model(str(folder)).max_tokens == 24
 
 
-def test_max_tokens_above_the_limit_is_an_error_for_all_models_at_once(short: str) -> None:
+def test_max_tokens_above_the_limit_is_one_error_for_all_models(short: str) -> None:
     with pytest.raises(BenchError) as caught:
         plan_of("tiny", short, max_tokens="1024")
     lines = str(caught.value).splitlines()
@@ -99,9 +101,7 @@ def test_max_tokens_above_the_limit_is_an_error_for_all_models_at_once(short: st
             plan_of("tiny", max_tokens=value)
 
 
-def test_every_command_rejects_max_tokens_above_the_limit_before_it_starts(
-    bench, tmp_path: Path
-) -> None:
+def test_run_and_which_reject_max_tokens_above_the_model_limit(bench, tmp_path: Path) -> None:
     what = ("--task", "glue/rte", "--data", "mini", "--set", "max_tokens=1024")
     for words in (
         ("run", "--model", "tiny", *what),
@@ -117,7 +117,9 @@ def test_every_command_rejects_max_tokens_above_the_limit_before_it_starts(
         )
 
 
-def test_a_recipe_file_is_capped_at_the_limit_of_each_model(short: str, tmp_path: Path) -> None:
+def test_max_tokens_of_a_recipe_file_is_capped_at_the_limit_of_each_model(
+    short: str, tmp_path: Path
+) -> None:
     file = tmp_path / "long.toml"
     file.write_text('[default]\nmax_tokens = { value = 1024, source = "ours" }\n')
     tiny, own = plan_of("tiny", short, recipe=str(file)).jobs
@@ -131,7 +133,7 @@ def test_a_recipe_file_is_capped_at_the_limit_of_each_model(short: str, tmp_path
     assert (job.key, job.is_sweep) == (same.key, False)
 
 
-def test_a_built_in_recipe_is_capped_and_stored_at_the_limit_of_the_model(short: str) -> None:
+def test_max_tokens_of_a_built_in_recipe_is_capped_at_the_limit_of_the_model(short: str) -> None:
     (job,) = plan_of(short).jobs
     assert read_of(job)[0] == 68
     assert "512 by fairseq" in read_of(job)[1]
@@ -139,7 +141,7 @@ def test_a_built_in_recipe_is_capped_and_stored_at_the_limit_of_the_model(short:
     assert read_of(shots)[0] == 68
 
 
-def test_max_tokens_within_the_limit_is_not_changed() -> None:
+def test_max_tokens_within_the_model_limit_is_not_changed() -> None:
     most, source = read_of(plan_of("tiny").jobs[0])
     assert most == 128
     assert source.startswith("ours: ")
@@ -171,7 +173,9 @@ def plan_own(path: Path, *names: str, recipe: str | None = None, **values: str) 
     return plan_jobs(models, [own.task], own.data, recipe=recipe, overrides=values)
 
 
-def test_custom_data_use_the_maximum_length_of_the_encoder(short: str, tmp_path: Path) -> None:
+def test_custom_data_are_read_up_to_the_maximum_length_of_the_encoder(
+    short: str, tmp_path: Path
+) -> None:
     path, file = write_long(tmp_path), tmp_path / "own.toml"
     unbounded = str(save_family(tmp_path / "t5", "t5"))
     file.write_text('[default]\nmax_tokens = { value = 100, source = "ours" }\n')
@@ -185,7 +189,7 @@ def test_custom_data_use_the_maximum_length_of_the_encoder(short: str, tmp_path:
         assert [read_of(job)[0] for job in jobs] == expected
 
 
-def test_a_class_at_the_end_of_a_long_text_is_learned(tmp_path: Path) -> None:
+def test_label_visible_only_at_the_end_of_a_long_text_is_learned(tmp_path: Path) -> None:
     path = write_long(tmp_path)
     options = {"learning_rate": "1e-3", "epochs": "8", "batch_size": "4", "evaluations": "1"}
     scores = [
@@ -212,7 +216,7 @@ def pair(text: str, other: str | None = None, *marks: Mark) -> PairExample:
     return PairExample(id=text[:9], text_a=text, text_b=other, marks=marks)
 
 
-def test_every_head_that_truncates_flags_the_truncated_rows() -> None:
+def test_every_head_flags_the_rows_that_it_truncates() -> None:
     assert flags_of("glue/rte", [pair(SHORT, SHORT), pair(LONG, SHORT)]) == [False, True]
     mark = Mark(text="a", start=0, end=3)
     marked = [pair(SHORT, SHORT, mark), pair(SHORT, LONG, mark)]
@@ -226,7 +230,7 @@ def test_every_head_that_truncates_flags_the_truncated_rows() -> None:
     assert flags_of("superglue/copa", options) == [True, False]
 
 
-def test_windows_truncate_only_questions() -> None:
+def test_heads_with_windows_truncate_only_questions() -> None:
     asked = [
         SpanExample(id=text[:9], question=text, context=LONG, answers=()) for text in (LONG, SHORT)
     ]
@@ -251,7 +255,7 @@ def test_truncated_target_texts_are_counted_with_their_rows() -> None:
         assert flags_of("glue/rte", examples, head, most=most) == expected
 
 
-def test_cached_features_have_the_truncation_flags(
+def test_cached_features_keep_the_flags_of_truncated_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
@@ -281,7 +285,7 @@ def cut(tmp_path_factory) -> tuple[Results, dict[str, tuple[int, int]]]:
     return found, counts
 
 
-def test_truncated_rows_are_shown_per_split_everywhere(
+def test_every_output_shows_the_number_of_truncated_rows_per_split(
     bench, cut: tuple[Results, dict[str, tuple[int, int]]], tmp_path: Path
 ) -> None:
     ran, counts = cut
@@ -310,7 +314,7 @@ def test_truncated_rows_are_shown_per_split_everywhere(
     assert f"dev {lost} of {rows}" in error
 
 
-def test_runs_without_truncation_counts_show_none() -> None:
+def test_runs_stored_without_truncation_counts_report_no_truncated_rows() -> None:
     for provenance in (
         {},
         {"data": {"a:dev": {"rows": 3}}},
@@ -321,7 +325,7 @@ def test_runs_without_truncation_counts_show_none() -> None:
         assert truncated_rows(provenance) == {}
 
 
-def test_rows_in_both_orders_and_held_out_rows_are_counted_once() -> None:
+def test_truncated_pair_is_counted_once_with_both_orders_and_held_out_rows() -> None:
     values = {"orders": "both", "max_tokens": "20", "evaluations": "2", "epochs": "1"}
     chosen = {"best_checkpoint": "true", "select_on": "train:0.25"}
     mrpc = partial(plan_jobs, [MODELS["tiny"]], [TASKS["glue/mrpc"]], "mini", [1])
@@ -359,7 +363,7 @@ def test_a_plan_of_custom_data_notes_how_many_rows_are_truncated(tmp_path: Path)
     ("task", "most", "lost", "rows"),
     [("glue/rte", 128, 33, 277), ("superglue/boolq", 256, 179, 3270)],
 )
-def test_truncated_rows_of_benchmarks_match_their_tokenizer(
+def test_counts_of_truncated_rte_and_boolq_rows_match_known_values(
     task: str, most: int, lost: int, rows: int
 ) -> None:
     folder = os.environ["BENCH_TEST_DATA"] + "/" + task.partition("/")[0]
@@ -382,14 +386,14 @@ def answered(head: Head, example: SpanExample, first: int, last: int) -> int:
     return len(found.text.split())
 
 
-def test_the_maximum_answer_length_is_a_setting() -> None:
+def test_max_answer_tokens_limits_the_length_of_predicted_answers() -> None:
     example = SpanExample(id="1", question="who", context="a " * 60, answers=())
     assert answered(head_for(SQUAD), example, 3, 42) < 30
     assert answered(head_for(SQUAD, SpanOptions(max_answer_tokens=64)), example, 3, 42) == 40
     assert head_for(SQUAD, SpanOptions(max_answer_tokens=30)) is head_for(SQUAD)
 
 
-def test_the_beam_search_head_has_the_maximum_answer_length() -> None:
+def test_max_answer_tokens_limits_the_beam_search_of_answer_ends() -> None:
     encoder = load_encoder("builtin:tiny", None, 1)
     examples = [SpanExample(id="1", question="who", context="the car " * 30, answers=(("car", 4),))]
     for most in (30, 64):
@@ -401,7 +405,7 @@ def test_the_beam_search_head_has_the_maximum_answer_length() -> None:
         assert head.decode(logits, features, examples, SQUAD)[0].text
 
 
-def test_recipes_with_another_maximum_answer_length_state_it() -> None:
+def test_xlnet_and_funnel_recipes_set_their_maximum_answer_length() -> None:
     def said(model: str, **values: str) -> ResolvedRecipe:
         return resolve_recipe(MODELS[model], SQUAD.name, None, values)
 

@@ -1,4 +1,4 @@
-"""Live files of a run for other processes: progress and remaining time."""
+"""Tests of the live files of a run: progress and remaining time for other processes."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def test_live_files_are_ordered_by_the_start_of_their_runs(tmp_path):
     assert [path.stem for path in live_files(tmp_path)] == ["4-odd", "2-9", "1-10", "3-100"]
 
 
-def test_the_file_of_a_killed_run_is_detected_and_deleted_by_the_next_run(tmp_path):
+def test_live_file_of_a_killed_run_is_detected_and_deleted_by_the_next_run(tmp_path):
     folder = tmp_path / LIVE
     folder.mkdir()
     head = {"event": "run", "at": 1.0, "jobs": [], "at_once": 1, "stored": 0, "process": 1}
@@ -68,8 +68,8 @@ def test_the_file_of_a_killed_run_is_detected_and_deleted_by_the_next_run(tmp_pa
         assert not (folder / "1-1.jsonl").exists()
 
 
-def test_a_run_without_jobs_deletes_files_of_killed_runs(tmp_path):
-    """Another process may have finished their jobs, so no other run would delete them."""
+def test_run_without_jobs_deletes_live_files_of_killed_runs(tmp_path):
+    """Another process may have finished all jobs of the killed run, so this run has none."""
     (tmp_path / LIVE).mkdir()
     (tmp_path / LIVE / "1-1.jsonl").write_text("{}\n")
     with LiveFile(Watcher(), schedule_of(at_once=2), tmp_path):
@@ -83,7 +83,7 @@ def test_a_run_whose_live_file_cannot_be_written_succeeds(tmp_path):
         file.finish(make_result(JOBS[0]))
 
 
-def test_a_long_job_writes_a_bounded_number_of_lines(tmp_path, monkeypatch):
+def test_live_file_of_a_long_job_has_a_limited_number_of_lines(tmp_path, monkeypatch):
     now = [0.0]
     monkeypatch.setattr("benchharness.driver.live.time.monotonic", lambda: now[0])
     with LiveFile(Watcher(), schedule_of(*JOBS, at_once=2), tmp_path) as file:
@@ -154,7 +154,7 @@ class Sweep:
 @pytest.mark.parametrize("rough", [True, False])
 @pytest.mark.parametrize("at_once", [1, 2, 4])
 @pytest.mark.parametrize("speed", [0.05, 0.3, 1.0, 3.0, 10.0])
-def test_remaining_time_is_within_a_third_after_two_jobs(speed, at_once, rough):
+def test_estimate_of_remaining_time_is_within_a_third_after_two_jobs(speed, at_once, rough):
     sweep = Sweep(speed=speed, at_once=at_once, rough=rough)
     assert sweep.error_after(2) < 1 / 3
     assert sweep.error_after(12) < 1 / 3
@@ -218,12 +218,14 @@ def ratio_after(seconds, work, guess, seed):
         (40.0, 300.0, 1 / 3, 96),
     ],
 )
-def test_remaining_time_is_within_a_factor_of_two_on_a_busy_machine(seconds, work, guess, least):
+def test_remaining_time_estimate_is_within_a_factor_of_2_on_a_busy_machine(
+    seconds, work, guess, least
+):
     ratios = [ratio_after(seconds, work, guess, seed) for seed in range(100)]
     assert sum(1 / 2 < ratio < 2 for ratio in ratios) >= least
 
 
-def test_remaining_time_follows_the_estimate_until_the_first_step():
+def test_remaining_time_follows_the_planned_estimate_until_the_first_step():
     jobs = [replace(job, group="a", seconds=25.0) for job, _, _ in Sweep(1.0, 1).times()][:2]
     state = RunState(jobs)
     assert state.seconds_left(0.0) == pytest.approx(50.0)
@@ -235,7 +237,7 @@ def test_remaining_time_follows_the_estimate_until_the_first_step():
     assert state.remaining(104.9)(jobs[0]) == pytest.approx(6.1, abs=0.1)
 
 
-def test_remaining_time_respects_that_a_job_waits_for_its_start():
+def test_remaining_time_includes_waiting_for_the_start_job():
     first, second = (job for job, _, _ in Sweep(1.0, 1, seeds=2).times() if job.task == "mnli")
     alone = RunState([first, second], at_once=2).seconds_left(0.0)
     chained = RunState([first, replace(second, after=(first.key,))], at_once=2).seconds_left(0.0)

@@ -1,4 +1,4 @@
-"""The number of benchharness modules that a run of one suite imports."""
+"""Tests of the number of benchharness modules that a run of one suite imports."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ os._exit = leave
 from benchharness.worker.fork_server import run
 run()
 """
-"""Forks leave what they have loaded when they end."""
+"""Patch for forked workers, which then list their loaded modules when they end."""
 
 DRIVER = f"""
 import atexit, sys
@@ -38,7 +38,7 @@ main()
 
 
 def test_a_run_of_glue_imports_a_bounded_number_of_modules(tmp_path):
-    """The limit is for the driver with its report and a worker together."""
+    """Count the modules of the driver, which writes a report, and of a worker together."""
     command = (sys.executable, "-P", "-c", DRIVER)
     subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
     driver = set((tmp_path / "driver").read_text().split())
@@ -80,6 +80,6 @@ optimizer.step()
 """
 
 
-def test_a_worker_imports_the_torch_compiler_on_demand():
-    """A checkpoint's own code or another library may need it."""
+def test_torch_compiler_can_be_imported_in_a_worker_on_demand():
+    """The code of a checkpoint or another library may need the compiler."""
     subprocess.run((sys.executable, "-P", "-c", COMPILING), check=True)

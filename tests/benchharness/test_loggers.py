@@ -1,4 +1,4 @@
-"""Loggers receive events of the driver; a failing logger never stops the run."""
+"""Tests of loggers, which receive events of the driver and never stop a run by failing."""
 
 import json
 import threading
@@ -94,7 +94,7 @@ def one_run(listening):
     listening.finish(result)
 
 
-def test_a_run_is_begun_logged_and_ended_in_order():
+def test_logger_gets_begin_log_end_and_close_in_order():
     logger, result = Remembering(), make_result()
     told, warnings = listen({"mine": logger}, one_run)
     key = result.job.key
@@ -120,7 +120,7 @@ def test_live_losses_are_logged_at_most_once_per_second():
     assert [call[0] for call in logger.calls] == ["begin", "log", "close"]
 
 
-def test_a_failed_job_that_never_reported_is_begun_and_ended():
+def test_logger_gets_begin_and_end_of_a_failed_job_without_progress():
     logger, failure = Remembering(), make_failure()
     listen({"mine": logger}, lambda listening: listening.finish(failure))
     begin, end, _ = logger.calls
@@ -160,7 +160,7 @@ def test_a_hanging_logger_blocks_neither_the_run_nor_its_end(monkeypatch):
     assert "was not done 0.3 seconds after the last job" in warnings[0]
 
 
-def test_an_interruption_closes_open_loggers():
+def test_interrupted_run_closes_open_loggers():
     logger = Remembering()
     listen(
         {"mine": logger},
@@ -170,7 +170,7 @@ def test_an_interruption_closes_open_loggers():
     assert logger.calls[-1] == ("close",)
 
 
-def test_without_loggers_only_the_watcher_gets_events():
+def test_run_without_loggers_reports_events_only_to_the_progress_display():
     told, warnings = listen({}, one_run)
     assert len(told) == 3
     assert warnings == []
@@ -213,7 +213,7 @@ def test_unknown_loggers_and_missing_packages_are_errors_of_one_sentence(monkeyp
         open_loggers(["wandb"], tmp_path)
 
 
-def test_an_empty_folder_named_like_a_tracker_is_not_its_package(monkeypatch, tmp_path):
+def test_empty_folder_named_like_a_tracker_package_is_not_taken_for_it(monkeypatch, tmp_path):
     (tmp_path / "mlflow").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr("sys.path", [str(tmp_path)])
@@ -221,7 +221,7 @@ def test_an_empty_folder_named_like_a_tracker_is_not_its_package(monkeypatch, tm
         open_loggers(["mlflow"], tmp_path)
 
 
-def test_every_logger_has_an_extra_of_the_same_name():
+def test_every_built_in_logger_has_an_installation_extra_of_the_same_name():
     import tomllib
 
     text = (Path(__file__).parents[2] / "pyproject.toml").read_text()

@@ -1,4 +1,4 @@
-"""`python -m benchharness` is the same as `bench`."""
+"""Tests of `python -m benchharness`, which is the same as `bench`."""
 
 import os
 import subprocess
@@ -20,7 +20,7 @@ def ended(*words: str, folder: Path, **variables: str) -> subprocess.CompletedPr
     )
 
 
-def test_the_module_runs_the_command(tmp_path: Path) -> None:
+def test_python_m_benchharness_runs_the_bench_command(tmp_path: Path) -> None:
     found = ended("--version", folder=tmp_path)
     assert (found.returncode, found.stdout, found.stderr) == (
         0,
@@ -30,7 +30,7 @@ def test_the_module_runs_the_command(tmp_path: Path) -> None:
     assert ended("--help", folder=tmp_path).stdout.startswith("Usage: bench [OPTIONS] COMMAND")
 
 
-def test_errors_of_the_module_are_sentences(tmp_path: Path) -> None:
+def test_python_m_benchharness_prints_errors_as_sentences(tmp_path: Path) -> None:
     (tmp_path / "tasks.py").write_text("raise SystemExit('a user has this file')\n")
     found = ended("show", "recipe", "roberta", "colla", folder=tmp_path)
     assert found.returncode == 2

@@ -37,7 +37,7 @@ def marked(features: Features, tokenizer: object, row: int = 0) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_marks_are_the_tokens_of_their_characters(kind: str):
+def test_marked_span_covers_the_tokens_of_its_characters(kind: str):
     tokenizer = make_tokenizer(kind)
     features = encode([example()], tokenizer, Limits(max_tokens=128))
     assert features.token_ids.tolist() == tokenizer(FIRST, SECOND)["input_ids"]
@@ -45,7 +45,7 @@ def test_marks_are_the_tokens_of_their_characters(kind: str):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_two_marks_in_one_text_are_encoded(kind: str):
+def test_two_marked_spans_in_one_text_are_encoded(kind: str):
     tokenizer = make_tokenizer(kind)
     marks = (mark("a", FIRST, "the storm"), mark("a", FIRST, "old tower"))
     single = PairExample(id="7", text_a=FIRST, marks=marks)
@@ -55,7 +55,7 @@ def test_two_marks_in_one_text_are_encoded(kind: str):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("place", [0, 40, 80])
-def test_a_text_is_truncated_around_its_marks(kind: str, place: int):
+def test_truncation_keeps_the_marked_spans_of_a_text(kind: str, place: int):
     words = ["storm"] * 80
     words[place:place] = ["tower"]
     long = " ".join(words)
@@ -66,7 +66,7 @@ def test_a_text_is_truncated_around_its_marks(kind: str, place: int):
         assert marked(features, tokenizer) == ["tower", "tower"]
 
 
-def test_the_longer_of_two_texts_is_truncated():
+def test_longer_of_two_texts_with_marked_spans_is_truncated():
     tokenizer = make_tokenizer("wordpiece")
     long = f"the tower {'storm ' * 80}"
     features = encode([example(long, SECOND)], tokenizer, Limits(max_tokens=30))
@@ -75,7 +75,7 @@ def test_the_longer_of_two_texts_is_truncated():
     )
 
 
-def test_marks_too_far_apart_are_an_error_of_one_sentence():
+def test_marked_spans_too_far_apart_are_an_error_of_one_sentence():
     far = f"tower {'storm ' * 80} old"
     marks = (mark("a", far, "tower"), mark("a", far, "old"))
     with pytest.raises(DataError, match=r"marks of 7 are 8\d tokens apart"):
@@ -87,7 +87,7 @@ def test_marks_too_far_apart_are_an_error_of_one_sentence():
 
 
 @pytest.mark.parametrize(("start", "end"), [(3, 4), (900, 901), (5, 5)])
-def test_a_mark_on_whitespace_or_outside_the_text_is_an_error(start: int, end: int):
+def test_marked_span_on_whitespace_or_outside_the_text_is_an_error(start: int, end: int):
     wrong = PairExample(id="7", text_a=FIRST, marks=(Mark(text="a", start=start, end=end),))
     with pytest.raises(DataError, match=f"7 marks characters {start} to {end}"):
         encode([wrong], make_tokenizer("bytes"), Limits(max_tokens=60))
@@ -98,7 +98,7 @@ words = st.text(st.characters(codec=None), max_size=40)
 
 @given(words, words, words, st.sampled_from(KINDS), st.integers(12, 40))
 @settings(deadline=None)
-def test_any_text_with_a_mark_is_encoded(
+def test_any_text_with_a_marked_span_is_encoded(
     before: str, after: str, other: str, kind: str, tokens: int
 ):
     text = f"{before} 1 {after}"
@@ -111,7 +111,7 @@ def test_any_text_with_a_mark_is_encoded(
     assert marked(features, make_tokenizer(kind))[0].lstrip("#") == "1"
 
 
-def test_the_initial_state_of_a_mark_is_the_mean_of_its_tokens():
+def test_initial_representation_of_a_marked_span_is_the_mean_of_its_tokens():
     hidden, marks = torch.randn(2, 6, 4), torch.tensor([[[1, 3], [5, 6]], [[0, 1], [2, 6]]])
     states = MarkPooling(4)(hidden, marks)
     assert states.shape == (2, 8)
@@ -119,7 +119,7 @@ def test_the_initial_state_of_a_mark_is_the_mean_of_its_tokens():
     torch.testing.assert_close(states[1], torch.cat([hidden[1, 0], hidden[1, 2:].mean(0)]))
 
 
-def test_attention_is_restricted_to_the_tokens_of_the_mark():
+def test_attention_pooling_uses_only_the_tokens_of_the_marked_span():
     hidden, marks = torch.zeros(1, 4, 2), torch.tensor([[[1, 3]]])
     hidden[0, :, 0] = torch.tensor([900.0, 0.0, 50.0, 900.0])
     pooling = MarkPooling(2)
@@ -127,7 +127,7 @@ def test_attention_is_restricted_to_the_tokens_of_the_mark():
     assert pooling(hidden, marks).tolist() == [[50.0, 0.0]]
 
 
-def test_the_logits_of_the_network_depend_on_the_marks():
+def test_logits_depend_on_the_marked_spans():
     encoder = load_encoder("builtin:tiny", None, seed=1)
     features = encode([example(), example()], encoder.tokenizer, Limits(max_tokens=64))
     body = network(encoder, WIC).eval()
@@ -142,7 +142,7 @@ def test_the_logits_of_the_network_depend_on_the_marks():
 
 
 @pytest.mark.parametrize(("task", "marks"), [(WIC, 2), (WSC, 2), (RTE, 0)])
-def test_the_output_layer_reads_sentence_and_mark_states(task: object, marks: int):
+def test_output_layer_input_is_the_sentence_state_and_each_marked_span(task: object, marks: int):
     encoder = load_encoder("builtin:tiny", None, seed=1)
     size = encoder.config.hidden_size
     assert network(encoder, task).classifier.output.in_features == size * (1 + marks)

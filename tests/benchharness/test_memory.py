@@ -1,4 +1,4 @@
-"""Out of memory: predictions continue in smaller batches, a training starts again."""
+"""Tests of out-of-memory errors: prediction continues in smaller batches, training restarts."""
 
 import ctypes
 import os
@@ -62,15 +62,15 @@ def test_out_of_memory_errors_are_recognized(error: Exception, expected: bool):
     assert is_out_of_memory(error) is expected
 
 
-def test_an_error_caused_by_out_of_memory_is_recognized():
-    """An example is CUDA graph capture, whose end raises another error."""
+def test_exception_with_an_out_of_memory_cause_is_recognized():
+    """For example, a failed CUDA graph capture ends with another error."""
     error = RuntimeError("CUDA error: operation failed due to a previous error during capture")
     assert not is_out_of_memory(error)
     error.__context__ = torch.OutOfMemoryError("CUDA out of memory.")
     assert is_out_of_memory(error)
 
 
-def test_torchs_own_allocation_error_is_recognized():
+def test_allocation_error_of_torch_is_recognized_as_out_of_memory():
     with pytest.raises(RuntimeError) as caught:
         torch.empty(2**60, dtype=torch.uint8)
     assert is_out_of_memory(caught.value)
@@ -86,7 +86,7 @@ def too_large_above(rows: int, seen: list[int]) -> Callable[[np.ndarray], list[i
     return compute
 
 
-def test_remaining_rows_are_computed_in_smaller_batches_in_the_same_order():
+def test_prediction_after_out_of_memory_uses_smaller_batches_in_the_same_order():
     seen: list[int] = []
     batches = [np.arange(0, 8), np.arange(8, 13), np.arange(13, 14)]
     found = list(each_batch(batches, too_large_above(3, seen)))
@@ -95,12 +95,12 @@ def test_remaining_rows_are_computed_in_smaller_batches_in_the_same_order():
     assert seen == [8, 4, 2, 2, 2, 2, 2, 1, 1, 1, 1]
 
 
-def test_a_single_row_that_does_not_fit_in_memory_is_an_error():
+def test_prediction_row_that_does_not_fit_in_memory_is_an_error():
     with pytest.raises(JobError, match=r"a single row: run fewer jobs at once"):
         list(each_batch([np.arange(4)], too_large_above(0, [])))
 
 
-def test_other_errors_are_not_handled_as_out_of_memory():
+def test_errors_other_than_out_of_memory_are_raised_in_prediction():
     def fail(_: np.ndarray) -> None:
         raise RuntimeError("shapes")
 
@@ -118,7 +118,7 @@ def limit_rows(network: torch.nn.Module, rows: int) -> None:
     network.register_forward_pre_hook(check, with_kwargs=True)
 
 
-def test_predictions_with_less_memory_are_the_same():
+def test_predictions_after_out_of_memory_are_the_same():
     network, (features, _) = make_network(), make_data()
     expected = predict(network, features, CPU, lambda _: None)
     limit_rows(network, 3)
@@ -127,7 +127,7 @@ def test_predictions_with_less_memory_are_the_same():
     assert lines[-1].step == lines[-1].steps >= 64 / 3
 
 
-def test_the_out_of_memory_error_of_a_training_has_the_micro_batch_size():
+def test_training_out_of_memory_error_states_the_micro_batch_size():
     network = make_network()
     limit_rows(network, 10)
     with pytest.raises(OutOfMemoryError) as caught:
@@ -168,7 +168,7 @@ def test_activation_checkpointing_is_tried_before_smaller_micro_batches():
     assert "with activation_checkpointing" in said[0]
 
 
-def test_parts_double_until_the_micro_batch_is_half_as_large():
+def test_training_out_of_memory_halves_the_micro_batch_each_time():
     assert attempts({}) == ([2], [], "a result")
     tried, said, result = attempts({2: 12, 4: 6})
     assert (tried, result) == ([2, 4, 8], "a result")
@@ -177,13 +177,13 @@ def test_parts_double_until_the_micro_batch_is_half_as_large():
     assert tried == [2, 16], "a micro-batch that was cut by its length is halved too"
 
 
-def test_a_single_example_that_does_not_fit_in_memory_is_an_error():
+def test_training_example_that_does_not_fit_in_memory_is_an_error():
     with pytest.raises(JobError, match=r"every micro-batch has only one example") as caught:
         attempts({2: 12, 4: 6, 8: 3, 16: 2, 32: 1})
     assert caught.value.exit_code == 1
 
 
-def test_out_of_memory_outside_of_batches_is_an_error():
+def test_out_of_memory_outside_of_training_batches_is_an_error():
     def fail(*_: int) -> Result:
         raise torch.OutOfMemoryError("CUDA out of memory.")
 
@@ -191,8 +191,8 @@ def test_out_of_memory_outside_of_batches_is_an_error():
         in_enough_parts(fail, JOB, lambda _: None)
 
 
-def test_training_in_smaller_parts_equals_a_recipe_with_that_accumulation():
-    """This holds with dropout too: a restarted training draws for the larger number of parts."""
+def test_training_after_out_of_memory_equals_gradient_accumulation():
+    """Use dropout too, which a restarted training draws for the larger number of parts."""
     asked = make_network()
     tried: list[int] = []
 
@@ -224,8 +224,8 @@ def test_trim_memory_returns_free_memory_to_the_system() -> None:
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="glibc's allocator alone")
-def test_fragmented_memory_is_trimmed_when_it_grows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After 100 pages without fragmentation, up to 125 pages are tolerated."""
+def test_memory_is_trimmed_only_when_fragmentation_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tolerate 125 fragmented pages after a minimum of 100."""
     held, given = [0], []
     monkeypatch.setattr(Path, "read_text", lambda _: f"999 {held[0]} 9")
     monkeypatch.setattr(predict_module, "trim_memory", lambda: given.append(held[0]))

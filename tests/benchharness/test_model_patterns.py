@@ -1,4 +1,4 @@
-"""`--model 'DIR/step-*'`: the checkpoints of one pretraining run."""
+"""Tests of `--model 'DIR/step-*'`, which selects the checkpoints of one pretraining run."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_matching_checkpoints_are_sorted_by_step_and_named_after_their_run(tmp_p
     assert found[0].checkpoint == str((tmp_path / "small" / "step-30").resolve())
 
 
-def test_a_name_before_the_pattern_names_the_run_and_its_recipe(tmp_path: Path) -> None:
+def test_name_before_a_checkpoint_pattern_sets_the_run_name_and_the_recipe(tmp_path: Path) -> None:
     save(tmp_path / "step-1")
     (mine,) = find_models(f"mine={tmp_path}/step-*")
     (tiny,) = find_models(f"bert-tiny={tmp_path}/step-*")
@@ -59,7 +59,7 @@ def test_a_name_before_the_pattern_names_the_run_and_its_recipe(tmp_path: Path) 
         ("step-3", {"trainer_state": [1], "pretraining": {"step": "x"}}, 3, None),
     ],
 )
-def test_steps_and_tokens_are_read_from_folder_names_or_trainer_state(
+def test_pretraining_steps_are_read_from_folder_names_or_trainer_state(
     tmp_path: Path, folder: str, files: Any, step: int, tokens: int | None
 ) -> None:
     save(tmp_path / folder, **files)
@@ -82,7 +82,7 @@ def complaint(name: str) -> str:
     return str(caught.value)
 
 
-def test_names_and_folders_may_contain_an_equals_sign(tmp_path: Path) -> None:
+def test_checkpoint_pattern_and_its_name_may_contain_an_equals_sign(tmp_path: Path) -> None:
     folder = save(tmp_path / "runs [1]" / "lr=1e-4" / "step-30")
     assert find_model(f"a=b={folder}").name == "a=b"
     pattern = f"{tmp_path}/runs [[]1]/lr=1e-4/step-*"
@@ -90,19 +90,21 @@ def test_names_and_folders_may_contain_an_equals_sign(tmp_path: Path) -> None:
         assert [spec.name for spec in find_models(name)] == [f"{run}/step-30"]
 
 
-def test_a_pattern_without_matches_is_an_error_that_names_the_folder(tmp_path: Path) -> None:
+def test_checkpoint_pattern_without_matches_is_an_error_that_names_the_folder(
+    tmp_path: Path,
+) -> None:
     save(tmp_path / "step-1")
     assert f"no folder matches '{tmp_path}/ste-*'" in complaint(f"{tmp_path}/ste-*")
     assert complaint(f"{tmp_path}/none/step-*").endswith("/none does not exist.")
 
 
-def test_checkpoints_of_different_families_are_an_error(tmp_path: Path) -> None:
+def test_checkpoint_pattern_that_matches_different_families_is_an_error(tmp_path: Path) -> None:
     save(tmp_path / "step-1")
     save(tmp_path / "step-2", "roberta")
     assert "belong to different families" in complaint(f"run={tmp_path}/step-*")
 
 
-def test_two_checkpoints_of_one_step_are_an_error(tmp_path: Path) -> None:
+def test_checkpoint_pattern_that_matches_one_step_twice_is_an_error(tmp_path: Path) -> None:
     save(tmp_path / "step-1")
     save(tmp_path / "step-01")
     assert "both have step 1" in complaint(f"{tmp_path}/step-*")
@@ -119,7 +121,7 @@ def test_a_matching_folder_without_a_checkpoint_is_an_error_that_names_it(tmp_pa
     assert f"{tmp_path}/step-2 is not a checkpoint" in complaint(f"{tmp_path}/step-*")
 
 
-def test_a_request_has_all_matching_checkpoints(tmp_path: Path) -> None:
+def test_option_model_with_a_pattern_selects_all_matching_checkpoints(tmp_path: Path) -> None:
     for step in (1, 2):
         save(tmp_path / f"step-{step}")
     request = request_of(model=[f"run={tmp_path}/step-*", "tiny"], task="cola")

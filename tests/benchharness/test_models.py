@@ -48,7 +48,7 @@ def test_no_two_models_share_a_name() -> None:
 
 
 @pytest.mark.parametrize("spec", [s for s in MODELS.values() if s.is_hub], ids=lambda s: s.name)
-def test_hub_models_have_a_pinned_revision_or_a_note_why_not(spec: ModelSpec) -> None:
+def test_hub_model_has_a_pinned_revision_or_a_note_with_the_reason(spec: ModelSpec) -> None:
     assert re.fullmatch(r"[0-9a-f]{40}", spec.revision) or (spec.revision == "main" and spec.note)
     assert spec.parameters
     assert spec.cite
@@ -89,7 +89,7 @@ ENCODERS = [spec for spec in MODELS.values() if spec.is_hub]
 
 
 @pytest.mark.parametrize("spec", ENCODERS, ids=lambda s: s.name)
-def test_a_registered_encoder_has_all_facts(spec: ModelSpec) -> None:
+def test_registered_encoder_has_sizes_title_tokenizer_and_maximum_length(spec: ModelSpec) -> None:
     assert spec.name == spec.name.lower()
     assert spec.parameters
     assert spec.backbone
@@ -105,15 +105,15 @@ def test_a_registered_encoder_has_all_facts(spec: ModelSpec) -> None:
     ("size", "layers", "hidden"),
     [("base", 12, 768), ("large", 24, 1024), ("xlarge", 24, 2048), ("xxlarge", 12, 4096)],
 )
-def test_alberts_configurations_match_its_paper(
+def test_registered_albert_models_match_the_configurations_in_the_paper(
     size: str, layers: int, hidden: int, version: str
 ) -> None:
-    """In table 1 of the paper, all share their layers and have embeddings of size 128."""
+    """In table 1 of the paper, all models share their layers and have embeddings of size 128."""
     found = MODELS[f"albert-{size}-{version}"].configuration
     assert found == f"{layers} layers that share their weights, hidden {hidden}, embedding 128"
 
 
-def test_flops_and_hardware_match_the_papers() -> None:
+def test_registered_pretraining_flops_and_hardware_match_the_papers() -> None:
     assert MODELS["electra-large-discriminator"].flops == 3.1e21
     assert MODELS["albert-xxlarge-v1"].flops == 3.1e22
     assert MODELS["bert-base-uncased"].flops == 6.4e19
@@ -139,17 +139,17 @@ def test_flops_and_hardware_match_the_papers() -> None:
         ("nreimers/MiniLM-L6-H384-uncased", "minilm"),
     ],
 )
-def test_aliases_resolve_to_their_models(alias: str, name: str) -> None:
+def test_model_aliases_resolve_to_registered_models(alias: str, name: str) -> None:
     assert find_model(alias).name == name
 
 
-def test_an_unknown_name_gets_a_suggestion() -> None:
+def test_unknown_model_name_gets_a_suggestion() -> None:
     with pytest.raises(BenchError, match=r"'robertta'\. Did you mean 'roberta'\?") as caught:
         find_model("robertta")
     assert caught.value.exit_code == 2
 
 
-def test_a_name_without_a_similar_one_gets_a_list_of_options() -> None:
+def test_unknown_model_name_without_a_similar_one_gets_a_list_of_options() -> None:
     with pytest.raises(BenchError, match=r"bench show models.*folder.*hub"):
         find_model("xyzzy")
 
@@ -176,7 +176,7 @@ def test_an_invalid_hub_name_is_an_error(name: str) -> None:
 # folders
 
 
-def test_a_folder_is_named_by_its_last_part_and_stored_by_its_absolute_path(
+def test_checkpoint_folder_is_named_by_its_last_part_and_has_its_absolute_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_checkpoint(tmp_path / "my-bert")
@@ -198,7 +198,7 @@ def test_a_folder_can_be_declared_to_be_a_registered_model(tmp_path: Path) -> No
     assert weights_identity(spec) == weights_identity(find_model(str(folder)))
 
 
-def test_a_folder_can_be_given_a_name(tmp_path: Path) -> None:
+def test_checkpoint_folder_can_be_given_a_model_name(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "checkpoint-5000")
     spec = find_model(f"my-bert={folder}")
     assert (spec.name, spec.checkpoint) == ("my-bert", str(folder))
@@ -218,7 +218,7 @@ def test_a_folder_declared_as_a_model_of_another_family_is_an_error(tmp_path: Pa
 
 
 @pytest.mark.parametrize("name", ["minilm=", "=folder", "minilm=no/such/folder"])
-def test_an_incomplete_name_is_an_error(
+def test_incomplete_model_argument_is_an_error(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_checkpoint(tmp_path / "folder")
@@ -242,7 +242,7 @@ def test_a_model_with_relative_positions_has_no_maximum_length(tmp_path: Path) -
     assert find_model(str(folder)).max_tokens is None
 
 
-def test_the_parameters_of_all_shards_are_counted(tmp_path: Path) -> None:
+def test_parameter_count_of_a_checkpoint_includes_all_shards(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "sharded")
     (folder / "model.safetensors").unlink()
     for number in (1, 2):
@@ -253,7 +253,7 @@ def test_the_parameters_of_all_shards_are_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("missing", ["config.json", "model.safetensors", "vocab.txt"])
-def test_a_folder_that_lacks_a_file_is_an_error(tmp_path: Path, missing: str) -> None:
+def test_checkpoint_folder_with_a_missing_file_is_an_error(tmp_path: Path, missing: str) -> None:
     folder = write_checkpoint(tmp_path / "half")
     (folder / missing).unlink()
     with pytest.raises(ModelError, match=r"half is not a checkpoint: it has no") as caught:
@@ -277,7 +277,7 @@ def test_a_folder_that_lacks_a_file_is_an_error(tmp_path: Path, missing: str) ->
         ("model.safetensors", struct.pack("<Q", 9) + b'{"a": {}}', "not a complete safetensors"),
     ],
 )
-def test_a_damaged_file_is_an_error_that_names_it(
+def test_damaged_checkpoint_file_is_an_error_that_names_it(
     tmp_path: Path, file: str, content: bytes, message: str
 ) -> None:
     folder = write_checkpoint(tmp_path / "damaged")
@@ -296,7 +296,7 @@ def test_a_pinned_model_is_identified_without_the_hub(monkeypatch: pytest.Monkey
     assert hub_revision(weights) == "e2da8e2f811d1448a5b465c236feacd80ffbac7b"
 
 
-def test_equal_folders_have_equal_weights_identities(tmp_path: Path) -> None:
+def test_identical_checkpoint_folders_have_the_same_weights_identity(tmp_path: Path) -> None:
     first, second = write_checkpoint(tmp_path / "a"), write_checkpoint(tmp_path / "b")
     (second / "README.md").write_text("not loaded")
     (second / "pytorch_model.bin").write_bytes(b"not loaded either")
@@ -307,7 +307,7 @@ def test_equal_folders_have_equal_weights_identities(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors", "vocab.txt"])
-def test_a_changed_config_weight_or_vocabulary_changes_the_identity(
+def test_changed_config_weight_or_vocabulary_changes_the_model_identity(
     tmp_path: Path, file: str
 ) -> None:
     folder = write_checkpoint(tmp_path / "a")
@@ -317,7 +317,7 @@ def test_a_changed_config_weight_or_vocabulary_changes_the_identity(
     assert weights_identity(spec) != before
 
 
-def test_the_digest_includes_file_names(tmp_path: Path) -> None:
+def test_digest_of_files_includes_their_names(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1")
     (tmp_path / "b").write_text("2")
     before = files_digest(tmp_path.iterdir())
@@ -370,14 +370,14 @@ def test_an_unpinned_model_is_resolved_on_the_hub(tmp_path: Path) -> None:
     assert "\n" not in lost
 
 
-def test_an_unreachable_hub_is_an_error_at_once(tmp_path: Path) -> None:
+def test_model_of_an_unreachable_hub_is_an_error_at_once(tmp_path: Path) -> None:
     start = time.monotonic()
     lost = identify("org/name", "http://127.0.0.1:9", tmp_path / "home")
     assert lost.startswith("ModelError: model 'org/name' is not in the cache")
     assert time.monotonic() - start < 5
 
 
-def test_without_the_hub_the_commit_is_read_from_the_cache(tmp_path: Path) -> None:
+def test_commit_of_a_model_is_read_from_the_cache_without_the_hub(tmp_path: Path) -> None:
     ref = tmp_path / "hub" / "models--org--name" / "refs" / "main"
     ref.parent.mkdir(parents=True)
     ref.write_text("ab" * 20)
@@ -398,7 +398,7 @@ def revisions(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["step1000", "b2" * 20])
-def test_a_revision_is_resolved_to_its_commit(tmp_path: Path, name: str) -> None:
+def test_model_revision_is_resolved_to_its_commit(tmp_path: Path, name: str) -> None:
     revisions(tmp_path)
     with serve_hub(tmp_path, COMMITS) as server:
         found = identify(f"org/name@{name}", server.endpoint, tmp_path / "home")
@@ -406,14 +406,14 @@ def test_a_revision_is_resolved_to_its_commit(tmp_path: Path, name: str) -> None
 
 
 @pytest.mark.parametrize("name", ["step1400", "step14000", "d4" * 20])
-def test_an_unknown_revision_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
+def test_unknown_model_revision_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
     revisions(tmp_path)
     with serve_hub(tmp_path, COMMITS) as server:
         lost = identify(f"org/name@{name}", server.endpoint, tmp_path / "home")
     assert f"has no revision '{name}': use a branch, a tag or a commit." in lost
 
 
-def test_without_the_hub_a_fetched_tag_is_read_from_the_cache(tmp_path: Path) -> None:
+def test_commit_of_a_fetched_tag_is_read_from_the_cache_without_the_hub(tmp_path: Path) -> None:
     ref = tmp_path / "hub" / "models--org--name" / "refs" / "step1000"
     ref.parent.mkdir(parents=True)
     ref.write_text("ab" * 20)
@@ -421,7 +421,7 @@ def test_without_the_hub_a_fetched_tag_is_read_from_the_cache(tmp_path: Path) ->
     assert found == f"hub:org/name@{'ab' * 20}"
 
 
-def test_a_revision_is_part_of_the_name_and_keeps_the_recipe() -> None:
+def test_model_revision_is_part_of_the_model_name_and_keeps_the_recipe() -> None:
     known = find_model("roberta-base")
     spec = find_model("roberta-base@v2")
     assert spec == find_model("FacebookAI/roberta-base@v2")
@@ -430,7 +430,7 @@ def test_a_revision_is_part_of_the_name_and_keeps_the_recipe() -> None:
     assert find_model("org/name@refs/pr/1").revision == "refs/pr/1"
 
 
-def test_a_revision_with_a_step_is_a_pretraining_stage() -> None:
+def test_model_revision_with_a_step_is_a_pretraining_checkpoint() -> None:
     assert find_model("org/name@step1000-tokens4B").stage == Stage(
         run="org/name", step=1000, tokens=4 * 10**9
     )

@@ -1,4 +1,4 @@
-"""No file that a command writes or sends has a local path or a secret.
+"""Tests that no file that a command writes or sends has a local path or a secret.
 
 Every option that takes a file, a folder or a repository is in READS, or in WRITERS with a function
 that uses it. A new option that is in neither fails here, as do a new export format, a tracker, a
@@ -291,17 +291,17 @@ WRITERS: dict[str, Writer] = {
     "predict --out": predictions,
     **of_extensions({"paper": {"paper --to": paper}}),
 }
-"""By the option that says where: what writes there."""
+"""Functions that write files, keyed by the option that sets the path."""
 
 SAME = {
     "which --to": (model.take_run, which.take_run),
     "which --log": (loggers.Listening, loggers.Listening),
     **of_extensions({"paper": {"paper --log": (loggers.Listening, loggers.Listening)}}),
 }
-"""Options that the same function writes for as for another one."""
+"""Options whose files are written by the function of another option."""
 
 OWN = {"db backup file", "db merge other"}
-"""A copy of the store that stays with its machine, and a store that is read."""
+"""Options for a backup of the store, which stays on its machine, and for a store that is read."""
 
 READS = {
     *("--data", "--data-file", "--hf", "--model", "--recipe", "--baseline", "--plugin", "--from"),
@@ -338,7 +338,7 @@ def machine(bench, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_no_written_file_has_a_path_or_a_secret(machine, tmp_path):
+def test_written_files_have_no_local_path_and_no_secret(machine, tmp_path):
     written, found = set(), []
     for write, name in {write: name for name, write in WRITERS.items()}.items():
         write(machine)
@@ -384,7 +384,7 @@ def _places():
                 yield name, flag
 
 
-def test_every_option_that_writes_is_tested():
+def test_every_option_that_writes_files_is_tested():
     known = {*WRITERS, *SAME, *OWN}
     places = {(name, flag): f"{name} {flag}" for name, flag in _places()}
     free = {
@@ -414,7 +414,7 @@ WRITING = {
     "benchharness/extensions/submission/inspection.py": "submit --out",
     **of_extensions({"paper": {"benchharness/extensions/paper/folder.py": "paper --to"}}),
 }
-"""The modules that write files for people, by the option that they write for."""
+"""Modules that write files for users, keyed by the option that sets the path."""
 
 OF_THE_MACHINE = {
     *(f"benchharness/{name}.py" for name in ("kept_folders",)),
@@ -425,7 +425,7 @@ OF_THE_MACHINE = {
     "benchharness/worker/layer_states.py",
     *("benchharness/api.py", "benchharness/driver/live.py", "leaderboard/text.py"),
 }
-"""Modules that keep files of the machine's own (caches, running jobs, kept models)."""
+"""Modules that write files for this machine only: caches, running jobs, kept models."""
 
 
 def _writes(call):
@@ -435,7 +435,7 @@ def _writes(call):
     return is_opened or name in ("whole_file", "write_text", "write_bytes", "writestr")
 
 
-def test_every_module_that_writes_files_is_listed():
+def test_every_module_that_writes_files_is_listed_in_this_test():
     found = set()
     for folder in ("benchharness", "leaderboard", "tasks"):
         for path in (ROOT / folder).rglob("*.py"):
@@ -478,14 +478,14 @@ PYTHON = {
         {"explanation": {"explain": lambda m: bh.explain(_first(m), _first(m), db=m.db)}}
     ),
 }
-"""What the package gives of a store; the other names train, read rows or write by the above."""
+"""Python functions that return parts of a store; others train, read rows or are listed above."""
 
 BY_OTHERS = {"BenchCallback", "BenchError", "BoardTable", "Choice", "Results", "__version__"}
 BY_OTHERS |= {"load", "model", "predict", "run", "score", "which"}
 BY_OTHERS |= of_extensions({"paper": {"paper": "--to"}}).keys()
 
 
-def test_python_results_have_no_path(machine):
+def test_python_results_have_no_local_path(machine):
     runs(machine)
     assert {*dir(bh)} == PYTHON.keys() | BY_OTHERS
     for name, ask in PYTHON.items():
@@ -500,7 +500,7 @@ def test_python_results_have_no_path(machine):
     assert "glue data#" in shown
 
 
-def test_an_archive_with_redacted_paths_matches_the_stored_runs(machine):
+def test_import_of_an_archive_with_redacted_paths_adds_no_stored_run_again(machine):
     all_runs(machine)
     machine.stored("export", "--all", "all.jsonl.gz")
     assert "0 of 6 runs added, 6 were already stored" in machine.stored(

@@ -1,4 +1,4 @@
-"""Gold answers are decoded from perfect logits, whatever a tokenizer does to their letters."""
+"""Tests that perfect logits decode to gold answers with tokenizers that change letters."""
 
 from functools import cache
 from typing import Any
@@ -58,7 +58,7 @@ def answer_of(tokenizer: Any, text: str, answer: str, start: int, limits: Limits
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, *ODD])
-def test_an_answer_is_decoded_completely(name: str):
+def test_decoded_answer_equals_the_complete_gold_answer(name: str):
     tokenizer, missed = make(name), 0
     for text, answer, start in SPANS:
         if is_inside(tokenizer, text, start, start + len(answer)):
@@ -69,7 +69,7 @@ def test_an_answer_is_decoded_completely(name: str):
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, *ODD])
-def test_an_answer_is_decoded_from_windows(name: str):
+def test_answer_in_one_of_several_windows_is_decoded_completely(name: str):
     tokenizer = make(name)
     for text, answer, start in SPANS[::5]:
         if not is_inside(tokenizer, text, start, start + len(answer)):
@@ -81,7 +81,7 @@ def test_an_answer_is_decoded_from_windows(name: str):
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, *ODD])
-def test_a_mark_covers_the_tokens_of_its_span(name: str):
+def test_marked_span_covers_exactly_its_characters_after_tokenization(name: str):
     tokenizer = make(name)
     for text, answer, start in SPANS:
         end = start + len(answer)
@@ -99,7 +99,7 @@ def test_a_mark_covers_the_tokens_of_its_span(name: str):
 
 
 @pytest.mark.parametrize("name", [*FAMILIES, *ODD])
-def test_words_are_decoded_with_their_tags(name: str):
+def test_words_are_decoded_with_their_gold_tags(name: str):
     tokenizer = make(name)
     sentences = [text.split() for text, _, _ in SPANS]
     examples = [
@@ -129,7 +129,7 @@ def test_words_are_decoded_with_their_tags(name: str):
     assert silent == 0 or name in ("latin letters alone", "marks of punctuation taken out")
 
 
-def test_a_predicate_whose_accent_is_dropped_is_found():
+def test_predicate_is_marked_even_if_the_tokenizer_drops_its_accent():
     words = ("Il", "e\u0301tait", "la\u0300", ".")
     example = RoleExample(id="1", words=words, tags=("O",) * 4, predicate=1)
     features = tag.encode([example], odd_tokenizer("marks off, letters kept"), LIMITS)
@@ -140,7 +140,7 @@ def test_a_predicate_whose_accent_is_dropped_is_found():
     assert "".join(tokens).replace("##", "") == "etait"
 
 
-def test_mentions_keep_their_words_without_accents():
+def test_words_of_mentions_are_kept_if_the_tokenizer_drops_accents():
     words = ("E\u0301lan", "rode", ";", "e\u0301lan", "\u0301", "won")
     example = DocumentExample(
         id="d", sentences=(words,), speakers=("-",), genre="nw", clusters=(((0, 1), (3, 4)),)
@@ -161,7 +161,7 @@ DROPPED = {
 
 
 @pytest.mark.parametrize("case", DROPPED)
-def test_a_span_extends_over_letters_without_a_token(case: str):
+def test_token_offsets_extend_over_letters_that_the_tokenizer_drops(case: str):
     text, answer, left = DROPPED[case]
     start = text.index(answer)
     shown = text.index(left)
@@ -181,7 +181,7 @@ def test_a_span_extends_over_letters_without_a_token(case: str):
 @pytest.mark.parametrize(
     ("text", "left"), [("«Rome» fell", "Rome"), ("(Rome) fell", "Rome"), ("x\u200b Rome", "Rome")]
 )
-def test_a_span_does_not_extend_over_non_letters(text: str, left: str):
+def test_token_offsets_do_not_extend_over_dropped_non_letters(text: str, left: str):
     shown = text.index(left)
 
     class Dropping:
@@ -195,7 +195,7 @@ def test_a_span_does_not_extend_over_non_letters(text: str, left: str):
     assert text[tokens.starts[0] : tokens.ends[0]] == left
 
 
-def test_letters_after_a_dropped_one_keep_their_offsets():
+def test_letters_after_a_dropped_letter_keep_their_offsets():
     tokenizer, text = odd_tokenizer("some letters dropped"), "他住在北京大学附近。"
     tokens = tokenize([text], tokenizer)[text]
     raw = tokenizer.backend_tokenizer.encode(text, add_special_tokens=False)
@@ -206,7 +206,7 @@ def test_letters_after_a_dropped_one_keep_their_offsets():
     assert answer_of(tokenizer, text, "北京大学", 3, LIMITS) == "北京大学"
 
 
-def test_a_letter_shared_by_two_tokens_belongs_to_both():
+def test_span_within_one_of_two_overlapping_tokens_is_only_that_token():
     starts, ends = np.array([0, 1], np.int32), np.array([2, 3], np.int32)
     assert edges_of(starts, ends, 0, 2) == (0, 0)
     assert edges_of(starts, ends, 1, 3) == (1, 1)

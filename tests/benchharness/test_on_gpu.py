@@ -1,4 +1,4 @@
-"""Whole jobs on a GPU: each head, exact restarts, several processes and device names."""
+"""Tests of whole jobs on a GPU: head types, exact restarts, several processes, device names."""
 
 import os
 import re
@@ -50,10 +50,10 @@ def losses(result: Result) -> list[float]:
 
 @pytest.mark.parametrize("graphs", ["0", "1"])
 @pytest.mark.parametrize("task", HEADS)
-def test_losses_on_a_gpu_match_those_on_a_cpu(
+def test_losses_of_every_head_on_a_gpu_match_those_on_a_cpu(
     task: str, graphs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Dropout is off, because its draws differ; recorded steps are tested too."""
+    """Disable dropout, which differs between devices; include steps of CUDA graphs."""
     monkeypatch.setenv(job_module.GRAPHS, graphs)
     job = small_job(task, dropout="0.0", classifier_dropout="0.0", epochs="2")
     found = run_job(job)
@@ -70,7 +70,7 @@ def test_losses_on_a_gpu_match_those_on_a_cpu(
         *(("cola", "fp32", way) for way in WAYS),
     ],
 )
-def test_heads_train_in_bf16_and_tf32_and_with_other_training_settings(
+def test_gpu_jobs_train_in_bf16_and_tf32_and_with_various_settings(
     task: str, precision: str, settings: dict[str, str]
 ) -> None:
     job = replace(small_job(task, **settings), precision=precision)
@@ -78,8 +78,8 @@ def test_heads_train_in_bf16_and_tf32_and_with_other_training_settings(
 
 
 @pytest.mark.parametrize("task", HEADS)
-def test_a_killed_process_resumes_bit_for_bit(task: str, tmp_path: Path) -> None:
-    """Kernels are deterministic on request, and dropout is on."""
+def test_killed_gpu_job_resumes_bit_for_bit(task: str, tmp_path: Path) -> None:
+    """Use dropout and deterministic kernels."""
     job, snapshots = small_job(task, deterministic="true"), tmp_path / "snapshots"
     expected = result_of(job, tmp_path / "whole.json")
     options = ("--snapshots", snapshots, "--checkpoint-every", EVERY_STEP)
@@ -92,8 +92,8 @@ def test_a_killed_process_resumes_bit_for_bit(task: str, tmp_path: Path) -> None
     assert found.provenance["resumed"]["steps"][0] >= 3
 
 
-def test_two_processes_on_one_gpu_give_the_result_of_one(tmp_path: Path) -> None:
-    """With one GPU they use gloo, because NCCL refuses two processes on it; otherwise NCCL."""
+def test_two_processes_on_one_gpu_give_the_result_of_one_process(tmp_path: Path) -> None:
+    """Use gloo on one GPU, because NCCL refuses two processes per GPU, otherwise NCCL."""
     job = small_job(dropout="0.0", classifier_dropout="0.0")
     together = result_of(job, tmp_path / "two.json", command=LAUNCHER)
     alone = result_of(job, tmp_path / "one.json")
@@ -101,7 +101,7 @@ def test_two_processes_on_one_gpu_give_the_result_of_one(tmp_path: Path) -> None
     np.testing.assert_allclose(losses(together), losses(alone), atol=2e-3)
 
 
-def test_the_memory_of_a_gpu_is_read() -> None:
+def test_used_and_free_gpu_memory_are_read() -> None:
     (gpu, *_) = find_gpus()
     before = memory_of(f"cuda:{gpu}")
     assert before is not None, "a GPU whose memory cannot be read takes one job at a time"
@@ -115,7 +115,7 @@ def test_the_memory_of_a_gpu_is_read() -> None:
 
 @pytest.mark.parametrize("by_uuid", [False, True], ids=["by number", "by UUID"])
 def test_several_jobs_share_a_gpu_given_by_number_or_uuid(by_uuid: bool, tmp_path: Path) -> None:
-    """This uses `--jobs auto`; a CUDA_VISIBLE_DEVICES that is a UUID is kept."""
+    """Use `--jobs auto`, and a CUDA_VISIBLE_DEVICES that is a number or a UUID."""
     environment = dict(os.environ)
     if by_uuid:
         listing = subprocess.run(("nvidia-smi", "-L"), capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Symmetric pairs: trained on in both orders, or encoded in both with added states."""
+"""Tests of symmetric pairs, trained on in both orders or encoded in both with added states."""
 
 from dataclasses import replace
 
@@ -63,7 +63,7 @@ def test_orders_both_trains_on_each_pair_in_both_orders() -> None:
     assert in_orders(rows_of(PAIRS), "added") == in_orders(rows_of(PAIRS), "given")
 
 
-def test_marks_are_exchanged_with_their_text() -> None:
+def test_exchanging_the_texts_of_a_pair_exchanges_their_marked_spans() -> None:
     marks = (Mark(text="a", start=4, end=8), Mark(text="b", start=2, end=6))
     (_, other) = in_orders(rows_of([replace(PAIRS[0], marks=marks)]), "both").examples
     assert isinstance(other, PairExample)
@@ -86,7 +86,7 @@ def test_orders_added_encodes_both_orders_in_one_row_of_equal_lengths(
 
 
 def test_orders_added_adds_the_states_of_both_orders(encoder: Encoder) -> None:
-    """Each order computed alone, without padding, gives the same logits."""
+    """The reference computes each order alone, without padding."""
     limits = Limits(max_tokens=20)
     features = PAIR_ADDED.encode(PAIRS, encoder.tokenizer, limits)
     network = PAIR_ADDED.network(encoder, MRPC).eval()
@@ -102,7 +102,7 @@ def test_orders_added_adds_the_states_of_both_orders(encoder: Encoder) -> None:
             torch.testing.assert_close(logits[row], expected, atol=1e-5, rtol=1e-5)
 
 
-def test_orders_added_gives_a_pair_and_its_exchange_the_same_logits(encoder: Encoder) -> None:
+def test_orders_added_gives_both_orders_of_a_pair_the_same_logits(encoder: Encoder) -> None:
     network = PAIR_ADDED.network(encoder, STSB).eval()
     with torch.no_grad():
         one, other = (
@@ -119,7 +119,7 @@ def test_a_single_text_with_two_orders_is_an_error(made: object) -> None:
         made(rows_of([alone]))  # type: ignore[operator]
 
 
-def test_marked_texts_with_added_orders_are_an_error() -> None:
+def test_orders_added_on_texts_with_marked_spans_is_an_error() -> None:
     marked = replace(PAIRS[0], marks=(Mark(text="a", start=4, end=8),))
     with pytest.raises(DataError, match="has marked words"):
         encoded(rows_of([marked]))
@@ -133,7 +133,7 @@ def settings(model: str, task: str, head: str = "pair", **overrides: str) -> dic
     return {name: setting.value for name, setting in resolved.settings.items()}
 
 
-def test_electra_and_gpt_recipes_have_the_orders_of_their_authors() -> None:
+def test_electra_and_gpt_recipes_use_the_pair_orders_of_their_authors() -> None:
     electra, gpt = (
         {
             task: settings(name, f"glue/{task}").get("orders")
@@ -145,7 +145,7 @@ def test_electra_and_gpt_recipes_have_the_orders_of_their_authors() -> None:
     assert gpt == {"mrpc": "added", "stsb": "added", "qqp": "added", "rte": None}
 
 
-def test_orders_apply_only_to_pairs_and_not_by_default_to_frozen_features() -> None:
+def test_setting_orders_applies_to_pairs_and_only_on_request_to_frozen_features() -> None:
     assert "orders" not in settings("bert-base-uncased", "glue/mrpc", orders="given")
     assert "orders" not in settings("bert-base-uncased", "squad/v2.0", "span", orders="both")
     assert "orders" not in settings("openai-gpt", "glue/mrpc", features="last")
@@ -188,7 +188,7 @@ def test_a_job_with_added_orders_trains_deterministically(task: str) -> None:
     assert found != given
 
 
-def test_the_head_is_selected_by_the_orders() -> None:
+def test_orders_added_selects_the_pair_head_with_added_states() -> None:
     assert head_for(MRPC) is head_for(MRPC, PairOptions(orders="both")) is PAIR
     assert head_for(MRPC, PairOptions(orders="added")) is PAIR_ADDED
     assert head_for(find_task("race/all"), PairOptions(orders="added")) is head_for(

@@ -1,4 +1,4 @@
-"""Training with packed rows, or with batches cut by length, equals training with padded batches."""
+"""Tests that training on packed rows or on batches split by length equals padded training."""
 
 import sys
 from pathlib import Path
@@ -25,7 +25,7 @@ TASKS = {
     "choice": "swag/regular",
     "tag": "conll2003/ner",
 }
-"""One of each head."""
+"""One task per head type."""
 
 ROWS, STEPS = 24, 50
 SLOWLY = having(RECIPE, learning_rate=5e-5, batch_size=8, epochs=50)
@@ -97,9 +97,7 @@ def test_losses_and_gradients_of_packed_rows_equal_those_of_padded_rows(
         pytest.param("eurobert", "choice", marks=pytest.mark.soak),
     ],
 )
-def test_weights_after_fifty_packed_steps_equal_those_of_padded_steps(
-    family: str, kind: str, begin
-):
+def test_weights_after_50_packed_steps_equal_those_of_padded_steps(family: str, kind: str, begin):
     packed, padded = begin(family, kind, plain=False), begin(family, kind, plain=True)
     assert (is_packed(packed.network), is_packed(padded.network)) == (True, False)
     compare_after_fifty_steps(packed, padded)
@@ -109,7 +107,7 @@ def test_weights_after_fifty_packed_steps_equal_those_of_padded_steps(
     "kind",
     ["pair", "span", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("choice", "tag"))],
 )
-def test_weights_after_fifty_steps_cut_by_length_equal_those_of_whole_steps(
+def test_weights_after_50_steps_of_split_batches_equal_those_of_whole_batches(
     kind: str, begin, monkeypatch: pytest.MonkeyPatch
 ):
     cut, whole = (begin("mpnet", kind, plain=True) for _ in range(2))

@@ -1,4 +1,4 @@
-"""An encoder with packed rows has the same states and gradients as with padded batches.
+"""Tests that an encoder has equal states and gradients with packed rows and padded batches.
 
 Only the attention kernel differs on a GPU; tests marked `gpu` check it.
 """
@@ -26,10 +26,10 @@ from tests.helpers.families import PACKED, RATES, make_config, make_network
 from tests.helpers.training import CPU
 
 MIXED = [19, 3, 1, 30, 8, 17, 2, 25]
-"""More than ModernBERT's small window sees, and less."""
+"""Row lengths above and below ModernBERT's local attention window."""
 
 TRIED = [*sorted(PACKABLE), "deberta-v2", "gpt2", "mobilebert"]
-"""Of families with packed layers one for each kind of attention."""
+"""One family with packed layers per kind of attention."""
 
 LAYOUTS: tuple[Layout, ...] = ("packed", "bucket")
 
@@ -37,7 +37,7 @@ CASES = [
     *((family, "cpu", "packed") for family in TRIED),
     *((family, "cuda", layout) for family in PACKED for layout in LAYOUTS),
 ]
-"""Families with whose attention computes their rows, and how they are laid out."""
+"""Family, device whose attention is used, and layout of the rows."""
 
 RELATIVE = {"relative_attention": True, "pos_att_type": ["c2p", "p2c"], "share_att_key": True}
 
@@ -133,7 +133,7 @@ class FixedDropout(TorchDispatchMode):
 
 
 @pytest.mark.parametrize(("family", "device", "layout"), CASES)
-def test_states_and_gradients_equal_those_of_padded_rows(
+def test_packed_states_and_gradients_equal_those_of_padded_rows(
     family: str, device: str, layout: Layout
 ) -> None:
     networks = twins(family, device)
@@ -144,7 +144,7 @@ def test_states_and_gradients_equal_those_of_padded_rows(
 @pytest.mark.parametrize(
     ("family", "device", "layout"), [case for case in CASES if case[0] in FIRST_TOKEN]
 )
-def test_a_last_layer_at_the_first_token_has_the_same_states_and_gradients(
+def test_packed_first_token_layer_has_the_states_and_gradients_of_padded_rows(
     family: str, device: str, layout: Layout
 ) -> None:
     ours, padded = twins(family, device)
@@ -154,7 +154,7 @@ def test_a_last_layer_at_the_first_token_has_the_same_states_and_gradients(
 
 
 @pytest.mark.parametrize("family", [*sorted(PACKABLE), "deberta-v2", "gpt2", "mpnet", "t5"])
-def test_dropout_with_the_same_masks_gives_the_same_states_and_gradients(family: str) -> None:
+def test_packed_dropout_with_equal_masks_gives_equal_states_and_gradients(family: str) -> None:
     ours, padded = twins(family, rate=0.3)
     compare(ours, padded, MIXED)
     dropped = states_of(ours, padded, MIXED)[0]
@@ -164,7 +164,7 @@ def test_dropout_with_the_same_masks_gives_the_same_states_and_gradients(family:
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("family", [*sorted(PACKABLE), "deberta", "mobilebert", "t5"])
-def test_bf16_states_are_close_to_those_of_padded_rows(family: str, device: str) -> None:
+def test_packed_bf16_states_are_close_to_those_of_padded_rows(family: str, device: str) -> None:
     ours, padded = twins(family, device)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         states, expected = (each.float() for each in states_of(ours, padded, MIXED))
@@ -183,17 +183,17 @@ def compare_random_batches(count: int, seed: int) -> None:
         compare(*networks[number % len(networks)], lengths.tolist(), layout)
 
 
-def test_random_batches_have_the_same_states_and_gradients() -> None:
+def test_packed_random_batches_have_the_states_and_gradients_of_padded_ones() -> None:
     compare_random_batches(2 * len(PACKED) + 1, seed=1)
 
 
 @pytest.mark.soak
-def test_a_thousand_random_batches_have_the_same_states_and_gradients() -> None:
+def test_thousand_packed_random_batches_equal_padded_batches() -> None:
     compare_random_batches(1001, seed=2)
 
 
 @pytest.mark.parametrize("family", TRIED)
-def test_prediction_has_the_same_hidden_states(family: str) -> None:
+def test_packed_prediction_has_the_hidden_states_of_padded_rows(family: str) -> None:
     packed, padded = (network.eval() for network in twins(family, "cpu"))
     part = rows_of(padded.config, LENGTHS["mixed"])
     real = part.tensors["attention_mask"].bool()
@@ -204,7 +204,7 @@ def test_prediction_has_the_same_hidden_states(family: str) -> None:
         torch.testing.assert_close(ours[real], theirs[real], rtol=1e-5, atol=1e-5)
 
 
-def test_an_error_in_the_forward_pass_resets_the_packing() -> None:
+def test_error_in_the_forward_pass_resets_the_packing_of_rows() -> None:
     network, _ = twins("bert", "cpu")
     part = rows_of(network.config, [3, 2])
     part.tensors["input_ids"][0, 0] = 10**6
@@ -213,17 +213,17 @@ def test_an_error_in_the_forward_pass_resets_the_packing() -> None:
     assert PACKING.get() is None
 
 
-def test_unsupported_families_keep_their_attention() -> None:
+def test_unsupported_family_is_not_packed_and_keeps_its_attention() -> None:
     network = AutoModel.from_config(make_config("convbert"))
     use_packed_rows(network, "cpu")
     assert "benchharness" not in network.config._attn_implementation
     assert not is_packed(network)
 
 
-def test_layers_with_an_unknown_attention_class_stay_padded(
+def test_layers_with_an_unknown_attention_class_are_not_packed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Another version of transformers may rename the class."""
+    """Rename the class, as another version of transformers may do."""
     monkeypatch.setattr(packing, "LAYERS", {"mpnet": frozenset({"Unknown"})})
     network = make_network(make_config("mpnet")).eval()
     inputs = unpacked(rows_of(network.config, LENGTHS["mixed"]))
@@ -233,15 +233,15 @@ def test_layers_with_an_unknown_attention_class_stay_padded(
     assert torch.equal(network(**inputs)[0], expected)
 
 
-def test_an_encoder_with_its_decoder_stays_padded() -> None:
+def test_encoder_decoder_model_is_not_packed() -> None:
     network = AutoModelForSeq2SeqLM.from_config(make_config("t5"))
     use_packed_rows(network, "cpu")
     assert not is_packed(network)
 
 
 @pytest.mark.parametrize("width", [24, 40, 70])
-def test_deberta_looks_up_only_the_relative_positions_of_its_width(width: int) -> None:
-    """Up to half of the buckets, 32, each distance has its own; the table has 128 rows."""
+def test_packed_deberta_computes_only_relative_positions_within_the_row_length(width: int) -> None:
+    """Distances up to 32, half of the buckets, have a bucket each; the table has 128 rows."""
     config = make_config("deberta-v2", position_buckets=64, max_position_embeddings=128, **RELATIVE)
     padded = AutoModel.from_config(config).eval()
     packed = copy.deepcopy(padded)
@@ -259,7 +259,7 @@ def test_deberta_looks_up_only_the_relative_positions_of_its_width(width: int) -
     packed.train()(**inputs)[0].sum().backward()  # after positions that were made to predict
 
 
-def test_groups_contain_every_token_once() -> None:
+def test_groups_of_packed_rows_contain_every_token_once() -> None:
     lengths = torch.tensor([9, 1, 33, 16, 2, 40, 1])
     known = Packing.of((torch.arange(40) < lengths[:, None]).long())
     groups = HeadRows.of(known, 1).groups

@@ -17,7 +17,7 @@ from benchharness.tasks.task import PairTask
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer
 
 ANY = None
-"""Features that this head does not look at."""
+"""Placeholder for features that the tested function does not use."""
 RTE, STSB, COLA = (TASKS[f"glue/{name}"] for name in ("rte", "stsb", "cola"))
 PAIRS = [
     PairExample(id="0", text_a="The bird sings.", text_b="A bird sings.", label="entailment"),
@@ -34,7 +34,7 @@ def rows_of(features: object, values: np.ndarray) -> list[list[int]]:
     return [part.tolist() for part in np.split(values, features.starts[1:-1])]  # type: ignore[attr-defined]
 
 
-def test_two_texts_are_one_row_with_segments(tiny: Encoder):
+def test_two_texts_are_encoded_as_one_row_with_token_types(tiny: Encoder):
     features = encode(PAIRS, tiny.tokenizer, Limits(max_tokens=128))
     expected = tiny.tokenizer("The bird sings.", "A bird sings.")
     assert features.token_types is not None
@@ -43,14 +43,14 @@ def test_two_texts_are_one_row_with_segments(tiny: Encoder):
     assert features.pad_id == tiny.tokenizer.pad_token_id
 
 
-def test_the_longer_of_two_texts_is_truncated(tiny: Encoder):
+def test_longer_of_two_texts_is_truncated(tiny: Encoder):
     features = encode(PAIRS, tiny.tokenizer, Limits(max_tokens=10))
     assert features.lengths.max() == 10
     text = tiny.tokenizer.decode(rows_of(features, features.token_ids)[1])
     assert text == "[CLS] the the the the the the [SEP] no [SEP]"
 
 
-def test_a_single_text_is_truncated(tiny: Encoder):
+def test_single_text_is_truncated_to_the_maximum_length(tiny: Encoder):
     example = PairExample(id="0", text_a="the the the", label="acceptable")
     features = encode([example], tiny.tokenizer, Limits(max_tokens=4))
     assert tiny.tokenizer.decode(features.token_ids) == "[CLS] the the [SEP]"
@@ -61,7 +61,7 @@ lengths = st.integers(0, 30)
 
 @given(lengths, lengths | st.none(), st.integers(6, 40), st.sampled_from(KINDS))
 @settings(deadline=None)
-def test_truncation_equals_that_of_the_tokenizer(
+def test_truncation_of_pairs_equals_longest_first_of_the_tokenizer(
     first: int, second: int | None, tokens: int, kind: str
 ):
     tokenizer = make_tokenizer(kind)
@@ -92,7 +92,7 @@ def test_more_examples_than_one_tokenizer_call_are_encoded_in_order(tiny: Encode
     assert features.lengths.tolist() == [3 + i % 3 for i in range(2500)]
 
 
-def test_targets_follow_the_label_order_of_the_task():
+def test_pair_targets_follow_the_label_order_of_the_task():
     assert targets(ANY, PAIRS, RTE).tolist() == [
         RTE.labels.index("entailment"),
         RTE.labels.index("not_entailment"),
@@ -101,18 +101,18 @@ def test_targets_follow_the_label_order_of_the_task():
     assert (scores.tolist(), scores.dtype) == ([2.5], np.float32)
 
 
-def test_training_on_hidden_labels_is_an_error():
+def test_training_on_rows_with_hidden_labels_is_an_error():
     with pytest.raises(DataError, match="glue/rte hides the label of 7"):
         targets(ANY, [PairExample(id="7", text_a="a")], RTE)
 
 
-def test_the_network_has_one_output_per_label_or_one_for_regression(tiny: Encoder):
+def test_pair_network_has_one_output_per_label_or_one_for_regression(tiny: Encoder):
     assert network(tiny, RTE).classifier.output.out_features == 2
     assert network(tiny, find_task("mnli")).classifier.output.out_features == 3
     assert network(tiny, STSB).classifier.output.out_features == 1
 
 
-def test_the_loss_is_computed_per_row():
+def test_pair_loss_is_computed_per_row():
     logits = torch.tensor([[2.0, -1.0], [0.5, 0.5]])
     classes = torch.tensor([1, 0])
     rows = loss(logits, classes)
@@ -121,13 +121,13 @@ def test_the_loss_is_computed_per_row():
     assert loss(torch.tensor([[2.0], [0.0]]), torch.tensor([3.5, 1.0])).tolist() == [2.25, 1.0]
 
 
-def test_loss_is_fp32_under_autocast():
+def test_pair_loss_is_fp32_under_autocast():
     logits = torch.randn(2, 3).bfloat16()
     assert loss(logits, torch.tensor([0, 1])).dtype == torch.float32
     assert loss(logits[:, :1], torch.tensor([0.5, 1.5])).dtype == torch.float32
 
 
-def test_classes_are_decoded_with_probabilities():
+def test_predicted_classes_have_probabilities():
     logits = np.array([[0.0, 2.0], [1.0, -1.0]], dtype=np.float32)
     first, second = decode(logits, ANY, PAIRS, RTE)
     assert (first.id, first.label) == ("0", RTE.labels[1])
@@ -136,17 +136,17 @@ def test_classes_are_decoded_with_probabilities():
     assert sum(second.scores) == pytest.approx(1.0, abs=1e-12)
 
 
-def test_numbers_are_decoded_as_they_are():
+def test_regression_output_is_decoded_without_rounding_or_clipping():
     (prediction,) = decode(np.array([[5.5]], dtype=np.float32), ANY, PAIRS[:1], STSB)
     assert (prediction.label, prediction.scores) == (5.5, ())
 
 
-def test_decoding_fewer_logits_than_examples_is_an_error():
+def test_decoding_pairs_with_fewer_logits_than_examples_is_an_error():
     with pytest.raises(ValueError, match="shorter"):
         decode(np.zeros((1, 2), dtype=np.float32), ANY, PAIRS, RTE)
 
 
-def test_a_pair_task_has_the_pair_head():
+def test_task_of_single_texts_or_pairs_uses_the_pair_head():
     assert head_for(COLA) is PAIR
 
 

@@ -1,4 +1,4 @@
-"""Layer-wise learning rates and gradual unfreezing: parameter groups, and which weights change."""
+"""Tests of layer-wise learning rates and gradual unfreezing."""
 
 import math
 from typing import Any
@@ -24,7 +24,7 @@ from tests.helpers.training import RECIPE, having, make_data, make_network, trai
 DECAYED = having(RECIPE, layer_decay=0.5)
 GRADUAL = having(RECIPE, unfreeze="gradual", warmup_ratio=0.0)
 PARTS = ("head", "layer.1.", "layer.0.", "embeddings.")
-"""How the weights of make_network's parts are called, from the top."""
+"""Name prefixes of the weights in each part of make_network, from the top."""
 
 
 def part_of(name: str) -> str:
@@ -48,7 +48,7 @@ def values(network: nn.Module, recipe: Recipe, key: str) -> dict[str, set[Any]]:
     return said
 
 
-def test_a_plain_recipe_has_two_groups_at_the_full_rate():
+def test_recipe_without_layer_decay_has_two_parameter_groups():
     groups = param_groups(make_network(), RECIPE)
     assert [group["weight_decay"] for group in groups] == [0.01, 0.0]
     assert {(group["scale"], group["from_epoch"]) for group in groups} == {(1.0, 0)}
@@ -57,19 +57,21 @@ def test_a_plain_recipe_has_two_groups_at_the_full_rate():
 
 
 @pytest.mark.parametrize(("top", "powers"), [(2, (0, 2, 3, 4)), (1, (0, 1, 2, 3))])
-def test_layer_scales_equal_those_of_electra_and_ulmfit(top: int, powers: tuple[int, ...]):
+def test_layer_wise_learning_rates_equal_those_of_electra_and_ulmfit(
+    top: int, powers: tuple[int, ...]
+):
     """ELECTRA's _get_layer_lrs: task n + 2 - (n + 2), layer i n + 2 - (i + 1), embeddings n + 2."""
     scales = values(make_network(), having(DECAYED, top_layer_depth=top), "scale")
     assert scales == {part: {0.5**power} for part, power in zip(PARTS, powers, strict=True)}
 
 
-def test_biases_and_norms_have_no_weight_decay_in_any_layer():
+def test_biases_and_norm_weights_have_no_weight_decay_in_any_layer():
     for name, group in groups_by_name(make_network(), DECAYED).items():
         is_small = name.endswith("bias") or "LayerNorm" in name
         assert group["weight_decay"] == (0.0 if is_small else 0.01), name
 
 
-def test_the_schedule_multiplies_the_scale_of_each_group():
+def test_schedule_multiplies_the_learning_rate_scale_of_each_group():
     groups = param_groups(make_network(), DECAYED)
     update_groups(groups, learning_rate(3, 10, DECAYED), epoch=0)
     assert {group["lr"] / group["scale"] for group in groups} == {learning_rate(3, 10, DECAYED)}
@@ -88,7 +90,7 @@ def copies(network: nn.Module) -> dict[str, torch.Tensor]:
     return {name: weight.detach().clone() for name, weight in network.named_parameters()}
 
 
-def test_lower_layers_change_less():
+def test_layer_decay_scales_the_first_update_of_each_layer():
     """AdamW's first step is the learning rate for every weight, whatever its gradient."""
     network = make_network(dropout=0.0)
     before = copies(network)
@@ -100,7 +102,7 @@ def test_lower_layers_change_less():
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3, 4, 5])
-def test_every_epoch_trains_one_layer_more(epochs: int):
+def test_gradual_unfreezing_trains_one_more_layer_per_epoch(epochs: int):
     network = make_network()
     before = copies(network)
     train(network, having(GRADUAL, epochs=epochs))
@@ -108,8 +110,8 @@ def test_every_epoch_trains_one_layer_more(epochs: int):
     assert moved == list(PARTS[:epochs])
 
 
-def test_a_layer_gets_gradients_from_the_start_of_its_epoch():
-    """There are two steps per epoch."""
+def test_unfrozen_layer_gets_gradients_from_the_first_step_of_its_epoch():
+    """Use two steps per epoch."""
     network, seen = make_network(), dict[str, list[int]]()
     steps = iter_steps(network)
     for name, weight in network.named_parameters():
@@ -134,8 +136,8 @@ def iter_steps(network: nn.Module) -> list[int]:
     return counter
 
 
-def test_gradual_unfreezing_keeps_frozen_weights_frozen():
-    """In an encoder with adapters, only the adapters are trained."""
+def test_gradual_unfreezing_does_not_train_permanently_frozen_weights():
+    """Freeze the query weights first, as in an encoder with adapters."""
     network = make_network()
     fixed = [w for name, w in network.named_parameters() if name.endswith("query.weight")]
     for weight in fixed:
@@ -155,7 +157,7 @@ def test_gradual_unfreezing_is_deterministic():
 
 
 @pytest.mark.parametrize("accumulation", [1, 4])
-def test_accumulation_equals_the_large_batch_with_gradual_unfreezing(accumulation: int):
+def test_gradient_accumulation_equals_the_large_batch_in_gradual_unfreezing(accumulation: int):
     recipe = having(GRADUAL, epochs=3, layer_decay=0.8)
     whole, parts = make_network(dropout=0.0), make_network(dropout=0.0)
     train(whole, recipe, data=make_data(rows=32))
@@ -175,8 +177,8 @@ def test_every_weight_of_every_family_has_one_learning_rate(family: str):
 
 
 @pytest.mark.parametrize("max_norm", [0.5, 1.0, 1e3, math.inf])
-def test_clipping_in_the_optimizer_step_equals_torchs_clipping(max_norm: float) -> None:
-    """The gradients of the steps differ in size, so the moments depend on how each was clipped."""
+def test_gradient_clipping_in_the_optimizer_step_equals_clipping_of_torch(max_norm: float) -> None:
+    """Use gradients of different sizes, so that the moments depend on how each was clipped."""
     recipe = having(RECIPE, max_grad_norm=max_norm, weight_decay=0.1)
     ours, plain = make_network(dropout=0.0), make_network(dropout=0.0)
     next(plain.parameters()).requires_grad_(False)

@@ -25,7 +25,7 @@ from tests.helpers.plans import (
 # jobs
 
 
-def test_every_model_task_and_seed_is_a_job_in_that_order() -> None:
+def test_plan_has_one_job_per_model_task_and_seed_in_that_order() -> None:
     other = replace(TINY, name="other", checkpoint="org/other", revision="ab" * 20)
     jobs = plan_jobs([TINY, other], [RTE, COLA], "mini", [3, 1]).jobs
     assert [(j.model, j.task, j.seed) for j in jobs] == [
@@ -37,7 +37,7 @@ def test_every_model_task_and_seed_is_a_job_in_that_order() -> None:
     assert len({job.key for job in jobs}) == 8
 
 
-def test_a_job_has_the_requested_values() -> None:
+def test_planned_job_has_the_requested_recipe_settings_and_limit() -> None:
     (job,) = plan_mini("rte", recipe="fast", overrides={"batch_size": "4"}, limit=20)
     assert (job.checkpoint, job.data, job.limit, job.task_version) == (
         "builtin:tiny",
@@ -57,14 +57,14 @@ def test_duplicate_models_tasks_and_seeds_are_one_job() -> None:
     assert [job] == plan_mini("rte")
 
 
-def test_the_key_does_not_depend_on_the_folder(tmp_path: Path) -> None:
+def test_job_key_does_not_depend_on_the_data_folder(tmp_path: Path) -> None:
     first = plan_jobs([TINY], [RTE], str(write_rte(tmp_path / "a"))).jobs
     second = plan_jobs([TINY], [RTE], str(write_rte(tmp_path / "b" / "glue").parent)).jobs
     assert first[0].data != second[0].data
     assert first[0].key == second[0].key
 
 
-def test_a_changed_row_is_another_job(tmp_path: Path) -> None:
+def test_changed_data_row_changes_the_job_key(tmp_path: Path) -> None:
     folder = write_rte(tmp_path)
     before = plan_job([TINY], [RTE], str(folder))
     file = folder / "RTE" / "dev.tsv"
@@ -75,7 +75,7 @@ def test_a_changed_row_is_another_job(tmp_path: Path) -> None:
     assert before.key != after.key
 
 
-def test_a_limit_above_the_number_of_rows_is_no_limit(tmp_path: Path) -> None:
+def test_limit_not_below_the_number_of_rows_has_no_effect(tmp_path: Path) -> None:
     data = str(write_rte(tmp_path, rows=5))
     whole = plan_job([TINY], [RTE], data)
     same = plan_job([TINY], [RTE], data, limit=5)
@@ -85,7 +85,7 @@ def test_a_limit_above_the_number_of_rows_is_no_limit(tmp_path: Path) -> None:
     assert cut.key != whole.key
 
 
-def test_test_splits_are_planned_on_request(tmp_path: Path) -> None:
+def test_predictions_on_the_test_split_are_planned_on_request(tmp_path: Path) -> None:
     folder = write_rte(tmp_path, splits={"train": True, "dev": True, "test": False})
     for test, expected in [(False, {"train", "dev"}), (True, {"train", "dev", "test"})]:
         job = plan_job([TINY], [RTE], str(folder), test=test)
@@ -107,7 +107,7 @@ def test_the_glue_diagnostic_is_predicted_by_the_mnli_job() -> None:
     )
 
 
-def test_a_new_version_of_the_diagnostic_changes_the_mnli_job_only(
+def test_new_version_of_the_glue_diagnostic_changes_only_the_mnli_job_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (mnli, rte), changed = plan_mini("mnli", "rte"), replace(AX, version=2)
@@ -120,7 +120,7 @@ def test_a_new_version_of_the_diagnostic_changes_the_mnli_job_only(
     assert same.key == rte.key
 
 
-def test_all_of_glue_is_nine_jobs() -> None:
+def test_glue_suite_is_planned_as_nine_jobs_per_seed() -> None:
     jobs = plan_jobs([TINY], list(TASKS.values())).jobs
     glue = [job.task for job in jobs if job.task.startswith("glue/")]
     assert glue == [name for name in TASKS if name.startswith("glue/") and name != "glue/ax"]
@@ -136,12 +136,12 @@ def without_ax(folder: Path) -> Path:
     return folder
 
 
-def test_a_missing_diagnostic_does_not_prevent_mnli(tmp_path: Path) -> None:
+def test_mnli_job_is_planned_if_the_glue_diagnostic_is_missing(tmp_path: Path) -> None:
     job = plan_job([TINY], [MNLI], str(without_ax(tmp_path)))
     assert {task for task, _ in job.predicted_splits} == {"glue/mnli"}
 
 
-def test_a_requested_diagnostic_that_is_missing_is_an_error(tmp_path: Path) -> None:
+def test_requested_glue_diagnostic_with_missing_data_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="diagnostic"):
         plan_jobs([TINY], [AX], str(without_ax(tmp_path)))
 
@@ -149,19 +149,19 @@ def test_a_requested_diagnostic_that_is_missing_is_an_error(tmp_path: Path) -> N
 # errors
 
 
-def test_an_error_of_several_tasks_is_reported_once() -> None:
+def test_invalid_setting_is_reported_once_for_several_tasks() -> None:
     with pytest.raises(BenchError) as caught:
         plan_mini("rte", "cola", overrides={"epoch": "3", "warmup_ratio": "7"})
     lines = sorted(str(caught.value).splitlines())
     assert [line.split()[0] for line in lines] == ["no", "warmup_ratio"]
 
 
-def test_settings_are_checked_before_data() -> None:
+def test_invalid_settings_are_reported_before_missing_data() -> None:
     with pytest.raises(BenchError, match="epochs is 'x'"):
         plan_jobs([TINY], [RTE], "no-such-folder", overrides={"epochs": "x"})
 
 
-def test_a_missing_folder_is_a_data_error() -> None:
+def test_missing_data_folder_is_a_data_error() -> None:
     with pytest.raises(DataError, match="no-such-folder"):
         plan_jobs([TINY], [RTE], "no-such-folder")
 
@@ -196,7 +196,7 @@ def _own_plan(folder: Path, rows: int, *words: str) -> tuple[str, ...]:
     return plan.plan(request_of(data_file=path, seeds=1, set=words, baselines=False)).notes
 
 
-def test_few_steps_on_a_small_file_give_a_note_with_a_suggestion(tmp_path: Path) -> None:
+def test_plan_with_few_steps_on_a_small_data_file_suggests_more_epochs(tmp_path: Path) -> None:
     (note,) = _own_plan(tmp_path, 80, "batch_size=64")
     assert note == (
         "reviews: training on 128 rows takes only 12 steps, which may be too few to learn from; "

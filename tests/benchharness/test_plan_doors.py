@@ -1,4 +1,4 @@
-"""Planning with custom data folders: equal keys for equal rows, and one list of missing files."""
+"""Tests of planning with custom data folders: equal keys for equal rows, lists of missing files."""
 
 import shutil
 from pathlib import Path
@@ -28,7 +28,7 @@ def refusal(data: str, *tasks: str, **options: object) -> list[str]:
     return str(caught.value).splitlines()
 
 
-def test_a_job_has_the_same_key_for_every_source_of_its_rows(tmp_path: Path) -> None:
+def test_job_key_is_the_same_for_packaged_folder_and_zip_data(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "CoLA", tmp_path / "a" / "GLUE" / "cola")
     archive = zip_of(tmp_path / "CoLA.zip", files_in(mini_folder() / "glue" / "CoLA", "CoLA"))
     doors = ["mini", *(str(tmp_path / name) for name in ("a", "a/GLUE", "a/GLUE/cola")), archive]
@@ -36,7 +36,7 @@ def test_a_job_has_the_same_key_for_every_source_of_its_rows(tmp_path: Path) -> 
     assert len(keys) == 1
 
 
-def test_all_missing_files_are_reported_at_once_before_any_file_is_read(tmp_path: Path) -> None:
+def test_all_missing_data_files_are_reported_before_any_file_is_read(tmp_path: Path) -> None:
     data = some_of_glue(tmp_path, "CoLA", "RTE", "MNLI", "WNLI")
     (tmp_path / "glue_data" / "mnli" / "dev_matched.tsv").unlink()
     (tmp_path / "glue_data" / "cola" / "train.tsv").write_text("damaged")
@@ -49,14 +49,14 @@ def test_all_missing_files_are_reported_at_once_before_any_file_is_read(tmp_path
     assert lines[4] == "glue/mnli: no MNLI/dev_matched.tsv (dev)."
 
 
-def test_an_error_has_a_bounded_number_of_lines(tmp_path: Path) -> None:
+def test_error_about_missing_files_has_a_limited_number_of_lines(tmp_path: Path) -> None:
     of_files = [n for n, task in TASKS.items() if not (task.source.reader and not task.source.hub)]
     lines = refusal(str(tmp_path), *of_files)
     assert len(lines) == MOST_LINES + 2
     assert lines[-1] == f"and {len(of_files) - MOST_LINES} more."
 
 
-def test_the_error_of_a_single_task_does_not_suggest_skip_missing(tmp_path: Path) -> None:
+def test_error_about_one_task_without_files_does_not_suggest_skip_missing(tmp_path: Path) -> None:
     first, line = refusal(str(tmp_path), "glue/cola")
     assert f"{tmp_path} lacks files for glue/cola" in first
     assert "--skip-missing" not in first
@@ -77,7 +77,7 @@ def test_skip_missing_runs_the_other_tasks_and_names_the_skipped_ones(tmp_path: 
     assert alone.left_out == {}
 
 
-def test_skip_missing_without_any_task_left_is_an_error(tmp_path: Path) -> None:
+def test_skip_missing_is_an_error_if_every_task_lacks_files(tmp_path: Path) -> None:
     first, *_ = refusal(str(tmp_path), skip_missing=True)
     assert "lacks files for 10 of the 10 tasks" in first
 
@@ -89,7 +89,7 @@ def test_skip_missing_does_not_skip_damaged_files(tmp_path: Path) -> None:
     assert "dev.tsv line 1" in line
 
 
-def test_a_diagnostic_is_skipped_with_the_task_that_predicts_it(tmp_path: Path) -> None:
+def test_glue_diagnostic_is_skipped_if_mnli_data_are_missing(tmp_path: Path) -> None:
     data = some_of_glue(tmp_path, "CoLA", "diagnostic")
     plan = plan_jobs([TINY], [COLA, MNLI, AX], data, skip_missing=True)
     assert [job.task for job in plan.jobs] == ["glue/cola"]
@@ -99,7 +99,7 @@ def test_a_diagnostic_is_skipped_with_the_task_that_predicts_it(tmp_path: Path) 
     assert "--start-from" not in line
 
 
-def test_a_task_whose_start_is_missing_is_skipped(tmp_path: Path) -> None:
+def test_task_is_skipped_if_data_of_its_start_task_are_missing(tmp_path: Path) -> None:
     data = some_of_glue(tmp_path, "CoLA", "RTE")
     options = {"start_from": "glue/mnli", "skip_missing": True}
     first, line = refusal(data, "glue/rte", **options)
@@ -115,7 +115,7 @@ def test_a_task_whose_start_is_missing_is_skipped(tmp_path: Path) -> None:
     assert plan.left_out["glue/rte"].startswith("glue/mnli has no MNLI/train.tsv")
 
 
-def test_a_folder_not_named_after_a_task_can_be_used_for_one_task_only(tmp_path: Path) -> None:
+def test_data_folder_not_named_after_a_task_can_be_used_for_only_one_task(tmp_path: Path) -> None:
     shutil.copytree(mini_folder() / "glue" / "RTE", tmp_path / "mine")
     data = str(tmp_path / "mine")
     assert len(plan_jobs([TINY], [RTE], data).jobs) == 1

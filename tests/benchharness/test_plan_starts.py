@@ -1,4 +1,4 @@
-"""Jobs that start from the encoder of another job."""
+"""Tests of planned jobs that start from the encoder of another job."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -47,7 +47,7 @@ def tasks_of(jobs: list[Job]) -> list[str]:
     return [job.task for job in jobs]
 
 
-def test_a_start_is_planned_once_for_all_jobs_that_start_from_it(chain: str) -> None:
+def test_start_job_is_planned_once_for_all_jobs_that_start_from_it(chain: str) -> None:
     mnli, rte, mrpc, cola = plan("glue/rte", "mrpc", "cola", recipe=chain)
     assert [mnli.task, rte.task, mrpc.task, cola.task] == [
         f"glue/{name}" for name in ("mnli", "rte", "mrpc", "cola")
@@ -58,7 +58,7 @@ def test_a_start_is_planned_once_for_all_jobs_that_start_from_it(chain: str) -> 
     assert rte.started_from == f"glue/mnli (run {mnli.key[:12]})"
 
 
-def test_a_start_equals_the_job_that_is_requested_directly(chain: str) -> None:
+def test_start_job_equals_the_same_job_requested_directly(chain: str) -> None:
     (alone,) = plan("mnli", recipe=chain)
     assert plan("glue/rte", recipe=chain)[0] == alone
     asked = plan("glue/rte", "mnli", "ax", recipe=chain)
@@ -66,20 +66,20 @@ def test_a_start_equals_the_job_that_is_requested_directly(chain: str) -> None:
     assert asked[0] == alone
 
 
-def test_every_seed_starts_from_the_same_seed(chain: str) -> None:
+def test_job_starts_from_the_start_job_of_the_same_seed(chain: str) -> None:
     jobs = plan("glue/rte", seeds=(1, 2), recipe=chain)
     pairs = {job.seed: job.key for job in jobs if job.task == "glue/mnli"}
     assert {job.seed: job.start_from for job in jobs if job.task == "glue/rte"} == pairs
     assert len(set(pairs.values())) == 2
 
 
-def test_a_start_can_start_from_another_task(chain: str) -> None:
+def test_start_job_can_start_from_another_task(chain: str) -> None:
     mnli, swag, copa = plan("copa", recipe=chain)
     assert tasks_of([mnli, swag, copa]) == ["glue/mnli", "swag/regular", "superglue/copa"]
     assert (swag.start_from, copa.start_from) == (mnli.key, swag.key)
 
 
-def test_another_start_changes_the_key(chain: str) -> None:
+def test_start_task_is_part_of_the_job_key(chain: str) -> None:
     keys = {
         plan("glue/rte", recipe=chain, **options)[-1].key
         for options in ({}, {"start_from": "pretrained"}, {"start_from": "snli/snli"})
@@ -88,7 +88,7 @@ def test_another_start_changes_the_key(chain: str) -> None:
     assert len(keys | {slower}) == 4
 
 
-def test_start_from_pretrained_equals_a_recipe_without_a_start(chain: str) -> None:
+def test_start_from_pretrained_equals_a_recipe_without_start_from(chain: str) -> None:
     (pretrained,) = plan("glue/rte", recipe=chain, start_from="pretrained")
     (plain,) = plan("glue/rte")
     assert pretrained.key == plain.key
@@ -96,7 +96,7 @@ def test_start_from_pretrained_equals_a_recipe_without_a_start(chain: str) -> No
     assert START_FROM not in plan("cola", recipe=chain, start_from="pretrained")[0].settings
 
 
-def test_any_task_can_be_the_start() -> None:
+def test_option_start_from_makes_all_other_tasks_start_from_a_task() -> None:
     jobs = plan("cola", "glue/rte", "mnli", start_from="glue/mnli")
     assert tasks_of(jobs) == ["glue/mnli", "glue/cola", "glue/rte"]
     assert {job.start_from for job in jobs} == {None, jobs[0].key}
@@ -113,7 +113,7 @@ def test_the_fast_recipe_starts_from_the_pretrained_checkpoint() -> None:
     assert START_FROM not in job.settings, "where nothing is named there is nothing to leave out"
 
 
-def test_the_tasks_that_recipes_start_from_are_known_without_planning() -> None:
+def test_start_tasks_of_recipes_are_found_without_planning_jobs() -> None:
     specs = [MODELS[name] for name in ("roberta-base", "bert-base-uncased")]
     tasks = [TASKS["superglue/rte"], TASKS["glue/cola"]]
     names = [task.name for task in with_start_tasks(specs, tasks)]
@@ -121,7 +121,7 @@ def test_the_tasks_that_recipes_start_from_are_known_without_planning() -> None:
     assert with_start_tasks(specs[1:], tasks) == tasks
 
 
-def test_robertas_recipe_starts_from_mnli_on_superglue_only() -> None:
+def test_roberta_recipe_starts_from_mnli_only_on_superglue_tasks() -> None:
     spec, tasks = MODELS["roberta-base"], [TASKS["superglue/rte"], TASKS["glue/rte"]]
     mnli, superglue, glue = plan_jobs([spec], tasks, limit=16).jobs
     assert (superglue.start_from, glue.start_from) == (mnli.key, None)
@@ -129,7 +129,7 @@ def test_robertas_recipe_starts_from_mnli_on_superglue_only() -> None:
 
 @pytest.mark.parametrize("name", [name for name, path in packaged_names().items()
                                   if read_starts(path)])  # fmt: skip
-def test_every_start_of_a_recipe_is_a_task_and_has_a_source(name: str) -> None:
+def test_start_from_in_every_packaged_recipe_is_a_task_and_has_a_source(name: str) -> None:
     path = packaged_names()[name]
     for table, line in read_starts(path).items():
         assert line.source != path.name, table
@@ -139,7 +139,9 @@ def test_every_start_of_a_recipe_is_a_task_and_has_a_source(name: str) -> None:
 # A checkpoint in place of the model's own
 
 
-def test_a_start_checkpoint_replaces_the_weights_of_the_model(tmp_path: Path, chain: str) -> None:
+def test_start_from_a_checkpoint_replaces_the_weights_of_the_model(
+    tmp_path: Path, chain: str
+) -> None:
     folder = save_checkpoint(tmp_path / "trained")
     start = describe_folder(folder)
     (job,) = plan("glue/rte", recipe=chain, start_from=start)
@@ -175,13 +177,15 @@ def test_a_start_checkpoint_of_an_unknown_family_is_accepted() -> None:
         ("start_from = 3", "no task to start from is called '3'"),
     ],
 )
-def test_an_invalid_start_is_an_error(tmp_path: Path, line: str, sentence: str) -> None:
+def test_invalid_start_from_in_a_recipe_is_an_error(
+    tmp_path: Path, line: str, sentence: str
+) -> None:
     (tmp_path / "mine.toml").write_text(f"[glue.rte]\n{line}\n")
     with pytest.raises(BenchError, match=sentence):
         plan("glue/rte", recipe=str(tmp_path / "mine.toml"))
 
 
-def test_a_cycle_of_starts_is_an_error(tmp_path: Path) -> None:
+def test_tasks_that_start_from_each_other_in_a_cycle_are_an_error(tmp_path: Path) -> None:
     lines = '[glue.rte]\nstart_from = "glue/mnli"\n[glue.mnli]\nstart_from = "glue/rte"\n'
     (tmp_path / "mine.toml").write_text(lines)
     with pytest.raises(BenchError, match="glue/rte starts from glue/mnli"):
@@ -193,7 +197,7 @@ def test_start_from_cannot_be_set_as_a_hyperparameter() -> None:
         plan("glue/rte", overrides={"start_from": "glue/mnli"})
 
 
-def test_the_error_of_missing_start_data_suggests_start_from_pretrained(
+def test_missing_start_task_data_are_an_error_suggesting_start_from_pretrained(
     tmp_path: Path, chain: str
 ) -> None:
     data = str(write_rte(tmp_path / "data"))

@@ -1,4 +1,4 @@
-"""`--teacher`: the order of teacher and student, invalid teachers, and names of rows."""
+"""Tests of `--teacher`: order of teacher and student, invalid teachers, names of entries."""
 
 import json
 from dataclasses import replace
@@ -45,7 +45,7 @@ def refusal(*names: str, **options: object) -> str:
 # What is planned.
 
 
-def test_the_teacher_is_planned_as_the_same_job_without_a_student() -> None:
+def test_teacher_job_equals_the_same_job_planned_without_a_student() -> None:
     teacher, student = plan("glue/rte", overrides={**LAYERS, "epochs": "9"}, recipe="fast")
     assert [teacher] == plain("glue/rte", overrides={}), "its own paper's recipe, whatever is set"
     assert student.teacher is not None
@@ -59,7 +59,7 @@ def test_the_teacher_is_planned_as_the_same_job_without_a_student() -> None:
     assert all("distillation" in student.settings[name].source for name in added)
 
 
-def test_every_seed_has_its_own_teacher_and_all_share_one_variant() -> None:
+def test_every_seed_of_a_student_has_a_teacher_of_the_same_seed() -> None:
     jobs = plan("glue/rte", seeds=(1, 2))
     students = [job for job in jobs if job.teacher]
     assert [job.seed for job in jobs] == [1, 1, 2, 2]
@@ -74,7 +74,7 @@ def test_every_seed_has_its_own_teacher_and_all_share_one_variant() -> None:
     assert f"--teacher {jobs[0].key[:12]}" in command_of(students[0])
 
 
-def test_a_student_with_a_start_starts_from_a_student(tmp_path: Path) -> None:
+def test_student_job_starts_from_a_student_of_the_start_task(tmp_path: Path) -> None:
     chain = tmp_path / "chain.toml"
     chain.write_text('[glue.rte]\nstart_from = "glue/mnli"\n')
     jobs = plan("glue/rte", recipe=str(chain))
@@ -93,7 +93,7 @@ def test_several_student_settings_are_a_sweep_with_one_teacher() -> None:
     assert len(jobs) == 3, "they share their teacher"
 
 
-def test_student_settings_apply_to_students_only() -> None:
+def test_distillation_settings_have_no_effect_without_a_teacher() -> None:
     (job,) = plain("glue/rte", overrides={**LAYERS, "temperature": "3", "layer_weight": "1"})
     assert job.key == plain("glue/rte")[0].key
     student = plan("glue/rte", recipe="tinybert-student")[1]
@@ -105,7 +105,7 @@ def test_student_settings_apply_to_students_only() -> None:
 # Who cannot teach.
 
 
-def test_options_that_exclude_a_teacher_are_an_error() -> None:
+def test_options_incompatible_with_a_teacher_are_an_error() -> None:
     assert "--teacher and --shots cannot be combined" in refusal("glue/rte", shots=(8,))
     shared = [find_task("glue/rte"), find_task("glue/cola")]
     assert "--teacher and --multi-task cannot be" in refusal("glue/rte", multi_task=shared)
@@ -128,7 +128,7 @@ def test_options_that_exclude_a_teacher_are_an_error() -> None:
     )
 
 
-def test_a_student_that_cannot_learn_or_copy_from_its_teacher_is_an_error() -> None:
+def test_student_incompatible_with_its_teacher_is_an_error() -> None:
     assert "but layer_weight is 0" in (refusal("glue/rte", overrides={"layer_epochs": "2"}))
     begins = {**LAYERS, "from_teacher": "true"}
     assert plan("glue/rte", overrides=begins)[1].settings["from_teacher"].value is True
@@ -140,7 +140,7 @@ def test_a_student_that_cannot_learn_or_copy_from_its_teacher_is_an_error() -> N
     )
 
 
-def test_a_student_with_a_start_and_from_teacher_is_an_error(tmp_path: Path) -> None:
+def test_student_with_start_from_and_from_teacher_is_an_error(tmp_path: Path) -> None:
     chain = tmp_path / "chain.toml"
     chain.write_text('[glue.rte]\nstart_from = "glue/mnli"\n')
     line = refusal("glue/rte", recipe=str(chain), overrides={"from_teacher": "true"})
@@ -178,7 +178,7 @@ def test_a_teacher_with_another_head_is_an_error() -> None:
         ({"settings": {"as_text": Setting(value=True, source="x")}}, "generates answers as text"),
     ],
 )
-def test_a_run_without_a_network_cannot_be_a_teacher(
+def test_baselines_ensembles_and_multi_task_runs_cannot_be_teachers(
     change: dict[str, object], reason: str
 ) -> None:
     (job,) = plain("glue/rte")
@@ -233,7 +233,7 @@ def test_a_teacher_is_run_first_and_its_failure_fails_its_students(bench, fake_j
     assert not any(Path("models").iterdir())
 
 
-def test_a_teacher_whose_model_is_lost_is_trained_again(bench, fake_jobs) -> None:  # type: ignore[no-untyped-def]
+def test_teacher_with_a_missing_model_is_trained_again(bench, fake_jobs) -> None:  # type: ignore[no-untyped-def]
     teacher = replace(make_job("ok", "glue/rte"), model="large")
     fake_jobs([teacher])
     assert bench(*RUN).code == 0
@@ -247,7 +247,7 @@ def test_a_teacher_whose_model_is_lost_is_trained_again(bench, fake_jobs) -> Non
     assert ended.code == 0, ended.err
 
 
-def test_the_plan_names_the_teacher_of_a_job(bench) -> None:  # type: ignore[no-untyped-def]
+def test_printed_plan_names_the_teacher_of_a_student(bench) -> None:  # type: ignore[no-untyped-def]
     words = ("--task", "rte", "--seeds", "1", "--no-baselines", "--set", "layers=1", "--dry-run")
     shown = bench(*RUN, *words, "--teacher", "tiny")
     teacher, student = json.loads(bench(*RUN, *words, "--teacher", "tiny", "--json").out)["jobs"]
@@ -276,7 +276,7 @@ def board(tmp_path: Path) -> Path:
     return db
 
 
-def test_a_student_is_a_separate_row_that_names_its_teacher(bench, board: Path) -> None:  # type: ignore[no-untyped-def]
+def test_student_is_a_separate_leaderboard_entry_that_names_its_teacher(bench, board: Path) -> None:  # type: ignore[no-untyped-def]
     shown = bench("leaderboard", "--db", str(board), "--json")
     entries = {entry["name"]: entry for entry in json.loads(shown.out)[0]["entries"]}
     assert len(entries) == 3
@@ -297,7 +297,7 @@ def test_a_student_is_a_separate_row_that_names_its_teacher(bench, board: Path) 
     assert "over the same model without a teacher" in Path("x.html").read_text()
 
 
-def test_students_on_several_tasks_are_one_row(tmp_path: Path) -> None:
+def test_students_of_a_teacher_on_several_tasks_are_one_leaderboard_entry(tmp_path: Path) -> None:
     scores = {"glue/rte": {"accuracy": 0.5}, "glue/cola": {"mcc": 0.5}}
     with open_store(tmp_path / "x.sqlite") as store:
         for job in plan("glue/rte", "cola", seeds=(1, 2)):
@@ -310,7 +310,7 @@ def test_students_on_several_tasks_are_one_row(tmp_path: Path) -> None:
     assert found == {"": both, "layers 1, student of tiny": both}
 
 
-def test_a_stored_failure_keeps_its_teacher(tmp_path: Path) -> None:
+def test_stored_failure_of_a_student_names_its_teacher(tmp_path: Path) -> None:
     student = plan("glue/rte")[1]
     with open_store(tmp_path / "x.sqlite") as store:
         store.add_failure(make_failure(student))

@@ -80,13 +80,13 @@ def jobs(folder: Path) -> list[Job]:
 # what a plugin adds
 
 
-def test_the_task_of_the_documentation_has_eight_lines():
+def test_task_definition_in_the_documentation_has_eight_lines():
     text = next(block for block in blocks("plugins.md") if "TASKS = (IRONY,)" in block)
     declaration = text[text.index("IRONY = ") : text.index("\n)\n") + 2]
     assert len(declaration.splitlines()) == 8
 
 
-def test_a_task_of_a_plugin_creates_its_suite(irony: Path):
+def test_task_of_a_plugin_registers_its_suite(irony: Path):
     load_plugins([irony])
     assert TASKS["mine/irony"].labels == ("plain", "ironic")
     assert SUITES["mine"].tasks == ("mine/irony",)
@@ -95,7 +95,7 @@ def test_a_task_of_a_plugin_creates_its_suite(irony: Path):
     load_plugins([irony])  # once is enough
 
 
-def test_the_models_and_metrics_of_the_documentation_can_be_loaded(tmp_path: Path):
+def test_plugin_models_and_metrics_in_the_documentation_can_be_loaded(tmp_path: Path):
     text = next(block for block in blocks("plugins.md") if "METRICS = " in block)
     load_plugins([write(tmp_path, text)])
     spec = find_model("mine-small")
@@ -105,7 +105,7 @@ def test_the_models_and_metrics_of_the_documentation_can_be_loaded(tmp_path: Pat
     assert plugins_of(["glue/cola"]) == {}
 
 
-def test_an_environment_variable_names_plugins(irony: Path, monkeypatch):
+def test_plugins_are_loaded_from_an_environment_variable(irony: Path, monkeypatch):
     monkeypatch.setenv(VARIABLE, str(irony))
     load_plugins()
     assert "mine/irony" in TASKS
@@ -176,7 +176,7 @@ def digest_of(name: object, forget) -> str:
         "sys.path.insert(0, str(Path(__file__).parent / 'package'))\nimport helper_in_folder",
     ],
 )
-def test_a_changed_module_that_a_plugin_imports_changes_its_digest(
+def test_changed_module_imported_by_a_plugin_changes_the_plugin_digest(
     tmp_path: Path, monkeypatch, forget, line: str
 ):
     monkeypatch.setattr(sys, "path", [*sys.path])
@@ -217,10 +217,10 @@ def test_the_digest_of_a_plugin_package_includes_its_imported_modules(
     assert found[-1] == found[-2], "what it does not import is not its code"
 
 
-def test_the_digest_of_a_plugin_without_helpers_is_that_of_its_file(
+def test_digest_of_a_plugin_without_own_imports_is_that_of_its_file(
     tmp_path: Path, monkeypatch, forget
 ):
-    """Stored keys stay valid, and other modules or plugins do not change the digest."""
+    """Other modules and plugins do not change the digest, so stored keys remain valid."""
     monkeypatch.syspath_prepend(str(tmp_path))
     write(tmp_path, "WORD = 1\n", "helper.py")
     alone = write(tmp_path, "import json\nimport numpy.linalg\nLOGGERS = {'a': dict}\n")
@@ -281,7 +281,7 @@ def test_a_kept_model_is_an_error_if_its_plugin_changed_the_labels(
     assert "irony.py) is not loaded. Pass its file with --plugin" in bench(*words[:-2]).err
 
 
-def test_a_metric_of_a_plugin_is_not_needed_to_predict(tmp_path: Path, forget):
+def test_kept_model_predicts_without_the_plugin_of_its_metric(tmp_path: Path, forget):
     text = next(block for block in blocks("plugins.md") if "METRICS = " in block)
     file = write(tmp_path, text)
     load_plugins([file])
@@ -424,7 +424,7 @@ def test_an_invalid_plugin_is_an_error_of_one_sentence(
     assert caught.value.exit_code == 2
 
 
-def test_a_users_tasks_module_does_not_hide_the_hint_about_the_renamed_package(
+def test_import_of_old_package_tasks_has_a_hint_despite_a_module_of_that_name(
     tmp_path: Path, installed, monkeypatch
 ):
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -435,7 +435,7 @@ def test_a_users_tasks_module_does_not_hide_the_hint_about_the_renamed_package(
     monkeypatch.delitem(sys.modules, "tasks")
 
 
-def test_a_missing_plugin_is_an_error(tmp_path: Path):
+def test_missing_plugin_file_or_package_is_an_error(tmp_path: Path):
     for name in ("nowhere.py", "."):
         with pytest.raises(BenchError, match=r"there is no plugin .*\. Pass the path of a Python"):
             load_plugins([tmp_path / name])
@@ -444,13 +444,13 @@ def test_a_missing_plugin_is_an_error(tmp_path: Path):
 # the command line
 
 
-def test_commands_load_plugins_before_anything_else(bench, irony: Path):
+def test_commands_load_plugins_first(bench, irony: Path):
     listed = json.loads(bench("show", "tasks", "--plugin", irony, "--suite", "mine", "--json").out)
     assert [row["name"] for row in listed] == ["mine/irony"]
     assert bench("show", "tasks", "--plugin", "gone.py").code == 2
 
 
-def test_a_task_of_a_plugin_runs_in_a_worker_and_is_on_a_board(bench, irony: Path, monkeypatch):
+def test_task_of_a_plugin_runs_in_a_worker_and_is_on_a_leaderboard(bench, irony: Path, monkeypatch):
     monkeypatch.chdir(irony.parent)
     words = ("--plugin", "irony.py", "--db", "board.sqlite")
     ended = bench(
@@ -484,7 +484,7 @@ def lines(tmp_path: Path) -> Path:
     return write(tmp_path, block("loggers.md", "LOGGERS ="), "lines.py")
 
 
-def test_the_logger_of_the_documentation_gets_all_events(bench, lines: Path):
+def test_plugin_logger_in_the_documentation_gets_all_events(bench, lines: Path):
     asked = ("--model", "majority", "--task", "glue/rte", "--data", "mini", "--limit", "8")
     ended = bench("run", "--plugin", lines, "--log", "lines", *asked)
     assert ended.code == 0, ended.err
@@ -497,7 +497,7 @@ def test_the_logger_of_the_documentation_gets_all_events(bench, lines: Path):
     assert plugins_of(["glue/rte"]) == {}, "a logger is part of no key"
 
 
-def test_a_logger_that_raises_does_not_stop_the_run(bench, tmp_path: Path):
+def test_plugin_logger_that_raises_does_not_stop_the_run(bench, tmp_path: Path):
     methods = "".join(f"    def {name}(self, *a, **o): 1 / 0\n" for name in METHODS)
     text = f"class Bad:\n    def __init__(self, folder): pass\n{methods}LOGGERS = {{'bad': Bad}}\n"
     file = write(tmp_path, text)

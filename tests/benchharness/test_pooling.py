@@ -1,4 +1,4 @@
-"""Layers and dropout rates of a text classifier, and what it removes from the encoder."""
+"""Tests of the layers and dropout rates of text classifiers, and of unused encoder parts."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ def make_classifier(family: str, outputs: int = 2, **settings: object) -> TextCl
     return TextClassifier.on(encoder_of(make_network(config), config), outputs)
 
 
-def test_every_supported_family_has_a_pooling():
+def test_every_supported_family_has_a_checked_pooling():
     assert set(POOLINGS) == {*FAMILIES, "mt5", "umt5", "neobert", "new", "nomic_bert"} == CHECKED
 
 
@@ -51,7 +51,7 @@ def test_every_supported_family_has_a_pooling():
         ("t5", {"classifier_dropout": 0.3}, 0.3, 0.3),
     ],
 )
-def test_dropout_rates_are_those_of_the_config(
+def test_classifier_dropout_rates_are_those_of_the_model_config(
     family: str, settings: dict[str, float], first: float, rate: float
 ):
     classifier = make_classifier(family, **settings)
@@ -78,7 +78,7 @@ def test_an_unused_pooler_is_removed(family: str):
     assert body.pooler is None
 
 
-def test_a_funnel_loses_its_decoder_only_if_one_state_is_classified():
+def test_funnel_decoder_is_removed_for_text_but_not_for_token_classification():
     config = make_config("funnel")
     for_text, for_tags = make_network(config), make_network(config)
     TextClassifier.on(encoder_of(for_text, config), 2)
@@ -105,12 +105,12 @@ def test_an_unknown_family_has_the_default_pooling():
 @pytest.mark.parametrize(
     ("name", "expected"), [("first", [0.0, 4.0]), ("last", [2.0, 7.0]), ("mean", [1.0, 5.5])]
 )
-def test_pooling_ignores_padding(name: str, expected: list[float]):
+def test_every_pooling_ignores_padding(name: str, expected: list[float]):
     hidden = torch.arange(8.0).reshape(2, 4, 1)
     assert STATES[name](hidden, MASK).flatten().tolist() == expected
 
 
-def test_the_mean_is_exact_in_half_precision():
+def test_mean_pooling_of_1000_tokens_is_exact_in_half_precision():
     hidden = torch.full((1, 1000, 1), 1.0, dtype=torch.bfloat16)
     assert STATES["mean"](hidden, torch.ones(1, 1000)).item() == 1.0
 
@@ -124,7 +124,7 @@ def test_the_mean_is_exact_in_half_precision():
         ("modernbert", {}, 32**-0.5),
     ],
 )
-def test_new_layers_are_initialized_as_in_transformers(
+def test_classifier_layers_are_initialized_as_in_transformers(
     family: str, settings: dict[str, float], spread: float
 ):
     torch.manual_seed(0)

@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("precision", ["auto", "fp16", ""])
-def test_unresolved_and_unknown_precisions_are_an_error(precision: str):
+def test_auto_and_unknown_precision_are_an_error_in_a_job(precision: str):
     with pytest.raises(BenchError, match="no precision is called"):
         Compute(device=CPU, precision=precision)
 
@@ -35,7 +35,7 @@ def test_unresolved_and_unknown_precisions_are_an_error(precision: str):
 @pytest.mark.parametrize(
     ("precision", "dtype"), [("fp32", torch.float32), ("bf16", torch.bfloat16)]
 )
-def test_matrix_products_have_the_precision_and_weights_stay_fp32(
+def test_matrix_products_use_the_requested_precision_and_weights_are_fp32(
     precision: str, dtype: torch.dtype
 ):
     layer = torch.nn.Linear(4, 4)
@@ -46,7 +46,7 @@ def test_matrix_products_have_the_precision_and_weights_stay_fp32(
     assert layer.weight.dtype == torch.float32
 
 
-def test_a_gpu_without_bf16_is_an_error(monkeypatch: pytest.MonkeyPatch):
+def test_bf16_precision_on_a_gpu_without_bf16_is_an_error(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda **_: False)
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Tesla K80")
     with pytest.raises(BenchError, match="Tesla K80 does not support bf16: use --precision fp32"):
@@ -54,7 +54,7 @@ def test_a_gpu_without_bf16_is_an_error(monkeypatch: pytest.MonkeyPatch):
     assert Compute(device=torch.device("cuda"), precision="fp32").on_gpu
 
 
-def test_tf32_is_available_on_gpus_only(monkeypatch: pytest.MonkeyPatch):
+def test_precision_tf32_requires_a_gpu(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(BenchError, match="a CPU does not support tf32: use --precision fp32"):
         Compute(device=CPU, precision="tf32")
     with pytest.raises(BenchError, match="tf32 needs a GPU"):
@@ -92,7 +92,7 @@ def test_tf32_set_by_another_library_is_overridden_and_restored(
 
 
 def test_a_gpu_that_torch_cannot_use_is_an_error(monkeypatch: pytest.MonkeyPatch):
-    """The driver may be too old, or torch built for CPUs: the job must not run on a CPU."""
+    """With an old driver or a CPU build of torch, the job must not run on a CPU."""
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
     for told in ("0", "3,5", "GPU-1a2b", "MIG-1a2b"):
@@ -110,7 +110,7 @@ def test_a_gpu_that_torch_cannot_use_is_an_error(monkeypatch: pytest.MonkeyPatch
 def test_a_gpu_that_accepts_no_other_process_is_an_out_of_memory_error(
     said: str, monkeypatch: pytest.MonkeyPatch
 ):
-    """Then `--jobs auto` runs the job again alone."""
+    """This error makes `--jobs auto` run the job again alone."""
 
     def refuse(_: int) -> None:
         raise torch.AcceleratorError(f"CUDA error: {said}\nCompile with TORCH_USE_CUDA_DSA")
@@ -142,7 +142,7 @@ def test_auto_precision_is_bf16_if_the_gpus_of_the_slots_support_it(
     assert [job.precision for job in plan(as_bf16).jobs] == ["bf16"]
 
 
-def test_tf32_is_part_of_the_key():
+def test_precision_tf32_is_part_of_the_job_key():
     planned = partial(
         plan_jobs, [find_model("tiny")], [find_task("glue/rte")], "mini", [1], limit=8
     )
@@ -186,12 +186,12 @@ def test_bf16_support_is_read_from_processor_flags(tmp_path: Path, flags: str, a
     assert cpu_flags(cpuinfo) == set(flags.split())
 
 
-def test_a_system_without_cpuinfo_has_no_flags(tmp_path: Path):
+def test_processor_flags_are_empty_without_cpuinfo(tmp_path: Path):
     assert cpu_flags(tmp_path / "absent") == frozenset()
     assert not cpu_has_bf16(tmp_path / "absent")
 
 
-def test_main_memory_is_limited_by_the_container(tmp_path: Path):
+def test_detected_main_memory_is_limited_by_the_container(tmp_path: Path):
     physical = main_memory(tmp_path / "none")
     assert physical > 1 << 28
     limit = tmp_path / "memory.max"

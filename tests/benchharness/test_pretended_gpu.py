@@ -1,4 +1,4 @@
-"""Whole jobs on a simulated GPU have the results of a CPU.
+"""Tests that whole jobs on a simulated GPU have the results of a CPU.
 
 Kernels and speed are tested with `pytest -m gpu`.
 """
@@ -26,14 +26,14 @@ from tests.helpers.stopped_jobs import EVERY_STEP, deterministic, small_job, sto
 from tests.helpers.text_models import save_text_model, text_job
 
 SHORT = {"dropout": "0.0", "classifier_dropout": "0.0", "epochs": "2", "batch_size": "8"}
-"""A CPU and a GPU draw other numbers."""
+"""Settings of short jobs without dropout, which differs between a CPU and a GPU."""
 
 TASKS = (
     *("cola", "stsb", "superglue/wic", "superglue/wsc", "superglue/copa", "superglue/multirc"),
     *("superglue/record", "race/all", "squad/v2.0", "quac/quac", "coqa/coqa"),
     *("hotpotqa/distractor", "conll2003/ner", "conll2012/srl", "conll2012/coref"),
 )
-"""Every head, and every way to give it rows."""
+"""One task per head type and per way to encode its rows."""
 
 COLA = partial(make_job, "cola", limit=8, **SHORT)
 
@@ -89,7 +89,7 @@ def compare(job: Job, **options: Path) -> Counter[str]:
 
 @pytest.mark.parametrize("graphs", ["0", "1"], ids=["computed", "recorded"])
 @pytest.mark.parametrize("job", JOBS)
-def test_a_job_has_the_same_result_as_on_a_cpu(
+def test_job_on_a_simulated_gpu_has_the_result_of_a_cpu(
     job: str, graphs: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(GRAPHS, graphs)
@@ -99,20 +99,24 @@ def test_a_job_has_the_same_result_as_on_a_cpu(
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_family_has_the_same_result_as_on_a_cpu(family: str, tmp_path: Path) -> None:
+def test_every_family_on_a_simulated_gpu_has_the_result_of_a_cpu(
+    family: str, tmp_path: Path
+) -> None:
     save_family(tmp_path / family, family)
     waits = compare(make_job("cola", limit=8, model=str(tmp_path / family), **SHORT))
     assert (family in WAITING_FAMILIES) == bool(waits), waits
 
 
 @pytest.mark.parametrize("task", ["glue/cola", "squad/v1.1"])
-def test_a_text_to_text_job_has_the_same_result_as_on_a_cpu(task: str, tmp_path: Path) -> None:
+def test_text_to_text_job_on_a_simulated_gpu_has_the_result_of_a_cpu(
+    task: str, tmp_path: Path
+) -> None:
     waits = compare(text_job(save_text_model(tmp_path / "t5"), task, limit=4, dropout="0"))
     # In each of five steps: two masks, and how long the longest answer is.
     assert waits == {"aten._local_scalar_dense": 15}
 
 
-def test_a_zero_shot_job_has_the_same_result_as_on_a_cpu() -> None:
+def test_zero_shot_job_on_a_simulated_gpu_has_the_result_of_a_cpu() -> None:
     job = plan_job("tiny", "copa", shots=[0], limit=4, precision="fp32")
     with pretended_gpu() as gpu:
         found = run_zero_shot(job)
@@ -122,7 +126,7 @@ def test_a_zero_shot_job_has_the_same_result_as_on_a_cpu() -> None:
 
 
 @pytest.mark.parametrize("task", ["stsb", "squad/v2.0"])
-def test_a_student_has_the_same_result_as_on_a_cpu(task: str, tmp_path: Path) -> None:
+def test_student_job_on_a_simulated_gpu_has_the_result_of_a_cpu(task: str, tmp_path: Path) -> None:
     teacher = make_job(task, limit=8, **SHORT)
     (_, student) = plan_jobs(
         "tiny",
@@ -136,8 +140,8 @@ def test_a_student_has_the_same_result_as_on_a_cpu(task: str, tmp_path: Path) ->
     compare(student, teacher=tmp_path)
 
 
-def test_an_interrupted_job_resumes_bit_for_bit(tmp_path: Path) -> None:
-    """With dropout: its generators are those of a GPU, which snapshots store by name."""
+def test_interrupted_job_on_a_simulated_gpu_resumes_bit_for_bit(tmp_path: Path) -> None:
+    """Use dropout, whose random generators on a GPU are stored in snapshots by device name."""
     job = small_job(limit=8)
     with pretended_gpu():
         expected = run_job(job)
@@ -147,7 +151,7 @@ def test_an_interrupted_job_resumes_bit_for_bit(tmp_path: Path) -> None:
     assert deterministic(found) == deterministic(expected)
 
 
-def test_the_simulated_gpu_refuses_mixed_devices_and_numpy() -> None:
+def test_simulated_gpu_tensors_refuse_cpu_tensors_and_numpy() -> None:
     with pretended_gpu() as gpu:
         there, here = torch.ones(3, device=GPU), torch.ones(3)
         assert (there.device, (there + 1).device, here.device) == (GPU, GPU, CPU)

@@ -93,7 +93,7 @@ def test_provenance_has_no_personal_data(monkeypatch: pytest.MonkeyPatch) -> Non
     assert text_digest("alices-laptop")[:12] in text
 
 
-def test_a_checkout_is_clean_until_a_file_changes(checkout: Path) -> None:
+def test_git_checkout_is_dirty_after_a_file_changes(checkout: Path) -> None:
     clean = source_commit(checkout)
     assert len(clean["commit"]) == 40
     assert clean["dirty"] is False
@@ -101,27 +101,29 @@ def test_a_checkout_is_clean_until_a_file_changes(checkout: Path) -> None:
     assert source_commit(checkout) == {"commit": clean["commit"], "dirty": True}
 
 
-def test_a_package_inside_another_checkout_has_no_commit(checkout: Path) -> None:
+def test_package_installed_inside_another_git_checkout_has_no_commit(checkout: Path) -> None:
     installed = checkout / "site-packages"
     installed.mkdir()
     (installed / "__init__.py").write_text("")
     assert source_commit(installed) == {"commit": None, "dirty": None}
 
 
-def test_without_git_the_commit_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_provenance_has_no_commit_if_git_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert source_commit(tmp_path) == {"commit": None, "dirty": None}
     monkeypatch.setenv("PATH", str(tmp_path))
     assert source_commit() == {"commit": None, "dirty": None}
 
 
-def test_library_versions_are_read_without_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_library_versions_are_read_from_metadata_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(provenance, "LIBRARIES", ("numpy", "no-such-library"))
     versions = library_versions()
     assert versions["numpy"]
     assert versions["no-such-library"] is None
 
 
-def test_the_name_of_the_processor_is_read(tmp_path: Path) -> None:
+def test_processor_name_is_read_from_cpuinfo(tmp_path: Path) -> None:
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text("processor\t: 0\nmodel name\t: Some CPU @ 2 GHz\nmodel name\t: again\n")
     assert cpu_model(cpuinfo) == "Some CPU @ 2 GHz"

@@ -1,4 +1,4 @@
-"""Error messages in Python name options and commands in the form of Python."""
+"""Tests that error messages in Python name arguments and functions instead of options."""
 
 import ast
 import re
@@ -12,10 +12,10 @@ from benchharness.driver.options import OPTIONS, in_python
 
 ROOT = Path(__file__).parents[2]
 OF_PAGES = {"cli", "report", "verdict_text.py"}
-"""What is printed by commands or stands in pages and verdicts, and is no error in Python."""
+"""Messages that only commands, pages and verdicts contain, so they are no errors in Python."""
 
 EXAMPLES = {line.example for line in commands().values()}
-"""The examples of the help, which are typed in a shell."""
+"""Examples in the help, which are typed in a shell."""
 
 COMMAND = re.compile(rf"\bbench ({'|'.join(name for name in commands() if ' ' not in name)})\b")
 
@@ -72,7 +72,7 @@ def faults(text):
             yield f"no argument of Python: {name}="
 
 
-def test_every_message_is_valid_in_its_python_form():
+def test_every_error_message_uses_python_syntax_in_python():
     found, count = [], 0
     for place, text in messages():
         count += 1
@@ -101,11 +101,11 @@ def test_every_message_is_valid_in_its_python_form():
         ("(--model NAME='DIR/step-*')", "(model=\"NAME='DIR/step-*'\")"),
     ],
 )
-def test_options_of_the_shell_are_translated_to_python(said, python):
+def test_shell_options_in_messages_are_translated_to_python_arguments(said, python):
     assert in_python(said) == python
 
 
-def test_a_command_without_a_python_function_is_not_translated(tmp_path, monkeypatch):
+def test_command_without_a_python_function_is_named_as_a_shell_command(tmp_path, monkeypatch):
     from benchharness.leaderboard.store.store import open_store
     from tests.helpers.results import make_job, make_result
 

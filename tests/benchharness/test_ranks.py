@@ -1,4 +1,4 @@
-"""Training in several processes equals training in one, with our launcher and with torchrun."""
+"""Tests that training in several processes equals training in one process."""
 
 import os
 import subprocess
@@ -98,7 +98,7 @@ def together(tmp_path_factory):
     return train_together(tmp_path_factory.mktemp("ranks"), 2)
 
 
-def test_two_processes_have_the_same_weights_as_one(together):
+def test_training_in_two_processes_gives_the_weights_of_one_process(together):
     weights, losses, logits = train(ALONE, 0.0)
     for rank in together:
         np.testing.assert_allclose(rank["weights"], weights, atol=1e-5)
@@ -106,18 +106,18 @@ def test_two_processes_have_the_same_weights_as_one(together):
         np.testing.assert_allclose(rank["logits"], logits, atol=1e-5)
 
 
-def test_all_processes_have_the_same_weights(together):
+def test_all_training_processes_end_with_the_same_weights(together):
     assert np.array_equal(together[0]["weights"], together[1]["weights"])
     assert np.array_equal(together[0]["logits"], together[1]["logits"])
     assert together[0]["apart"] < 1e-6
 
 
-def test_out_of_memory_in_one_process_stops_all_of_them(together):
+def test_out_of_memory_in_one_process_stops_all_training_processes(together):
     assert int(together[0]["lost"]) == int(together[1]["lost"]) > 0
 
 
-def test_all_processes_use_the_evaluation_of_the_first(together):
-    """Evaluations may differ in their last bits between two GPUs, but decisions must be equal."""
+def test_all_processes_use_the_evaluation_score_of_rank_0(together):
+    """Scores may differ in their last bits between two GPUs, but decisions must be equal."""
     for rank in together:
         assert rank["decided"][0] == 0.25
         assert np.isnan(rank["decided"][1]), "None"
@@ -129,13 +129,13 @@ def test_processes_have_different_dropout_and_the_same_weights(together):
     assert not np.allclose(together[0]["dropped"], alone, atol=1e-5)
 
 
-def test_random_seeds_depend_on_rank_and_step_only():
+def test_dropout_seeds_depend_only_on_run_seed_rank_and_step():
     seeds = {Ranks(rank=rank, count=2).own_seed(7, step) for rank in (0, 1) for step in range(50)}
     assert len(seeds) == 100
     assert Ranks(rank=1, count=2).own_seed(7, 3) == Ranks(rank=1, count=4).own_seed(7, 3)
 
 
-def test_each_row_is_in_one_share_and_shares_have_similar_work():
+def test_batch_rows_are_divided_among_processes_with_similar_work():
     lengths = np.random.default_rng(1).integers(3, 500, 64)
     batch = np.random.default_rng(2).permutation(64)[:31]
     shares = [Ranks(rank=rank, count=4).share(batch, lengths) for rank in range(4)]
@@ -145,7 +145,7 @@ def test_each_row_is_in_one_share_and_shares_have_similar_work():
     assert np.array_equal(ALONE.share(batch, lengths), batch)
 
 
-def test_a_single_process_exchanges_nothing():
+def test_training_in_one_process_needs_no_communication():
     values = torch.ones(3)
     assert ALONE.add_up(values) is values
     assert ALONE.greatest(5) == 5
@@ -153,7 +153,7 @@ def test_a_single_process_exchanges_nothing():
     ALONE.add_gradients([torch.nn.Parameter(values)])
 
 
-def test_gradients_are_sent_in_buckets(monkeypatch):
+def test_gradients_are_exchanged_in_buckets_of_limited_size(monkeypatch):
     monkeypatch.setattr("benchharness.training.compute.BUCKET_NUMBERS", 10)
     weights = [torch.nn.Parameter(torch.zeros(size)) for size in (4, 5, 2, 30, 1)]
     assert [[w.numel() for w in bucket] for bucket in _buckets(weights)] == [[4, 5], [2], [30], [1]]

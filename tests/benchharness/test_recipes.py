@@ -40,7 +40,7 @@ def problems(spec: ModelSpec, recipe: str | None, overrides: dict[str, str]) -> 
 
 
 @pytest.mark.parametrize("path", packaged_names().values(), ids=packaged_names())
-def test_every_packaged_value_has_a_source(path: Path) -> None:
+def test_every_value_of_a_packaged_recipe_has_a_source(path: Path) -> None:
     def leaves(table: dict[str, object]) -> list[dict[str, object]]:
         found: list[dict[str, object]] = []
         for content in table.values():
@@ -56,7 +56,7 @@ def test_every_packaged_value_has_a_source(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", packaged_names())
-def test_every_table_of_a_packaged_recipe_applies_to_some_task(name: str) -> None:
+def test_every_table_of_a_packaged_recipe_applies_to_at_least_one_task(name: str) -> None:
     heads = {f"head/{task.head}" for task in TASKS.values()}
     tables = set(read_recipe(packaged_names()[name]))
     assert tables <= {"default", "like", "protocol", "frozen", "together", *heads, *TASKS}
@@ -78,16 +78,16 @@ def test_every_recipe_has_every_required_setting_for_every_task(name: str) -> No
 # A value whose source names a task is that task's value, also where a suite has values for all.
 
 SCRIPTS = {"panx": "xtreme/panx", "wikiann": "xtreme/panx"}
-"""Names by which scripts know tasks; run_squad.sh is of two."""
+"""Names of tasks in scripts; run_squad.sh is for two tasks."""
 
 NOT_TASKS = {"all", "512", "coref"}
-"""Names of tasks that are other words too."""
+"""Names of tasks that have another meaning too."""
 
 OF_OTHERS = {
     "gte": "eval_xnli.sh: MNLI's run, as it is",
     "eurobert": "ours: a patience of 1 is of XNLI",
 }
-"""Sources that name a task of which they are not."""
+"""Sources that mention a task but are about another one."""
 
 
 def tasks_named(source: str) -> set[str]:
@@ -100,7 +100,7 @@ def tasks_named(source: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", PAPERS)
-def test_a_value_whose_source_names_a_task_applies_to_that_task(name: str) -> None:
+def test_recipe_value_whose_source_mentions_a_task_applies_to_that_task(name: str) -> None:
     spec = ModelSpec(name="x", checkpoint="org/x", recipe=name)
     values = [
         (setting, said, task)
@@ -117,7 +117,7 @@ def test_a_value_whose_source_names_a_task_applies_to_that_task(name: str) -> No
         assert float(found.value) == pytest.approx(float(said.value)), (setting, task, found)
 
 
-def test_sources_of_all_suites_are_checked() -> None:
+def test_check_of_recipe_sources_covers_glue_and_xtreme_tasks() -> None:
     named = {
         (name, task)
         for name in PAPERS
@@ -137,10 +137,10 @@ def test_sources_of_all_suites_are_checked() -> None:
         ("eurobert-2.1b", 2.8e-5, 3.6e-5),
     ],
 )
-def test_eurobert_has_its_authors_settings_on_xnli_and_paws_x(
+def test_eurobert_recipe_has_its_authors_settings_on_xnli_and_paws_x(
     model: str, xnli: float, pawsx: float
 ) -> None:
-    """The settings are those of Nicolas-BZRD/EuroBERT, issue 3."""
+    """The reference is issue 3 of Nicolas-BZRD/EuroBERT."""
     for task, rate in (("xtreme/xnli", xnli), ("xtreme/pawsx", pawsx)):
         found = {
             n: s.value for n, s in resolve_recipe(MODELS[model], task, None, {}).settings.items()
@@ -151,7 +151,7 @@ def test_eurobert_has_its_authors_settings_on_xnli_and_paws_x(
         assert found["evaluations"] == found["epochs"]  # "at each epoch"
 
 
-def test_the_source_of_gtes_copa_recipe_notes_the_start_from_siqa() -> None:
+def test_copa_recipes_of_gte_and_mmbert_mention_siqa_in_their_source() -> None:
     for model in ("gte-en-mlm-base", "mmbert-base"):
         found = resolve_recipe(MODELS[model], "superglue/copa", None, {}).settings["epochs"]
         assert "SIQA" in found.source
@@ -165,7 +165,7 @@ def test_every_registered_model_has_a_recipe(spec: ModelSpec) -> None:
     assert not spec.recipe or spec.recipe in packaged_names()
 
 
-def test_bert_has_the_weight_decay_and_clipping_of_its_released_code() -> None:
+def test_bert_recipe_has_the_weight_decay_and_clipping_of_its_code() -> None:
     recipe = Recipe.from_settings(resolve_recipe(BERT, "glue/mrpc", None, {}).settings)
     assert (recipe.optim.weight_decay, recipe.optim.max_grad_norm) == (0.01, 1.0)
     assert recipe.adam.adam_epsilon == 1e-6
@@ -174,7 +174,7 @@ def test_bert_has_the_weight_decay_and_clipping_of_its_released_code() -> None:
 @pytest.mark.parametrize(
     ("task", "rate", "epochs", "batch"), [("v1.1", 5e-5, 3.0, 32), ("v2.0", 5e-5, 2.0, 48)]
 )
-def test_bert_has_the_squad_settings_of_its_paper(
+def test_bert_recipe_has_the_squad_settings_of_its_paper(
     task: str, rate: float, epochs: float, batch: int
 ):
     resolved = resolve_recipe(BERT, f"squad/{task}", None, {})
@@ -192,13 +192,13 @@ def test_bert_has_the_squad_settings_of_its_paper(
 
 
 @pytest.mark.parametrize("task", ["boolq", "cb", "multirc", "record", "rte"])
-def test_bert_has_a_maximum_length_of_256_on_superglue(task: str) -> None:
-    """The official baseline uses that length."""
+def test_bert_recipe_has_a_maximum_length_of_256_on_superglue(task: str) -> None:
+    """The official baseline uses this length."""
     assert value(BERT, f"superglue/{task}", "max_tokens") == 256
 
 
 @pytest.mark.parametrize("name", ["roberta-large", "electra-base", "deberta-v3-base", "modernbert"])
-def test_the_few_shot_recipe_is_that_of_lm_bff(name: str) -> None:
+def test_few_shot_recipe_has_the_settings_of_lm_bff(name: str) -> None:
     """See run_experiment.sh and README.md of princeton-nlp/LM-BFF."""
     spec = find_model(name)
     resolved = resolve_recipe(spec, "glue/rte", "few-shot", {"shots": "16"})
@@ -233,27 +233,27 @@ def test_bert_large_has_a_lower_learning_rate_than_base_except_on_squad() -> Non
     assert value(large, "superglue/record", "epochs") == 3.0
 
 
-def test_max_grad_norm_0_disables_clipping() -> None:
-    """The README has --clip-norm 0.0; a bound of zero would remove every gradient."""
+def test_max_grad_norm_0_disables_gradient_clipping() -> None:
+    """The README has --clip-norm 0.0; clipping to a norm of zero would remove every gradient."""
     settings = resolve_recipe(ROBERTA, "glue/rte", None, {}).settings
     assert settings["max_grad_norm"].value == 0.0
     assert Recipe.from_settings(settings).optim.max_grad_norm == math.inf
 
 
-def test_distilbert_trains_longer_on_the_smallest_tasks() -> None:
+def test_distilbert_recipe_trains_longer_on_the_smallest_tasks() -> None:
     spec = MODELS["distilbert-base-uncased"]
     epochs = {task: value(spec, f"glue/{task}", "epochs") for task in ("cola", "mrpc", "wnli")}
     assert epochs == {"cola": 3.0, "mrpc": 5.0, "wnli": 5.0}
 
 
-def test_a_family_without_a_recipe_has_berts() -> None:
+def test_family_without_a_recipe_uses_the_recipe_of_bert() -> None:
     unknown = ModelSpec(name="x", checkpoint="org/x", family="unknown")
     assert resolve_recipe(unknown, "glue/rte", None, {}) == resolve_recipe(
         BERT, "glue/rte", None, {}
     )
 
 
-def test_the_recipe_of_a_model_has_precedence_over_that_of_its_family() -> None:
+def test_recipe_of_a_model_has_precedence_over_that_of_its_family() -> None:
     assert MODELS["tiny"].family == "bert"
     assert (
         "mini data"
@@ -261,7 +261,7 @@ def test_the_recipe_of_a_model_has_precedence_over_that_of_its_family() -> None:
     )
 
 
-def test_an_inherited_value_names_the_recipe_that_it_is_from() -> None:
+def test_source_of_an_inherited_setting_names_the_recipe_it_comes_from() -> None:
     spec = ModelSpec(name="x", checkpoint="org/x", family="xlm-roberta")
     theirs = resolve_recipe(ROBERTA, "glue/rte", None, {}).settings
     ours = resolve_recipe(spec, "glue/rte", None, {}).settings
@@ -272,7 +272,7 @@ def test_an_inherited_value_names_the_recipe_that_it_is_from() -> None:
 
 
 @pytest.mark.parametrize("name", ["xlnet", "bert"])
-def test_recipes_have_no_layer_decay_if_their_papers_have_none(name: str) -> None:
+def test_recipes_of_papers_without_layer_decay_have_none(name: str) -> None:
     spec = ModelSpec(name="x", checkpoint="org/x", recipe=name)
     assert "layer_decay" not in resolve_recipe(spec, "glue/rte", None, {}).settings
 
@@ -296,7 +296,7 @@ def test_recipes_start_from_mnli_only_if_their_papers_do() -> None:
     assert started("deberta-v3-large") == set()
 
 
-def test_settings_of_a_model_size_override_those_of_its_family() -> None:
+def test_recipe_of_a_model_size_overrides_settings_of_its_family() -> None:
     large = ModelSpec(name="x", checkpoint="org/x", family="electra", recipe="electra-large")
     settings = resolve_recipe(large, "glue/rte", None, {}).settings
     assert (settings["learning_rate"].value, settings["epochs"].value) == (5e-5, 10.0)
@@ -335,14 +335,14 @@ def test_a_recipe_file_overrides_the_recipe_of_the_family(tmp_path: Path) -> Non
     assert value(BERT, "glue/cola", "batch_size", str(path)) == 32
 
 
-def test_set_has_precedence_over_every_recipe() -> None:
+def test_option_set_has_precedence_over_every_recipe() -> None:
     resolved = resolve_recipe(ROBERTA, "glue/rte", "fast", {"epochs": "2", "batch_size": "4"})
     assert resolved.label == "fast+set"
     assert (resolved.settings["epochs"].value, resolved.settings["epochs"].source) == (2.0, "--set")
     assert resolved.settings["batch_size"].value == 4
 
 
-def test_head_settings_override_the_defaults_and_are_overridden_by_tasks(tmp_path: Path) -> None:
+def test_head_tables_of_a_recipe_override_defaults_but_not_task_tables(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("[default]\nepochs = 7\n[head.tag]\nepochs = 8\n[conll2003.ner]\nepochs = 9\n")
     resolved = [
@@ -352,7 +352,7 @@ def test_head_settings_override_the_defaults_and_are_overridden_by_tasks(tmp_pat
     assert resolved == [7.0, 8.0, 9.0]
 
 
-def test_a_job_without_windows_has_no_stride() -> None:
+def test_stride_is_ignored_for_tasks_without_windows() -> None:
     plain = resolve_recipe(BERT, "glue/rte", None, {})
     strided = resolve_recipe(BERT, "glue/rte", None, {"stride": "32"})
     assert strided.settings == plain.settings
@@ -362,7 +362,7 @@ def test_a_job_without_windows_has_no_stride() -> None:
     assert "at least 1" in line
 
 
-def test_an_integer_and_a_float_of_the_same_value_are_equal(tmp_path: Path) -> None:
+def test_integer_setting_is_read_as_the_float_of_the_same_value(tmp_path: Path) -> None:
     path = tmp_path / "r.toml"
     path.write_text("[default]\nepochs = 3\n")
     values = [
@@ -407,7 +407,7 @@ def test_an_integer_and_a_float_of_the_same_value_are_equal(tmp_path: Path) -> N
         ),
     ],
 )
-def test_an_invalid_value_is_an_error_with_the_expected_range(
+def test_invalid_setting_value_is_an_error_with_the_expected_range(
     name: str, text: str, expected: str
 ) -> None:
     (line,) = problems(BERT, None, {name: text})
@@ -478,7 +478,7 @@ def test_a_missing_recipe_file_is_an_error_that_names_it(tmp_path: Path) -> None
 # what a recipe runs where its user does not say
 
 
-def test_the_protocol_of_the_checkpoints_recipe_names_existing_tasks() -> None:
+def test_protocol_of_recipe_checkpoints_names_existing_tasks() -> None:
     protocol = protocol_of("checkpoints")
     assert protocol.limit
     assert protocol.seeds

@@ -1,4 +1,4 @@
-"""Settings that select the final weights: their recipes, their errors, and their part in a key."""
+"""Tests of the settings that select the final weights: recipes, errors and job keys."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ from benchharness.tasks.suites import TASKS as EVERY_TASK
 
 BERT = MODELS["bert-base-uncased"]
 TASKS = {n: task for n, task in EVERY_TASK.items() if task.suite not in ("xtreme", "lexglue")}
-"""Without those of XTREME and LexGLUE, whose scripts choose the best for every encoder."""
+"""Tasks except those of XTREME and LexGLUE, whose scripts select the best checkpoint."""
 
 NEW = (
     *("schedule", "schedule_power", "warmup_steps", "decoupled_weight_decay"),
@@ -56,18 +56,18 @@ def chooses(name: str) -> set[str]:
 
 
 NAMED = set(packaged_names()) - {"features"}
-"""The recipes with one point for every task."""
+"""Recipes without a sweep on any task."""
 
 GLUE = {name for name in TASKS if name.startswith("glue/")} - {"glue/ax"}
 WHOLE = {name for name in packaged_names() if name.startswith(("deberta", "mdeberta", "eurobert"))}
-"""The recipes of which it holds for every task; of the others see below."""
+"""Recipes that select the best checkpoint on every task."""
 
 
-def test_a_model_whose_recipe_does_not_exist_is_an_error() -> None:
+def test_model_that_refers_to_a_nonexistent_recipe_is_an_error() -> None:
     assert problem("minlm").endswith("Did you mean 'minilm'?")
 
 
-def test_only_recipes_whose_authors_selected_the_best_checkpoint_do_so():
+def test_best_checkpoint_is_selected_only_by_recipes_whose_authors_did_so():
     found = {name for name in NAMED if name != "fast" and chooses(name)}
     assert found == {*WHOLE, "roberta", "mpnet", "xlnet", "xlnet-base", "text", "neobert"}
     for name in WHOLE:
@@ -104,7 +104,7 @@ def test_the_fast_recipe_selects_no_checkpoint(name: str):
 # what is in a key
 
 
-def test_a_setting_with_its_default_value_is_not_part_of_a_job():
+def test_setting_with_its_default_value_is_omitted_from_the_job():
     said = {
         "schedule": "linear",
         "schedule_power": "1",
@@ -121,7 +121,7 @@ def test_a_setting_with_its_default_value_is_not_part_of_a_job():
     assert not set(NEW) & values("bert").keys()
 
 
-def test_equal_values_in_different_notations_are_equal(tmp_path: Path):
+def test_setting_in_toml_and_in_text_notation_gives_the_same_value(tmp_path: Path):
     path = tmp_path / "r.toml"
     path.write_text('[default]\nbest_checkpoint = true\nselect_on = "train:0.10"\n')
     found = settings("bert", recipe=str(path))
@@ -135,7 +135,7 @@ def test_equal_values_in_different_notations_are_equal(tmp_path: Path):
     assert Recipe.from_settings(settings("bert")).selection.held_out == 0.0
 
 
-def test_best_checkpoint_with_a_single_evaluation_is_not_part_of_a_job():
+def test_best_checkpoint_is_omitted_from_a_job_with_a_single_evaluation():
     assert values("bert", evaluations="1", best_checkpoint="true") == values(
         "bert", evaluations="1"
     )
@@ -146,8 +146,8 @@ def test_schedule_power_applies_to_the_polynomial_schedule_only():
     assert values("bert", schedule="polynomial", schedule_power="2")["schedule_power"] == 2.0
 
 
-def test_points_of_a_grid_with_true_and_1_are_different():
-    """In Python, True equals 1, but best_checkpoint and early_stopping are different settings."""
+def test_sweep_points_with_true_and_with_1_are_different():
+    """In Python, True equals 1, so values must be compared together with their setting."""
     grid = {"best_checkpoint": "true,false", "early_stopping": "0,1"}
     points = resolve_sweep(BERT, "glue/rte", None, grid)
     chosen = [
@@ -164,13 +164,13 @@ def test_points_of_a_grid_with_true_and_1_are_different():
 # two units: the later layer holds
 
 
-def test_warmup_steps_replace_warmup_ratio():
+def test_setting_warmup_steps_replaces_warmup_ratio():
     found = settings("bert", warmup_steps="100")
     assert (found["warmup_steps"].value, found["warmup_ratio"].value) == (100, 0.0)
     assert found["warmup_ratio"].source == "warmup_steps is in its place"
 
 
-def test_a_later_layer_replaces_a_setting_in_another_unit(tmp_path: Path):
+def test_override_in_another_unit_replaces_the_setting_of_a_recipe_file(tmp_path: Path):
     path = tmp_path / "r.toml"
     path.write_text("[default]\nwarmup_steps = 100\ndecoupled_weight_decay = 1e-5\n")
     layered = settings("bert", recipe=str(path), warmup_ratio="0.2", weight_decay="0.3")
@@ -184,14 +184,14 @@ def test_a_later_layer_replaces_a_setting_in_another_unit(tmp_path: Path):
 # what is refused
 
 
-def test_early_stopping_without_more_evaluations_is_an_error():
+def test_early_stopping_with_too_few_evaluations_is_an_error():
     assert "but evaluations is 1 (--set)" in problem(early_stopping="1", evaluations="1")
     assert "but evaluations is 3 (ours: " in problem(early_stopping="3")
     assert values("bert", early_stopping="2")["early_stopping"] == 2
 
 
 @pytest.mark.parametrize("more", [{}, {"best_checkpoint": "true", "evaluations": "1"}])
-def test_select_on_without_a_selection_is_an_error(more: dict[str, str]):
+def test_select_on_without_checkpoint_selection_is_an_error(more: dict[str, str]):
     assert "does not select among evaluations" in problem(select_on="train:0.1", **more)
 
 
@@ -211,7 +211,7 @@ def test_invalid_combinations_with_average_last_are_an_error():
         *[("best_checkpoint=false", False), ("best_checkpoint=false,true", True)],
     ],
 )
-def test_an_unused_setting_is_a_note_unless_it_is_the_default(text: str, is_on: bool):
+def test_unused_setting_is_noted_unless_it_has_its_default_value(text: str, is_on: bool):
     name, _, value = text.partition("=")
     said = [*unused_settings({name: value}, None, set())]
     assert [sentence.partition(" ")[0] for sentence in said] == [name] * is_on
@@ -219,19 +219,19 @@ def test_an_unused_setting_is_a_note_unless_it_is_the_default(text: str, is_on: 
     check_override(name, value)
 
 
-def test_unused_student_settings_of_a_recipe_are_a_note():
+def test_student_settings_of_a_recipe_without_a_teacher_are_noted():
     (said,) = unused_settings({}, "tinybert-student", {"learning_rate"})
     assert "there is no --teacher: teacher_weight" in said
     assert [*unused_settings({}, "tinybert-student", {"teacher_weight"})] == []
 
 
-def test_values_that_are_invalid_for_every_model_are_an_error_at_once():
+def test_value_invalid_for_every_model_is_an_error_before_planning():
     for text in ("much", "x2,-1"):
         with pytest.raises(BenchError, match="learning_rate"):
             check_override("learning_rate", text)
 
 
-def test_a_difference_of_recipes_has_both_values_or_none_for_an_omitted_one():
+def test_recipe_comparison_has_none_for_a_setting_that_one_recipe_omits():
     found = compare_recipes(BERT, MODELS["xlnet-base-cased"], [TASKS["glue/rte"]])
     ours, theirs = (
         settings(spec.recipe or spec.family or "") for spec in (BERT, MODELS["xlnet-base-cased"])
@@ -246,7 +246,7 @@ def test_a_difference_of_recipes_has_both_values_or_none_for_an_omitted_one():
 
 
 @pytest.mark.parametrize("said", ["true", "false"])
-def test_a_recipe_file_with_text_to_text_has_the_text_settings_as_defaults(
+def test_recipe_file_with_text_to_text_uses_the_defaults_of_the_text_recipe(
     tmp_path: Path, said: str
 ):
     file, spec = tmp_path / "words.toml", MODELS["t5-small"]

@@ -1,4 +1,4 @@
-"""Settings with several values: one recipe per value."""
+"""Tests of sweeps: settings with several values, which give one recipe per value."""
 
 from pathlib import Path
 
@@ -25,7 +25,7 @@ def write(tmp_path: Path, text: str) -> str:
     return str(path)
 
 
-def test_values_separated_by_commas_are_one_point_each() -> None:
+def test_values_separated_by_commas_are_sweep_points() -> None:
     points = resolve_sweep(BERT, "glue/rte", None, RATES)
     assert values(points, "learning_rate") == [2e-5, 3e-5, 5e-5]
     assert values(points, "epochs") == [3.0, 3.0, 3.0]
@@ -34,13 +34,13 @@ def test_values_separated_by_commas_are_one_point_each() -> None:
     assert (rate.source, rate.one_of) == ("--set", ("2e-5", "3e-5", "5e-5"))
 
 
-def test_several_grids_are_every_combination() -> None:
+def test_sweep_over_several_settings_has_every_combination() -> None:
     points = resolve_sweep(BERT, "glue/rte", None, {**RATES, "batch_size": "16,32"})
     found = [*zip(values(points, "learning_rate"), values(points, "batch_size"), strict=True)]
     assert found == [(rate, batch) for rate in (2e-5, 3e-5, 5e-5) for batch in (16, 32)]
 
 
-def test_a_list_in_a_recipe_file_is_a_grid(tmp_path: Path) -> None:
+def test_list_of_values_in_a_recipe_file_is_a_sweep(tmp_path: Path) -> None:
     text = '[default]\nlearning_rate = { value = [2e-5, 3e-5, 5e-5], source = "A.3" }\n'
     points = resolve_sweep(BERT, "glue/rte", write(tmp_path, text), {})
     assert values(points, "learning_rate") == [2e-5, 3e-5, 5e-5]
@@ -49,27 +49,27 @@ def test_a_list_in_a_recipe_file_is_a_grid(tmp_path: Path) -> None:
     assert (rate.source, rate.one_of) == ("A.3", ("2e-05", "3e-05", "5e-05"))
 
 
-def test_a_grid_of_one_task_does_not_apply_to_others(tmp_path: Path) -> None:
+def test_sweep_for_one_task_in_a_recipe_file_does_not_apply_to_others(tmp_path: Path) -> None:
     path = write(tmp_path, "[glue.rte]\nepochs = [3, 10]\n")
     assert values(resolve_sweep(BERT, "glue/rte", path, {}), "epochs") == [3.0, 10.0]
     (only,) = resolve_sweep(BERT, "glue/cola", path, {})
     assert (only.label, only.settings["epochs"].value) == ("grid", 3.0)
 
 
-def test_a_later_layer_replaces_a_grid(tmp_path: Path) -> None:
+def test_option_set_replaces_the_sweep_of_a_recipe_file(tmp_path: Path) -> None:
     path = write(tmp_path, "[default]\nepochs = [3, 10]\n")
     (only,) = resolve_sweep(BERT, "glue/rte", path, {"epochs": "2"})
     assert (only.label, only.settings["epochs"].value) == ("grid+set", 2.0)
 
 
-def test_equal_values_are_one_point() -> None:
+def test_repeated_values_are_a_single_sweep_point() -> None:
     (only,) = resolve_sweep(BERT, "glue/rte", None, {"epochs": "3,3.0"})
     assert not only.is_sweep
     (only,) = resolve_sweep(BERT, "glue/rte", None, {"stride": "64,128"})
     assert "stride" not in only.settings
 
 
-def test_every_invalid_value_is_reported_once() -> None:
+def test_every_invalid_value_of_a_sweep_is_reported_once() -> None:
     with pytest.raises(BenchError) as caught:
         resolve_sweep(BERT, "glue/rte", None, {**RATES, "epochs": "0,3,", "batch_size": "8"})
     first, second = str(caught.value).splitlines()
@@ -77,12 +77,12 @@ def test_every_invalid_value_is_reported_once() -> None:
     assert second.startswith("epochs is '' (--set)")
 
 
-def test_a_grid_is_an_error_if_one_recipe_is_needed() -> None:
+def test_sweep_is_an_error_where_a_single_recipe_is_required() -> None:
     with pytest.raises(BenchError, match="has 3 points for glue/rte"):
         resolve_recipe(BERT, "glue/rte", None, RATES)
 
 
-def test_every_point_is_planned_with_every_seed() -> None:
+def test_every_sweep_point_is_planned_with_every_seed() -> None:
     tasks = [find_task("glue/rte"), find_task("glue/cola")]
     jobs = plan_jobs([TINY], tasks, "mini", (1, 2), overrides={"epochs": "1,2,4"}).jobs
     assert len(jobs) == 2 * 3 * 2 == len({job.key for job in jobs})
@@ -95,7 +95,7 @@ def test_every_point_is_planned_with_every_seed() -> None:
     assert alone.key in {job.key for job in jobs}
 
 
-def test_a_point_starts_from_the_same_point() -> None:
+def test_start_job_of_a_sweep_point_has_the_same_settings() -> None:
     jobs = plan_jobs(
         [TINY], "glue/rte", "mini", (1,), overrides={"epochs": "1,2"}, start_from="glue/mnli"
     ).jobs
@@ -108,7 +108,7 @@ def test_a_point_starts_from_the_same_point() -> None:
             assert start.settings["epochs"].value == job.settings["epochs"].value
 
 
-def test_a_multiple_is_relative_to_the_value_of_the_recipe() -> None:
+def test_multiple_such_as_x2_is_relative_to_the_value_of_the_recipe() -> None:
     points = resolve_sweep(BERT, "glue/rte", None, {"learning_rate": "x1,x2, x0.5, 1e-4"})
     assert values(points, "learning_rate") == [5e-5, 1e-4, 2.5e-5]
     (own,) = resolve_sweep(BERT, "glue/rte", None, {"learning_rate": "x1"})
@@ -117,6 +117,6 @@ def test_a_multiple_is_relative_to_the_value_of_the_recipe() -> None:
 
 
 @pytest.mark.parametrize("name", ["schedule", "lora_rank"])
-def test_a_multiple_of_a_setting_that_is_not_a_real_number_is_an_error(name: str) -> None:
+def test_multiple_of_a_setting_that_is_not_a_real_number_is_an_error(name: str) -> None:
     with pytest.raises(BenchError, match=f"{name}=x2 is a multiple"):
         resolve_sweep(BERT, "glue/rte", None, {name: "x2"})

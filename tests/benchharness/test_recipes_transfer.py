@@ -1,4 +1,4 @@
-"""Settings of transfer methods: off by default, and then not part of a job."""
+"""Tests of the settings of transfer methods, which are off by default."""
 
 import pytest
 
@@ -35,7 +35,7 @@ def make_job(**overrides: str) -> Job:
 
 
 def test_transfer_settings_with_default_values_do_not_change_the_key():
-    """Neither its settings nor its key contain them, so stored results stay valid."""
+    """Default values are neither in the settings nor in the key, so stored results remain valid."""
     assert not set(settings()) & set(OFF)
     assert added(**OFF) == {}
     assert make_job(**OFF).key == make_job().key
@@ -61,7 +61,7 @@ def test_each_transfer_setting_changes_the_key(name: str, text: str, value: obje
 
 
 @pytest.mark.parametrize("word", ["layer-0", "layer-", "layer-x", "layer--1", "layer"])
-def test_an_invalid_layer_is_an_error(word: str):
+def test_invalid_feature_layer_is_an_error(word: str):
     with pytest.raises(BenchError, match="layer-N with N from 1, or each"):
         added(features=word)
 
@@ -77,7 +77,7 @@ def test_an_lstm_can_only_be_used_for_tags_on_frozen_features():
         tags(lstm_size="768")
 
 
-def test_top_layer_depth_applies_with_layer_decay_only():
+def test_top_layer_depth_applies_only_with_layer_decay():
     assert added(top_layer_depth="1") == {}
     assert added(top_layer_depth="1", layer_decay="0.5") == {
         "layer_decay": 0.5,

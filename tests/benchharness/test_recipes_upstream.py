@@ -1,4 +1,4 @@
-"""Recipes compared with the scripts of the models' authors, listed in recipes_upstream.csv.
+"""Tests of recipes against the scripts of the models' authors, listed in recipes_upstream.csv.
 
 A line of that file is one value of a recipe and task, in a script, README or configuration at a
 pinned commit, with its line number. Steps are listed as printed and computed again here. If a
@@ -44,7 +44,7 @@ TRAIN_ROWS = {
 _WORDS = (START_FROM, "orders")
 
 _BATCH = ("devices", "device_batch_size")
-"""What upstream gives of a batch that several devices share."""
+"""Upstream settings of a batch that several devices share."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ def differs_in_steps(fact: Fact, task: str, settings: Mapping[str, Setting]) -> 
 
 
 @pytest.mark.parametrize("recipe", sorted({fact.recipe for fact in FACTS}))
-def test_a_recipe_has_the_values_of_its_authors_or_a_reason(recipe: str) -> None:
+def test_recipe_values_equal_upstream_values_or_have_a_listed_reason(recipe: str) -> None:
     unexplained = {
         f"{task} {fact.setting} {fact.value} ({fact.file}:{fact.line})": difference
         for fact in FACTS
@@ -162,8 +162,8 @@ def test_a_recipe_has_the_values_of_its_authors_or_a_reason(recipe: str) -> None
 
 
 @pytest.mark.parametrize("unlike", UNLIKE, ids=lambda unlike: f"{unlike.recipe}-{unlike.file}")
-def test_each_listed_difference_of_a_recipe_exists(unlike: Unlike) -> None:
-    """Each of its tasks and settings differs in some upstream value, and it has a reason."""
+def test_each_listed_difference_from_upstream_values_exists(unlike: Unlike) -> None:
+    """Each listed task and setting differs from an upstream value, and it has a reason."""
     found = [
         (task, fact.setting)
         for fact in FACTS
@@ -176,7 +176,7 @@ def test_each_listed_difference_of_a_recipe_exists(unlike: Unlike) -> None:
     assert len(unlike.reason.split()) > 5
 
 
-def test_upstream_values_are_unique_and_pinned() -> None:
+def test_each_upstream_value_is_listed_once_with_a_pinned_commit() -> None:
     places = Counter((f.recipe, f.task, f.setting, f.repository, f.file) for f in FACTS)
     assert [place for place, count in places.items() if count > 1] == []
     assert len(FACTS) >= 400
@@ -188,7 +188,7 @@ def test_upstream_values_are_unique_and_pinned() -> None:
     ("setting", "wrong"),
     [("learning_rate", "1"), ("warmup_steps", "7"), ("start_from", "glue/rte")],
 )
-def test_a_wrong_value_is_detected(setting: str, wrong: str) -> None:
+def test_recipe_value_different_from_upstream_is_detected(setting: str, wrong: str) -> None:
     (right,) = (
         f for f in FACTS if (f.recipe, f.task, f.setting) == ("deberta", "glue/mrpc", setting)
     )
@@ -203,7 +203,9 @@ STEPS = re.compile(r"(\d+) of (\d+) steps")
 @pytest.mark.parametrize(
     "name", ["albert", "xlnet", *(name for name in packaged_names() if name.startswith("deberta"))]
 )
-def test_printed_steps_match_the_size_of_the_training_data(name: str, task: str) -> None:
+def test_step_counts_in_recipe_sources_match_the_size_of_the_training_data(
+    name: str, task: str
+) -> None:
     settings = settings_of(name, task)
     recipe = Recipe.from_settings(settings)
     printed = STEPS.search(settings["warmup_ratio"].source)

@@ -1,4 +1,4 @@
-"""Anomalies of a released data set are printed before a run, stored, and shown with a score."""
+"""Tests that anomalies of a released data set are printed, stored and shown with a score."""
 
 import json
 import shutil
@@ -20,7 +20,9 @@ def folder(tmp_path: Path) -> Path:
     return found
 
 
-def test_anomalies_are_printed_stored_and_noted_by_score(bench: Any, folder: Path) -> None:
+def test_data_set_anomalies_are_printed_stored_and_noted_by_bench_score(
+    bench: Any, folder: Path
+) -> None:
     task = ("--task", "retrieval/folder", "--data", str(folder))
     ran = bench("run", "--model", "bag-of-words", *task, "--no-baselines", "--db", "b.sqlite")
     assert ran.code == 0, ran.err
@@ -41,7 +43,9 @@ def test_anomalies_are_printed_stored_and_noted_by_score(bench: Any, folder: Pat
     assert found["notes"] == [f"{NO_DOCUMENT}: {place}.", f"{AGAIN}: {place}."]
 
 
-def test_an_invalid_data_set_is_an_error_without_a_traceback(bench: Any, folder: Path) -> None:
+def test_data_set_with_inconsistent_files_is_an_error_without_a_traceback(
+    bench: Any, folder: Path
+) -> None:
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nnobody\td1\t1\n")
     ended = bench(
         "run", "--model", "bag-of-words", "--task", "retrieval/folder", "--data", str(folder)

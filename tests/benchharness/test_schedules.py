@@ -1,4 +1,4 @@
-"""Learning rates of every schedule, compared with transformers and with ULMFiT's formula."""
+"""Tests of learning rate schedules against transformers, torch and ULMFiT's formula."""
 
 import math
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def stepped(make: Callable[[torch.optim.Optimizer], Any]) -> list[float]:
 
 @pytest.mark.parametrize("warmup", [0, 1, 7, STEPS - 1])
 @pytest.mark.parametrize("name", THEIRS)
-def test_schedules_equal_those_of_transformers(name: str, warmup: int):
+def test_learning_rate_schedules_equal_those_of_transformers(name: str, warmup: int):
     recipe = having(RECIPE, schedule=name, schedule_power=2.5, warmup_ratio=warmup / STEPS)
     theirs = stepped(lambda optimizer: THEIRS[name](optimizer, warmup))
     assert rates(recipe) == pytest.approx(theirs, rel=1e-9, abs=1e-15)
@@ -55,7 +55,7 @@ def test_schedules_equal_those_of_transformers(name: str, warmup: int):
     assert rates(by_number) == rates(recipe)
 
 
-def test_schedules_without_warmup_equal_those_of_torch():
+def test_learning_rate_schedules_without_warmup_equal_those_of_torch():
     plain = having(RECIPE, warmup_ratio=0.0)
     cosine = stepped(lambda optimizer: CosineAnnealingLR(optimizer, T_max=STEPS))
     assert rates(having(plain, schedule="cosine")) == pytest.approx(cosine, rel=1e-6)
@@ -80,12 +80,12 @@ def test_the_slanted_triangular_schedule_equals_that_of_ulmfit(steps: int, cut_f
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
-def test_every_schedule_has_the_full_rate_in_a_run_of_one_step(name: str):
+def test_every_schedule_has_the_full_learning_rate_in_a_run_of_one_step(name: str):
     for recipe in (RECIPE, having(RECIPE, warmup_ratio=0.0, warmup_steps=100)):
         assert learning_rate(0, 1, having(recipe, schedule=name)) == RECIPE.optim.learning_rate
 
 
-def test_the_default_schedule_is_unchanged_bit_for_bit():
+def test_linear_schedule_equals_its_formula_bit_for_bit():
     recipe = having(RECIPE, learning_rate=3e-5, warmup_ratio=0.06)
     expected = [
         3e-5 * step / 3 if step < 3 else 3e-5 * (STEPS - step) / (STEPS - 3)

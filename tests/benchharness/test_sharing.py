@@ -1,4 +1,4 @@
-"""Several jobs on one GPU as far as its memory allows, with a fake nvidia-smi and in the engine."""
+"""Tests of several jobs on one GPU, as far as its memory allows, with a fake nvidia-smi."""
 
 import itertools
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from tests.helpers.fake_worker import COMMAND, make_job
 
 SLOT = Slot(device="cuda:0", environment={}, is_shared=True)
 IDLE, FULL = (2000.0, 78_000.0), (50_000.0, 30_000.0)
-"""Memory used and free."""
+"""Used and free memory of a GPU."""
 
 
 def test_gpu_memory_is_read_from_nvidia_smi(
@@ -50,7 +50,7 @@ def test_gpu_memory_is_read_from_nvidia_smi(
         (None, 1, False),
     ],
 )
-def test_another_job_starts_if_one_and_a_half_times_the_memory_of_a_job_is_free(
+def test_job_starts_on_a_shared_gpu_if_1_5_times_the_memory_per_job_is_free(
     monkeypatch: pytest.MonkeyPatch,
     memory: tuple[float, float] | None,
     running: int,
@@ -60,7 +60,7 @@ def test_another_job_starts_if_one_and_a_half_times_the_memory_of_a_job_is_free(
     assert Sharing().has_room(SLOT, [True] * running) is has_room
 
 
-def test_memory_is_read_only_after_all_jobs_have_settled_and_then_periodically(
+def test_gpu_memory_is_read_periodically_once_all_its_jobs_are_training(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seconds, read = 0.0, list[float]()
@@ -95,7 +95,7 @@ def engine_of(monkeypatch: pytest.MonkeyPatch, memory: tuple[float, float] = IDL
 
 
 def test_an_idle_gpu_runs_several_jobs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The jobs end only when all of them run."""
+    """Use jobs that end only when all of them run."""
     go, begun = tmp_path / "go", set[str]()
 
     def hear(job: Job, _: Progress) -> None:
@@ -123,7 +123,7 @@ def test_a_full_gpu_runs_one_job_at_a_time(monkeypatch: pytest.MonkeyPatch) -> N
     assert not list(ends)
 
 
-def test_a_job_that_runs_out_of_memory_next_to_others_runs_again_alone(
+def test_job_out_of_memory_on_a_shared_gpu_runs_again_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     go, events = tmp_path / "go", list[tuple[str, int]]()
@@ -144,7 +144,7 @@ def test_a_job_that_runs_out_of_memory_next_to_others_runs_again_alone(
     ]
 
 
-def test_a_schedule_counts_one_job_per_shared_gpu(
+def test_schedule_assumes_one_job_at_a_time_on_a_shared_gpu(
     tmp_path: Path,
 ) -> None:
     plan = Plan(jobs=tuple(make_job(seed=seed) for seed in range(3)), rows={})
@@ -157,7 +157,7 @@ def test_a_schedule_counts_one_job_per_shared_gpu(
     assert "3 to run, 2 at once on GPU 0, about" in sure.sentence()
 
 
-def test_a_job_that_runs_out_of_memory_alone_fails(
+def test_job_out_of_memory_alone_on_a_gpu_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     jobs = iter([make_job(f"memory-once:{tmp_path / 'tried'}")])

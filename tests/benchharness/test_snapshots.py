@@ -1,4 +1,4 @@
-"""Snapshots of a job: which are kept, and from which a job resumes."""
+"""Tests of the snapshots of a job: which are kept, and from which a job resumes."""
 
 import json
 import random
@@ -87,7 +87,7 @@ def test_the_newest_two_snapshots_are_kept(tmp_path: Path):
     assert newest_step(tmp_path) == 100
 
 
-def test_the_snapshot_that_was_restored_is_kept_with_the_first_new_one(tmp_path: Path):
+def test_restored_snapshot_is_kept_together_with_the_first_new_one(tmp_path: Path):
     save(tmp_path, 5, 20)
     again = snapshots(tmp_path)
     assert again.newest()
@@ -149,7 +149,7 @@ CHANGES: dict[str, tuple[dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize(("change", "told"), CHANGES.values(), ids=CHANGES)
-def test_a_change_that_affects_results_restarts_the_job(
+def test_change_of_code_versions_or_hardware_restarts_the_job(
     tmp_path: Path, change: dict[str, Any], told: str
 ):
     save(tmp_path, 5)
@@ -160,13 +160,13 @@ def test_a_change_that_affects_results_restarts_the_job(
     assert note.endswith(f"changed: {told}")
 
 
-def test_another_host_with_the_same_hardware_can_resume(tmp_path: Path):
+def test_job_can_resume_on_another_host_with_the_same_hardware(tmp_path: Path):
     save(tmp_path, 5)
     moved = {**PROVENANCE, "machine": {**PROVENANCE["machine"], "host": "y"}}
     assert newest_step(tmp_path, provenance=moved) == 5
 
 
-def test_a_snapshot_that_does_not_fit_is_deleted_after_a_new_one(tmp_path: Path):
+def test_unusable_snapshot_is_deleted_after_a_new_one_is_saved(tmp_path: Path):
     save(tmp_path, 500)
     other = {**PROVENANCE, "versions": {}}
     again = snapshots(tmp_path, provenance=other)
@@ -183,7 +183,9 @@ def test_a_resumed_job_keeps_smaller_micro_batches(tmp_path: Path):
     assert newest_step(tmp_path, accumulation=8) is None
 
 
-def test_edited_code_changes_the_source_digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_edited_source_file_changes_the_source_digest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     for package in ("benchharness", "benchharness.leaderboard", "benchharness.tasks"):
         (tmp_path / package).mkdir()
         (tmp_path / package / "a.py").write_text("x = 1\n")
@@ -199,14 +201,14 @@ def test_edited_code_changes_the_source_digest(tmp_path: Path, monkeypatch: pyte
     assert source_digest() != before, "edited since it was loaded: nobody knows what runs"
 
 
-def test_what_differs_names_each_changed_condition():
+def test_what_differs_names_changed_versions_and_hardware():
     found = conditions(PROVENANCE)
     assert {"the code", "python", "torch", "device", "capability", "threads"} < set(found)
     assert what_differs(found, found) == ""
     assert what_differs({}, {"torch": "2"}) == "torch (None then, 2 now)"
 
 
-def test_a_snapshot_is_saved_when_the_interval_has_passed(tmp_path: Path, monkeypatch):
+def test_snapshot_is_saved_when_the_interval_has_passed(tmp_path: Path, monkeypatch):
     now = 1000.0
     monkeypatch.setattr(snapshots_module.time, "monotonic", lambda: now)
     kept = snapshots(tmp_path, saved=now)
@@ -223,7 +225,7 @@ def interrupt(kept: Snapshots) -> None:
         raise Interrupted(signal.SIGTERM)
 
 
-def test_a_signal_saves_a_snapshot_first(tmp_path: Path):
+def test_signal_saves_a_snapshot_before_the_job_ends(tmp_path: Path):
     with pytest.raises(Interrupted):
         interrupt(snapshots(tmp_path))
     assert newest_step(tmp_path) == 9
@@ -239,7 +241,7 @@ def test_a_snapshot_of_the_same_step_is_not_saved_again(tmp_path: Path):
     assert (only / MANIFEST).stat().st_mtime_ns == written
 
 
-def test_a_signal_during_saving_waits_for_the_snapshot(
+def test_signal_while_saving_takes_effect_after_the_snapshot(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     def write_and_be_told(folder: Path, kept: State) -> None:
@@ -253,12 +255,14 @@ def test_a_signal_during_saving_waits_for_the_snapshot(
     assert newest_step(tmp_path) == 5
 
 
-def test_only_one_of_several_processes_writes_snapshots(tmp_path: Path):
+def test_only_one_process_of_a_job_writes_snapshots(tmp_path: Path):
     snapshots(tmp_path, is_writer=False).save(lambda: state(5))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_full_disk_does_not_stop_the_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_full_disk_for_snapshots_does_not_stop_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     def fail(folder: Path, state: State) -> None:
         (folder / "weights.safetensors").write_bytes(b"half")
         raise OSError(28, "No space left on device")
@@ -278,7 +282,7 @@ def test_a_full_disk_does_not_stop_the_job(tmp_path: Path, monkeypatch: pytest.M
     assert newest_step(tmp_path) == 8
 
 
-def test_the_folder_of_snapshots_lists_and_deletes_jobs(tmp_path: Path):
+def test_snapshot_folder_lists_and_deletes_the_snapshots_of_jobs(tmp_path: Path):
     assert SnapshotFolder.of(tmp_path, 0) is None
     folder = SnapshotFolder.of(tmp_path, 60)
     assert folder is not None
@@ -292,7 +296,7 @@ def test_the_folder_of_snapshots_lists_and_deletes_jobs(tmp_path: Path):
     assert Path(relative[1]).is_absolute()
 
 
-def test_all_random_generators_are_restored():
+def test_states_of_all_random_generators_are_restored():
     def draw() -> list[float]:
         return [random.random(), random.gauss(0, 1), np.random.normal(), float(torch.rand(()))]
 
@@ -304,7 +308,7 @@ def test_all_random_generators_are_restored():
 
 
 def test_only_the_random_generator_of_the_jobs_own_gpu_is_stored(monkeypatch: pytest.MonkeyPatch):
-    """Then a job can resume if fewer GPUs are visible, or if its GPU has another number."""
+    """A job can then resume if fewer GPUs are visible, or if its GPU has another number."""
     made = torch.Generator().manual_seed(5)
     own = made.get_state()
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

@@ -25,7 +25,7 @@ from tests.helpers.span_features import CONTEXT, NASTY, TASK, points, question, 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_windows_are_question_and_context_within_the_maximum_length(kind: str):
+def test_each_window_has_the_question_and_context_within_the_maximum_length(kind: str):
     tokenizer = make_tokenizer(kind)
     example = question(CONTEXT)
     features = encode([example], tokenizer, Limits(max_tokens=60, stride=20))
@@ -40,7 +40,7 @@ def test_windows_are_question_and_context_within_the_maximum_length(kind: str):
     assert all(text in CONTEXT for text in texts)
 
 
-def test_windows_of_several_questions_are_separate():
+def test_each_question_has_its_own_windows():
     examples = [question(CONTEXT), question("A storm."), question(CONTEXT)]
     features = encode(examples, make_tokenizer("bytes"), Limits(max_tokens=64, stride=30))
     counts = np.diff(features.windows)
@@ -49,7 +49,7 @@ def test_windows_of_several_questions_are_separate():
     assert features.windows[-1] == len(features)
 
 
-def test_every_token_of_the_context_has_one_best_window():
+def test_every_context_token_has_exactly_one_window_with_most_context():
     features = encode([question(CONTEXT)], make_tokenizer("bytes"), Limits(max_tokens=50, stride=9))
     inside = features.is_best & features.is_answer
     places = features.places[inside]
@@ -60,7 +60,7 @@ def test_every_token_of_the_context_has_one_best_window():
 # What is learned
 
 
-def test_targets_are_the_tokens_of_the_first_answer():
+def test_span_targets_are_the_tokens_of_the_first_gold_answer():
     tokenizer = make_tokenizer("wordpiece")
     start = CONTEXT.index("Warsaw")
     example = SpanExample(
@@ -72,14 +72,14 @@ def test_targets_are_the_tokens_of_the_first_answer():
     assert tokenizer.decode(ids) == "warsaw"
 
 
-def test_training_on_hidden_answers_is_an_error():
+def test_training_a_span_head_on_hidden_answers_is_an_error():
     example = SpanExample(id="7", question="?", context="A storm.")
     features = encode([example], make_tokenizer("bytes"), Limits(max_tokens=64))
     with pytest.raises(DataError, match=r"squad/v2.0 hides the answer of 7"):
         targets(features, [example], TASK)
 
 
-def test_the_loss_is_the_mean_over_start_and_end():
+def test_span_loss_is_the_mean_of_start_and_end_cross_entropy():
     logits = torch.tensor([[[2.0, 0.0], [1.0, 3.0], [-torch.inf, -torch.inf]]])
     first, last = np.log(np.exp([2, 1]).sum()) - 2, np.log(np.exp([0, 3]).sum()) - 3
     rows = loss(logits.bfloat16(), torch.tensor([[0, 1]]))
@@ -87,7 +87,7 @@ def test_the_loss_is_the_mean_over_start_and_end():
     assert rows.dtype == torch.float32
 
 
-def test_padding_cannot_be_an_answer():
+def test_span_logits_of_padding_are_minus_infinity():
     encoder = load_encoder("builtin:tiny", None, seed=1)
     examples = [question("A storm."), question(CONTEXT)]
     features = encode(examples, encoder.tokenizer, Limits(max_tokens=64))
@@ -125,7 +125,7 @@ def oracle(
 
 @given(st.integers(0, 10**6), st.integers(1, 40), st.sampled_from(KINDS))
 @settings(max_examples=25, deadline=None)
-def test_the_decoded_answer_is_the_best_of_all_spans(seed: int, stride: int, kind: str):
+def test_decoded_answer_is_the_highest_scoring_valid_span(seed: int, stride: int, kind: str):
     examples = [question(CONTEXT[:200]), question("A storm."), question(CONTEXT[100:260])]
     limits = Limits(max_tokens=48, stride=stride, max_question_tokens=2)
     features = encode(examples, make_tokenizer(kind), limits)
@@ -139,7 +139,7 @@ def test_the_decoded_answer_is_the_best_of_all_spans(seed: int, stride: int, kin
         assert prediction.no_answer_score == pytest.approx(nulls.min() - best, abs=1e-6)
 
 
-def test_an_answer_has_at_most_30_tokens_and_ends_after_its_start():
+def test_predicted_span_has_at_most_30_tokens_and_ends_after_its_start():
     example = question("one two " * 40)
     features = encode([example], make_tokenizer("wordpiece"), Limits(max_tokens=384))
     words = np.flatnonzero(features.is_answer)
@@ -155,7 +155,7 @@ def test_an_answer_has_at_most_30_tokens_and_ends_after_its_start():
     assert margin(21, 50) == margin(20, 20) == -18.0
 
 
-def test_an_answer_does_not_cross_windows_or_questions():
+def test_predicted_span_does_not_cross_windows_or_questions():
     examples = [question("one two"), question("one two")]
     features = encode(examples, make_tokenizer("wordpiece"), Limits(max_tokens=64))
     words = np.flatnonzero(features.is_answer)
@@ -175,7 +175,7 @@ def test_the_no_answer_score_is_the_minimum_over_the_windows():
     assert prediction.no_answer_score == 6.0
 
 
-def test_an_empty_context_has_the_empty_answer():
+def test_predicted_answer_of_an_empty_context_is_empty():
     examples = [question("A storm."), question(""), question(" ")]
     features = encode(examples, make_tokenizer("bytes"), Limits(max_tokens=64))
     logits = np.ones((len(features.token_ids), 2), dtype=np.float32)
@@ -247,7 +247,7 @@ def test_gold_answers_are_decoded_with_their_original_text(kind: str, max_tokens
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("version", ["v1.1", "v2.0"])
-def test_gold_answers_of_squad_are_decoded(kind: str, version: str):
+def test_gold_answers_of_the_real_squad_dev_sets_are_decoded(kind: str, version: str):
     folder = os.environ.get("BENCH_TEST_DATA")
     if not folder:
         pytest.skip("BENCH_TEST_DATA is not set")
@@ -272,7 +272,7 @@ def test_gold_answers_of_squad_are_decoded(kind: str, version: str):
 
 
 @pytest.mark.soak
-def test_ten_thousand_questions_are_decoded_in_under_20_seconds():
+def test_decoding_10000_questions_takes_under_20_seconds():
     count, tokens = 20_000, 300
     examples = [question("x" * 600)] * (count // 2)
     chars = np.tile(np.arange(tokens, dtype=np.int32), count) * 2

@@ -56,7 +56,7 @@ def answer(features: TagFeatures, examples: list[TagExample]) -> tuple[tuple[str
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_first_token_of_a_word_has_its_tag(kind: str):
+def test_first_token_of_a_word_has_its_tag(kind: str):
     tokenizer = make_tokenizer(kind)
     features = encode([sentence(WORDS)], tokenizer, Limits(max_tokens=64))
     assert features.token_ids.tolist() == tokenizer(" ".join(WORDS))["input_ids"]
@@ -79,7 +79,7 @@ def test_every_word_of_a_long_sentence_is_tagged(kind: str, max_tokens: int):
     assert answer(features, examples) == (GOLD * 9, GOLD)
 
 
-def test_a_word_is_tagged_in_the_window_with_the_most_context():
+def test_word_is_tagged_in_the_window_with_the_most_context():
     features = encode([sentence(WORDS * 9)], make_tokenizer("bytes"), Limits(max_tokens=42))
     for row, start in enumerate(features.starts[1:-2], start=1):
         places = np.flatnonzero(features.words[start : features.starts[row + 1]] >= 0)
@@ -88,7 +88,7 @@ def test_a_word_is_tagged_in_the_window_with_the_most_context():
 
 
 @pytest.mark.parametrize("nothing", ["", " ", "\u200b", "\x00", "\ufeff"])
-def test_a_word_without_tokens_is_tagged_as_outside(nothing: str):
+def test_word_without_tokens_gets_the_outside_tag(nothing: str):
     example = sentence(("in", nothing, "Warsaw"), ("O", "B-PER", "B-LOC"))
     features = encode([example], make_tokenizer("wordpiece"), Limits(max_tokens=64))
     assert carried(features) == [0, 2]
@@ -106,7 +106,9 @@ any_words = st.lists(st.text(st.characters(codec=None), max_size=12), max_size=1
 
 @given(st.lists(any_words, min_size=1, max_size=3), st.sampled_from(KINDS), st.integers(6, 30))
 @settings(deadline=None)
-def test_any_words_have_one_tag_each(sentences: list[tuple[str, ...]], kind: str, tokens: int):
+def test_every_word_of_any_text_gets_one_tag(
+    sentences: list[tuple[str, ...]], kind: str, tokens: int
+):
     examples = [sentence(words, ("B-LOC",) * len(words)) for words in sentences]
     features = encode(examples, make_tokenizer(kind), Limits(max_tokens=tokens))
     assert len(carried(features)) == len(set(carried(features)))
@@ -119,7 +121,7 @@ def test_any_words_have_one_tag_each(sentences: list[tuple[str, ...]], kind: str
 # What is learned
 
 
-def test_targets_are_tags_at_first_tokens_of_words():
+def test_tag_targets_are_at_the_first_tokens_of_words():
     example = sentence(WORDS, GOLD)
     features = encode([example], make_tokenizer("wordpiece"), Limits(max_tokens=64))
     (row,) = targets(features, [example], TASK)
@@ -137,8 +139,8 @@ def test_training_on_hidden_or_missing_tags_is_an_error():
 
 
 @pytest.mark.parametrize("width", [3, 8])
-def test_the_loss_of_a_batch_is_the_mean_over_its_words(width: int):
-    """Either the logits or the targets may be padded further."""
+def test_tagging_loss_of_a_batch_is_the_mean_over_its_words(width: int):
+    """Pad the logits or the targets further."""
     torch.manual_seed(1)
     logits, goals = torch.randn(2, 5, 4), torch.tensor([[-100, 3, 1, 0, -100], [2, -100, 0, 0, 0]])
     goals[:, 3:] = -100
@@ -148,7 +150,7 @@ def test_the_loss_of_a_batch_is_the_mean_over_its_words(width: int):
     assert loss(logits.bfloat16(), padded).dtype == torch.float32
 
 
-def test_the_network_learns_tags():
+def test_tagging_network_learns_its_training_data():
     encoder = load_encoder("builtin:tiny", None, seed=1)
     words = ("the", "bird", "not", "a")
     tags = {"the": "O", "bird": "B-PER", "not": "B-LOC", "a": "O"}
@@ -195,7 +197,7 @@ def test_predicted_tags_are_repaired_to_iob2(predicted: tuple[str, ...], repaire
     assert answer(features, [example]) == (repaired,)
 
 
-def test_a_word_without_tokens_has_the_first_tag_if_there_is_no_outside_tag():
+def test_word_without_tokens_gets_the_first_tag_if_the_task_has_no_outside_tag():
     task: TagTask = SimpleNamespace(name="x/pos", tags=("NOUN", "VERB"))  # type: ignore[assignment]
     example = sentence(("", "in"))
     features = encode([example], make_tokenizer("bytes"), Limits(max_tokens=64))
@@ -205,8 +207,8 @@ def test_a_word_without_tokens_has_the_first_tag_if_there_is_no_outside_tag():
 
 
 @pytest.mark.parametrize("lengths", [[3, 9, 1, 9, 4], [5], [2, 2, 2]])
-def test_the_lstm_equals_torchs_lstm_on_packed_sequences(lengths: list[int]):
-    """Outputs and gradients are equal bit for bit. For GPUs see test_pretended_gpu.py."""
+def test_lstm_over_states_equals_torch_lstm_on_packed_sequences(lengths: list[int]):
+    """Compare outputs and gradients bit for bit. For GPUs see test_pretended_gpu.py."""
     torch.manual_seed(2)
     lstm, counts = nn.LSTM(6, 4, batch_first=True, bidirectional=True), torch.tensor(lengths)
     found = []

@@ -1,4 +1,4 @@
-"""Training of students: what they learn from their teacher, and what stays unchanged."""
+"""Tests of the training of students by distillation from a teacher."""
 
 import json
 from dataclasses import replace
@@ -109,7 +109,7 @@ def test_the_key_of_a_student_includes_the_run_of_its_teacher(kept: Path) -> Non
     assert renamed.key == student.key
 
 
-def test_an_interrupted_student_resumes_bit_for_bit(kept: Path, tmp_path: Path) -> None:
+def test_interrupted_student_job_resumes_bit_for_bit(kept: Path, tmp_path: Path) -> None:
     student, folder = taught(kept, "glue/rte", epochs="4", batch_size="8", layer_weight="1")
     expected = run_job(student, teacher=folder)
     stop(student, tmp_path, step=3, teacher=folder)
@@ -123,7 +123,7 @@ def test_an_interrupted_student_resumes_bit_for_bit(kept: Path, tmp_path: Path) 
 def test_a_student_with_separate_layer_epochs_resumes_bit_for_bit(
     kept: Path, tmp_path: Path, step: int
 ) -> None:
-    """It is interrupted during the four steps of the layers, after the last of them, and later."""
+    """Interrupt the job during the four steps of the layer epochs, after them, and later."""
     values = {"epochs": "2", "layer_epochs": "2", "layer_learning_rate": "1e-3"}
     student, folder = taught(kept, "glue/rte", batch_size="8", layer_weight="1", **values)
     expected = run_job(student, teacher=folder)
@@ -134,8 +134,8 @@ def test_a_student_with_separate_layer_epochs_resumes_bit_for_bit(
     assert found.provenance["resumed"] == {"times": 1, "steps": [step]}
 
 
-def test_outputs_are_learned_after_the_layer_epochs(kept: Path) -> None:
-    """The learning rate is constant at first, and only learned outputs are evaluated."""
+def test_student_learns_teacher_outputs_after_the_layer_epochs(kept: Path) -> None:
+    """Check that the learning rate is constant in layer epochs, which have no evaluations."""
     values = {"epochs": "2", "layer_epochs": "3", "layer_learning_rate": "0.125"}
     student, folder = taught(kept, "glue/rte", batch_size="8", layer_weight="1", **values)
     found = run_job(student, teacher=folder)
@@ -145,7 +145,7 @@ def test_outputs_are_learned_after_the_layer_epochs(kept: Path) -> None:
     assert [point.step for point in found.curve if point.scores] == [8, 10]
 
 
-def test_a_student_with_all_layers_starts_with_its_teachers_predictions(kept: Path) -> None:
+def test_student_copied_with_all_layers_predicts_like_its_teacher(kept: Path) -> None:
     values = {"layers": "0", "learning_rate": "1e-30", "from_teacher": "true"}
     student, folder = taught(kept, "glue/rte", **values)
     teacher, _ = plan("glue/rte")
@@ -156,7 +156,9 @@ def test_a_student_with_all_layers_starts_with_its_teachers_predictions(kept: Pa
     assert run_job(student, teacher=folder).evaluations[0].predictions != theirs.predictions
 
 
-def test_a_student_starts_with_the_weights_of_the_kept_layers(kept: Path, tmp_path: Path) -> None:
+def test_student_copied_with_fewer_layers_has_the_teacher_weights_of_these(
+    kept: Path, tmp_path: Path
+) -> None:
     values = {"layers": "1", "learning_rate": "1e-30", "from_teacher": "true"}
     student, folder = taught(kept, "glue/rte", **values)
     run_job(student, teacher=folder, keep=tmp_path / student.key)
@@ -171,7 +173,7 @@ def test_a_student_starts_with_the_weights_of_the_kept_layers(kept: Path, tmp_pa
         assert torch.allclose(heads[0][name], weight, rtol=0, atol=1e-20), name
 
 
-def test_a_damaged_or_missing_teacher_is_an_error(kept: Path, tmp_path: Path) -> None:
+def test_damaged_or_missing_teacher_model_is_an_error(kept: Path, tmp_path: Path) -> None:
     student, folder = taught(kept, "glue/rte")
     assert student.teacher is not None
     copy = tmp_path / student.teacher.run
@@ -228,7 +230,7 @@ def quiet(network: torch.nn.Module) -> torch.nn.Module:
     return network.train()
 
 
-def test_the_loss_is_the_weighted_sum_of_hard_and_soft_losses() -> None:
+def test_student_loss_is_the_weighted_sum_of_hard_and_soft_losses() -> None:
     same = Same("glue/rte")
     student = quiet(same.student)
     with torch.no_grad():
@@ -243,7 +245,7 @@ def test_the_loss_is_the_weighted_sum_of_hard_and_soft_losses() -> None:
     assert torch.allclose(same.head.loss(logits, targets), 0.5 * own + 0.5 * soft, atol=1e-6)
 
 
-def test_the_teacher_gets_no_gradients() -> None:
+def test_teacher_gets_no_gradients_in_student_training() -> None:
     same = Same("glue/rte", layer_weight=1.0)
     student = quiet(same.student)
     same.head.loss(student(**same.inputs), torch.tensor([0, 1, 0])).sum().backward()
@@ -253,12 +255,12 @@ def test_the_teacher_gets_no_gradients() -> None:
     assert not known & {id(weight) for weight in same.network.parameters()}
 
 
-def test_prediction_does_not_use_the_teacher() -> None:
+def test_student_predicts_without_its_teacher() -> None:
     same = Same("glue/rte")
     assert same.student.eval()(**same.inputs).shape == (3, 2)
 
 
-def test_the_layer_loss_of_equal_layers_is_zero() -> None:
+def test_layer_loss_of_equal_student_and_teacher_layers_is_zero() -> None:
     same = Same("glue/rte", layer_weight=1.0)
     logits = quiet(same.student)(**same.inputs)
     assert logits.shape == (3, 5)
@@ -304,8 +306,8 @@ def test_the_layer_loss_compares_states_and_attention_scores() -> None:
     assert found.tolist() == pytest.approx(expected, rel=1e-4)
 
 
-def test_the_loss_of_layer_epochs_is_the_layer_loss_only() -> None:
-    """After the layer epochs, the loss has no layer loss."""
+def test_loss_in_layer_epochs_is_only_the_layer_loss() -> None:
+    """Check also that the loss after the layer epochs has no layer loss."""
     same, targets = Same("glue/rte", layer_weight=2.0, layer_epochs=1.0), torch.tensor([0, 1, 0])
     student = quiet(same.student)
     with torch.no_grad():
@@ -373,7 +375,9 @@ def _left(job: Job, folder: Path) -> Path:
     ("wanted", "kept_layers"),
     [(6, [0, 2, 4, 7, 9, 11]), (3, [0, 6, 11]), (1, [0]), (12, [*range(12)]), ("0+2", [0, 2])],
 )
-def test_kept_layers_are_spaced_as_in_distilbert(wanted: int | str, kept_layers: list[int]) -> None:
+def test_layers_kept_by_a_student_are_spaced_as_in_distilbert(
+    wanted: int | str, kept_layers: list[int]
+) -> None:
     encoder = load_encoder("builtin:tiny", None, 1)
     first = layers_of(encoder.network).layers[0]
     more = (type(first)(encoder.config) for _ in range(11))
@@ -386,7 +390,7 @@ def test_kept_layers_are_spaced_as_in_distilbert(wanted: int | str, kept_layers:
 
 
 @pytest.mark.parametrize("family", ["deberta", "deberta-v2", "convbert", "distilbert", "electra"])
-def test_an_encoder_with_fewer_layers_can_be_computed(tmp_path: Path, family: str) -> None:
+def test_every_family_can_be_computed_with_one_layer(tmp_path: Path, family: str) -> None:
     encoder = load_encoder(str(save_checkpoint(tmp_path, family)), None, 1)
     whole = len(layers_of(encoder.network).layers)
     keep_layers(encoder, 1)
@@ -396,7 +400,7 @@ def test_an_encoder_with_fewer_layers_can_be_computed(tmp_path: Path, family: st
     assert whole > len(layers_of(encoder.network).layers) == 1
 
 
-def test_layers_that_do_not_exist_are_an_error(tmp_path: Path) -> None:
+def test_keeping_layers_that_the_encoder_does_not_have_is_an_error(tmp_path: Path) -> None:
     for wanted in (3, "0+2"):
         with pytest.raises(ModelError, match=r"has only 2 layers, from 0 to 1"):
             keep_layers(load_encoder("builtin:tiny", None, 1), wanted)
@@ -406,7 +410,7 @@ def test_layers_that_do_not_exist_are_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", ["3", "0+2", "1,3"])
-def test_layers_that_do_not_exist_are_an_error_at_planning(words: str) -> None:
+def test_planning_a_student_with_nonexistent_layers_is_an_error(words: str) -> None:
     with pytest.raises(BenchError, match=r"tiny: layers is .*has only 2 layers, from 0 to 1"):
         plan("glue/rte", layers=words)
 

@@ -1,4 +1,4 @@
-"""The parts of a new technique: hooks of a job, and hooks of a plan."""
+"""Tests of the hooks of a new training technique in a job and in a plan."""
 
 import sys
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class EveryOtherRow(worked.Technique):
         self.provenance = {"every other row": [setup.task.name for setup in prepared.setups]}
 
 
-def test_a_job_calls_the_hooks_of_its_technique(monkeypatch: pytest.MonkeyPatch):
+def test_job_calls_the_hooks_of_its_training_technique(monkeypatch: pytest.MonkeyPatch):
     job = make_job("cola", limit=16, batch_size="4", evaluations="1")
     other = replace(job, seed=2)
     name = "benchharness.worker.every_other_row"
@@ -48,7 +48,7 @@ class TwoRates(planned.Technique):
         return [{"learning_rate": rate} for rate in ("1e-3", "2e-3")]
 
 
-def test_a_plan_calls_the_hooks_of_its_techniques(monkeypatch: pytest.MonkeyPatch):
+def test_plan_calls_the_hooks_of_its_training_techniques(monkeypatch: pytest.MonkeyPatch):
     def with_rates(request: Request) -> tuple[planned.Technique, ...]:
         return (*planned.techniques_of(request), TwoRates())
 

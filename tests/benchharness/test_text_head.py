@@ -1,4 +1,4 @@
-"""The text head, compared with transformers' loss and `generate`, row by row."""
+"""Tests of the text head against the loss and `generate` of transformers, row by row."""
 
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ def ids_of(features: TextFeatures, row: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_loss_equals_that_of_transformers(folders: dict[str, Path], kind: str):
+def test_text_to_text_loss_equals_that_of_transformers(folders: dict[str, Path], kind: str):
     """The loss of a row without padding is the sum over its target's tokens; theirs is the mean."""
     head, encoder, network, features, examples = made(folders[kind], "glue/mnli", 12)
     targets = torch.from_numpy(head.targets(features, examples, find_task("glue/mnli")))
@@ -82,7 +82,7 @@ def test_a_batch_generates_the_same_text_as_single_rows(folders: dict[str, Path]
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", TASKS)
-def test_a_batch_of_200_rows_of_each_task_generates_the_same_text(
+def test_batch_of_200_rows_generates_the_same_text_as_single_rows(
     folders: dict[str, Path], name: str
 ):
     _agree(folders["t5"], name, 200)
@@ -108,7 +108,7 @@ def _agree(folder: Path, name: str, rows: int) -> None:
     assert len({tuple(answer) for answer in answers.tolist()}) > rows // 4, "rows are told apart"
 
 
-def test_inputs_and_targets_have_their_special_tokens(folders: dict[str, Path]):
+def test_text_to_text_inputs_and_targets_have_their_special_tokens(folders: dict[str, Path]):
     for kind, first in (("t5", None), ("bart", 0)):
         head, encoder, network, features, examples = made(folders[kind], "glue/sst2", 4)
         eos = encoder.config.eos_token_id
@@ -140,7 +140,7 @@ def test_generated_tokens_are_decoded_to_labels(folders: dict[str, Path]):
     ]
 
 
-def test_long_inputs_and_targets_are_truncated_at_their_end(folders: dict[str, Path]):
+def test_long_text_to_text_inputs_and_targets_are_truncated_at_the_end(folders: dict[str, Path]):
     encoder, task = load(folders["t5"]), find_task("squad/v1.1")
     head = text_head(task, encoder.tokenizer, 6)
     examples = examples_of("squad/v1.1", 8)
@@ -154,7 +154,7 @@ def test_long_inputs_and_targets_are_truncated_at_their_end(folders: dict[str, P
     assert head.network(encoder, task).room == 6, "an answer that is free is bounded by that alone"
 
 
-def test_training_on_hidden_answers_is_an_error_and_predicting_them_is_not(
+def test_text_head_predicts_but_does_not_train_on_rows_with_hidden_labels(
     folders: dict[str, Path],
 ):
     encoder, task = load(folders["t5"]), find_task("glue/sst2")
@@ -170,7 +170,7 @@ def test_training_on_hidden_answers_is_an_error_and_predicting_them_is_not(
         head.targets(features, rows, task)
 
 
-def test_nan_weights_are_a_divergence_error(folders: dict[str, Path]):
+def test_text_generation_with_nan_weights_is_a_divergence_error(folders: dict[str, Path]):
     _, _, network, features, _ = made(folders["t5"], "glue/sst2", 4)
     with torch.no_grad():
         next(network.parameters()).fill_(torch.nan)
@@ -191,19 +191,19 @@ def test_the_generation_config_of_a_checkpoint_is_ignored(folders: dict[str, Pat
     assert not known.no_repeat_ngram_size
 
 
-def test_the_input_text_is_formatted_by_the_task(folders: dict[str, Path]):
+def test_text_to_text_input_is_formatted_by_the_task(folders: dict[str, Path]):
     _, encoder, _, features, examples = made(folders["t5"], "superglue/copa", 2)
     words = cast_of(find_task("superglue/copa")).words(examples[0])
     ids = ids_of(features, 0)[0]
     assert encoder.tokenizer.decode(ids, skip_special_tokens=True) == words
 
 
-def test_an_encoder_without_a_decoder_is_an_error():
+def test_text_to_text_on_an_encoder_only_model_is_an_error():
     with pytest.raises(ModelError, match="bert has no decoder"):
         load_encoder("builtin:tiny", None, seed=1, whole=True)
 
 
-def test_bart_without_text_to_text_is_an_error(folders: dict[str, Path]):
+def test_loading_bart_without_the_option_text_to_text_is_an_error(folders: dict[str, Path]):
     with pytest.raises(ModelError, match=r"give --text-to-text"):
         load_encoder(str(folders["bart"]), None, seed=1)
 

@@ -1,4 +1,4 @@
-"""Text-to-text jobs, from the command-line option to a result that resumes bit for bit."""
+"""Tests of text-to-text jobs, from the option to a result that resumes bit for bit."""
 
 import math
 from copy import deepcopy
@@ -48,7 +48,7 @@ def settings_of(
     return {name: setting.value for name, setting in found.settings.items()}
 
 
-def test_the_text_recipe_has_t5s_settings():
+def test_text_recipe_has_the_settings_of_t5():
     found = settings_of(T5_SMALL, "glue/mnli", **TEXT)
     assert (found["learning_rate"], found["schedule"]) == (1e-3, "constant")
     assert (found["optimizer"], found["steps"], found["epochs"]) == ("adafactor", 2**18, 0.0)
@@ -63,14 +63,14 @@ def test_the_text_recipe_has_t5s_settings():
     assert not {"stride", "max_question_tokens", "beam_size"} & squad.keys()
 
 
-def test_without_text_to_text_its_settings_are_not_part_of_a_job():
+def test_job_without_text_to_text_has_none_of_the_text_settings():
     for task in ("glue/mnli", "squad/v1.1", "superglue/copa"):
         found = settings_of(T5_SMALL, task)
         assert not {"as_text", "steps", "optimizer", "max_target_tokens"} & found.keys()
         assert found == settings_of(T5_SMALL, task, as_text="false", max_target_tokens="9")
 
 
-def test_epochs_replace_steps_and_steps_replace_epochs():
+def test_setting_epochs_replaces_steps_and_vice_versa():
     assert settings_of(T5_SMALL, "glue/rte", epochs="3", **TEXT)["epochs"] == 3.0
     assert "steps" not in settings_of(T5_SMALL, "glue/rte", epochs="3", **TEXT)
     assert settings_of("tiny", "glue/rte", steps="50")["epochs"] == 0.0
@@ -87,14 +87,14 @@ def test_epochs_replace_steps_and_steps_replace_epochs():
         ("fast", {"as_text": "no"}, "fast", False),
     ],
 )
-def test_rows_are_named_after_the_text_recipe(
+def test_recipe_of_a_text_to_text_job_is_named_text(
     recipe: str | None, settings: dict[str, str], name: str, overridden: bool
 ):
     found = resolve_recipe(find_model(T5_SMALL), "glue/rte", recipe, settings)
     assert (found.name, found.overridden) == (name, overridden)
 
 
-def test_a_recipe_file_overrides_t5s_settings(tmp_path: Path):
+def test_recipe_file_overrides_the_settings_of_t5(tmp_path: Path):
     own = tmp_path / "mine.toml"
     own.write_text("[default]\nas_text = true\nlearning_rate = 5e-4\n")
     spec = find_model(T5_SMALL)
@@ -117,22 +117,26 @@ def test_a_recipe_file_overrides_t5s_settings(tmp_path: Path):
         ({"optimizer": "sgd"}, r"optimizer is 'sgd' .* one of: adamw, adafactor"),
     ],
 )
-def test_incompatible_settings_are_an_error(settings: dict[str, str], problem: str):
+def test_settings_incompatible_with_text_to_text_are_an_error(
+    settings: dict[str, str], problem: str
+):
     with pytest.raises(BenchError, match=problem):
         resolve_recipe(find_model(T5_SMALL), "glue/rte", None, settings)
 
 
-def test_an_encoder_without_a_decoder_is_an_error_at_planning():
+def test_planning_a_text_to_text_job_for_an_encoder_only_model_is_an_error():
     with pytest.raises(BenchError, match=r"tiny belongs to the family bert, which has no decoder"):
         resolve_recipe(find_model("tiny"), "glue/rte", None, TEXT)
 
 
-def test_tag_tasks_are_an_error_at_planning():
+def test_planning_a_text_to_text_job_on_a_tagging_task_is_an_error():
     with pytest.raises(BenchError, match=r"conll2003/ner .* have no text form"):
         plan_jobs(T5_SMALL, "ner", overrides=TEXT)
 
 
-def test_a_checkpoint_is_checked_before_a_run(checkpoint: Path, tmp_path: Path):
+def test_checkpoint_that_does_not_fit_text_to_text_is_an_error_before_a_run(
+    checkpoint: Path, tmp_path: Path
+):
     bert = save_family(tmp_path / "bert", "bert")
     bart = save_text_model(tmp_path / "bart", "bart")
     for folder in (checkpoint, bart):
@@ -146,7 +150,7 @@ def test_a_checkpoint_is_checked_before_a_run(checkpoint: Path, tmp_path: Path):
 # The jobs.
 
 
-def test_a_job_of_each_head_type_runs(checkpoint: Path):
+def test_text_to_text_job_runs_for_each_head_type(checkpoint: Path):
     for task in ("glue/stsb", "superglue/wsc", "superglue/copa", "superglue/record", "squad/v2.0"):
         job = text_job(checkpoint, task, limit=8, steps="2", evaluations="1", max_target_tokens="6")
         result = Result.from_json(run_job(job).to_json())
@@ -159,7 +163,7 @@ def test_a_job_of_each_head_type_runs(checkpoint: Path):
         assert len(predictions_of(dev)) == len(dev.predictions)
 
 
-def test_answers_that_are_no_label_are_counted_in_a_flag(checkpoint: Path):
+def test_generated_answers_that_are_not_a_label_are_counted_in_a_flag(checkpoint: Path):
     job = text_job(checkpoint, steps="1", evaluations="1", learning_rate="1e-9")
     dev = run_job(job).evaluations[0]
     assert dev.scores == {"accuracy": 0.0}
@@ -232,7 +236,7 @@ def test_adafactor_follows_the_formula_of_its_paper():
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.01])
 def test_adafactor_equals_transformers_bit_for_bit(weight_decay: float):
-    """This includes weights whose scale is below the minimum, 1e-3."""
+    """Include weights whose scale is below the minimum, 1e-3."""
     torch.manual_seed(3)
     ours = nn.Sequential(nn.Linear(5, 3), nn.Linear(3, 40), nn.LayerNorm(40))
     with torch.no_grad():
@@ -252,7 +256,7 @@ def test_adafactor_equals_transformers_bit_for_bit(weight_decay: float):
         assert torch.equal(mine, their)
 
 
-def test_the_moments_of_adafactor_are_restored():
+def test_adafactor_moments_are_restored_from_a_saved_state():
     network = nn.Linear(4, 2)
     recipe = having(RECIPE, optimizer="adafactor")
     one, other = make_optimizer(network, recipe), make_optimizer(network, recipe)

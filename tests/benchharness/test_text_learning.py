@@ -1,4 +1,4 @@
-"""A random T5 with two layers learns to generate the answers of packaged data (docs/log.md)."""
+"""Tests that a random T5 with two layers learns to generate answers (docs/log.md)."""
 
 from pathlib import Path
 
@@ -36,10 +36,10 @@ SLOW = {
         pytest.param("superglue/copa", 0.8, {}, SLOW, marks=pytest.mark.timeout(3600)),
     ],
 )
-def test_a_random_t5_learns_each_task(
+def test_randomly_initialized_t5_learns_each_task(
     name: str, least: float, sizes: dict[str, int], values: dict[str, str], tmp_path: Path
 ) -> None:
-    """The required scores are far above those of the majority: 0.49, a third, 0, 0 and a half."""
+    """Require scores far above those of the majority baseline: 0.49, a third, 0, 0 and a half."""
     folder = save_text_model(tmp_path / "t5", **sizes)
     dev = run_job(text_job(folder, name, None, **values)).evaluations[0]
     found = headline(dev.name, dev.scores)

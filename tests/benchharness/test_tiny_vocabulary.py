@@ -1,4 +1,4 @@
-"""The packaged tokenizer loads as BERT's and covers the packaged texts."""
+"""Tests of the packaged tokenizer: it loads as BERT's and covers the packaged texts."""
 
 import json
 import re
@@ -23,21 +23,21 @@ def tokenizer() -> object:
     return AutoTokenizer.from_pretrained(tiny.folder())
 
 
-def test_special_tokens_come_first_and_pieces_are_unique() -> None:
+def test_vocabulary_begins_with_special_tokens_and_has_no_duplicates() -> None:
     pieces = vocabulary()
     assert tuple(pieces[:5]) == SPECIAL_TOKENS
     assert len(set(pieces)) == len(pieces)
     assert 500 <= len(pieces) <= 2000
 
 
-def test_the_config_matches_the_vocabulary() -> None:
+def test_packaged_config_has_the_size_of_the_vocabulary() -> None:
     config = json.loads((tiny.folder() / "config.json").read_text("utf-8"))
     assert config["vocab_size"] == len(vocabulary())
     assert (config["num_hidden_layers"], config["hidden_size"]) == (2, 128)
     assert config["max_position_embeddings"] == 512
 
 
-def test_the_folder_loads_as_a_fast_bert_tokenizer(tokenizer) -> None:
+def test_packaged_folder_loads_as_a_fast_bert_tokenizer(tokenizer) -> None:
     assert tokenizer.is_fast
     assert len(tokenizer) == len(vocabulary())
     assert tokenizer.pad_token_id == 0
@@ -46,13 +46,13 @@ def test_the_folder_loads_as_a_fast_bert_tokenizer(tokenizer) -> None:
     assert encoded["token_type_ids"][-1] == 1
 
 
-def test_no_printable_ascii_text_is_unknown(tokenizer) -> None:
+def test_printable_ascii_text_has_no_unknown_tokens(tokenizer) -> None:
     words = [c for c in string.printable if not c.isspace()]
     words += [f"{first}{second}" for first in "aZ9" for second in string.ascii_letters]
     assert tokenizer.unk_token not in tokenizer.tokenize(" ".join(words))
 
 
-def test_frequent_words_are_one_piece(tokenizer) -> None:
+def test_frequent_words_are_one_token(tokenizer) -> None:
     assert tokenizer.tokenize("The baker SOLD the car.") == [
         "the",
         "baker",
@@ -63,7 +63,7 @@ def test_frequent_words_are_one_piece(tokenizer) -> None:
     ]
 
 
-def test_mini_texts_have_few_pieces_per_word(tokenizer) -> None:
+def test_words_of_packaged_data_have_fewer_than_1_1_tokens_on_average(tokenizer) -> None:
     suites = ("conll2003", "glue", "race", "snli", "squad", "superglue", "swag")
     files = [path for name in suites for path in sorted((mini_folder() / name).rglob("*.*"))]
     text = " ".join(path.read_text("utf-8").lower() for path in files)

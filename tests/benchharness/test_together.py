@@ -1,4 +1,4 @@
-"""Several tasks with one encoder: planning, training, resuming and boards."""
+"""Tests of multi-task jobs with one encoder: planning, training, resuming, leaderboards."""
 
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ from tests.helpers.stopped_jobs import deterministic, stop
 from tests.helpers.training import CPU, RECIPE
 
 TASKS = ("stsb", "cola", "copa", "squad/v2.0", "conll2003/ner")
-"""Of every head type, and a number beside a class."""
+"""One task per head type, and a regression task next to a classification task."""
 
 
 def plan(*tasks: str, together: tuple[str, ...], **options: Any) -> list[Job]:
@@ -90,7 +90,7 @@ def make_rows(rows: int, outputs: int) -> tuple[Features, Tensor]:
     return features, torch.from_numpy(generator.integers(0, outputs, rows))
 
 
-def test_weights_equal_those_of_a_plain_training_loop():
+def test_multi_task_weights_equal_those_of_a_plain_training_loop():
     data = [make_rows(40, 2), make_rows(100, 3)]
     network = Both()
     tasks = [
@@ -133,7 +133,7 @@ def test_weights_equal_those_of_a_plain_training_loop():
         torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
 
 
-def test_heads_share_only_the_encoder_and_its_pooler():
+def test_heads_of_a_multi_task_job_share_only_the_encoder_and_its_pooler():
     encoder = load_encoder("builtin:tiny", None, seed=1)
     pooler = encoder.network.pooler
     tasks = [find_task(name) for name in ("cola", "stsb", "copa", "conll2003/ner")]
@@ -149,7 +149,7 @@ def test_heads_share_only_the_encoder_and_its_pooler():
     assert pairs.reads_first_token
 
 
-def test_families_that_a_head_type_changes_cannot_be_shared_by_different_heads():
+def test_longformer_and_funnel_cannot_be_shared_by_different_head_types():
     encoder = load_encoder("builtin:tiny", None, seed=1)
     tasks = [find_task(name) for name in ("cola", "squad/v1.1")]
     for family in ("longformer", "funnel"):
@@ -162,7 +162,7 @@ def test_families_that_a_head_type_changes_cannot_be_shared_by_different_heads()
 # What is planned
 
 
-def test_the_key_of_a_shared_job_does_not_depend_on_the_order_of_tasks():
+def test_key_of_a_multi_task_job_does_not_depend_on_the_order_of_tasks():
     (job,) = plan(together=("stsb", "mnli", "cola"))
     (same,) = plan(together=("cola", "stsb", "glue/ax", "mnli"))
     assert job.key == same.key
@@ -176,14 +176,14 @@ def test_the_key_of_a_shared_job_does_not_depend_on_the_order_of_tasks():
     assert Job.from_json(job.to_json()) == job
 
 
-def test_a_shared_job_of_one_task_is_the_job_of_that_task():
+def test_multi_task_job_with_one_task_equals_the_single_task_job():
     alone, (shared,) = plan("cola", together=()), plan(together=("cola",))
     assert [shared] == alone
     (mnli,) = plan(together=("mnli", "glue/ax"), overrides={"sampling_power": "0.5"})
     assert [mnli.key] == [job.key for job in plan("mnli", together=())]
 
 
-def test_single_tasks_start_from_the_shared_encoder_only_if_requested():
+def test_single_tasks_start_from_the_multi_task_encoder_only_if_requested():
     found = plan("cola", "copa", together=("cola", "stsb"), start_from="together", seeds=(1, 2))
     shared = {job.seed: job for job in found if len(job.trained_tasks) > 1}
     single = [job for job in found if len(job.trained_tasks) == 1]
@@ -207,7 +207,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("together", "message"), REFUSED.items())
-def test_two_versions_of_a_benchmark_cannot_be_trained_together(
+def test_two_versions_of_a_benchmark_in_one_multi_task_job_are_an_error(
     together: tuple[str, ...], message: str
 ):
     with pytest.raises(BenchError, match=message) as caught:
@@ -224,7 +224,9 @@ def test_two_versions_of_a_benchmark_cannot_be_trained_together(
         ("sampling_power", "-1", "sampling_power is '-1' .--set., expected a number"),
     ],
 )
-def test_settings_that_do_not_fit_a_shared_job_are_an_error(setting: str, value: str, message: str):
+def test_settings_incompatible_with_a_multi_task_job_are_an_error(
+    setting: str, value: str, message: str
+):
     with pytest.raises(BenchError, match=message):
         plan(together=("cola", "stsb"), overrides={setting: value})
 
@@ -233,7 +235,7 @@ def request(**options: Any) -> Any:
     return request_of(seeds=1, data="mini", **options)
 
 
-def test_a_request_names_suites_and_tasks_to_train_together():
+def test_option_multi_task_accepts_suites_and_tasks():
     found = request(multi_task=["superglue", "cola, stsb", "cola"])
     names = [task.name for task in found.multi_task]
     assert names == [*SUITES["superglue"].tasks, "glue/cola", "glue/stsb"]
@@ -252,7 +254,7 @@ def trained() -> Result:
     return run_job(make_shared_job(*TASKS, limit=16, epochs="2", batch_size="8"))
 
 
-def test_every_task_is_scored_with_its_own_head(trained: Result):
+def test_every_task_of_a_multi_task_job_is_scored_with_its_own_head(trained: Result):
     own = {name: make_job(name, limit=16) for name in TASKS}
     scored = {name: job.fingerprints for name, job in own.items()}
     expected = {
@@ -277,7 +279,7 @@ def test_every_task_is_scored_with_its_own_head(trained: Result):
     ],
     ids=["sampled", "merged, the best"],
 )
-def test_an_interrupted_shared_job_resumes_bit_for_bit(tmp_path: Path, settings: dict[str, str]):
+def test_interrupted_multi_task_job_resumes_bit_for_bit(tmp_path: Path, settings: dict[str, str]):
     job = make_shared_job(*TASKS, limit=16, epochs="2", batch_size="8", **settings)
     expected = run_job(job)
     stop(job, tmp_path / "snapshots", step=9)
@@ -286,7 +288,7 @@ def test_an_interrupted_shared_job_resumes_bit_for_bit(tmp_path: Path, settings:
     assert found.provenance["resumed"] == {"times": 1, "steps": [9]}
 
 
-def test_a_single_task_trains_from_the_shared_encoder(tmp_path: Path):
+def test_single_task_job_trains_from_the_multi_task_encoder(tmp_path: Path):
     shared, single = plan(
         "cola",
         together=("cola", "stsb"),
@@ -324,7 +326,7 @@ def result_of(job: Job, **scores: float) -> Result:
     )
 
 
-def test_boards_have_the_scores_of_a_shared_job_in_a_separate_row(tmp_path: Path):
+def test_leaderboard_has_a_separate_entry_for_a_multi_task_job(tmp_path: Path):
     shared, cola, stsb, ner = plan(
         "cola", "stsb", "conll2003/ner", together=("cola", "stsb", "conll2003/ner")
     )
@@ -344,7 +346,7 @@ def test_boards_have_the_scores_of_a_shared_job_in_a_separate_row(tmp_path: Path
     assert [e.cells["conll2003/ner"].median for e in conll.entries] == [0.7, 0.3]
 
 
-def test_rows_name_the_shared_job_that_they_start_from(tmp_path: Path):
+def test_leaderboard_entry_names_the_multi_task_job_that_it_starts_from(tmp_path: Path):
     shared, cola = plan("cola", together=("cola", "stsb"), start_from="together")
     with open_store(str(tmp_path / "board.sqlite")) as store:
         store.add_result(result_of(shared, cola=0.5, stsb=0.6))

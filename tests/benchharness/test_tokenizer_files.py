@@ -1,4 +1,4 @@
-"""Texts are tokenized as in a checkpoint's tokenizer.json, whatever class transformers builds."""
+"""Tests that texts are tokenized by tokenizer.json, not by the class that transformers builds."""
 
 import json
 from collections.abc import Callable
@@ -227,7 +227,9 @@ def assert_reads_as_the_file(tokenizer: Any, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_tokenizer_json_is_followed_whatever_class_is_named(tmp_path: Path, way: str):
+def test_tokenizer_json_has_precedence_over_the_configured_tokenizer_class(
+    tmp_path: Path, way: str
+):
     make, name, part = WAYS[way]
     family = "roberta" if name.startswith("Roberta") else "bert"
     folder = write(tmp_path / "given", make(), name, family)
@@ -242,7 +244,9 @@ def test_tokenizer_json_is_followed_whatever_class_is_named(tmp_path: Path, way:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_saved_tokenizer_is_the_same_in_transformers(tmp_path: Path, way: str):
+def test_saved_tokenizer_gives_the_same_tokens_when_loaded_by_transformers(
+    tmp_path: Path, way: str
+):
     make, name, _ = WAYS[way]
     family = "roberta" if name.startswith("Roberta") else "bert"
     folder = write(tmp_path / "given", make(), name, family)
@@ -261,7 +265,7 @@ def test_a_saved_tokenizer_is_the_same_in_transformers(tmp_path: Path, way: str)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_familys_own_tokenizer_is_not_changed(tmp_path: Path, family: str):
+def test_tokenizer_saved_by_its_own_family_is_not_changed(tmp_path: Path, family: str):
     config = make_config(family)
     given = make_family_tokenizer(family)
     given.save_pretrained(tmp_path)
@@ -293,7 +297,7 @@ def test_token_ids_of_unusual_tokenizers_match_their_file(tmp_path: Path, name: 
         assert tokens.ids.tolist() == told.encode(text, add_special_tokens=False).ids
 
 
-def test_texts_affected_by_a_contradicting_setting_are_counted(tmp_path: Path):
+def test_texts_are_counted_that_do_lower_case_would_tokenize_differently(tmp_path: Path):
     folder = write(tmp_path, wordpiece(lowercase=False), "BertTokenizerFast", do_lower_case=True)
     tokenizer = load_tokenizer(folder, make_config("bert"))
     assert_reads_as_the_file(tokenizer, folder)
@@ -301,7 +305,7 @@ def test_texts_affected_by_a_contradicting_setting_are_counted(tmp_path: Path):
     assert tokenizer.source.of > 100
 
 
-def test_a_difference_without_effect_is_reported_with_no_texts(tmp_path: Path):
+def test_tokenizer_difference_without_effect_is_reported_with_0_texts(tmp_path: Path):
     lower = normalizers.Sequence([normalizers.BertNormalizer(lowercase=True)])
     folder = write(tmp_path, changed("normalizer", lower, wordpiece()), "BertTokenizerFast")
     tokenizer = load_tokenizer(folder, make_config("bert"))
@@ -319,7 +323,7 @@ def test_truncation_and_padding_in_tokenizer_json_are_disabled(tmp_path: Path):
         assert_reads_as_the_file(tokenizer, folder)
 
 
-def test_tokens_added_next_to_tokenizer_json_are_kept(tmp_path: Path):
+def test_tokens_in_added_tokens_json_are_kept(tmp_path: Path):
     made = changed("normalizer", normalizers.NFC(), wordpiece())
     size = made.get_vocab_size()
     folder = write(tmp_path, made, "BertTokenizerFast")
@@ -329,7 +333,7 @@ def test_tokens_added_next_to_tokenizer_json_are_kept(tmp_path: Path):
     assert_reads_as_the_file(tokenizer, folder)
 
 
-def test_a_class_with_another_vocabulary_type_does_not_prevent_loading(tmp_path: Path):
+def test_tokenizer_class_with_another_vocabulary_type_is_ignored(tmp_path: Path):
     folder = write(tmp_path, wordpiece(), "RemBertTokenizerFast", do_lower_case=True)
     tokenizer = load_tokenizer(folder, make_config("bert"))
     assert_reads_as_the_file(tokenizer, folder)
@@ -370,7 +374,7 @@ def test_an_unknown_token_outside_the_vocabulary_is_an_error(tmp_path: Path):
         load_tokenizer(folder, make_config("bert"))
 
 
-def test_an_inconsistent_tokenizer_json_is_an_error(tmp_path: Path):
+def test_internally_inconsistent_tokenizer_json_is_an_error(tmp_path: Path):
     folder = write(tmp_path, changed("normalizer", normalizers.NFC(), wordpiece()), "BertTokenizer")
     told = json.loads((folder / "tokenizer.json").read_text())
     told["post_processor"]["special_tokens"] = {}
@@ -394,7 +398,9 @@ MORE = {"rembert": "RemBertTokenizer", "splinter": "SplinterTokenizer", "layoutl
 
 @pytest.mark.parametrize("family", [*TYPED, *MORE])
 @pytest.mark.parametrize("name", ["PreTrainedTokenizerFast", "RobertaTokenizer", "own"])
-def test_token_types_are_used_if_the_network_has_them(tmp_path: Path, family: str, name: str):
+def test_token_types_are_used_if_the_network_has_two_of_them(
+    tmp_path: Path, family: str, name: str
+):
     config = make_config("bert", type_vocab_size=2)
     config.model_type = family
     named = MORE.get(family, "BertTokenizer") if name == "own" else name  # or one of others
@@ -405,7 +411,9 @@ def test_token_types_are_used_if_the_network_has_them(tmp_path: Path, family: st
 
 
 @pytest.mark.parametrize("processor", [None, processors.ByteLevel(trim_offsets=False)])
-def test_without_a_template_each_text_has_its_token_type(tmp_path: Path, processor: Any):
+def test_texts_have_different_token_types_if_tokenizer_json_has_no_template(
+    tmp_path: Path, processor: Any
+):
     made = wordpiece()
     told = json.loads(made.to_str())
     told["post_processor"] = processor and json.loads(processor.__getstate__())
@@ -419,7 +427,7 @@ def test_without_a_template_each_text_has_its_token_type(tmp_path: Path, process
 
 
 @pytest.mark.parametrize("types", [0, 1])
-def test_a_network_with_one_token_type_gets_none(tmp_path: Path, types: int):
+def test_token_types_are_omitted_for_a_network_with_one_token_type(tmp_path: Path, types: int):
     folder = write(tmp_path, wordpiece(), "BertTokenizerFast")
     config = make_config("bert", type_vocab_size=2)
     config.type_vocab_size = types
@@ -427,7 +435,9 @@ def test_a_network_with_one_token_type_gets_none(tmp_path: Path, types: int):
 
 
 @pytest.mark.parametrize("family", ZEROS)
-def test_families_pretrained_with_one_token_type_get_none(tmp_path: Path, family: str):
+def test_token_types_are_omitted_for_families_pretrained_with_one_token_type(
+    tmp_path: Path, family: str
+):
     folder = write(tmp_path, wordpiece(), "PreTrainedTokenizerFast")
     config = make_config("bert", type_vocab_size=2)
     config.model_type = family
@@ -436,7 +446,7 @@ def test_families_pretrained_with_one_token_type_get_none(tmp_path: Path, family
 
 @pytest.mark.parametrize("types", [[], ["token_type_ids"]])
 @pytest.mark.parametrize("family", ["bert", "big_bird"])
-def test_model_input_names_of_the_settings_are_respected(
+def test_model_input_names_of_tokenizer_config_decide_about_token_types(
     tmp_path: Path, types: list[str], family: str
 ):
     names = ["input_ids", "attention_mask", *types]
@@ -465,7 +475,7 @@ def test_a_tokenizer_with_a_custom_python_component_is_not_replaced(
     assert load_tokenizer(folder, make_config("bert")).source.instead_of == ""
 
 
-def test_a_template_with_one_token_type_is_followed(tmp_path: Path):
+def test_template_with_one_token_type_gives_both_texts_the_same_type(tmp_path: Path):
     made = changed("post_processor", template("[CLS] $A [SEP] $B [SEP]"), wordpiece())
     folder = write(tmp_path, made, "PreTrainedTokenizerFast")
     assert Frame.of(load_tokenizer(folder, make_config("bert")), texts=2).texts == (0, 0)
@@ -509,7 +519,7 @@ def test_a_cased_vocabulary_is_not_lowercased_by_default(tmp_path: Path, setting
     assert tokenizer.source.file == "vocab.txt"
 
 
-def test_do_lower_case_is_followed_for_a_cased_vocabulary(tmp_path: Path):
+def test_do_lower_case_of_tokenizer_config_applies_to_a_cased_vocabulary(tmp_path: Path):
     tokenizer = load_tokenizer(cased(tmp_path, do_lower_case=True), make_config("bert"))
     assert not keeps_capitals(tokenizer)
     assert tokenizer.source.case == ""
@@ -529,7 +539,9 @@ def test_a_vocabulary_with_few_capitalized_words_is_uncased(tmp_path: Path):
 
 
 @pytest.mark.parametrize(("model", "row"), [("SpanBERT/spanbert-base-cased", True), ("x/y", False)])
-def test_a_registered_model_decides_the_case_if_no_file_does(tmp_path: Path, model: str, row: bool):
+def test_casing_of_a_registered_model_is_used_if_no_file_states_it(
+    tmp_path: Path, model: str, row: bool
+):
     folder = cased(tmp_path, vocabulary=False)
     tokenizer = load_tokenizer(folder, make_config("bert"), checkpoint=model)
     assert keeps_capitals(tokenizer) is row
@@ -544,7 +556,7 @@ def test_files_that_contradict_the_case_of_a_registered_model_are_reported(tmp_p
     assert tokenizer.source.case == "lowered by its files, and cased in the table of models"
 
 
-def test_a_saved_tokenizer_has_a_class_of_every_transformers_version(tmp_path: Path):
+def test_saved_tokenizer_has_a_class_known_to_every_transformers_version(tmp_path: Path):
     folder = write(tmp_path / "given", WAYS["two separators"][0](), "BertTokenizerFast")
     tokenizer = load_tokenizer(folder, make_config("bert"))
     assert isinstance(tokenizer, PreTrainedTokenizerFast)
@@ -553,7 +565,7 @@ def test_a_saved_tokenizer_has_a_class_of_every_transformers_version(tmp_path: P
     assert told["tokenizer_class"] == "PreTrainedTokenizerFast"
 
 
-def test_a_vocabulary_of_another_script_has_special_tokens_too(tmp_path: Path):
+def test_special_tokens_are_added_for_a_cyrillic_vocabulary(tmp_path: Path):
     made = Tokenizer(models.BPE(vocab={"[CLS]": 0, "[SEP]": 1, "м": 2, "и": 3, "р": 4}, merges=[]))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     made.post_processor = processors.TemplateProcessing(

@@ -13,7 +13,7 @@ any_text = st.text(st.characters(codec=None), max_size=60)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_rows_equal_those_of_the_tokenizer(kind: str):
+def test_encoded_rows_equal_those_of_the_tokenizer(kind: str):
     tokenizer = make_tokenizer(kind)
     for texts in (CORPUS[:1], CORPUS[:2], ("", CORPUS[0]), (CORPUS[0], "")):
         frame = Frame.of(tokenizer, len(texts))
@@ -34,7 +34,7 @@ def test_the_null_position_is_the_classification_token(kind: str):
     assert row[frame.null] == tokenizer.cls_token_id
 
 
-def test_a_tokenizer_without_special_tokens_adds_none():
+def test_rows_of_a_tokenizer_without_special_tokens_have_none():
     tokenizer = make_tokenizer("bare")
     frame = Frame.of(tokenizer, 2)
     assert (frame.size, frame.null) == (0, 0)
@@ -42,7 +42,7 @@ def test_a_tokenizer_without_special_tokens_adds_none():
     assert frame.row(first, second)[0].tolist() == tokenizer("the tower", " stood")["input_ids"]
 
 
-def test_the_first_position_of_each_text_in_a_row_is_known():
+def test_frame_returns_the_first_position_of_each_text_in_a_row():
     frame = Frame.of(make_tokenizer("bytes"), 2)  # <s> a </s></s> b </s>
     a, b = np.array([50, 51], dtype=np.int32), np.array([60], dtype=np.int32)
     row, _ = frame.row(a, b)
@@ -51,7 +51,7 @@ def test_the_first_position_of_each_text_in_a_row_is_known():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_tokens_cover_their_characters_without_whitespace(kind: str):
+def test_token_offsets_exclude_whitespace(kind: str):
     text = "  The storm of\t1846,  in Warsaw \n"
     tokens = tokenize([text], make_tokenizer(kind))[text]
     pieces = [text[a:b] for a, b in zip(tokens.starts, tokens.ends, strict=True)]
@@ -61,7 +61,7 @@ def test_tokens_cover_their_characters_without_whitespace(kind: str):
 
 @pytest.mark.parametrize("kind", KINDS)
 @given(text=any_text)
-def test_offsets_of_any_text_are_inside_it(kind: str, text: str):
+def test_token_offsets_of_any_text_are_inside_the_text(kind: str, text: str):
     tokens = tokenize([text], make_tokenizer(kind))[text]
     assert len(tokens.ids) == len(tokens.starts) == len(tokens.ends)
     assert ((tokens.starts >= 0) & (tokens.starts <= tokens.ends)).all()
@@ -77,7 +77,7 @@ def test_an_unpaired_surrogate_is_an_unknown_character():
     assert first.ends.tolist() == second.ends.tolist()
 
 
-def test_a_text_is_tokenized_once(monkeypatch: pytest.MonkeyPatch):
+def test_repeated_text_is_tokenized_only_once(monkeypatch: pytest.MonkeyPatch):
     calls: list[list[str]] = []
     tokenizer = make_tokenizer("wordpiece")
 
@@ -90,7 +90,7 @@ def test_a_text_is_tokenized_once(monkeypatch: pytest.MonkeyPatch):
     assert calls == [["a", "b"], ["c"]]
 
 
-def test_the_tokens_that_cover_a_range_of_characters_are_found():
+def test_covering_returns_the_tokens_of_a_range_of_characters():
     text = "in Warsaw 🐦 she"
     tokens = tokenize([text], make_tokenizer("bytes"))[text]
     first, last = tokens.covering(10, 11) or (0, 0)
@@ -100,7 +100,7 @@ def test_the_tokens_that_cover_a_range_of_characters_are_found():
     assert tokens.covering(99, 120) is None
 
 
-def test_a_tokenizer_that_encodes_nothing_is_an_error():
+def test_tokenizer_that_returns_no_tokens_is_an_error():
     def mute(*texts: str, **options: Any) -> dict[str, list[int]]:
         return {"input_ids": [], "special_tokens_mask": []}
 
@@ -108,7 +108,7 @@ def test_a_tokenizer_that_encodes_nothing_is_an_error():
         Frame.of(mute, 1)
 
 
-def test_rows_are_concatenated():
+def test_encoded_rows_are_concatenated_with_their_start_positions():
     frame = Frame.of(make_tokenizer("wordpiece"), 1)
     ids = np.array([7, 8], dtype=np.int32)
     columns = join([frame.row(ids), frame.row(ids[:1])], frame, 64)

@@ -48,7 +48,7 @@ def test_training_is_deterministic_with_a_seed(precision: str):
     assert not torch.equal(weights_of(first), weights_of(other))
 
 
-def test_evaluations_do_not_change_the_weights():
+def test_evaluations_during_training_do_not_change_the_weights():
     once, often = make_network(), make_network()
     features, _ = make_data()
     train(once)
@@ -61,7 +61,7 @@ def test_evaluations_do_not_change_the_weights():
 
 
 @pytest.mark.parametrize("accumulation", [4, 32])
-def test_accumulation_equals_the_large_batch(accumulation: int):
+def test_gradient_accumulation_equals_the_large_batch(accumulation: int):
     whole, parts = make_network(dropout=0.0), make_network(dropout=0.0)
     train(whole)
     train(parts, having(RECIPE, accumulation=accumulation))
@@ -87,7 +87,7 @@ def test_gradients_of_micro_batches_equal_those_of_the_mean_over_examples():
     torch.testing.assert_close(gradients(network, [rows]), plain, atol=1e-6, rtol=0)
 
 
-def test_one_step_equals_plain_adamw():
+def test_one_training_step_equals_torch_adamw_with_gradient_clipping():
     """The reference is torch's AdamW with clipping on the whole batch."""
     recipe = having(RECIPE, epochs=0.5, warmup_ratio=0.0, weight_decay=0.5, batch_size=64)
     ours, plain = make_network(dropout=0.0), make_network(dropout=0.0)
@@ -111,22 +111,22 @@ def is_bias_or_norm(name: str) -> bool:
     return name.endswith("bias") or "LayerNorm" in name
 
 
-def test_the_learning_rate_rises_during_warmup_and_then_falls():
+def test_learning_rate_rises_during_warmup_and_then_falls():
     rates = [learning_rate(step, 10, having(RECIPE, warmup_ratio=0.2)) for step in range(10)]
     expected = [0.0, 0.5, 1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125]
     assert rates == pytest.approx([1e-3 * factor for factor in expected])
 
 
-def test_without_warmup_the_first_step_has_the_full_learning_rate():
+def test_first_step_without_warmup_has_the_full_learning_rate():
     assert learning_rate(0, 10, having(RECIPE, warmup_ratio=0.0)) == 1e-3
 
 
 @pytest.mark.parametrize("ratio", [0.06, 0.1, 1.0])
-def test_a_single_step_has_the_full_learning_rate(ratio: float):
+def test_training_of_a_single_step_has_the_full_learning_rate(ratio: float):
     assert learning_rate(0, 1, having(RECIPE, warmup_ratio=ratio)) == 1e-3
 
 
-def test_the_curve_has_the_requested_number_of_evaluations():
+def test_learning_curve_has_the_requested_number_of_evaluations():
     turns: list[int] = []
 
     def evaluate() -> Mapping[str, float]:
@@ -149,7 +149,7 @@ def test_the_curve_has_the_requested_number_of_evaluations():
     assert trained.tokens == 5 * data[0].lengths.sum()
 
 
-def test_the_loss_of_a_curve_point_is_the_mean_since_the_previous_point(
+def test_curve_point_loss_is_the_mean_since_the_previous_point(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(meter, "CURVE_POINTS", 2)
@@ -164,7 +164,7 @@ def test_the_loss_of_a_curve_point_is_the_mean_since_the_previous_point(
     assert trained.curve[1].loss == pytest.approx(sum(seen[4:]) / 4)
 
 
-def test_progress_is_reported_for_each_step():
+def test_training_progress_is_reported_for_each_step():
     lines: list[Progress] = []
     train(make_network(), report=lines.append)
     assert [(line.phase, line.step, line.steps) for line in lines] == [
@@ -174,7 +174,7 @@ def test_progress_is_reported_for_each_step():
     assert lines[-1].examples_per_second > 0
 
 
-def test_losses_are_read_only_every_few_steps_on_a_gpu(monkeypatch: pytest.MonkeyPatch):
+def test_losses_are_read_from_the_device_only_every_few_steps(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(meter.STEPS_BETWEEN_READS, "cpu", 3)
     monkeypatch.setattr(meter, "CURVE_POINTS", 1)
     lines: list[Progress] = []
@@ -183,7 +183,7 @@ def test_losses_are_read_only_every_few_steps_on_a_gpu(monkeypatch: pytest.Monke
     assert len(trained.curve) == 1
 
 
-def test_a_huge_learning_rate_diverges_at_once():
+def test_training_with_a_huge_learning_rate_diverges_at_once():
     lines: list[Progress] = []
     with pytest.raises(DivergedError, match=r"diverged: at step \d of 40") as error:
         train(
@@ -203,7 +203,7 @@ def test_nan_predictions_are_a_divergence_error():
         predict(network, make_data()[0], CPU, lambda _: None)
 
 
-def test_predictions_are_in_the_order_of_the_rows(monkeypatch: pytest.MonkeyPatch):
+def test_predictions_are_returned_in_the_order_of_the_rows(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(PREDICTION_TOKENS, "cpu", 100)
     network, (features, _) = make_network().train(), make_data()
     lines: list[Progress] = []

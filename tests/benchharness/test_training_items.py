@@ -1,4 +1,4 @@
-"""Training with items of several rows, losses of several terms, and logits per token."""
+"""Tests of training on examples of several rows, losses of several terms, logits per token."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -47,7 +47,7 @@ def gradients(network: torch.nn.Module) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("parts", [[[0, 1, 2, 3]], [[2], [3, 0], [1]]])
-def test_choice_gradients_equal_those_of_the_mean_over_examples(parts: list[list[int]]):
+def test_choice_gradients_of_micro_batches_equal_those_of_the_example_mean(parts: list[list[int]]):
     network = choice.network(make_encoder(), TASK)
     features = replace(make_rows(), items=np.array([0, 2, 5, 6, 10]))
     gold = torch.tensor([1, 2, 0, 3])
@@ -65,7 +65,7 @@ def test_choice_gradients_equal_those_of_the_mean_over_examples(parts: list[list
 
 
 @pytest.mark.parametrize("parts", [[range(10)], [[7], [2, 4], [0, 1, 3, 5, 6, 8, 9]]])
-def test_tag_gradients_equal_those_of_the_mean_over_words(parts: list[list[int]]):
+def test_tagging_gradients_of_micro_batches_equal_those_of_the_word_mean(parts: list[list[int]]):
     network = tag.network(make_encoder(), TASK)
     goals = np.full((10, 30), -100)
     for row, length in enumerate(LENGTHS):

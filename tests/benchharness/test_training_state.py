@@ -1,4 +1,4 @@
-"""A training that is interrupted after any step and restored continues bit for bit."""
+"""Tests that a training that is interrupted after any step resumes bit for bit."""
 
 import signal
 import sys
@@ -86,7 +86,7 @@ def with_adapters() -> nn.Module:
     return network
 
 
-def test_only_trained_weights_are_saved_with_adapters(tmp_path: Path):
+def test_training_state_with_adapters_has_only_trained_weights(tmp_path: Path):
     whole = begin(with_adapters(), FOUR_STEPS)
     fit(whole, dict)
     kept = whole.state().tensors["weights"]
@@ -96,7 +96,7 @@ def test_only_trained_weights_are_saved_with_adapters(tmp_path: Path):
     assert torch.equal(weights_of(again.network), weights_of(whole.network))
 
 
-def test_an_evaluation_that_was_interrupted_is_repeated():
+def test_interrupted_evaluation_is_repeated_after_restoring():
     def fail() -> dict[str, float]:
         raise StoppedError
 
@@ -113,7 +113,7 @@ def test_an_evaluation_that_was_interrupted_is_repeated():
     assert torch.equal(weights_of(again.network), weights_of(whole.network))
 
 
-def test_a_finished_training_is_restored_as_finished(tmp_path: Path):
+def test_finished_training_is_restored_as_finished_with_its_weights(tmp_path: Path):
     whole = begin(make_network(), FOUR_STEPS)
     expected = fit(whole, dict)
     state = through_files(whole.state(), tmp_path / "state")
@@ -124,7 +124,7 @@ def test_a_finished_training_is_restored_as_finished(tmp_path: Path):
     assert torch.equal(weights_of(again.network), weights_of(whole.network))
 
 
-def test_time_between_interruption_and_resumption_is_not_counted():
+def test_training_time_excludes_the_time_between_interruption_and_resumption():
     training = begin(make_network(), FOUR_STEPS)
     fit(training, dict)
     numbers = {**training.meter.numbers(), "seconds": 100.0, "evaluating": 10.0}
@@ -133,7 +133,7 @@ def test_time_between_interruption_and_resumption_is_not_counted():
     assert training.meter.evaluating == 10.0
 
 
-def test_a_signal_at_any_call_leaves_a_consistent_state(tmp_path: Path):
+def test_training_interrupted_at_any_call_saves_a_resumable_state(tmp_path: Path):
     """The saved state continues bit for bit, wherever the signal arrives."""
     whole = begin(make_network(), FOUR_STEPS)
     expected = fit(whole, lambda: {"x": 0.5})

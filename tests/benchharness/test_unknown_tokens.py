@@ -1,4 +1,4 @@
-"""Unknown tokens and lost words are counted per split, stored, shown and reported."""
+"""Tests of unknown tokens and lost words, which are counted per split, stored and shown."""
 
 import csv
 import json
@@ -21,7 +21,7 @@ from tests.helpers.odd_tokenizers import odd_tokenizer
 
 TINY = load_encoder("builtin:tiny", None, 1).tokenizer
 STRANGE = ("\u2603\u2604", "ܐܒ")
-"""Words that no vocabulary of ours knows."""
+"""Words that no vocabulary of the tests contains."""
 
 
 def numbers(tokenizer: Any, *texts: str) -> tuple[int, int, int, int]:
@@ -40,11 +40,11 @@ def test_unknown_tokens_are_counted_once_per_text():
     )
 
 
-def test_words_of_invisible_characters_only_are_lost():
+def test_words_of_only_invisible_characters_are_counted_as_lost():
     assert numbers(TINY, "the \u200b bird \u00ad\u200b", "a\u200bb \ufeff")[2:] == (3, 6)
 
 
-def test_words_of_a_script_that_the_tokenizer_drops_are_lost():
+def test_words_of_a_script_that_the_tokenizer_drops_are_counted_as_lost():
     tokenizer = odd_tokenizer("latin letters alone")
     tokens, unknown, lost, words = numbers(tokenizer, "Он жил in Moskau", "東京 a b")
     assert (unknown, lost, words) == (0, 3, 7)
@@ -55,7 +55,7 @@ def test_a_byte_tokenizer_has_no_unknown_tokens():
     assert numbers(odd_tokenizer("bytes"), "Он жил \u200b 東京 \U0001f600")[1:3] == (0, 0)
 
 
-def test_a_word_with_only_a_space_token_is_lost():
+def test_word_with_only_a_space_token_is_counted_as_lost():
     assert numbers(odd_tokenizer("as ALBERT"), "the \u0301 an")[2:] == (1, 3)
 
 
@@ -80,7 +80,7 @@ def test_an_unpaired_surrogate_is_not_an_invisible_character():
     assert numbers(TINY, "the \ud800 bird")[2] == 0
 
 
-def test_counts_of_heads_are_stored_in_the_feature_cache(tmp_path: Path, monkeypatch: Any):
+def test_unknown_token_counts_are_stored_in_the_feature_cache(tmp_path: Path, monkeypatch: Any):
     monkeypatch.setenv("BENCH_CACHE", str(tmp_path))
     monkeypatch.setattr("benchharness.heads.tokens.KEPT_TOKENS", 1)
     examples = (PairExample(id="1", text_a=f"the {STRANGE[1]}", text_b="a \u200b bird"),)
@@ -99,7 +99,7 @@ def test_counts_of_heads_are_stored_in_the_feature_cache(tmp_path: Path, monkeyp
     assert found.counts[2:].tolist() == [1, 3]
 
 
-def test_texts_tokenized_outside_of_a_count_are_not_counted():
+def test_texts_tokenized_after_counting_ends_are_not_counted():
     with counting(TINY) as count:
         pass
     tokenize(["the bird"], TINY)
@@ -132,7 +132,7 @@ def test_only_high_shares_of_unknown_tokens_are_reported():
 
 
 @pytest.mark.parametrize("provenance", [None, {}, {"model": {}}, {"model": 1, "data": 2}, "x"])
-def test_runs_without_counts_have_no_report(provenance: object):
+def test_runs_stored_without_token_counts_report_no_unknown_tokens(provenance: object):
     assert Reading.of(provenance) is None
 
 
@@ -171,7 +171,7 @@ def test_a_run_warns_if_many_tokens_are_unknown(bench, tmp_path: Path):
     assert bench("db", "check", "--db", "s.sqlite")[0] == 0
 
 
-def test_a_run_notes_that_it_follows_tokenizer_json(bench, tmp_path: Path):
+def test_run_prints_a_note_that_tokenizer_json_overrides_the_tokenizer_class(bench, tmp_path: Path):
     folder = save_checkpoint(tmp_path / "mine")
     told = json.loads((folder / "tokenizer.json").read_text())
     told["normalizer"] |= {"strip_accents": False, "lowercase": False}

@@ -1,4 +1,4 @@
-"""Training only the occurring rows of a vocabulary gives the same weights as training all."""
+"""Tests that training only the occurring rows of a vocabulary gives the same weights."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def predict(network: nn.Module, features: Features) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_every_family_learns_the_same_weights(family: str) -> None:
+def test_training_with_a_reduced_vocabulary_gives_the_same_weights(family: str) -> None:
     whole, cut = make_ours(family, "pair"), make_ours(family, "pair")
     features = make_both_features(whole)
     fewer, used = cut_vocabulary(cut.encoder, features)
@@ -75,7 +75,7 @@ def test_every_family_learns_the_same_weights(family: str) -> None:
         torch.testing.assert_close(weight, theirs[name], rtol=1e-5, atol=1e-6)
 
 
-def test_only_occurring_rows_and_special_tokens_are_trained() -> None:
+def test_reduced_vocabulary_has_only_occurring_and_special_tokens() -> None:
     network = make_ours("bert", "pair")
     features = make_both_features(network)
     whole = network.encoder.get_input_embeddings().weight
@@ -88,7 +88,7 @@ def test_only_occurring_rows_and_special_tokens_are_trained() -> None:
         assert (used.rows[part.token_ids] == features[name].token_ids).all()
 
 
-def test_a_padding_token_outside_of_the_config_is_kept() -> None:
+def test_reduced_vocabulary_keeps_a_padding_token_unknown_to_the_config() -> None:
     network = make_ours("bert", "pair")
     features = make_features(20, 200, network)
     far = Features(**{**vars(features), "pad_id": 777})

@@ -1,4 +1,4 @@
-"""Both units of weight decay: torch's, relative to the learning rate, and Composer's, per step."""
+"""Tests of weight decay relative to the learning rate (torch) and per step (Composer)."""
 
 import math
 
@@ -66,8 +66,8 @@ def test_decoupled_weight_decay_equals_composers_adamw(recipe: Recipe):
     assert math.prod(taken) < 0.96, "the decay must be large enough to be seen"
 
 
-def test_both_units_of_weight_decay_are_converted_by_the_learning_rate():
-    """As in the recipe: 0.1 at a learning rate of 5e-5 removes 5e-6 of a weight per step."""
+def test_decoupled_weight_decay_is_divided_by_the_learning_rate():
+    """A weight decay of 0.1 at a learning rate of 5e-5 removes 5e-6 of a weight per step."""
     usual = having(RECIPE, learning_rate=5e-5, weight_decay=0.1)
     per_step = having(usual, weight_decay=0.0, decoupled_weight_decay=5e-6)
     decays = [

@@ -1,4 +1,4 @@
-"""Folders with a manifest: the order in which their parts are written to disk."""
+"""Tests of folders with a manifest: the order in which their parts are written to disk."""
 
 import os
 import shutil
@@ -14,7 +14,7 @@ def write(folder: Path, content: str = "content") -> None:
         (draft / "file").write_text(content)
 
 
-def test_files_are_flushed_before_the_manifest_and_the_rename(
+def test_folder_files_are_flushed_before_the_manifest_and_the_rename(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     order: list[str] = []
@@ -36,7 +36,7 @@ def test_files_are_flushed_before_the_manifest_and_the_rename(
     assert order == ["file", MANIFEST, draft, "rename", tmp_path.name]
 
 
-def test_a_kill_between_two_renames_leaves_no_incomplete_folder(
+def test_folder_is_reported_as_incomplete_after_a_kill_between_two_renames(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     write(tmp_path / "folder", "old")

@@ -20,14 +20,14 @@ def edges(windows: list[slice]) -> list[tuple[int, int]]:
         (3, 1, 1, [(0, 1), (1, 2), (2, 3)]),
     ],
 )
-def test_windows_have_the_expected_edges(
+def test_windows_have_the_expected_starts_and_ends(
     tokens: int, room: int, stride: int, expected: list[tuple[int, int]]
 ):
     assert edges(cut_windows(tokens, room, stride)) == expected
 
 
 @given(st.integers(0, 300), st.integers(1, 50), st.integers(1, 80))
-def test_windows_cover_every_token(tokens: int, room: int, stride: int):
+def test_windows_cover_every_token_of_a_text(tokens: int, room: int, stride: int):
     windows = cut_windows(tokens, room, stride)
     assert {place for window in windows for place in range(tokens)[window]} == set(range(tokens))
     assert all(window.stop - window.start <= room for window in windows)
@@ -47,10 +47,10 @@ def oracle(windows: list[slice], place: int) -> int:
 
 
 @given(st.integers(1, 200), st.integers(1, 50), st.integers(1, 50))
-def test_the_best_window_has_the_most_context(tokens: int, room: int, stride: int):
+def test_best_window_of_a_token_has_the_most_context_around_it(tokens: int, room: int, stride: int):
     windows = cut_windows(tokens, room, stride)
     assert best_windows(windows).tolist() == [oracle(windows, place) for place in range(tokens)]
 
 
-def test_an_empty_text_has_no_best_windows():
+def test_text_without_tokens_has_no_best_windows():
     assert best_windows(cut_windows(0, 5, 2)).tolist() == []

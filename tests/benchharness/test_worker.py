@@ -51,7 +51,7 @@ def test_a_result_has_evaluations_curve_cost_and_provenance():
     assert Result.from_json(json.loads(json.dumps(result.to_json(), allow_nan=False))) == result
 
 
-def test_predictions_after_training_do_not_count_as_training_time(monkeypatch):
+def test_training_time_excludes_predictions_after_training(monkeypatch):
     predict = job_module.predict
 
     def slowly(*given: Any) -> Any:
@@ -63,7 +63,7 @@ def test_predictions_after_training_do_not_count_as_training_time(monkeypatch):
     assert cost.predict_seconds > 1.0 > 2 * cost.train_seconds, "dev and test"
 
 
-def test_scores_match_the_stored_predictions():
+def test_job_stores_predictions_of_all_rows_and_scores_only_public_labels():
     result = run_job(make_job("cola"))
     dev, test = result.evaluations
     task = find_task("cola")
@@ -86,18 +86,18 @@ def test_the_mnli_job_also_predicts_the_diagnostic():
     assert "accuracy_mm" in result.evaluations[names.index(("glue/mnli", "dev_mm"))].scores
 
 
-def test_a_regression_job_predicts_numbers():
+def test_regression_job_stores_numeric_predictions():
     dev = run_job(make_job("stsb")).evaluations[0]
     assert {"pearson", "spearman"} <= set(dev.scores)
     assert all(isinstance(row["label"], float) for row in dev.predictions)
 
 
-def test_a_job_is_deterministic():
+def test_job_run_twice_has_identical_results():
     job = make_job("glue/rte")
     assert run_job(job).evaluations == run_job(job).evaluations
 
 
-def test_changed_data_are_an_error():
+def test_data_changed_since_planning_are_an_error_in_a_worker():
     job = make_job("cola")
     changed = replace(job, fingerprints={**job.fingerprints, "glue/cola:train": "0" * 64})
     with pytest.raises(DataError, match=r"glue/cola train .mini. has changed since"):
@@ -142,7 +142,9 @@ def test_the_worker_prints_progress_and_writes_a_result(tmp_path: Path):
     assert [file.name for file in tmp_path.iterdir()] == ["result.json"]
 
 
-def test_a_fork_writes_a_divergence_as_a_failure(tmp_path: Path, shared_forks: ForkServer):
+def test_forked_worker_writes_a_failure_if_training_diverges(
+    tmp_path: Path, shared_forks: ForkServer
+):
     job = make_job("cola", learning_rate="1e30", warmup_ratio="0", epochs="20")
     with forked(shared_forks, job, tmp_path / "result.json") as (fork, _):
         status = fork.wait(60)
@@ -152,7 +154,9 @@ def test_a_fork_writes_a_divergence_as_a_failure(tmp_path: Path, shared_forks: F
     assert failure.job == job
 
 
-def test_a_terminated_fork_writes_an_interruption(tmp_path: Path, shared_forks: ForkServer):
+def test_forked_worker_terminated_by_a_signal_writes_an_interrupted_failure(
+    tmp_path: Path, shared_forks: ForkServer
+):
     job = make_job("cola", limit=None, epochs="500")
     with forked(shared_forks, job, tmp_path / "result.json") as (fork, lines):
         next(line for line in lines if json.loads(line)["phase"] == "training")
@@ -164,7 +168,7 @@ def test_a_terminated_fork_writes_an_interruption(tmp_path: Path, shared_forks: 
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="prctl(2) is Linux's")
-def test_a_killed_parent_kills_the_worker(tmp_path: Path):
+def test_worker_ends_if_its_parent_process_is_killed(tmp_path: Path):
     job = tmp_path / "job.json"
     job.write_text(json.dumps(make_job("cola", limit=None, epochs="500").to_json()))
     program = (
@@ -200,7 +204,7 @@ def test_a_killed_parent_kills_the_worker(tmp_path: Path):
         (ZeroDivisionError("by zero"), "failed", 1, "ZeroDivisionError: by zero"),
     ],
 )
-def test_errors_become_failures_with_kind_and_exit_code(
+def test_exception_in_a_worker_becomes_a_failure_with_kind_and_exit_code(
     error: Exception, kind: str, exit_code: int, sentence: str
 ):
     failure = _failure(make_job("cola"), error)

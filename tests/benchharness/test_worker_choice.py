@@ -1,4 +1,4 @@
-"""Jobs that select their weights: their results, and the rows that the selection uses."""
+"""Tests of jobs that select a checkpoint or average weights: results and held-out rows."""
 
 from dataclasses import asdict
 from functools import cache
@@ -38,7 +38,7 @@ def values_of(result: Result) -> list[float | None]:
         *(pytest.param(t, marks=pytest.mark.soak) for t in ("mrpc", "copa", "conll2003/ner")),
     ],
 )
-def test_dev_scores_are_the_best_of_the_curve(task: str):
+def test_dev_scores_with_best_checkpoint_are_those_of_the_best_evaluation(task: str):
     plain, best = job_of(task), job_of(task, best_checkpoint="true")
     assert best.curve == plain.curve, "the choice changes no step"
     values = values_of(best)
@@ -52,7 +52,7 @@ def test_dev_scores_are_the_best_of_the_curve(task: str):
     assert [e.name for e in best.evaluations] == [e.name for e in plain.evaluations]
 
 
-def test_other_splits_are_predicted_with_the_best_weights():
+def test_test_split_is_predicted_with_the_best_weights():
     best, last = job_of(best_checkpoint="true"), job_of()
     assert best.provenance["selection"]["step"] < best.cost.steps
     assert best.evaluations[1].predictions != last.evaluations[1].predictions
@@ -63,7 +63,7 @@ def test_other_splits_are_predicted_with_the_best_weights():
     assert best.evaluations == last.evaluations
 
 
-def test_a_kept_encoder_has_the_best_weights(tmp_path: Path):
+def test_encoder_kept_with_best_checkpoint_has_the_best_weights(tmp_path: Path):
     def kept(**settings: str) -> dict[str, torch.Tensor]:
         folder = tmp_path / str(len(list(tmp_path.iterdir())))
         run_job(make_job("cola", limit=24, **LONG | settings), keep=folder)
@@ -76,7 +76,7 @@ def test_a_kept_encoder_has_the_best_weights(tmp_path: Path):
     assert best.keys() == last.keys() == mean.keys()
 
 
-def test_early_stopping_ends_a_run_early():
+def test_job_with_early_stopping_ends_before_the_last_step():
     whole, stopped = job_of(), job_of(early_stopping="1")
     values = values_of(whole)
     made = next(n + 1 for n in range(1, 6) if max(values[:n]) >= values[n])  # type: ignore[type-var]
@@ -87,7 +87,7 @@ def test_early_stopping_ends_a_run_early():
     assert stopped.evaluations[0].scores == stopped.curve[-1].scores
 
 
-def test_an_average_of_weights_is_scored_without_a_selection():
+def test_averaged_weights_are_scored_without_checkpoint_selection():
     result = job_of(average_last="4")
     assert result.curve == job_of().curve
     assert "selection" not in result.provenance
@@ -98,7 +98,7 @@ def test_an_average_of_weights_is_scored_without_a_selection():
 # a part of train
 
 
-def test_held_out_rows_are_not_trained_on_and_dev_is_scored_once():
+def test_job_does_not_train_on_held_out_rows_and_scores_dev_once():
     result = job_of("glue/rte", best_checkpoint="true", select_on="train:0.25")
     rows = read(find_task("glue/rte"), "train", parse_data("mini"), 24)
     left, held = hold_out(rows, 0.25)
@@ -132,7 +132,7 @@ def test_every_head_can_hold_out_training_rows(
     assert result.evaluations[0].split == "dev"
 
 
-def test_the_rows_of_the_selection_are_part_of_the_key():
+def test_select_on_is_part_of_the_job_key():
     keys = [
         make_job("glue/rte", **BEST | more).key
         for more in ({}, {"select_on": "train:0.1"}, {"select_on": "train:0.2"})
@@ -154,7 +154,7 @@ def test_the_rows_of_the_selection_are_part_of_the_key():
         ("glue/rte", {}, None),
     ],
 )
-def test_the_headline_score_is_the_score_on_a_board(
+def test_headline_score_of_a_run_is_its_leaderboard_score(
     task: str, scores: dict[str, float], value: float | None
 ):
     assert headline(f"{task}:dev", scores) == (None if value is None else pytest.approx(value))

@@ -1,4 +1,4 @@
-"""A job with every head type, from packaged rows to stored predictions."""
+"""Tests of a job with every head type, from packaged rows to stored predictions."""
 
 from typing import Any
 

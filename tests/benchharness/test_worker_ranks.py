@@ -1,4 +1,4 @@
-"""Several worker processes per job: they start and end together and give one result."""
+"""Tests of several worker processes per job, which start and end together and give one result."""
 
 import json
 import os
@@ -80,7 +80,7 @@ def launch_fake(recipe: str, file: Path, held: int = 0) -> tuple[int, str]:
     return launch(job, file, (sys.executable, "-c", code), held=[held] if held else [])
 
 
-def test_each_process_gets_the_job_and_its_rank(tmp_path):
+def test_each_process_of_a_job_gets_the_job_and_its_rank(tmp_path):
     file = tmp_path / "result.json"
     status, output = launch_fake("ok", file)
     assert (status, output) == (0, '{"phase": "training"}\n')
@@ -93,8 +93,8 @@ def test_each_process_gets_the_job_and_its_rank(tmp_path):
     assert not Path(told[STORE]).parent.exists()
 
 
-def test_each_process_gets_its_own_mig_instance(monkeypatch):
-    """CUDA shows a process only the first MIG instance, but all whole GPUs."""
+def test_each_process_of_a_job_gets_its_own_mig_instance(monkeypatch):
+    """CUDA shows a process only one MIG instance, but all whole GPUs."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-aa,MIG-bb")
     told = [ranks._told(rank, 2, "folder") for rank in range(2)]
     assert [each["CUDA_VISIBLE_DEVICES"] for each in told] == ["MIG-aa", "MIG-bb"]
@@ -102,8 +102,8 @@ def test_each_process_gets_its_own_mig_instance(monkeypatch):
     assert "CUDA_VISIBLE_DEVICES" not in ranks._told(1, 2, "folder")
 
 
-def test_each_process_inherits_the_lock_of_the_launcher(tmp_path):
-    """Then the lock of a job is free only after the last process has ended."""
+def test_each_process_of_a_job_inherits_the_lock_of_the_launcher(tmp_path):
+    """The lock of a job is then free only after its last process has ended."""
     file, holds = tmp_path / "result.json", Holds(tmp_path / "locks")
     assert holds.take("job")
     held = holds.descriptor("job")
@@ -114,14 +114,14 @@ def test_each_process_inherits_the_lock_of_the_launcher(tmp_path):
     holds.close()
 
 
-def test_the_failure_is_that_of_the_process_that_failed_first(tmp_path):
+def test_failure_of_several_processes_is_that_of_the_first_one_to_fail(tmp_path):
     file = tmp_path / "result.json"
     status, _ = launch_fake("fails", file)
     failure = Failure.from_json(json.loads(file.read_text()))
     assert (status, failure.kind, failure.error) == (1, "diverged", "rank 1 has diverged.")
 
 
-def test_if_one_process_is_killed_the_others_end_and_the_signal_is_returned(tmp_path):
+def test_killed_process_ends_the_other_processes_and_its_signal_is_returned(tmp_path):
     file = tmp_path / "result.json"
     status, _ = launch_fake("dies", file)
     assert status == -9
@@ -163,7 +163,7 @@ def assert_alike(result: Result, alone: Result) -> None:
 
 
 @pytest.mark.soak
-def test_two_processes_give_the_result_of_one(job, alone, tmp_path):
+def test_job_in_two_processes_gives_the_result_of_one(job, alone, tmp_path):
     file = tmp_path / "result.json"
     status, output = launch(job, file, (*LAUNCHER, "2"))
     assert status == 0
@@ -175,7 +175,7 @@ def test_two_processes_give_the_result_of_one(job, alone, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_two_processes_under_torchrun_give_the_result_of_one(job, alone, tmp_path):
+def test_job_in_two_torchrun_processes_gives_the_result_of_one(job, alone, tmp_path):
     described, file = tmp_path / "job.json", tmp_path / "result.json"
     described.write_text(json.dumps(job.to_json()))
     command = (*TORCHRUN, "-m", "benchharness.worker", str(file), "--job")

@@ -1,4 +1,4 @@
-"""Runs that save their encoder, and runs that start from it."""
+"""Tests of runs that save their encoder, and of runs that start from it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -53,7 +53,7 @@ def test_a_saved_encoder_is_a_checkpoint_that_can_be_loaded(left):
     assert encoder.tokenizer(text) == pretrained.tokenizer(text)
 
 
-def test_all_parts_of_the_saved_encoder_were_trained(left):
+def test_saved_encoder_has_trained_embeddings_layers_and_pooler(left):
     _, _, folder = left
     before = load_encoder("builtin:tiny", None, 1).network.state_dict()
     written = load_file(folder / WEIGHTS)
@@ -109,7 +109,7 @@ def test_a_saved_gpt_encoder_can_be_loaded_with_transformers(tmp_path: Path, fam
 
 
 @pytest.mark.parametrize("family", ["bert", "roberta", "distilbert"])
-def test_every_weight_is_restored(tmp_path: Path, family: str):
+def test_every_weight_of_the_saved_encoder_is_restored(tmp_path: Path, family: str):
     checkpoint = str(save_checkpoint(tmp_path / "pretrained", family))
     job = make_job("mnli", limit=8, model=checkpoint)
     encoder, folder = load_encoder(checkpoint, None, 1), tmp_path / job.key
@@ -136,7 +136,7 @@ def test_a_model_that_cannot_be_written_is_an_error(tmp_path: Path):
         write(writer)
 
 
-def test_a_damaged_start_is_an_error(left, tmp_path: Path):
+def test_damaged_start_checkpoint_is_an_error(left, tmp_path: Path):
     start, _, folder = left
     copy = tmp_path / start.key
     copy.mkdir()
@@ -148,7 +148,7 @@ def test_a_damaged_start_is_an_error(left, tmp_path: Path):
         run_job(starting_from(start), start_from=copy)
 
 
-def test_a_start_with_weights_of_another_network_is_an_error(left, tmp_path: Path):
+def test_start_checkpoint_with_weights_of_another_network_is_an_error(left, tmp_path: Path):
     start, _, _ = left
     with new_checkpoint(tmp_path / start.key, start) as draft:
         save_file({"some.weight": torch.zeros(2)}, draft / WEIGHTS)
@@ -156,7 +156,7 @@ def test_a_start_with_weights_of_another_network_is_an_error(left, tmp_path: Pat
         run_job(starting_from(start), start_from=tmp_path / start.key)
 
 
-def test_a_start_without_its_folder_is_an_error(left):
+def test_missing_start_checkpoint_is_an_error(left):
     start, _, _ = left
     with pytest.raises(JobError, match="no folder with the encoder of run"):
         run_job(starting_from(start))

@@ -1,4 +1,4 @@
-"""Whole jobs with frozen features and with adapters."""
+"""Tests of whole jobs with frozen features and with adapters."""
 
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.plans import plan_job
 
 TASKS = ("glue/cola", "superglue/wic", "swag/regular", "squad/v1.1", "conll2003/ner")
-"""One of each head type, and one with marks."""
+"""One task per head type, and one with marked spans."""
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,7 @@ def test_every_head_learns_from_frozen_features(model: str, task: str, cache: Pa
     assert first.cost.parameters > 30_000, "the frozen encoder counts too"
 
 
-def test_every_choice_of_features_uses_the_same_cache_files(model: str, cache: Path):
+def test_jobs_on_different_feature_layers_share_cache_files(model: str, cache: Path):
     choices = [name for name in FEATURES if name != FINE_TUNED]
     results = [run(model, "glue/cola", features=choice) for choice in choices]
     assert len(list(cache.glob("*.npy"))) == 2
@@ -66,12 +66,12 @@ def test_an_lstm_on_frozen_features_is_deterministic(model: str):
     assert first.cost.parameters > plain.cost.parameters
 
 
-def test_fine_tuning_caches_no_states(model: str, cache: Path):
+def test_fine_tuning_job_caches_no_encoder_states(model: str, cache: Path):
     run(model, "glue/cola")
     assert not cache.exists()
 
 
-def test_a_job_trains_adapters(model: str):
+def test_job_with_lora_rank_adds_adapter_parameters_and_records_peft(model: str):
     peft = pytest.importorskip("peft")
     result = run(model, "glue/cola", lora_rank=4, learning_rate=1e-3, epochs=3)
     plain = run(model, "glue/cola", learning_rate=1e-3, epochs=3)

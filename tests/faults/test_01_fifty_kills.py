@@ -1,4 +1,4 @@
-"""Fault 1, soak test: fifty kills at random moments change neither results nor weights."""
+"""Tests of fault 1 (soak): fifty kills at random moments change neither results nor weights."""
 
 import fcntl
 import json

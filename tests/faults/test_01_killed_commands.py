@@ -1,4 +1,4 @@
-"""Fault 1: commands that train or predict are killed at random and started again."""
+"""Tests of fault 1: commands that train or predict are killed at random and started again."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Fault 1: a job killed during training resumes to bit-identical results."""
+"""Tests of fault 1: a job killed during training resumes to bit-identical results."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Fault 2: a partial or damaged snapshot is skipped, and the one before it is used."""
+"""Tests of fault 2: a partial or damaged snapshot is skipped, and the previous one is used."""
 
 import shutil
 from collections.abc import Callable
@@ -66,7 +66,7 @@ def test_02_job_starts_over_if_all_snapshots_are_damaged(tmp_path: Path, kept: P
 def test_02_draft_of_a_partial_snapshot_is_ignored_and_deleted(
     tmp_path: Path, kept: Path, expected
 ):
-    """A process that is killed before it writes the manifest leaves such a draft."""
+    """A process that is killed before it writes the manifest leaves such a folder."""
     folder = Path(shutil.copytree(kept, tmp_path / "snapshots"))
     draft = folder / "step-0000000005.4321.draft"
     shutil.copytree(max(folder.iterdir()), draft)

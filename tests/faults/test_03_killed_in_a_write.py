@@ -1,4 +1,4 @@
-"""Fault 3: a killed writer keeps each confirmed run and leaves no partial one."""
+"""Tests of fault 3: a killed writer keeps each confirmed run and leaves no partial run."""
 
 import random
 import signal

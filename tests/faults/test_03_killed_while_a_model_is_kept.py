@@ -1,4 +1,4 @@
-"""Fault 3: kill -9 while a model is written leaves the complete model or none."""
+"""Tests of fault 3: kill -9 while a model is written leaves the complete model or none."""
 
 import os
 import random
@@ -15,7 +15,7 @@ from tests.helpers.stopped_jobs import EVERY_STEP, forked, small_job
 KILLS = 4
 
 
-def test_03_model_killed_while_written_is_complete_or_absent(
+def test_03_model_of_a_job_killed_while_writing_it_is_complete_or_absent(
     tmp_path: Path, shared_forks: ForkServer
 ) -> None:
     job, folder, chance = small_job(), tmp_path / "models" / "kept", random.Random(1)

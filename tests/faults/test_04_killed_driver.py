@@ -1,4 +1,4 @@
-"""Fault 4: workers end with a killed `bench run`, and the same command resumes."""
+"""Tests of fault 4: workers end with a killed `bench run`, and the same command resumes."""
 
 import os
 import subprocess

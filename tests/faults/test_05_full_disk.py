@@ -1,4 +1,4 @@
-"""Fault 5: a full disk loses at most the result that did not fit, and no existing data."""
+"""Tests of fault 5: a full disk loses at most the result that did not fit, no existing data."""
 
 import sqlite3
 from collections.abc import Generator, Iterable

@@ -1,4 +1,4 @@
-"""Faults 6 and 47: several drivers with the same jobs, and results that come too late.
+"""Tests of faults 6 and 47: several drivers with the same jobs, and results that come too late.
 
 Drivers on one machine lock the jobs that they run, and no lock expires by time. Drivers on several
 machines may compute the same job: a result is stored only if the job has none yet.
@@ -37,7 +37,7 @@ def test_06_jobs_stored_by_another_driver_meanwhile_are_skipped(store: Store) ->
 def test_06_job_computed_by_two_drivers_is_stored_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The drivers run on two machines whose file systems share no locks."""
+    """Patch the locks so that both drivers get them, as on two machines that share no locks."""
     job = make_job()
     monkeypatch.setattr(Holds, "take", lambda *_: True)
 

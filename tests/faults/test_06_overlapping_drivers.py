@@ -1,4 +1,4 @@
-"""Fault 6, soak test: drivers with overlapping jobs are killed and restarted at random."""
+"""Tests of fault 6 (soak): drivers with overlapping jobs are killed and restarted at random."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""Faults 7 and 8: parallel writers lose or repeat no row, and create one schema.
+"""Tests of faults 7 and 8: parallel writers lose or repeat no row, and create one schema.
 
 With 8 writers on SQLite, and with 64 writers and a PostgreSQL server too.
 """
@@ -22,7 +22,7 @@ WRITERS, COMMITS, STARTS = 64, 20, 8
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """URL of a database that does not exist yet."""
+    """Return the URL of a database that does not exist yet."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path}/board.sqlite"
     else:
@@ -50,7 +50,7 @@ def _check(url: str, keys: list[str]) -> None:
 
 
 @pytest.mark.soak
-def test_07_08_eight_writers_create_one_store_and_lose_no_result(tmp_path: Path) -> None:
+def test_07_08_eight_simultaneous_writers_create_one_store_with_all_results(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "board.sqlite"
     path.parent.mkdir()
     keys = _crowd(f"sqlite:///{path}", STARTS, 6, tmp_path / "go")
@@ -68,7 +68,9 @@ def test_07_08_eight_writers_create_one_store_and_lose_no_result(tmp_path: Path)
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-def test_07_64_writers_of_20_results_lose_and_repeat_none(url: str, tmp_path: Path) -> None:
+def test_07_results_of_64_simultaneous_writers_are_each_stored_once(
+    url: str, tmp_path: Path
+) -> None:
     open_store(url).close()
     keys = _crowd(url, WRITERS, COMMITS, tmp_path / "go")
     assert len(keys) == WRITERS * COMMITS

@@ -1,4 +1,4 @@
-"""Fault 9: damaged stores and files of other kinds are refused and left unchanged."""
+"""Tests of fault 9: damaged stores and files of other kinds are refused and left unchanged."""
 
 import random
 import sqlite3
@@ -15,7 +15,7 @@ from tests.helpers.results import filled_store, make_result
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Store with a result of every task and one failure."""
+    """Return the path of a store with a result of every task and one failure."""
     return filled_store(tmp_path / "board.sqlite")
 
 
@@ -91,7 +91,7 @@ DAMAGES = {
 
 @pytest.mark.parametrize("create", [True, False])
 @pytest.mark.parametrize(("damage", "reason"), DAMAGES.items())
-def test_09_file_that_is_no_valid_store_is_refused_and_unchanged(
+def test_09_invalid_store_file_is_refused_and_unchanged(
     path: Path, damage: Callable[[Path], None], reason: str, create: bool
 ) -> None:
     damage(path)
@@ -153,7 +153,7 @@ def test_09_flipped_bit_anywhere_never_gives_a_wrong_result(tmp_path: Path) -> N
     assert 0 < errors < 60
 
 
-def test_09_run_found_only_in_an_index_is_damage(
+def test_09_run_key_in_an_index_without_its_run_is_reported_as_damage(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A flipped bit in a row id has this effect; a patched key lookup simulates it."""
@@ -164,7 +164,7 @@ def test_09_run_found_only_in_an_index_is_damage(
         store.result("ab")
 
 
-def test_09_stored_cost_that_became_infinite_is_damage(path: Path) -> None:
+def test_09_changed_cost_of_a_stored_run_is_detected_by_its_digest(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE runs SET cost = replace(cost, '12.5', '1e999')")
         connection.commit()
@@ -176,7 +176,9 @@ def test_09_stored_cost_that_became_infinite_is_damage(path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ['{"glue', "7", "{}", '{"losses": [1], "flags": {}}'])
-def test_09_damaged_headline_is_an_error_when_runs_are_listed(path: Path, content: str) -> None:
+def test_09_damaged_headline_score_is_an_error_when_runs_are_listed(
+    path: Path, content: str
+) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE headlines SET content = ? WHERE run_id = 3", [content])
         connection.commit()
@@ -184,7 +186,7 @@ def test_09_damaged_headline_is_an_error_when_runs_are_listed(path: Path, conten
         store.runs()
 
 
-def test_09_run_without_a_headline_is_damage(tmp_path: Path) -> None:
+def test_09_stored_run_without_a_headline_score_is_reported_as_damage(tmp_path: Path) -> None:
     with open_store(tmp_path / "x.sqlite") as store:
         result = make_result()
         store.add_result(result)

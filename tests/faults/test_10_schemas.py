@@ -1,4 +1,4 @@
-"""Fault 10: stores from before 0.1.0 and from newer versions.
+"""Tests of fault 10: stores from before 0.1.0 and from newer versions.
 
 tests/leaderboard/store/test_migrations.py tests that upgrades keep all data.
 """

@@ -1,4 +1,4 @@
-"""Fault 11: after a power cut at any moment a file is the complete old or new one.
+"""Tests of fault 11: after a power cut at any moment a file is the complete old or new one.
 
 A simulated disk records the requests of `whole_file`, and draws every state in which a power cut
 may leave it: unflushed data may be there, in part, or not.

@@ -1,4 +1,4 @@
-"""Fault 12: no duration, order or lock depends on the wall clock, which may jump back."""
+"""Tests of fault 12: no duration, order or lock depends on the wall clock, which may jump back."""
 
 import ast
 from pathlib import Path
@@ -9,7 +9,7 @@ from tests.helpers.results import make_job, make_result
 ROOT = Path(__file__).parents[2]
 
 
-def test_12_newest_attempt_is_the_last_stored_whatever_its_time(tmp_path: Path) -> None:
+def test_12_newest_attempt_is_the_last_stored_one_regardless_of_its_time(tmp_path: Path) -> None:
     job = make_job()
     first = make_result(job, finished="2026-08-02T00:00:00Z")
     second = make_result(job, finished="2001-01-01T00:00:00Z")
@@ -24,7 +24,7 @@ def test_12_newest_attempt_is_the_last_stored_whatever_its_time(tmp_path: Path) 
 
 
 def test_12_durations_never_come_from_the_wall_clock() -> None:
-    """No source file subtracts two times of day."""
+    """Check that no source file subtracts two times of day."""
     for package in ("benchharness", "leaderboard", "tasks"):
         for path in (ROOT / package).rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -1,4 +1,4 @@
-"""Fault 13: a folder that cannot be written, or no home: one sentence, exit code 5."""
+"""Tests of fault 13: a folder that cannot be written, or no home: one sentence, exit code 5."""
 
 import os
 import re
@@ -49,7 +49,7 @@ def run(bench, *words):
 def test_13_database_in_an_unwritable_folder_is_refused_at_once(
     bench, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
-    """Regression test: the lock file was waited for a minute although no process held it."""
+    """Regression test: the command waited a minute for a lock file that no process held."""
     monkeypatch.setattr("benchharness.driver.session.plan", None)
     ended = run(bench, "--db", f"/proc/{name}")
     assert ended.code == 5

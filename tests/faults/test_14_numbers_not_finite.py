@@ -1,4 +1,4 @@
-"""Fault 14: a loss that is not finite stops the job soon; it has no score, not 0."""
+"""Tests of fault 14: a loss that is not finite stops the job soon, which then has no score."""
 
 import math
 from pathlib import Path
@@ -22,7 +22,7 @@ DIVERGING = small_job(learning_rate="1e30", warmup_ratio="0", epochs="40")
 def test_14_diverging_job_stops_within_three_loss_reads(
     monkeypatch: pytest.MonkeyPatch, steps: int
 ):
-    """On a GPU losses are read every 16 steps."""
+    """Losses are read every 16 steps on a GPU."""
     monkeypatch.setitem(meter.STEPS_BETWEEN_READS, "cpu", steps)
     monkeypatch.setattr(meter, "CURVE_POINTS", 1)
     made: list[int] = []

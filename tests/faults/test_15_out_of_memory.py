@@ -1,4 +1,4 @@
-"""Fault 15: after running out of memory, the job checkpoints activations, then halves batches."""
+"""Tests of fault 15: out of memory, a job checkpoints activations, then halves micro-batches."""
 
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,7 @@ def test_15_halved_micro_batches_give_the_result_of_accumulation_2(monkeypatch: 
 def test_15_activation_checkpointing_after_oom_keeps_the_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    """If checkpointing suffices, no micro-batch is halved; a stop in between changes nothing."""
+    """Check that no micro-batch is halved, also if the job is stopped and resumed."""
     expected = run_job(small_job())
     assert "activation_checkpointing" not in expected.provenance["recipe"]
     limit_micro_batches(monkeypatch, 4, kept=True)

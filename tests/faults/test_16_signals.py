@@ -1,4 +1,4 @@
-"""Fault 16: SIGTERM and SIGINT save a snapshot first, and score no partial training."""
+"""Tests of fault 16: SIGTERM and SIGINT save a snapshot first, and score no partial training."""
 
 import os
 import signal
@@ -19,12 +19,12 @@ from tests.helpers.stopped_jobs import deterministic, outcome_of, small_job, sta
 JOB = small_job(epochs="100")
 
 IGNORES_SIGINT = ("sh", "-c", 'trap "" INT; exec "$0" "$@"')
-"""How a script's `command &` starts: POSIX has its SIGINT ignored, and children inherit that."""
+"""Command prefix that ignores SIGINT, as POSIX does for `command &` in a script."""
 
 
 @pytest.fixture(scope="module")
 def whole() -> Mapping[str, Any]:
-    """Result of the job if nothing stops it."""
+    """Return the result of the job without an interruption."""
     return deterministic(run_job(JOB))
 
 
@@ -36,7 +36,7 @@ def whole() -> Mapping[str, Any]:
     ],
     ids=["SIGTERM, and SIGINT ignored", "SIGINT"],
 )
-def test_16_interrupted_job_saves_a_snapshot_has_no_scores_and_resumes(
+def test_16_interrupted_job_saves_a_snapshot_stores_no_scores_and_resumes(
     tmp_path: Path, whole: Mapping[str, Any], number: int, code: int, before: Sequence[str]
 ):
     """The default interval is long, so only the signal can have caused the snapshot."""

@@ -1,4 +1,4 @@
-"""Fault 17: only the same job resumes; another recipe, other data or code start over."""
+"""Tests of fault 17: only the same job resumes; another recipe, other data or code start over."""
 
 import shutil
 from dataclasses import replace
@@ -27,7 +27,7 @@ OTHERS: dict[str, Job] = {
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
-def test_17_changed_job_has_another_key(other: Job):
+def test_17_any_change_of_a_job_changes_its_key(other: Job):
     assert other.key != JOB.key
 
 

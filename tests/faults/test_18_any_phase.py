@@ -1,4 +1,4 @@
-"""Fault 18, soak test: processes are stopped, killed or terminated in any phase of a run."""
+"""Tests of fault 18 (soak): processes are stopped, killed or terminated in any phase of a run."""
 
 import os
 import random
@@ -102,7 +102,9 @@ def strike_until_done(
 @pytest.mark.soak
 @pytest.mark.timeout(6 * 3600)
 @pytest.mark.parametrize("part", range(PARTS))
-def test_18_process_struck_in_any_phase_gives_identical_results(part: int, tmp_path: Path) -> None:
+def test_18_processes_stopped_or_killed_in_any_phase_give_identical_results(
+    part: int, tmp_path: Path
+) -> None:
     began = time.monotonic()
     whole = begin(tmp_path / "whole", *SWEEP)
     assert whole.wait() == 0, (tmp_path / "whole" / "log").read_text()

@@ -1,4 +1,4 @@
-"""Fault 18: the watchdog ends a worker that hangs, and its job is tried once more."""
+"""Tests of fault 18: the watchdog ends a worker that hangs, and its job is tried once more."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def test_18_job_that_hangs_twice_fails_with_timeout(tmp_path: Path):
 
 
 def test_18_killed_job_is_not_retried():
-    """If memory ran out, a retry would be killed too; the error names a setting that needs less."""
+    """A retry would be killed too if memory ran out; the error names a setting that needs less."""
     outcome, notes = run("die", timeout=30.0)
     assert (outcome.kind, notes) == ("killed", [])
     assert "--set accumulation=2" in outcome.error

@@ -1,4 +1,4 @@
-"""Fault 19: constant predictions and undefined correlations score 0 with a flag, never NaN."""
+"""Tests of fault 19: constant predictions and undefined correlations score 0, never NaN."""
 
 import json
 import math
@@ -50,7 +50,7 @@ def test_19_nan_or_infinite_score_cannot_be_stored(tmp_path, value: float) -> No
         to_text({"value": value})
 
 
-def test_19_majority_scores_zero_and_constant_learned_baseline_is_flagged(
+def test_19_constant_predictions_are_flagged_except_for_the_majority_baseline(
     bench,
 ) -> None:
     """The majority baseline is constant, so CoLA and STS-B have no defined coefficient."""

@@ -1,4 +1,4 @@
-"""Fault 20: weights that are missing, not finite, or of another size or model family."""
+"""Tests of fault 20: weights that are missing, not finite, or of another size or model family."""
 
 import json
 import shutil
@@ -17,7 +17,7 @@ from tests.helpers.checkpoints import change_weights, save_checkpoint
 
 @pytest.fixture
 def damaged(tmp_path: Path) -> Path:
-    """Checkpoint that a test may damage."""
+    """Return a checkpoint that a test may damage."""
     return save_checkpoint(tmp_path / "damaged")
 
 
@@ -52,7 +52,7 @@ def test_20_nan_or_infinite_weights_are_refused(damaged: Path, value: float):
 
 
 def test_20_classifier_weights_of_a_checkpoint_are_ignored(damaged: Path):
-    """The head is always initialised anew, also if the file has a classifier of three classes."""
+    """Use a file with a classifier of three classes: the head is always newly initialized."""
     change_weights(
         damaged, lambda weights: weights.update({"classifier.weight": torch.ones(3, 16)})
     )

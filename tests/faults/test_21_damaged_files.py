@@ -1,4 +1,4 @@
-"""Fault 21: truncated or undecodable files of every layout are errors that name the place."""
+"""Tests of fault 21: truncated or undecodable files are errors that name the place."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -53,7 +53,7 @@ def test_21_invalid_utf8_byte_is_an_error_that_names_the_line(tmp_path: Path, na
 
 @every_layout
 def test_21_truncated_file_is_an_error_that_names_it(tmp_path: Path, name: str) -> None:
-    """The cut is inside the last row, or in the middle of the file for SQuAD and RACE."""
+    """Cut the file inside its last row, or in the middle for SQuAD and RACE."""
     content = original(name).rstrip()
     end = content.rindex(b"\n") + 2 if name == "conll2003/ner" else len(content) - 2
     cut = content[: len(content) // 2] if name in ("squad/v2.0", "race/all") else content[:end]
@@ -83,7 +83,7 @@ def damages(content: bytes) -> Iterator[bytes]:
 
 @pytest.mark.parametrize("number", range(5))
 def test_21_damaged_parquet_file_is_a_data_error(tmp_path: Path, number: int) -> None:
-    """The real loader reads a local file instead of the hub's."""
+    """Let the real loader read a local file instead of the hub's."""
     import datasets
 
     path = tmp_path / "train.parquet"

@@ -1,4 +1,4 @@
-"""Fault 21: a prediction file that is truncated, in another encoding, or of another kind."""
+"""Tests of fault 21: prediction files that are truncated or in another encoding or format."""
 
 import random
 from pathlib import Path
@@ -54,7 +54,7 @@ def test_21_predictions_in_another_encoding_are_one_error(
 def test_21_predictions_of_another_benchmark_are_refused(
     tmp_path: Path, name: str, other: str
 ) -> None:
-    """The content decides, not the name: MultiRC's paragraphs are not labels of CB."""
+    """The content decides, not the file name: MultiRC's paragraphs are not labels of CB."""
     if name == other or {name, other} == {"squad/v1.1", "squad/v2.0"}:
         return
     content = written(other, tmp_path).read_bytes()

@@ -1,4 +1,4 @@
-"""Fault 22: labels that a task does not have, or whose meaning has changed."""
+"""Tests of fault 22: labels that a task does not have, or whose meaning has changed."""
 
 import json
 from pathlib import Path

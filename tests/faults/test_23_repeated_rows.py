@@ -1,4 +1,4 @@
-"""Fault 23: repeated ids, repeated rows, and dev rows that also occur in train."""
+"""Tests of fault 23: repeated ids, repeated rows, and dev rows that also occur in train."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.helpers.plans import plan_job
 
 
 def test_23_race_questions_of_one_passage_get_unique_ids(tmp_path: Path) -> None:
-    """The hub's example_id is the passage's id and is the same for all of its questions."""
+    """In the hub's rows, example_id is the passage's id, the same for all of its questions."""
     passage = {
         "answers": ["B", "D"],
         "options": [["a", "b", "c", "d"], ["e", "f", "g", "h"]],

@@ -1,4 +1,4 @@
-"""Fault 24: "NA", quotes, byte order marks and carriage returns in tables."""
+"""Tests of fault 24: "NA", quotes, byte order marks and carriage returns in tables."""
 
 from pathlib import Path
 
@@ -46,7 +46,7 @@ def test_24_special_values_and_characters_are_read_as_text(
 
 @every_table
 @given(text=st.text(st.characters(exclude_characters="\n\t", codec="utf-8")))
-def test_24_any_text_is_read_unchanged(
+def test_24_any_text_in_a_table_is_read_unchanged(
     tmp_path_factory: pytest.TempPathFactory, task: str, text: str
 ) -> None:
     # The last field of a line is followed by its end: a carriage return there is Windows'.

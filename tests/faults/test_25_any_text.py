@@ -1,4 +1,4 @@
-"""Fault 25: every head trains on and predicts any text, however odd."""
+"""Tests of fault 25: every head trains on and predicts any text, however odd."""
 
 import math
 from collections.abc import Callable, Sequence

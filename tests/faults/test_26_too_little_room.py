@@ -1,4 +1,4 @@
-"""Fault 26: questions longer than a window, strides longer than its context, any limits."""
+"""Tests of fault 26: questions longer than a window, strides longer than its context."""
 
 import numpy as np
 import pytest
@@ -59,5 +59,7 @@ any_limits = st.builds(
 
 @given(any_text, any_text, st.sampled_from(KINDS), any_limits)
 @settings(deadline=None)
-def test_26_any_text_is_encoded_at_any_limits(context: str, text: str, kind: str, limits: Limits):
+def test_26_any_text_is_encoded_with_any_length_limits(
+    context: str, text: str, kind: str, limits: Limits
+):
     check_any(context, text, kind, limits)

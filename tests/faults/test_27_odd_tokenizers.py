@@ -1,4 +1,4 @@
-"""Fault 27: tokenizers without a padding token, offsets, unknown token or special tokens."""
+"""Tests of fault 27: tokenizers without padding token, offsets, unknown or special tokens."""
 
 import copy
 from typing import Any

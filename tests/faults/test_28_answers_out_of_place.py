@@ -1,4 +1,4 @@
-"""Fault 28: answers at wrong offsets, at edges, in some windows only, or nowhere."""
+"""Tests of fault 28: answers at wrong offsets, at edges, in some windows only, or nowhere."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_28_negative_answer_offset_does_not_count_from_the_end(tmp_path: Path) -
     assert example.answers == (("Ann", 0),)
 
 
-def test_28_answer_missing_from_the_context_is_last_with_offset_minus_1(tmp_path: Path) -> None:
+def test_28_answer_missing_from_the_context_gets_offset_minus_1(tmp_path: Path) -> None:
     (example,) = examples(tmp_path, answers(("Cy", 0), ("Bob", 8), ("", 3)), split="dev")
     assert example.answers == (("Bob", 8), ("", 3), ("Cy", -1))
 
@@ -81,7 +81,7 @@ def test_28_unanswerable_question_has_the_cls_token_as_target():
 
 
 @pytest.mark.parametrize("answer", [("storm", 3), ("storm", -1), ("storm", 99), ("", 0)])
-def test_28_answer_that_is_not_at_its_offset_is_an_error_in_targets(answer: tuple[str, int]):
+def test_28_training_target_with_a_wrong_answer_offset_is_an_error(answer: tuple[str, int]):
     example = SpanExample(id="7", question="?", context="A storm.", answers=(answer,))
     features = encode([example], make_tokenizer("bytes"), Limits(max_tokens=64))
     with pytest.raises(DataError, match=rf"7: the answer '{answer[0]}' should begin"):

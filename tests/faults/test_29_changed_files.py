@@ -1,4 +1,4 @@
-"""Fault 29: a file that changes but keeps its size and time is read again."""
+"""Tests of fault 29: a file that changes but keeps its size and time is read again."""
 
 import os
 from pathlib import Path

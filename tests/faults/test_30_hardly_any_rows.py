@@ -1,4 +1,4 @@
-"""Fault 30: splits with one row, no rows, or one class only."""
+"""Tests of fault 30: splits with one row, no rows, or one class only."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def scores(folder: Path, train: str, dev: str) -> dict[str, float]:
     return dict(evaluation.scores)
 
 
-def test_30_split_of_one_row_is_trained_and_scored(tmp_path: Path) -> None:
+def test_30_job_with_one_row_per_split_is_trained_and_scored(tmp_path: Path) -> None:
     assert scores(tmp_path, "fine\t1\n", "good\t1\n")["accuracy"] in (0.0, 1.0)
 
 

@@ -1,4 +1,4 @@
-"""Fault 31: SQuAD scores equal those of the official scripts on 1,000 random sets each."""
+"""Tests of fault 31: SQuAD scores equal those of the official scripts on 1,000 random sets."""
 
 from random import Random
 

@@ -1,4 +1,4 @@
-"""Fault 32: no name server, a closed port, a silent hub; cached data are still read."""
+"""Tests of fault 32: no name server, a closed port, a silent hub; cached data are still read."""
 
 import socket
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Fault 32: `bench` processes with and without a hub, and after the hub went away."""
+"""Tests of fault 32: `bench` processes with and without a hub, and after the hub went away."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def bench(folder, endpoint, *words):
 
 @pytest.fixture
 def repositories(tmp_path):
-    """A small BERT and CoLA's Parquet rows in the layout of the hub."""
+    """Return a folder with a small BERT and CoLA's Parquet rows in the layout of the hub."""
     root = tmp_path / "repositories"
     save_checkpoint(root / "models" / "org" / "name" / COMMIT)
     write_embedded(root, COLA.source)

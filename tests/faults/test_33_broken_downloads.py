@@ -1,4 +1,4 @@
-"""Fault 33: downloads that are cut, damaged or refused, and revisions that change."""
+"""Tests of fault 33: downloads that are interrupted, damaged or refused, and changed revisions."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def fetch(
     )
 
 
-def test_33_cut_download_is_resumed(tmp_path: Path, repositories: Path) -> None:
+def test_33_interrupted_download_is_resumed(tmp_path: Path, repositories: Path) -> None:
     with serve_hub(repositories) as server:
         server.cut.add(WEIGHTS)
         done = fetch(server, tmp_path / "home")
@@ -96,7 +96,7 @@ def test_33_corrupted_rows_are_an_error_and_are_fetched_again(tmp_path: Path) ->
 
 @pytest.mark.soak
 def test_33_each_refused_download_is_one_error_line(tmp_path: Path, repositories: Path) -> None:
-    """One process fetches one checkpoint per HTTP status."""
+    """Fetch one checkpoint per HTTP status, all in one process."""
     refused = {f"org/refused-{status}": status for status in (401, 403, 404, 429, 500)}
     with serve_hub(repositories) as server:
         server.failing.update(refused)

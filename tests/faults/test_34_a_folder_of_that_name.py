@@ -1,4 +1,4 @@
-"""Fault 34: a folder in the current directory is named like a data set or model of the hub."""
+"""Tests of fault 34: a local folder is named like a data set or model of the hub."""
 
 from pathlib import Path
 

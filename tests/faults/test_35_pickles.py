@@ -1,4 +1,4 @@
-"""Fault 35: unpickling weights can run code; they are read without unpickling objects."""
+"""Tests of fault 35: pickled weights are read without unpickling objects, which can run code."""
 
 import pickle
 from argparse import Namespace
@@ -57,7 +57,7 @@ def test_35_plain_unpickling_of_the_test_file_runs_its_code(malicious: Path, tmp
 
 @pytest.mark.parametrize("trust", [Trust(), PICKLE, Trust(remote_code=True, pickle=True)])
 def test_35_code_in_a_malicious_pickle_never_runs(malicious: Path, tmp_path: Path, trust: Trust):
-    """A trusted pickle is also read as weights only."""
+    """Check that a trusted pickle is also read as weights only."""
     words = "no weights at its top level" if trust.pickle else "--allow-pickle"
     with pytest.raises(ModelError, match=words) as raised:
         load_encoder(str(malicious), None, 1, trust)

@@ -1,4 +1,4 @@
-"""Fault 36, metrics: code that an archive, a store or a model's folder names is not run.
+"""Tests of fault 36: metric code referenced by an archive, store or model folder is not run.
 
 The metric of a run on custom data may be a script. Every command runs on a store with such runs
 from an archive, from another store, and in a store of another user, and on a model's folder. Each
@@ -78,7 +78,7 @@ class Foreign(SimpleNamespace):
 
 
 def _definition(kind: str, home: Path, marker: Path) -> OwnData:
-    """Return the definition of a task whose metric no command here has named."""
+    """Return the definition of a task whose metric code no command has trusted."""
     script = home / f"evil_{kind}.py"
     script.write_text(SCRIPT.format(marker=str(marker)))
     word = "evaluate:someone/metric" if kind == "hub" else f"evaluate:{script}"
@@ -258,25 +258,29 @@ REFUSED = {
 """Exit codes of commands that do not always exit with 0: they need code or other runs."""
 
 
-def test_36_list_of_calls_has_every_command() -> None:
+def test_36_every_command_is_in_the_list_of_tested_calls() -> None:
     assert WORDS.keys() == {name for name, command in commands().items() if command.place}
 
 
 @pytest.mark.parametrize("command", WORDS)
-def test_36_no_command_runs_code_named_by_data(victim, foreign, command) -> None:
+def test_36_no_command_runs_untrusted_code_referenced_by_stored_data(
+    victim, foreign, command
+) -> None:
     _call(victim, foreign, command)
 
 
 @pytest.fixture(scope="module")
 def shared():
-    """URL of a server that other users write to as well."""
+    """Return the URL of a server that other users write to as well."""
     with server() as url:
         yield url
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("command", WORDS)
-def test_36_no_command_runs_code_named_by_a_shared_server(shared, victim, foreign, command) -> None:
+def test_36_no_command_runs_untrusted_code_referenced_by_a_shared_server(
+    shared, victim, foreign, command
+) -> None:
     empty(shared)
     with open_store(shared) as store, open_store("v.sqlite") as theirs:
         store.add_stored(theirs.stored_runs())
@@ -319,7 +323,7 @@ SAID = "is third-party code that no earlier command has allowed for this leaderb
     ],
     ids=" ".join,
 )
-def test_36_score_is_shown_with_a_note_about_code_that_was_not_loaded(victim, foreign, words):
+def test_36_score_is_shown_with_a_note_about_its_untrusted_metric_code(victim, foreign, words):
     names = {"TASK": foreign.task, "ROWS": str(foreign.home / "rows.csv")}
     ended = victim(*(names.get(word, word) for word in words), *DB)
     page = Path("r.html").read_text() if "report" in words else ""
@@ -328,7 +332,7 @@ def test_36_score_is_shown_with_a_note_about_code_that_was_not_loaded(victim, fo
     assert str(foreign.home / "evil_archive.py") not in page
 
 
-def test_36_named_code_is_loaded_for_its_own_store_only(victim, foreign):
+def test_36_metric_code_trusted_for_one_store_is_not_loaded_for_another(victim, foreign):
     for kind in ("archive", "merged", "file"):
         name_code(foreign.owns[kind].code)
     with open_store("v.sqlite") as store:
@@ -347,7 +351,7 @@ def test_36_named_code_is_loaded_for_its_own_store_only(victim, foreign):
         foreign.marker.unlink()
 
 
-def test_36_foreign_code_is_loaded_with_trust_remote_code(victim, foreign):
+def test_36_option_trust_remote_code_loads_untrusted_metric_code(victim, foreign):
     words = ("compare", "one", "two", "--suite", foreign.task.partition("/")[0], *DB)
     assert SAID in " ".join(victim(*words).out.split())
     assert SAID not in " ".join(victim(*words, "--trust-remote-code").out.split())
@@ -356,7 +360,7 @@ def test_36_foreign_code_is_loaded_with_trust_remote_code(victim, foreign):
 
 
 def _is_trusted() -> bool:
-    """Return whether code that no command has named would be loaded now."""
+    """Return whether code that no command has trusted would be loaded now."""
     try:
         require_named([Code("somebody's.py", "")])
     except ForeignCodeError:
@@ -374,8 +378,8 @@ def _is_trusted() -> bool:
         (("check", "--model", "tiny", "--baseline", "nowhere.json"), False),
     ],
 )
-def test_36_trust_remote_code_covers_metrics_only_in_reading_commands(victim, words, trusts):
-    """Commands that run jobs trust the code of these jobs, but no other code of the store."""
+def test_36_trust_remote_code_covers_stored_metrics_only_in_reading_commands(victim, words, trusts):
+    """Check that commands that run jobs trust only the code of these jobs."""
     begin(trust=not trusts)
     victim(*words, "--trust-remote-code")
     assert _is_trusted() == trusts
@@ -399,7 +403,7 @@ FUNCTIONS = [name for name in dir(bh) if isfunction(getattr(bh, name))]
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_36_trust_ends_with_the_python_call_that_gave_it(victim, name):
+def test_36_trust_remote_code_applies_only_to_its_own_python_call(victim, name):
     function = getattr(bh, name)
     needed = [n for n, p in signature(function).parameters.items() if p.default is p.empty]
     begin(trust=True)
@@ -408,7 +412,7 @@ def test_36_trust_ends_with_the_python_call_that_gave_it(victim, name):
     assert not _is_trusted()
 
 
-def test_36_python_call_loads_foreign_code_with_trust_remote_code(victim, foreign):
+def test_36_python_argument_trust_remote_code_loads_untrusted_metric_code(victim, foreign):
     suite = foreign.owns["merged"].name.partition("/")[0]
     begin(trust=True)
     found = [
@@ -422,7 +426,7 @@ def test_36_python_call_loads_foreign_code_with_trust_remote_code(victim, foreig
     begin()
 
 
-def test_36_changed_script_is_an_error_before_it_is_run(victim, foreign):
+def test_36_changed_metric_script_is_an_error_and_is_not_run(victim, foreign):
     script = foreign.home / "evil_file.py"
     script.write_text(script.read_text() + "\n# another line\n")
     load_script.cache_clear()

@@ -1,4 +1,4 @@
-"""Fault 36, checkpoints: their code is not run, and there is no prompt to trust it."""
+"""Tests of fault 36: the code of checkpoints is not run, and there is no prompt to trust it."""
 
 import json
 from dataclasses import replace
@@ -38,7 +38,7 @@ class MineModel(BertModel):
 
 @pytest.fixture
 def with_code(tmp_path: Path, monkeypatch) -> Path:
-    """Checkpoint of a model family that only its own code defines."""
+    """Return a checkpoint of a model family that only its own code defines."""
     modules = str(tmp_path / "modules")
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", modules)
     folder = save_checkpoint(tmp_path / "mine")
@@ -63,7 +63,7 @@ def plan(folder: Path, trust: Trust) -> Job:
 # code
 
 
-def test_36_untrusted_code_is_an_error_that_names_the_option(with_code: Path):
+def test_36_untrusted_model_code_is_an_error_that_names_the_option(with_code: Path):
     with pytest.raises(
         ModelError, match=r"needs the Python code .* --trust-remote-code\."
     ) as caught:
@@ -72,7 +72,7 @@ def test_36_untrusted_code_is_an_error_that_names_the_option(with_code: Path):
 
 
 def test_36_untrusted_code_never_prompts_the_user(with_code: Path, monkeypatch):
-    """transformers itself prompts on a terminal and waits 15 seconds for the answer."""
+    """By default, transformers prompts on a terminal and waits 15 seconds for the answer."""
     monkeypatch.setattr("sys.stdin", None)
     monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("a question was asked"))
     (with_code / "configuration_mine.py").write_text("raise SystemExit('the code ran')\n")
@@ -80,7 +80,7 @@ def test_36_untrusted_code_never_prompts_the_user(with_code: Path, monkeypatch):
         load_encoder(str(with_code), None, seed=1)
 
 
-def test_36_trusted_code_is_run(with_code: Path):
+def test_36_trusted_model_code_is_run(with_code: Path):
     encoder = load_encoder(str(with_code), None, 1, CODE)
     assert type(encoder.network).__name__ == "MineModel"
     assert encoder.family == "mine"
@@ -94,7 +94,7 @@ def test_36_job_with_trusted_code_runs_and_records_the_trust(with_code: Path):
     assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
 
 
-def test_36_trusted_code_is_part_of_the_weights_identity(with_code: Path):
+def test_36_trusted_model_code_is_part_of_the_weights_identity(with_code: Path):
     spec = find_model(str(with_code), CODE)
     before = weights_identity(spec)
     (with_code / "modeling_mine.py").write_text(MODELING + "x = 1\n")
@@ -106,7 +106,7 @@ def test_36_trusted_code_is_part_of_the_weights_identity(with_code: Path):
 # the key, and where trust does not go
 
 
-def test_36_trust_is_part_of_the_job_key():
+def test_36_trust_remote_code_is_part_of_the_job_key():
     job = plan_job("tiny", "glue/wnli", limit=8)
     keys = {
         job.key,
@@ -117,17 +117,17 @@ def test_36_trust_is_part_of_the_job_key():
     assert len(keys) == 4
 
 
-def test_36_baselines_and_built_in_encoder_get_no_trust(with_code: Path):
+def test_36_trust_remote_code_does_not_apply_to_baselines_and_built_in_encoder(with_code: Path):
     assert find_model("tiny", CODE).trust == find_model("majority", PICKLE).trust == Trust()
     planned = plan_jobs([find_model(str(with_code), CODE)], "glue/wnli", limit=8, baselines=True)
     assert [job.trust.remote_code for job in planned.jobs] == [True, False, False]
 
 
-def test_36_hub_models_get_the_trust_of_the_command():
+def test_36_trust_remote_code_of_a_command_applies_to_hub_models():
     assert find_model("roberta", CODE).trust == find_model("org/name", CODE).trust == CODE
 
 
-def test_36_code_files_are_fetched_only_if_trusted():
+def test_36_model_code_files_are_fetched_only_if_trusted():
     names = ["config.json", "model.safetensors", "mine.py", "pytorch_model.bin", "vocab.txt"]
     plain = ["config.json", "model.safetensors", "vocab.txt"]
     assert sorted(download._wanted("org/name", names, Trust())) == plain
@@ -152,7 +152,9 @@ OF_RUNS = {
 
 
 @pytest.mark.parametrize("words", OF_RUNS.values(), ids=OF_RUNS)
-def test_36_trust_in_a_stored_run_does_not_apply_here(with_code: Path, bench, words):
+def test_36_trust_recorded_in_a_stored_run_does_not_allow_its_code_to_run(
+    with_code: Path, bench, words
+):
     job = plan(with_code, CODE)
     with open_store("v.sqlite") as store:
         for one in (job, replace(job, seed=2, precision="bf16")):

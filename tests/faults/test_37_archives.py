@@ -1,4 +1,4 @@
-"""Fault 37: archives with outside paths, with links, or that unpack to enormous sizes."""
+"""Tests of fault 37: archives with outside paths, links or enormous unpacked sizes."""
 
 import ast
 import gzip
@@ -23,7 +23,7 @@ OUTSIDE = ("../escaped.tsv", "/tmp/escaped.tsv", "a/../../escaped.tsv", "..\\esc
 
 
 def test_37_no_source_file_unpacks_an_archive_to_disk():
-    """Zip and tar files are read in memory, gzip files line by line."""
+    """Zip and tar files must be read in memory, gzip files line by line."""
     for path in (path for package in PACKAGES for path in (ROOT / package).rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}

@@ -1,4 +1,4 @@
-"""Fault 38: names with HTML or scripts are shown as text, also by a real browser."""
+"""Tests of fault 38: names with HTML or scripts are shown as text, also by a real browser."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Fault 40: YAML tags, alias bombs and repeated keys; benchharness reads no YAML."""
+"""Tests of fault 40: YAML tags, alias bombs and repeated keys; benchharness reads no YAML."""
 
 import ast
 from pathlib import Path

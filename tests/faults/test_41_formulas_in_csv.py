@@ -1,4 +1,4 @@
-"""Fault 41: names that a spreadsheet would evaluate as formulas."""
+"""Tests of fault 41: names that a spreadsheet would evaluate as formulas."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Fault 42: names that are paths, reserved, too long, or differ only in case or normal form."""
+"""Tests of fault 42: names that are paths, reserved, too long or differ only in case."""
 
 import unicodedata
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Fault 43: no command and no Python call shows or stores the password of a database.
+"""Tests of fault 43: no command and no Python call shows or stores a database password.
 
 Every command runs in this process on a PostgreSQL server, with the password before the host, in the
 query and in BENCH_DB: successfully, with a role that is refused, and without a server.
@@ -106,7 +106,7 @@ COMMAND_LINES = {
 """Whether the command has --db, by command."""
 
 
-def test_43_list_of_calls_has_every_command() -> None:
+def test_43_every_command_is_in_the_list_of_tested_calls() -> None:
     assert CALLS.keys() == COMMAND_LINES.keys()
 
 
@@ -271,7 +271,7 @@ PYTHON: Mapping[str, tuple[Sequence[Any], Mapping[str, Any]]] = {
 
 @pytest.mark.parametrize("form", ["before the host", "in the query"])
 def test_43_no_python_call_shows_a_password(url: str, tmp_path: Path, form: str) -> None:
-    """Causes of exceptions are included, as a notebook prints them."""
+    """Include causes of exceptions, which a notebook prints."""
     calls = {name for name in dir(bh) if inspect.isfunction(getattr(bh, name))}
     assert PYTHON.keys() == {
         name for name in calls if "db" in inspect.signature(getattr(bh, name)).parameters
@@ -291,7 +291,7 @@ def test_43_no_python_call_shows_a_password(url: str, tmp_path: Path, form: str)
 
 @pytest.mark.soak
 def test_43_no_experiment_tracker_stores_a_password(url: str, tmp_path: Path) -> None:
-    """The run is a separate process, because some trackers record its command line."""
+    """Run a separate process, because some trackers record its command line."""
     trackers = ("tensorboard", "mlflow", "trackio", "wandb")
     logs = [word for name in trackers for word in ("--log", name)]
     program = "from benchharness.cli.app import main; main()"

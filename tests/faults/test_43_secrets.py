@@ -1,4 +1,4 @@
-"""Fault 43: tokens of the environment and passwords in URLs are neither printed nor written."""
+"""Tests of fault 43: tokens in the environment and passwords in URLs are not printed or written."""
 
 import os
 import subprocess
@@ -53,7 +53,7 @@ def assert_nothing_tells(folder: Path, secret: str, *printed: str) -> None:
 def test_43_run_prints_and_stores_no_token(
     bench: Any, tmp_path: Path, rate: str, code: int
 ) -> None:
-    """The run is a separate process, in which libraries read their tokens."""
+    """Run a separate process, in which libraries read their tokens."""
     ran = subprocess.run(
         (*BENCH, *RUN, *SHORT, "--set", f"learning_rate={rate}", "--db", "x.sqlite"),
         cwd=tmp_path,

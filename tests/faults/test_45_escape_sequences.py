@@ -1,4 +1,4 @@
-"""Fault 45: names, errors and logs with escape sequences do not control the terminal."""
+"""Tests of fault 45: escape sequences in names, errors and logs do not control the terminal."""
 
 import io
 from dataclasses import replace
@@ -33,7 +33,7 @@ def test_45_escape_sequences_in_a_model_name_are_not_displayed():
     assert text.count("\n") == 1
 
 
-def test_45_escape_sequences_in_an_error_are_spelled_out(bench, monkeypatch):
+def test_45_escape_sequences_in_an_error_are_printed_as_text(bench, monkeypatch):
     def fail(*args, **options):
         raise BenchError("\x1b[2J is no file.")
 
@@ -50,7 +50,7 @@ def test_45_escape_sequences_in_an_error_are_spelled_out(bench, monkeypatch):
         ("\udc80", r"\udc80"),
     ],
 )
-def test_45_control_characters_in_names_are_spelled_out(name: str, seen: str) -> None:
+def test_45_control_characters_in_names_are_printed_as_text(name: str, seen: str) -> None:
     console = on_console()
     render(one_board([replace(row, model=name) for row in make_rows()]), console)
     text = console.file.getvalue()

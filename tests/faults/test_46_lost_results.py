@@ -1,4 +1,4 @@
-"""Fault 46: an engine that loses, repeats and reorders results."""
+"""Tests of fault 46: an engine that loses, repeats and reorders results."""
 
 import random
 from collections.abc import Iterator

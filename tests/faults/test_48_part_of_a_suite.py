@@ -1,4 +1,4 @@
-"""Fault 48: the score of a suite needs every task; the board lists missing tasks."""
+"""Tests of fault 48: the score of a suite needs every task; leaderboards list missing tasks."""
 
 import json
 import shutil
@@ -65,7 +65,7 @@ def test_48_tasks_without_files_are_skipped_and_listed_as_missing(
 
 
 @pytest.mark.parametrize("missing", ALL)
-def test_48_suite_without_one_task_has_no_score_or_rank(tmp_path: Path, missing: str) -> None:
+def test_48_suite_with_a_missing_task_has_no_score_or_rank(tmp_path: Path, missing: str) -> None:
     path = tmp_path / "board.sqlite"
     _store(path, tuple(task for task in ALL if task != missing))
     with open_store(path) as store:

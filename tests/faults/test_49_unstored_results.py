@@ -1,4 +1,4 @@
-"""Fault 49: results of a store that is locked or full are kept and stored later."""
+"""Tests of fault 49: results for a locked or full store are kept and stored later."""
 
 import gzip
 import os
@@ -27,7 +27,7 @@ from tests.helpers.results import make_cost, make_failure, make_job, make_result
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Path of an empty store with short waiting times."""
+    """Return the path of an empty store with short waiting times."""
     for name, seconds in (("PATIENCE", 0.05), ("HURRIED", 0.05), ("BUSY", 0.1)):
         monkeypatch.setattr(drive, f"{name}_SECONDS", seconds)
     with open_store(tmp_path / "board.sqlite"):
@@ -106,7 +106,7 @@ def test_49_run_waits_for_a_locked_store_after_the_last_job(
     assert told.notes[-1].endswith("all waiting results are stored")
 
 
-def test_49_damaged_store_is_not_waited_for(
+def test_49_damaged_store_is_an_error_without_waiting(
     path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def finish(jobs: list[Job]) -> Iterator[Result]:
@@ -272,7 +272,7 @@ def test_49_invalid_result_is_an_error_and_not_kept(path: Path, store: Store) ->
     assert not folder(path).exists()
 
 
-def test_49_reported_lock_time_is_the_total_wait(
+def test_49_error_about_a_locked_store_states_the_total_waiting_time(
     path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drive, "BUSY_SECONDS", 1.5)
@@ -281,7 +281,7 @@ def test_49_reported_lock_time_is_the_total_wait(
 
 
 @pytest.mark.parametrize("is_full", [False, True])
-def test_49_full_disk_is_not_waited_for_and_other_folders_are_used(
+def test_49_results_are_kept_in_another_folder_at_once_if_the_disk_is_full(
     path: Path, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_full: bool
 ) -> None:
     """The folder next to the store cannot be used, nor can the user's data folder if `is_full`."""

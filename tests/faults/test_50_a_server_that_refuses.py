@@ -1,4 +1,4 @@
-"""Fault 50: missing rights on a server and malformed URLs are one-sentence errors."""
+"""Tests of fault 50: missing rights on a server and malformed URLs are one-sentence errors."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -28,7 +28,7 @@ def owner() -> Iterator[str]:
 
 @pytest.fixture
 def poor(owner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """URL of a role without rights, on a server without tables."""
+    """Return the URL of a role without rights, on a server without tables."""
     monkeypatch.chdir(tmp_path)
     for name in ("PATIENCE", "HURRIED"):
         monkeypatch.setattr(f"benchharness.driver.drive.{name}_SECONDS", 0.05)

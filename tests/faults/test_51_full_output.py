@@ -1,4 +1,4 @@
-"""Fault 51: stdout has no space, or nobody reads it."""
+"""Tests of fault 51: stdout has no space, or its reader has closed the pipe."""
 
 import subprocess
 import sys

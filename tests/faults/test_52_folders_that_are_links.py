@@ -1,4 +1,4 @@
-"""Fault 52: if a folder is a link or has files of others, none of these is deleted."""
+"""Tests of fault 52: files of other users and behind links are never deleted."""
 
 import os
 import time
@@ -124,7 +124,7 @@ def test_52_cleanup_of_snapshots_deletes_no_foreign_files(tmp_path: Path) -> Non
 
 
 def test_52_foreign_archive_among_unstored_results_is_not_stored(tmp_path: Path) -> None:
-    """Neither an archive with another name nor a linked folder is read or deleted."""
+    """Check that neither an archive with another name nor a linked folder is read or deleted."""
     with open_store(tmp_path / "x.sqlite") as store:
         kept = store.keep(make_result())
         kept.rename(kept.parent / "mine.jsonl.gz")

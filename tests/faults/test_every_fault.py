@@ -1,4 +1,4 @@
-"""The table of docs/faults.md and the tests of the faults have the same numbers."""
+"""Tests that the table of docs/faults.md and the tests have the same fault numbers."""
 
 import re
 from pathlib import Path

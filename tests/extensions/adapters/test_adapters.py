@@ -1,4 +1,4 @@
-"""Low-rank adapters: only they and the head are trained; they can be merged into the weights."""
+"""Tests of low-rank adapters (LoRA), which are trained with the head and can be merged."""
 
 import sys
 from typing import Any
@@ -19,7 +19,7 @@ from tests.helpers.families import make_network as make_family
 from tests.helpers.training import CPU, RECIPE, having, make_data, make_network, train
 
 WITHOUT = {"xlnet"}
-"""Its queries and values are bare weights."""
+"""Families without adapters: queries and values are bare weights instead of linear layers."""
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def predict_all(network: nn.Module) -> np.ndarray:
     return predict(network, make_data()[0], CPU, lambda _: None)
 
 
-def test_new_adapters_do_not_change_predictions(peft: Any):
+def test_untrained_lora_adapters_do_not_change_predictions(peft: Any):
     plain = make_network()
     before = predict_all(plain)
     np.testing.assert_array_equal(predict_all(adapt(plain)), before)
@@ -58,7 +58,7 @@ def test_only_adapters_and_head_are_trained(peft: Any, changes: dict[str, Any]):
     assert moved == head | adapters
 
 
-def test_adapters_have_the_learning_rates_of_their_layers(peft: Any):
+def test_adapter_weights_have_the_decayed_learning_rate_of_their_layer(peft: Any):
     network = adapt(make_network())
     groups = param_groups(network, having(RECIPE, layer_decay=0.5))
     assert [group["scale"] for group in groups] == [1.0, 1.0, 0.25, 0.125]
@@ -96,7 +96,7 @@ def test_every_family_supports_adapters(peft: Any, family: str):
     assert np.isfinite(predict(network, few, CPU, lambda _: None)).all()
 
 
-def test_xlnet_adapters_are_an_error(peft: Any):
+def test_adapters_for_xlnet_are_an_error(peft: Any):
     with pytest.raises(ModelError, match="xlnet has no layers for queries and values"):
         add_adapters(make_family(make_config("xlnet")), 2)
 

@@ -1,4 +1,4 @@
-"""Zero-shot scoring: pseudo-log-likelihoods, patterns and jobs without training."""
+"""Tests of zero-shot scoring: pseudo-log-likelihoods, patterns and jobs without training."""
 
 import json
 import os
@@ -123,7 +123,7 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=[config.model_type for config in CONFIGS])
-def test_packed_copies_score_like_one_mask_at_a_time(config) -> None:
+def test_pseudo_log_likelihood_of_packed_copies_equals_one_mask_at_a_time(config) -> None:
     model = model_of(config)
     expected = [one_mask_at_a_time(model, text) for text in SENTENCES]
     model.prepare(torch.device("cpu"))
@@ -132,7 +132,7 @@ def test_packed_copies_score_like_one_mask_at_a_time(config) -> None:
     assert len({round(score, 3) for score in found}) == len(SENTENCES)
 
 
-def test_a_causal_model_sums_the_log_probability_of_each_token() -> None:
+def test_causal_model_score_is_the_sum_of_token_log_probabilities() -> None:
     config = GPT2Config(
         vocab_size=words(), n_embd=32, n_layer=2, n_head=4, n_positions=64, bos_token_id=2
     )
@@ -149,7 +149,7 @@ def test_a_causal_model_sums_the_log_probability_of_each_token() -> None:
     assert scored(model, [inside])[0] == pytest.approx(sum(steps[1:]), abs=1e-5)
 
 
-def test_identical_masked_copies_are_computed_once() -> None:
+def test_identical_masked_inputs_are_computed_only_once() -> None:
     model = model_of(CONFIGS[0])
     model.prepare(torch.device("cpu"))
     texts = [f"The baker sold the {thing}." for thing in ("car", "house")]  # one token each
@@ -237,13 +237,15 @@ PAIR = PairExample(id="1", text_a="He left.", text_b="They stayed?", label=None)
         ),
     ],
 )
-def test_an_example_is_formatted_by_the_pattern_of_its_task(task, example, first, answers) -> None:
+def test_zero_shot_example_is_formatted_by_the_pattern_of_its_task(
+    task, example, first, answers
+) -> None:
     found = texts_of(task, example)
     assert found[0][:2] == first
     assert [answer for *_, answer in found] == answers
 
 
-def test_every_task_with_labels_or_options_has_a_text_for_each() -> None:
+def test_zero_shot_patterns_have_a_text_for_each_label_or_option() -> None:
     for name, task in TASKS.items():
         if (
             task.trained_on
@@ -257,12 +259,12 @@ def test_every_task_with_labels_or_options_has_a_text_for_each() -> None:
 
 
 @pytest.mark.parametrize("task", ["squad/v2.0", "conll2003/ner"])
-def test_a_task_without_a_pattern_is_an_error(task: str) -> None:
+def test_zero_shot_job_on_a_task_without_a_pattern_is_an_error(task: str) -> None:
     with pytest.raises(BenchError, match=f"{task} has no prompt"):
         plan_jobs([TINY], task, shots=[0])
 
 
-def test_a_long_text_is_truncated_so_that_the_candidates_fit() -> None:
+def test_zero_shot_text_is_truncated_so_that_the_candidates_fit() -> None:
     model = model_of(CONFIGS[0])
     model.prepare(torch.device("cpu"))
     task = find_task("boolq")
@@ -276,7 +278,7 @@ def test_a_long_text_is_truncated_so_that_the_candidates_fit() -> None:
         predict_untrained(replace(asked, values={**values, "max_tokens": 9}), [long])
 
 
-def test_a_checkpoint_without_a_language_model_head_is_an_error(tmp_path) -> None:
+def test_zero_shot_checkpoint_without_a_language_model_head_is_an_error(tmp_path) -> None:
     for name, network in (
         ("encoder", BertModel(CONFIGS[0])),
         ("discriminator", ElectraForPreTraining(CONFIGS[2])),
@@ -293,7 +295,7 @@ def test_a_checkpoint_without_a_language_model_head_is_an_error(tmp_path) -> Non
 # jobs
 
 
-def test_zero_shot_is_one_job_per_task_without_training_rows() -> None:
+def test_zero_shot_job_is_planned_once_per_task_without_training_rows() -> None:
     jobs = plan_jobs([TINY], "sst2", "mini", [1, 2], shots=[0, 8, 32]).jobs
     assert [(job.recipe, job.seed, job.kind) for job in jobs] == [
         ("paper", 1, "model"),
@@ -308,21 +310,21 @@ def test_zero_shot_is_one_job_per_task_without_training_rows() -> None:
     assert "shots" not in plain.settings
 
 
-def test_a_task_without_training_rows_is_planned_as_a_zero_shot_model() -> None:
+def test_task_without_training_rows_is_planned_as_a_zero_shot_job() -> None:
     job = plan_job([TINY], "blimp/blimp", "mini", [1, 2])
     assert (job.kind, job.recipe, job.is_zero_shot) == ("model", "zero-shot", True)
     with pytest.raises(BenchError, match="has no training rows: use --shots 0"):
         plan_jobs([TINY], "blimp/blimp", shots=[8])
 
 
-def test_more_shots_than_rows_or_shots_with_a_start_are_an_error() -> None:
+def test_too_many_shots_or_shots_with_start_from_are_an_error() -> None:
     with pytest.raises(DataError, match="250 training rows here"):
         plan_jobs([TINY], "cb", shots=[251])
     with pytest.raises(BenchError, match="cannot be combined"):
         plan_jobs([TINY], "cb", shots=[8], start_from="glue/mnli")
 
 
-def test_shots_are_sampled_by_seed_with_stratified_labels() -> None:
+def test_few_shot_examples_are_sampled_by_seed_with_stratified_labels() -> None:
     rows = read(find_task("sst2"), "train", parse_data("mini"))
     one, again, other = (draw_shots(rows, 32, seed) for seed in (1, 1, 2))
     assert one == again
@@ -356,8 +358,8 @@ def test_a_zero_shot_job_predicts_every_split_deterministically() -> None:
 
 
 @pytest.mark.soak
-def test_blimp_from_the_hub_equals_blimp_from_files(tmp_path) -> None:
-    """The hub serves its 67 configs at their commit, with the rows of mini data."""
+def test_blimp_read_from_the_hub_gives_the_scores_of_blimp_read_from_files(tmp_path) -> None:
+    """Serve BLiMP's 67 configs at their pinned commit, with the rows of the packaged data."""
     blimp = find_task("blimp/blimp")
     commit = tmp_path / "hub" / "datasets" / "nyu-mll/blimp" / blimp.source.revision
     there = [dict(row) for row in rows(blimp.source, "dev", parse_data("mini"))]

@@ -1,4 +1,4 @@
-"""Minimal pairs and texts: log-probabilities compared with babylm-eval's formula."""
+"""Tests of log-probabilities of minimal pairs and texts against babylm-eval's formula."""
 
 import json
 import math
@@ -72,10 +72,10 @@ def sentences(task: str, row: dict) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("task", ["supplement", "ewok", "comps"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["fp32", "fp64"])
-def test_log_probabilities_equal_those_of_babylm_eval(
+def test_minimal_pair_log_probabilities_equal_those_of_babylm_eval(
     saved: Path, task: str, dtype: torch.dtype
 ) -> None:
-    """In fp32 they are equal up to rounding, in the fifth digit of a sum of a hundred."""
+    """Tolerate fp32 rounding in the fifth digit of a sum of a hundred."""
     model = AutoModelForMaskedLM.from_pretrained(saved, dtype=dtype).eval()
     tokenizer = AutoTokenizer.from_pretrained(saved)
     found = find_task(f"pairs/{task}")

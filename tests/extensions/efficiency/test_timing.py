@@ -1,4 +1,4 @@
-"""Efficiency tasks: a job's own loops are timed, alternating with a reference, on one machine."""
+"""Tests of efficiency tasks, which time a job's loops alternating with a reference model."""
 
 import json
 from dataclasses import replace
@@ -52,7 +52,7 @@ def job_here(task: str = TASK.name, **fields: Any) -> Any:
     return replace(job, settings={**job.settings, MACHINE: here})
 
 
-def test_lengths_follow_the_distribution_of_modernberts_script() -> None:
+def test_timed_lengths_follow_the_distribution_in_the_modernbert_script() -> None:
     """N(256, 64), of which few are clipped at 16 and 512; packaged lengths are divided by eight."""
     lengths = [e.tokens for e in read(TASK, "dev", parse_data("hub")).examples]  # type: ignore[attr-defined]
     assert (len(lengths), min(lengths) >= 16, max(lengths) <= 512) == (8192, True, True)
@@ -66,7 +66,7 @@ def test_lengths_follow_the_distribution_of_modernberts_script() -> None:
 
 
 @pytest.mark.parametrize("task", [TASK.name, "efficiency/mnli-lengths"])
-def test_an_encoder_is_timed_with_the_reference(task: str) -> None:
+def test_timed_encoder_has_speed_latency_and_memory_scores(task: str) -> None:
     job = job_here(task, overrides={"passes": "2"})
     result = time_encoder(job, lambda _: None)
     (evaluation,) = result.evaluations
@@ -85,7 +85,7 @@ def test_an_encoder_is_timed_with_the_reference(task: str) -> None:
     assert Result.from_json(json.loads(json.dumps(result.to_json()))) == result
 
 
-def test_scores_are_computed_from_sums_over_documents() -> None:
+def test_efficiency_scores_are_computed_from_sums_over_documents() -> None:
     """The expected values are for 300 tokens, 3 s, 2 s of the processor, and a reference of 8 s."""
     first = TimedPrediction(
         id="1", tokens=100, train=(1.0, 0.5, 2.0), predict=(0.5, 0.25, 0.75), alone=(0.010, 0.01),
@@ -127,7 +127,7 @@ def work_of(recipe: Recipe) -> Work:
     return Work(job=job_here(), recipe=recipe, compute=CPU)
 
 
-def test_a_training_pass_is_one_epoch_over_all_tokens() -> None:
+def test_timed_training_pass_is_one_epoch_over_all_tokens() -> None:
     made, features = side()
     examples = read(TASK, "dev", parse_data("mini")).examples
     assert features.lengths.tolist() == [e.tokens for e in examples]  # type: ignore[attr-defined]
@@ -145,8 +145,8 @@ def test_a_training_pass_is_one_epoch_over_all_tokens() -> None:
     )
 
 
-def test_model_and_reference_have_full_vocabularies_and_the_recipes_dropout() -> None:
-    """Otherwise a score would depend on the number of documents, or on different dropout."""
+def test_timed_model_and_reference_have_full_vocabulary_and_recipe_dropout() -> None:
+    """A reduced vocabulary would make scores depend on the number of documents."""
     encoder = load_encoder("builtin:tiny", None, 1)
     features = documents(_two(), encoder, 64)
     recipe = having(RECIPE, dropout=0.0, classifier_dropout=0.0)
@@ -157,7 +157,7 @@ def test_model_and_reference_have_full_vocabularies_and_the_recipes_dropout() ->
         assert {m.p for m in made.network.modules() if hasattr(m, "p")} == {0.0}
 
 
-def test_the_reference_has_berts_size_and_reads_the_same_documents() -> None:
+def test_timing_reference_has_the_size_of_bert_and_the_same_documents() -> None:
     encoder = replace(load_encoder("builtin:tiny", None, 1), max_tokens=2048)
     features = documents(_two(), encoder, 1024)
     made, read_too = reference_of("bert-mini", encoder, features)
@@ -168,7 +168,9 @@ def test_the_reference_has_berts_size_and_reads_the_same_documents() -> None:
 
 
 @pytest.mark.parametrize("room", [1, 5, 21, 64, 100])
-def test_the_largest_batch_is_found_within_an_eighth(monkeypatch: Any, room: int) -> None:
+def test_largest_batch_that_fits_in_memory_is_found_within_12_5_percent(
+    monkeypatch: Any, room: int
+) -> None:
     made, _ = side()
 
     def training(_: Side, recipe: Any, batches: Any) -> Any:
@@ -182,13 +184,13 @@ def test_the_largest_batch_is_found_within_an_eighth(monkeypatch: Any, room: int
     assert room * 7 / 8 - 1 <= largest_batch(made) <= room
 
 
-def test_passes_that_vary_are_reported() -> None:
+def test_timing_passes_with_high_variation_are_reported() -> None:
     steady, shaky = [[1.0, 1.0]] * 4, [[1.0, 1.0], [1.0, 2.0]] * 2
     assert list(variations(np.array([steady, steady]))) == []
     assert list(variations(np.array([steady, shaky]))) == ["passes of train vary by 38 %"]
 
 
-def test_another_machine_than_planned_is_an_error() -> None:
+def test_timing_job_on_another_machine_than_planned_is_an_error() -> None:
     with pytest.raises(JobError, match="timed on Z80, 1 thread, but this machine is "):
         check_machine("Z80, 1 thread", CPU)
     check_machine(machine_name(torch.get_num_threads()), CPU)
@@ -199,7 +201,7 @@ def test_timed_models_cannot_be_an_ensemble() -> None:
         answer_type(TASK).average([])
 
 
-def test_documents_longer_than_the_encoder_reads_are_skipped_with_a_note() -> None:
+def test_timing_task_longer_than_the_model_limit_is_skipped_with_a_note() -> None:
     made = plan(request_of(suite=("efficiency",), data="mini"))
     assert [job.task for job in made.jobs] == [
         "efficiency/fixed-512", "efficiency/drawn-256", "efficiency/mnli-lengths",
@@ -217,7 +219,7 @@ def test_documents_longer_than_the_encoder_reads_are_skipped_with_a_note() -> No
         plan(request_of(task=(TASK.name,), data="mini", set=("lora_rank=8",)))
 
 
-def test_a_cpu_times_few_documents_unless_a_limit_is_given() -> None:
+def test_timing_on_a_cpu_uses_few_documents_unless_a_limit_is_given() -> None:
     jobs = [
         plan_job("tiny", TASK.name, data="hub", precision="fp32", **others)
         for others in ({}, {"limit": 4}, {"gpu": True})
@@ -229,7 +231,7 @@ def test_a_cpu_times_few_documents_unless_a_limit_is_given() -> None:
     )
 
 
-def test_a_machine_is_a_processor_with_threads_or_a_gpu() -> None:
+def test_machine_name_is_the_processor_with_threads_or_the_gpu() -> None:
     slot = Slot(device="cpu", environment={"OMP_NUM_THREADS": "3"})
     assert machine_of([slot]) == machine_name(3)
     assert machine_name(3).endswith(", 3 threads")
@@ -247,7 +249,7 @@ def timed(model: str, machine: str, rate: float) -> Any:
     return replace(row, settings=settings, scores=scores)
 
 
-def test_machines_are_on_separate_boards() -> None:
+def test_results_of_different_machines_are_on_separate_leaderboards() -> None:
     rows = [timed("tiny", machine, 1e4) for machine in ("A, 2 threads", "B, 2 threads")]
     boards = build_boards(rows, SUITES["efficiency"])
     assert {board.machine for board in boards} == {

@@ -1,4 +1,4 @@
-"""`bench report predictions`, `bench report --predictions` and `bench export --predictions`."""
+"""Tests of `bench report predictions` and of `--predictions` in report and export."""
 
 import csv
 import io
@@ -68,14 +68,14 @@ def only_page(folder="predictions/board"):
     return page.read_text(encoding="utf-8")
 
 
-def test_each_database_has_its_own_folder_of_pages(stored):
+def test_prediction_pages_are_in_a_folder_named_after_the_database(stored):
     shutil.copy("board.sqlite", "other.sqlite")
     for name in ("board", "other"):
         stored("report", "predictions", "good", "--task", "glue/rte", "--db", f"{name}.sqlite")
         assert only_page(f"predictions/{name}")
 
 
-def test_one_page_per_task_is_written_for_one_or_two_models(stored):
+def test_report_predictions_writes_one_page_per_task_for_one_or_two_models(stored):
     ended = stored("report", "predictions", "good", *DB)
     assert (ended.code, ended.err) == (0, "")
     pages = [Path(line.removeprefix("predictions: ")) for line in ended.out.splitlines()]
@@ -88,7 +88,7 @@ def test_one_page_per_task_is_written_for_one_or_two_models(stored):
     assert "Flips: 19 examples" in page
 
 
-def test_pages_of_test_and_dev_are_different_files(bench):
+def test_prediction_pages_of_test_and_dev_are_different_files(bench):
     asked = ("--model", "majority", "--suite", "snli", "--data", "mini", "--limit", "8", "--test")
     assert bench("run", *asked, "--no-baselines", *DB).code == 0
     pages = [
@@ -100,7 +100,7 @@ def test_pages_of_test_and_dev_are_different_files(bench):
     assert dev.is_file()
 
 
-def test_changed_data_give_a_warning_and_a_page_without_texts(bench, folder):
+def test_changed_data_are_a_warning_and_the_page_has_no_example_texts(bench, folder):
     assert bench("report", "predictions", "mine", *DB).err == ""
     assert f"{WORDS} 2" in only_page()
     file = folder / "RTE" / "dev.tsv"
@@ -120,7 +120,7 @@ def test_changed_data_give_a_warning_and_a_page_without_texts(bench, folder):
     assert "example-4" in page
 
 
-def test_missing_data_give_a_warning_without_the_path(bench, folder):
+def test_missing_data_are_a_warning_without_the_local_path(bench, folder):
     shutil.rmtree(folder / "RTE")
     ended = bench("report", "predictions", "mine", *DB)
     assert (ended.code, ended.err.count("\n")) == (0, 1)
@@ -129,7 +129,7 @@ def test_missing_data_give_a_warning_without_the_path(bench, folder):
     assert "could not be read" in only_page()
 
 
-def test_no_texts_omits_the_texts_and_notes_it(bench, folder):
+def test_option_no_texts_omits_example_texts_and_is_noted_on_the_page(bench, folder):
     bench("report", "predictions", "mine", "--no-texts", *DB)
     page = only_page()
     assert "--no-texts" in page
@@ -137,7 +137,7 @@ def test_no_texts_omits_the_texts_and_notes_it(bench, folder):
     assert "entailment" in page
 
 
-def test_the_report_links_to_a_page_for_every_cell(stored):
+def test_report_links_to_a_prediction_page_for_every_score(stored):
     ended = stored("report", "--predictions", "--out", "out/page.html", *DB)
     assert (ended.code, ended.err) == (0, "")
     folder = Path("out/page-predictions")
@@ -180,7 +180,9 @@ def test_the_report_links_to_a_page_for_every_cell(stored):
         (["export", "--predictions", "--out", "/proc/none/x"], "could not be written"),
     ],
 )
-def test_a_page_that_cannot_be_written_is_an_error_of_one_sentence(stored, words, sentence):
+def test_prediction_page_that_cannot_be_written_is_an_error_of_one_sentence(
+    stored, words, sentence
+):
     Path("file").write_text("here")
     ended = stored(*words, *DB)
     assert (ended.code, ended.out) == (2, "")
@@ -220,7 +222,7 @@ def test_predictions_on_unreadable_data_are_exported_without_gold_answers(bench,
     }
 
 
-def test_two_recipes_of_one_model_are_named_by_recipe(bench):
+def test_prediction_page_distinguishes_two_recipes_of_one_model(bench):
     with open_store("board.sqlite") as store:
         for rate in (1e-5, 2e-5):
             run = made("m", "glue/rte", 0, {1})
