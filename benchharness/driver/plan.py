@@ -28,10 +28,9 @@ from benchharness.models.weights import (
 )
 from benchharness.plugins import plugins_of
 from benchharness.recipes import ResolvedRecipe, resolve_sweep
-from benchharness.recipes.resolve import start_task, unused_settings, with_start
+from benchharness.recipes.resolve import POOLING, start_task, unused_settings, with_start
 from benchharness.recipes.zero_shot import (
     OF_FOLDER,
-    POOLING,
     is_readable,
     timed_recipes,
     zero_shot_recipe,

@@ -114,7 +114,7 @@ def render_page(
     template: str,
     style_names: Iterable[str],
     script_names: Iterable[str],
-    home: Path = _HERE,
+    assets: Path = _HERE,
     **values: Any,
 ) -> str:
     """Render a page from a template, with its styles and scripts.
@@ -126,12 +126,12 @@ def render_page(
         template: File name of the template.
         style_names: File names of the styles.
         script_names: File names of the scripts.
-        home: Folder with the styles, the scripts and a folder `templates`. Files that it lacks are
-            those of the report.
+        assets: Folder with the styles, the scripts and a folder `templates`. Files that it lacks
+            are those of the report.
         values: Variables for the template.
     """
     styles, scripts = (
-        tuple(_asset(home, name) for name in names) for names in (style_names, script_names)
+        tuple(_asset(assets, name) for name in names) for names in (style_names, script_names)
     )
     allowed = _digests(scripts) or "'none'"
     policy = (
@@ -141,7 +141,7 @@ def render_page(
         "trusted-types report"
     )
     return (
-        _templates(home)
+        _templates(assets)
         .get_template(template)
         .render(styles=styles, scripts=scripts, policy=policy, **values)
     )

@@ -134,7 +134,7 @@ def test_help_imports_no_module_of_an_extension() -> None:
 
 
 FEATURES = re.compile(
-    "(?i)coref|retriev|needle(?!ss)|beir|blimp|cloze|ontonotes|conll.?2012|xtreme|lexglue|quac|coqa|"
+    "(?i)coref|retriev|needle(?!ss)|beir|blimp|cloze|ontonotes|conll.?2012|(?<!e)xtreme|lexglue|quac|coqa|"
     "hotpot"
 )
 """Names of features that are extensions."""

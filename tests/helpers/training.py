@@ -35,7 +35,8 @@ def having(recipe: Recipe, **values: Any) -> Recipe:
 
 def flat(recipe: Recipe) -> dict[str, Any]:
     """Return a recipe's values by name."""
-    groups = [getattr(recipe, field.name) for field in fields(recipe)]
+    groups = [getattr(recipe, field.name) for field in fields(recipe) if field.name != "added"]
+    groups += recipe.added.values()
     return {f.name: getattr(g, f.name) for g in groups if g is not None for f in fields(g)}
 
 

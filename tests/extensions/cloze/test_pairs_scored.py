@@ -17,6 +17,7 @@ from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.tiny import folder
 from benchharness.worker.zero_shot import run_zero_shot
+from tests.helpers import ROOT
 from tests.helpers.plans import plan_job
 from tests.helpers.training import CPU
 
@@ -79,7 +80,7 @@ def test_minimal_pair_log_probabilities_equal_those_of_babylm_eval(
     model = AutoModelForMaskedLM.from_pretrained(saved, dtype=dtype).eval()
     tokenizer = AutoTokenizer.from_pretrained(saved)
     found = find_task(f"pairs/{task}")
-    file = min((Path(__file__).parents[2] / "tasks/mini/pairs" / task).iterdir())
+    file = min((ROOT / "tasks/mini/pairs" / task).iterdir())
     rows = [json.loads(line) for line in file.read_text().splitlines()]
     examples = read(found, "dev", parse_data("mini")).examples[: len(rows)]
     expected = [

@@ -12,6 +12,7 @@ from torch.nn import functional
 from benchharness.encoder import load_encoder
 from benchharness.encoder.packing import prepare_for
 from benchharness.errors import DataError
+from benchharness.extensions.conll2012 import head as coref
 from benchharness.extensions.conll2012.head import (
     CorefFeatures,
     Ranking,
@@ -28,7 +29,7 @@ from benchharness.extensions.conll2012.head import (
 from benchharness.extensions.conll2012.hyperparameters import CorefOptions
 from benchharness.extensions.conll2012.task import DocumentExample
 from benchharness.extensions.conll2012.tasks import COREF
-from benchharness.heads import Limits, coref, head_for
+from benchharness.heads import Limits, head_for
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.training.compute import Part

@@ -197,7 +197,7 @@ def test_timing_job_on_another_machine_than_planned_is_an_error() -> None:
 
 
 def test_timed_models_cannot_be_an_ensemble() -> None:
-    with pytest.raises(BenchError, match="no ensemble"):
+    with pytest.raises(BenchError, match="cannot form an ensemble"):
         answer_type(TASK).average([])
 
 

@@ -111,11 +111,11 @@ def test_multiblimp_accepts_a_subset_of_the_known_languages(tmp_path: Path) -> N
     shutil.copytree(mini_folder() / "pairs/multiblimp/nld", tmp_path / "multiblimp" / "nld")
     assert {e.group for e in read(task, "dev", parse_data(str(tmp_path))).examples} == {"nld"}
     (tmp_path / "multiblimp" / "nld").rename(tmp_path / "multiblimp" / "xxx")
-    with pytest.raises(DataError, match="has the group 'xxx'"):
+    with pytest.raises(DataError, match="group 'xxx'"):
         read(task, "dev", parse_data(str(tmp_path)))
 
 
 def test_pseudo_perplexity_without_a_text_file_is_an_error() -> None:
     assert len(PAIR_TASKS) == 5
-    with pytest.raises(DataError, match="give its file with --data FILE"):
+    with pytest.raises(DataError, match="pass its file with --data FILE"):
         read(find_task("text/pseudo-perplexity"), "dev", parse_data("hub"))

@@ -10,11 +10,12 @@ from typing import Any
 import pytest
 
 from benchharness.errors import DataError
+from benchharness.extensions.retrieval import files as beir
 from benchharness.extensions.retrieval.metrics import ndcg, recall
 from benchharness.extensions.retrieval.task import QueryExample, RankingPrediction
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.read import odd_sentences, read
-from benchharness.tasks.sources import Data, beir
+from benchharness.tasks.sources import Data
 from benchharness.tasks.sources.files import mini_folder
 from benchharness.tasks.suites import find_task
 

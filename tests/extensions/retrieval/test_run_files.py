@@ -95,8 +95,8 @@ def test_retrieved_judged_document_outside_the_corpus_counts_as_relevant(
         ("{} Q0 d1 1 1_0 x", "the score is '1_0', expected a number"),
         ("{} Q0 d1 1 \u0661 x", "expected a number"),
         ("{0} Q0 d1 1 1 x\n{0} Q0 d1 2 0 x", "line 2: the document 'd1' is repeated"),
-        ("nobody Q0 d1 1 1 x", "none of its 1 queries is one of the 4 of the split"),
-        ("", "none of its 0 queries is one of the 4 of the split"),
+        ("nobody Q0 d1 1 1 x", "none of its 1 queries is one of the 4"),
+        ("", "none of its 0 queries is one of the 4"),
     ],
 )
 def test_trec_run_file_that_trec_eval_refuses_is_an_error(
