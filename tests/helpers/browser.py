@@ -44,10 +44,16 @@ class Opened:
     page: "Page"
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
+    meter: Any = None
 
     def run(self, script: str, argument: Any = None) -> Any:
         """Return the result of a JavaScript function in the page."""
         return self.page.evaluate(script, argument)
+
+    def processor_seconds(self) -> float:
+        """Return the processor time of the page's main thread, if it was opened with `timed`."""
+        found = self.meter.send("Performance.getMetrics")["metrics"]
+        return float(next(each["value"] for each in found if each["name"] == "TaskDuration"))
 
     def names(self, kind: str = "measured") -> list[str]:
         """Return the displayed names of the rows of a kind, from top to bottom."""
@@ -78,8 +84,12 @@ def opened(
     scripts: bool = True,
     anchor: str = "",
     ready: str = "performance.getEntriesByName('ready').length > 0",
+    timed: bool = False,
 ) -> Iterator[Opened]:
-    """Open the file in a new window and wait for its scripts (a report sets `ready`)."""
+    """Open the file in a new window and wait for its scripts (a report sets `ready`).
+
+    With `timed`, the processor time of the page's main thread is measured.
+    """
     context = browser.new_context(
         color_scheme=scheme,
         viewport={"width": width, "height": 800},
@@ -88,6 +98,9 @@ def opened(
     )
     context.set_default_timeout(PATIENCE)
     found = Opened(context.new_page())
+    if timed:
+        found.meter = context.new_cdp_session(found.page)
+        found.meter.send("Performance.enable", {"timeDomain": "threadTicks"})
 
     def asked(request: "Request") -> None:
         found.requests.append(request.url)

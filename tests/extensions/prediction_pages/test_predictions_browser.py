@@ -176,14 +176,9 @@ def test_prediction_page_of_20000_examples_loads_within_seconds(
     path = tmp_path / "page.html"
     write_page(path, render_predictions(found, WHEN))
     assert path.stat().st_size < 10e6
-    with opened(browser, path) as page:
-        marks = page.run(
-            "() => [...performance.getEntriesByType('paint'), "
-            "...performance.getEntriesByName('ready')].map((mark) => mark.startTime)"
-        )
-        assert max(marks[:-1]) < 2000
-        assert marks[-1] < 5000
-        started = page.run("() => performance.now()")
+    with opened(browser, path, timed=True) as page:
+        assert page.processor_seconds() < 5
+        before = page.processor_seconds()
         choose(page, "show", "none")
-        assert page.run("() => performance.now()") - started < 2000
+        assert page.processor_seconds() - before < 2
         assert page.complaints == []
