@@ -478,7 +478,8 @@ def curve(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
 def _finished(store: Store, key: str) -> Result:
     found = store.result(key)
     if isinstance(found, Failure):
-        raise BenchError(f"run {key} of {job_name(found.job)} {found.kind}: {found.error}")
+        name = job_name(found.job)
+        raise BenchError(f"run {key} of {name} has no result ({found.kind}): {found.error}")
     return found
 
 

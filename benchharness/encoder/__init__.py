@@ -371,8 +371,9 @@ def keep_layers(encoder: Encoder, wanted: int | str) -> None:
     family, network = encoder.family, encoder.network
     if family not in FAMILIES | CUT or is_foreign(network):
         raise ModelError(
-            f"layers can only be removed from {', '.join(sorted(FAMILIES | CUT))}, but this model "
-            f"is {family}: omit the setting layers."
+            f"the setting 'layers' works only for the families "
+            f"{', '.join(sorted(FAMILIES | CUT))}, but this model belongs to the family {family}: "
+            "omit this setting."
         )
     layers = layers_of(network).layers
     kept = kept_layers(wanted, len(layers))

@@ -267,7 +267,11 @@ def _with_counts(
 
 
 def counted(counts: NDArray[np.int64] | None) -> dict[str, int]:
-    """Return the `counts` of Features, keyed by name; lost words are left out if there are none."""
+    """Return the token counts of encoded texts (`Features.counts`) as a dict.
+
+    "tokens" and "unknown" count all tokens and the unknown ones. If there are lost words (words of
+    which no character has a token), "lost" and "words" count these words and all words.
+    """
     if counts is None:
         return {}
     tokens, unknown, lost, words = counts.tolist()

@@ -512,4 +512,7 @@ def _headlines(runs: Sequence[Run], db: Connection) -> Iterator[str]:
         now = headline_columns(run)
         # A run without a headline is an older attempt; else `_lists` reports the missing headline.
         if run.id in shown and plain(shown[run.id]) != plain([now["shared"], now["content"]]):
-            yield f"the list entry for run {run.job_key[:12]} differs from the run"
+            yield (
+                f"the summary of run {run.job_key[:12]} (in the table headlines) differs from the "
+                "run"
+            )

@@ -265,8 +265,10 @@ class Store:
     """Leaderboard database, which is opened by `open_store` in a `with` statement.
 
     Unless documented otherwise, every method is one transaction. Many processes may use a store at
-    the same time. All methods raise StoreError if the database is locked, full or damaged. `taken`
-    summarizes what happened to outcomes in files when the store was opened (see `keep`).
+    the same time. All methods raise StoreError if the database is locked, full or damaged.
+
+    Results that cannot be stored are saved in files (see `keep`), and added when the store is
+    opened. `taken` counts how many were added, and lists the damaged files.
     """
 
     _data = ""

@@ -147,7 +147,7 @@ def test_hidden_gold_is_none(tmp_path):
     assert found["gold"].isna().all()
 
 
-def test_unreadable_gold_is_none_with_a_reason(tmp_path):
+def test_gold_is_none_and_the_reason_is_given_if_the_data_cannot_be_read(tmp_path):
     job = make_job(task="glue/rte", data=str(tmp_path / "gone"))
     with open_store(tmp_path / "x.sqlite") as store:
         store.add_result(make_result(job))

@@ -31,7 +31,7 @@ def test_an_intact_database_passes_the_check(bench, stored):
     assert ended.out.endswith("board.sqlite: no problems found, jobs: 3\n")
 
 
-def test_faults_are_listed_and_exit_with_5(bench, stored):
+def test_db_check_lists_damaged_runs_and_exits_with_5(bench, stored):
     change(stored, "UPDATE scores SET value = 0.99")
     ended = bench("db", "check", "--db", "board.sqlite")
     assert ended.code == 5

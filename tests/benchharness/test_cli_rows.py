@@ -279,7 +279,9 @@ def test_an_interrupted_deletion_names_its_archive_and_how_to_restore_it(
         assert store.count() == 6
 
 
-def test_the_draft_archive_of_a_killed_deletion_is_deleted_by_the_next(bench, stored, monkeypatch):
+def test_next_delete_command_removes_the_unfinished_archive_of_a_killed_one(
+    bench, stored, monkeypatch
+):
     def killed(file, runs, **facts):
         drafts.extend(path.rename(f"{path}s") for path in Path().glob(".board*.draft"))
         raise KeyboardInterrupt

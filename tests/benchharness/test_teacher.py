@@ -120,7 +120,7 @@ def test_an_interrupted_student_resumes_bit_for_bit(kept: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("step", [2, 4, 6])
-def test_a_student_with_separate_layer_epochs_resumes_bit_for_bit(
+def test_distillation_with_separate_epochs_for_layer_outputs_resumes_bit_for_bit(
     kept: Path, tmp_path: Path, step: int
 ) -> None:
     """It is interrupted during the four steps of the layers, after the last of them, and later."""

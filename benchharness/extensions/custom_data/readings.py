@@ -214,8 +214,9 @@ def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
         if column.known
     )
     for column in columns if table.has_header else ():
-        # Signs of a row: "pos" above few different values that include it, "3.5" above numbers, or
-        # a whole sentence above sentences.
+        # Line 1 is a row rather than column names if one of its cells is also a value further down
+        # in a column with few different values (such as "pos"), or is a number above numbers, or a
+        # whole sentence above sentences.
         is_value = column.name in column.distinct and len(column.distinct) < len(column.known) / 2
         is_number = re.fullmatch(r"-?\d+(\.\d+)?", column.name) and column.numbers is not None
         is_long = len(column.name.split()) > LONG_NAME and not column.name.rstrip().endswith("?")
@@ -952,8 +953,8 @@ def separator_of(values: Sequence[Any]) -> str:
         several = sum(len(found) > 1 for found in parts)
         short = all(0 < len(part.split()) <= SHORT_WORDS for part in counts)
         whole = len(set(known))
-        # The added share of values with several parts is at most 1: if there are such values, there
-        # may be as many different parts as different values.
+        # There must be fewer different parts than different values. If some value has several
+        # parts, an equal number is allowed too: the added share is then above 0 and at most 1.
         is_new = len(counts) < whole + several / len(parts)
         repeats = min(counts.values()) > 1 or len(counts) < len(parts) / 3
         alone = {found[0] for found in parts if len(found) == 1}

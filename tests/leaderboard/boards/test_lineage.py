@@ -41,7 +41,7 @@ def test_runs_with_different_start_tasks_are_separate_entries() -> None:
     assert all(entry.seeds[1] == 1 for entry in entries.values())
 
 
-def test_starts_with_different_recipe_values_are_separate_entries() -> None:
+def test_runs_that_start_from_models_with_different_hyperparameters_are_separate_entries() -> None:
     slow, fast = mnli(0), mnli(1, recipe_digest="b" * 12)
     rows = [slow, fast, rte(slow, 0), rte(fast, 1)]
     cells = [entry.cells.get("glue/rte") for entry in one_board(rows).entries]

@@ -86,7 +86,7 @@ def test_ambiguous_name_is_an_error_that_lists_the_rows(board: Board) -> None:
 
 
 def test_unknown_name_is_an_error_that_lists_the_rows_of_the_model(board: Board) -> None:
-    said = r"stored are minilm:paper, minilm:epochs=3, minilm:lr=3e-4; "
+    said = r"There are results of minilm:paper, minilm:epochs=3, minilm:lr=3e-4; "
     with pytest.raises(BenchError, match=said):
         boards_with([board], ["minilm:lr=5e-5", "bert"])
 
@@ -99,7 +99,7 @@ def test_rows_with_one_recipe_are_named_by_the_differing_value() -> None:
     assert select_entry(found, "minilm:lr=5e-5") is found.entries[1]
 
 
-def test_row_names_stay_unique_if_a_differing_value_is_another_rows_name() -> None:
+def test_row_names_stay_unique_if_a_setting_in_one_name_gives_the_name_of_another_row() -> None:
     older = {**settings_of(), "learning_rate": Setting(value=3e-5, source="another version")}
     longer = settings_of(learning_rate=3e-5) | {"epochs": Setting(value=3.0, source="a paper")}
     found = one_board(

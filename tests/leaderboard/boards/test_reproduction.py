@@ -156,7 +156,7 @@ def test_published_ensemble_or_best_of_grid_is_not_comparable(
         assert bool(reproduction.reason) == (verdict == "not comparable")
 
 
-def test_diagnostic_set_has_no_reproduction() -> None:
+def test_diagnostic_set_is_not_compared_with_published_scores() -> None:
     row = make_row("roberta-large", "glue/mnli", 1, 0.9, data="hub")
     both = replace(row, scores={**row.scores, "glue/ax": {"mcc": 0.4}})
     assert {task for task, _ in found([both])} == {"glue/mnli"}

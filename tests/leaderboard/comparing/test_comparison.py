@@ -82,5 +82,5 @@ def test_systems_without_a_common_board_are_an_error() -> None:
         one_board(make_rows(name, data=data)) for name, data in (("a", "mini"), ("b", "hub"))
     )
     assert [found for found, _ in boards_with([mini, hub], ["a"])] == [mini]
-    with pytest.raises(BenchError, match=r"results of a and b .* stored are a, b"):
+    with pytest.raises(BenchError, match=r"results of a and b .* There are results of a, b"):
         boards_with([mini, hub], ["a", "b"])

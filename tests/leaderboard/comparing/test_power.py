@@ -45,7 +45,7 @@ def test_seeds_needed_with_equal_spreads_match_students_t_tables(
     assert seeds_needed([part(-effect * 0.02, 0.02)], alpha, power) == seeds
 
 
-def test_power_of_a_number_of_seeds_matches_statsmodels() -> None:
+def test_statistical_power_for_a_given_number_of_seeds_matches_statsmodels() -> None:
     # TTestIndPower().power(0.5, nobs1=64, alpha=0.05) and (1.0, nobs1=5, alpha=0.05).
     assert power_of(part(0.5, 1).at(64)) == pytest.approx(0.8014, abs=1e-4)
     assert power_of(part(1.0, 1).at(5)) == pytest.approx(0.2863, abs=1e-4)

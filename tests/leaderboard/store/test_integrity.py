@@ -18,7 +18,7 @@ DAMAGES = {
     "UPDATE runs SET provenance = '{' WHERE id = 2": "run number 2: .*is damaged",
     "UPDATE predictions SET rows = x'00' WHERE id = 1": "run number 1: .*is damaged",
     "UPDATE headlines SET content = replace(content, '0.', '0.9') WHERE run_id = 4": (
-        "the list entry for run .* differs from the run"
+        "the summary of run .* differs from the run"
     ),
     "UPDATE headlines SET content = '7' WHERE run_id = 4": "differs from the run",
     "DELETE FROM headlines WHERE run_id = 5": "lists do not show the newest result of job",

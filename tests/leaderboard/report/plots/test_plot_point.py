@@ -59,7 +59,7 @@ def test_training_times_on_two_machines_are_not_combined() -> None:
     assert "training-flops" in point.costs
 
 
-def test_point_needs_the_costs_of_every_seed() -> None:
+def test_no_point_is_plotted_if_the_cost_of_a_seed_is_unknown() -> None:
     runs = [plotted(seed=0), plotted(seed=1)]
     board = board_of(runs)
     named = named_entries(board, "board-1")
