@@ -733,8 +733,8 @@ class _Reader:
 
     Attributes:
         rows: The numbers of examples, keyed by the split's fingerprint.
-        documents: Digests of the grouping of sentences into documents in tagging tasks, keyed by
-            "task:split".
+        documents: For each split of a tagging task, a digest of how its sentences are grouped into
+            documents; keyed by "task:split".
         words: The number of words of each example in the user's own data, keyed by fingerprint.
     """
 

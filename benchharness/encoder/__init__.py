@@ -331,7 +331,8 @@ class Layers:
 def layers_of(network: nn.Module) -> Layers:
     """Return the embeddings and layers of a network whose layers are in a ModuleList."""
     parts = list(_parts(network))
-    # Keyed by weights, because T5 registers its embeddings twice and calls only the second module.
+    # The keys are weights, because T5 registers its embeddings twice and calls only the second
+    # module.
     below = {tuple(map(id, part.parameters())): part for part, is_layer in parts if not is_layer}
     return Layers(
         embeddings=tuple(below.values()),

@@ -30,8 +30,8 @@ from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import ChoiceTask, Task
 
 PATTERN, WORD = "pattern", "word "
-"""Name of the setting with the pattern, and prefix of the names of the settings with the words of
-labels."""
+"""Name of the setting that contains the pattern, and prefix of the names of settings that contain
+the word for a label."""
 
 _MAX_TOKENS = Setting(value=512, source="arXiv:1810.04805, A.2: what most encoders take")
 

@@ -24,8 +24,8 @@ from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
 NUMBERS = "numbers.json"
 
 NAMED = "step-" + "[0-9]" * 10 + "*"
-"""Pattern of the folder names of snapshots and their drafts. Folders that match it are deleted when
-they are outdated."""
+"""Pattern of the names of snapshot folders, including unfinished ones. Folders that match it are
+deleted when they are outdated."""
 
 NUMBER_KEPT = 2
 """Number of snapshots that are kept. There are two, because the event that stopped the job may have
@@ -165,7 +165,7 @@ class Snapshots:
             return
         with SIGNALS.held_back():
             state = take()
-            # Already saved: the signal came right after a regular snapshot.
+            # The state is already saved if the signal came right after a regular snapshot.
             if state.position == self.position:
                 return
             self.report(Progress(phase="saving", step=state.step))
@@ -194,9 +194,9 @@ class Snapshots:
                 self.saved = time.monotonic()
 
     def _there(self) -> list[Path]:
-        """Return the snapshots on disk, newest first; delete drafts of killed processes."""
+        """Return the snapshots on disk, newest first; delete those that killed processes left."""
         found = sorted(self.folder.glob(NAMED), reverse=True) if self.folder else []
-        # The name of a draft ends with the process id and a suffix.
+        # The name of an unfinished snapshot ends with the process id and a suffix.
         for draft in [path for path in found if path.suffix]:
             shutil.rmtree(draft, ignore_errors=True)
         return [path for path in found if not path.suffix]

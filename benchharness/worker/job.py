@@ -199,7 +199,7 @@ def _prepare(work: Work) -> _Job:
     # ---- Load the encoder, with the weights that the job starts from.
     encoder = load_pretrained(job, recipe)
     keep = work.folders.get("keep") if compute.ranks.is_first else None  # only the first writes
-    # Created before a head removes the pooler and before the recipe changes the config.
+    # Create the writer before a head removes the pooler and before the recipe changes the config.
     writer = None if keep is None else CheckpointWriter.of(encoder, keep, job)
     provenance = {
         **provenance_of(job, rows, encoder.tokenizer, compute, started),

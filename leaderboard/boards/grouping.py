@@ -11,7 +11,7 @@ from benchharness.leaderboard.text import storable
 
 _Names = tuple[object, ...]
 
-_SWEPT = "any values"  # used instead of the digest of the hyperparameters for runs of a sweep
+_SWEPT = "any values"  # replaces the hyperparameters' digest for runs of a sweep
 
 
 @dataclass(kw_only=True)

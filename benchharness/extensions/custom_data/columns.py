@@ -55,8 +55,8 @@ NAMED: Mapping[str, frozenset[str]] = {
 certainly. "right" is the correct one of several options, "distractor" a wrong option, and "why" an
 explanation that gives away the answer. "origin" describes the source of a row, its annotators, its
 time or its confidence; "fact" describes the writer of the text or the writing task; "meta" is an
-object with such fields. "aspect" is a second text, which is judged within the first one. "coded" is
-the last word of the name of a column that judges another column: "Q4_theme" judges the text in
+object with such fields. "aspect" is a second text, which is judged within the first one. "coded"
+are the last words in names of columns that judge another column: "Q4_theme" judges the text in
 "Q4".
 """
 

@@ -301,7 +301,7 @@ def _changed(source: str) -> DataError:
 
 
 def script_digest(module: Any) -> str:
-    """Return the digest of the code of a loaded metric."""
+    """Return the digest of a loaded metric's code."""
     return _digest(Path(inspect.getfile(type(module))))
 
 

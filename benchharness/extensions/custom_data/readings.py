@@ -418,7 +418,7 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 def _tells_apart(column: Column) -> bool:
     """Return whether a column has a value per sentence, at every word or only at the first."""
-    # On the first word alone: "Sentence: 1", "", "", "Sentence: 2", ...
+    # A column with values at the first words only is like "Sentence: 1", "", "", "Sentence: 2".
     on_first = column.values[0] in column.known and len(column.known) == len(column.distinct)
     if len(column.known) < len(column.values) and on_first:
         return len(column.known) <= len(column.values) / 2
@@ -446,9 +446,9 @@ def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     if keys is not None and keys.is_list:
         named = zip(options.values, keys.values, rights, strict=True)
         places = [(place_of(r, g), place_of(r, g, k)) for g, k, r in named if g and k and r]
-        # By the keys "1" to "4" the answer "1" is the first option, but as a number from 0 it is
-        # the second. If both readings differ the keys decide, provided that they name nearly all
-        # answers.
+        # If the options have the keys "1" to "4", the answer "1" is the first option; if options
+        # are counted from 0, it is the second. If both readings differ, the keys are used, provided
+        # that nearly all answers are keys.
         if any(one != other for one, other in places):
             if _nearly_all(other is not None for _, other in places):
                 yield from _choice(columns, (options,), answer, keys)
