@@ -28,7 +28,7 @@ from benchharness.tasks.task import Metric, PairTask, has_no_label
 # A task is declared in a single call, which names the columns and labels of the hub and those of
 # the official files.
 
-EMPTY = "rows with an empty text count like others"
+EMPTY = "rows with an empty text are used like all other rows"
 
 PairMetric = Metric[PairPrediction, PairExample]
 

@@ -352,7 +352,7 @@ def _refusal(
     asked = {task.name for task in tasks}
     count = f"{len(left_out)} of the {len(asked)} tasks" if len(asked) > 1 else next(iter(asked))
     skip = "; pass --skip-missing to run the other tasks" if len(left_out) < len(asked) else ""
-    assert source.files is not None, "the hub is taken at its word"
+    assert source.files is not None, "only tasks in a folder can lack files here"
     yield f"{source.files} lacks files for {count}; {source.files.advice}{skip}."
     predicting = {task.trained_on for task in tasks}
     start = "; a task starts from this one, unless you pass --start-from pretrained"

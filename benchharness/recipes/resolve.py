@@ -560,7 +560,7 @@ def _of_decoders(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping[str
 POOLING = "pooling"
 """Hyperparameter of heads that pool the token states of a text into a vector."""
 
-LAST_OF_DECODER = Setting(value=LAST, source="ours: a decoder's last state alone has seen all")
+LAST_OF_DECODER = Setting(value=LAST, source="ours: only a decoder's last state depends on all")
 """Default pooling of a decoder: the state of the last token is the text's vector."""
 
 

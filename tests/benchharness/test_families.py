@@ -113,7 +113,7 @@ def test_a_missing_weight_is_an_error(folders: dict[str, Path], tmp_path: Path, 
     weights = load_file(damaged / "model.safetensors")
     del weights[max((name for name in weights if not name.startswith("decoder")), key=len)]
     save_file(weights, damaged / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ModelError, match="lacks 1 weights of its encoder"):
+    with pytest.raises(ModelError, match="lacks 1 weight of its encoder"):
         load_encoder(str(damaged), None, seed=1)
 
 

@@ -211,11 +211,11 @@ class Table:
         return replace(self, columns=columns, ids=[self.ids[n] for n in rows])
 
     def place(self, row: int) -> str:
-        """Return the location of a row for errors: "reviews.csv line 7"."""
+        """Return the location of a row for error messages: "reviews.csv line 7"."""
         return f"{self.name} {self.unit} {self.ids[row]}"
 
     def place_of_word(self, row: int, word: int) -> str:
-        """Return the location of a word for errors; `word` counts from 0."""
+        """Return the location of a word for error messages; `word` counts from 0."""
         if self.is_conll and self.ids[row].isdigit():
             return f"{self.name} line {int(self.ids[row]) + word}"
         return f"{self.place(row)} word {word + 1}"

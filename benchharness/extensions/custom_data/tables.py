@@ -590,7 +590,7 @@ def table_rows(
     """Yield each row that is not empty, with the number of its first line.
 
     Args:
-        path: The file, for errors.
+        path: The file, for error messages.
         text: The text of the file, or of a part of it.
         delimiter: The character between fields.
         above: The number of the file's lines before the text.

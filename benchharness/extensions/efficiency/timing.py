@@ -330,7 +330,7 @@ def variations(found: Times) -> Iterator[str]:
     for phase, passes in zip(PHASES, found, strict=True):
         seconds = passes[:, int(passes[0, 1] > 0)].tolist()
         if len(seconds) > 1 and (share := stdev(seconds) / fmean(seconds)) > FAR_APART:
-            yield f"passes of {phase} vary by {100 * share:.0f} %"
+            yield f"in the phase {phase!r}, times vary by {100 * share:.0f} % between passes"
 
 
 def _passes(found: Times) -> dict[str, Any]:

@@ -410,7 +410,7 @@ def test_hash_with_a_tag_is_a_word_and_not_a_comment(separator, tmp_path):
     (tmp_path / "x.conll").write_text("\n".join(comments + lines(n) for n in range(60)))
     found = find_own(str(tmp_path / "x.conll"))
     assert "rows: 48 train, 12 dev; dev is 20% of x.conll, stratified by label" in found.sentences
-    assert "120 lines of x.conll that begin with # are read as comments" in found.sentences
+    assert "lines of x.conll that begin with # are read as comments: 120" in found.sentences
     for example in examples(found):
         assert example.words[0] == "#"
         assert example.words[-2:] == ("#tag", "#")
