@@ -818,4 +818,4 @@ def for_own_rows(spec: ModelSpec) -> Setting:
     longest = reach(spec)
     if longest is None:
         return Setting(value=USUAL, source=f"ours: {spec.name} has no limit of its own")
-    return Setting(value=longest, source=f"ours: of rows of your own all that {spec.name} reads")
+    return Setting(value=longest, source=f"ours: all that {spec.name} reads, for your own data")

@@ -160,7 +160,7 @@ class Training:
         )
 
     def __iter__(self) -> Iterator[int]:
-        """Make the remaining steps in place; after each step, yield the number of finished steps.
+        """Make the remaining optimizer steps; after each, yield the number of finished steps.
 
         The caller evaluates after the steps in `plan.evaluations`, and calls `mark` with the
         scores. A training that was stopped during an evaluation yields that step once more. After

@@ -294,7 +294,7 @@ def read_kept(path: Path) -> tuple[Run, bool]:
 
 
 class Taken(NamedTuple):
-    """Summary of what happened to the files with unstored outcomes when a store was opened.
+    """Counts of the outcomes in files that were added when a store was opened, and damaged files.
 
     Attributes:
         added: Number of runs that were stored.

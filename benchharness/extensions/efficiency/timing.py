@@ -295,7 +295,7 @@ def _predictions(
     alone: Times,
     whole: Mapping[str, Any],
 ) -> list[TimedPrediction]:
-    """Return one prediction per document, with its share of the time of the median pass.
+    """Return one prediction per document, with the document's share of the median pass's time.
 
     `whole` contains facts about the whole split, which every prediction repeats.
     """
