@@ -63,10 +63,8 @@ def test_02_job_starts_over_if_all_snapshots_are_damaged(tmp_path: Path, kept: P
     assert deterministic(found) == expected
 
 
-def test_02_draft_of_a_partial_snapshot_is_ignored_and_deleted(
-    tmp_path: Path, kept: Path, expected
-):
-    """A process that is killed before it writes the manifest leaves such a draft."""
+def test_02_unfinished_snapshot_is_ignored_and_deleted(tmp_path: Path, kept: Path, expected):
+    """A process that is killed before it writes the manifest leaves such a folder."""
     folder = Path(shutil.copytree(kept, tmp_path / "snapshots"))
     draft = folder / "step-0000000005.4321.draft"
     shutil.copytree(max(folder.iterdir()), draft)
