@@ -126,7 +126,7 @@ def load_network(
         )
     broken = [name for name, weight in network.named_parameters() if not weight.isfinite().all()]
     if broken:
-        more = f" and {len(broken) - 1} more weights" if len(broken) > 1 else ""
+        more = f" and {counted(len(broken) - 1, 'other weight')}" if len(broken) > 1 else ""
         raise ModelError(
             f"{name} has NaN or infinite numbers in {broken[0]}{more}: download an undamaged copy."
         )

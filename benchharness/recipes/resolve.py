@@ -560,7 +560,9 @@ def _of_decoders(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping[str
 POOLING = "pooling"
 """Hyperparameter of heads that pool the token states of a text into a vector."""
 
-LAST_OF_DECODER = Setting(value=LAST, source="ours: only a decoder's last state depends on all")
+LAST_OF_DECODER = Setting(
+    value=LAST, source="ours: only the last state of a decoder depends on all tokens"
+)
 """Default pooling of a decoder: the state of the last token is the text's vector."""
 
 

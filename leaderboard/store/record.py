@@ -218,7 +218,7 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
             own["teacher"] = more["teacher"] and Teacher(**more["teacher"])
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(
-            f"the summary of the stored run {str(key)[:12]} (in the table headlines) is damaged "
+            f"the summary of the stored run {str(key)[:12]} (in the table `headlines`) is damaged "
             f"({error}): `bench db check` lists all problems, and docs/store.md explains how to "
             "recover the other runs."
         ) from error

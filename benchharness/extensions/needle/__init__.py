@@ -1,4 +1,4 @@
-"""Needle in a haystack: how long a text an encoder can use, with a synthetic task at five lengths."""
+"""Needle in a haystack: how long a text an encoder can use, by a synthetic task at five lengths."""
 
 from benchharness.extension import Extension
 
