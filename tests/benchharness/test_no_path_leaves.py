@@ -503,9 +503,7 @@ def test_python_results_have_no_path(machine):
 def test_an_archive_with_redacted_paths_matches_the_stored_runs(machine):
     all_runs(machine)
     machine.stored("export", "--all", "all.jsonl.gz")
-    assert "0 of 6 runs added, already stored: 6" in machine.stored(
-        "db", "import", "all.jsonl.gz"
-    )
+    assert "0 of 6 runs added, already stored: 6" in machine.stored("db", "import", "all.jsonl.gz")
     assert "6 of 6 runs added" in machine("db", "import", "all.jsonl.gz", "--db", "other.sqlite")
     machine("export", "--all", "back.jsonl.gz", "--db", "other.sqlite")
     assert "0 of 6 runs added" in machine.stored("db", "import", "back.jsonl.gz")
