@@ -302,8 +302,9 @@ def _saved(what: str, folder: Path, save: Callable[[Path], str]) -> Path:
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # The draft is inside `folder`, because a rename is atomic only within a file system. If the
-        # new folder exists already, it has the same content, because its name contains a digest.
+        # The unfinished folder is inside `folder`, because a rename is atomic only within a file
+        # system. If the new folder exists already, it has the same content, because its name
+        # contains a digest.
         with TemporaryDirectory(dir=folder, prefix=".saving-") as made:
             whole = Path(made).resolve() / what
             place = (folder / save(whole)).resolve()
@@ -478,7 +479,8 @@ def curve(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
 def _finished(store: Store, key: str) -> Result:
     found = store.result(key)
     if isinstance(found, Failure):
-        raise BenchError(f"run {key} of {job_name(found.job)} {found.kind}: {found.error}")
+        name = job_name(found.job)
+        raise BenchError(f"run {key} of {name} has no result ({found.kind}): {found.error}")
     return found
 
 

@@ -66,9 +66,9 @@ class DamagedError(Exception):
 def new_folder(folder: Path, facts: Mapping[str, Any]) -> Iterator[Path]:
     """Context manager that creates a folder with a manifest, which appears only when complete.
 
-    It yields a draft folder for the files. At the end of the block, the draft gets its final name
-    and replaces an existing folder, unless that has the same content. If the block raises an
-    exception, the draft is deleted.
+    It yields a temporary folder for the files. At the end of the block, this folder gets its final
+    name and replaces an existing folder, unless that has the same content. If the block raises an
+    exception, the temporary folder is deleted.
 
     Args:
         folder: The final path of the folder.
@@ -131,7 +131,7 @@ def check_place(to: Path, key: str = "") -> None:
 
 
 def _draft(folder: Path, kind: str) -> Path:
-    # The draft must be next to the folder, because a rename is atomic only within a file system.
+    # This path must be next to the folder, because a rename is atomic only within a file system.
     return folder.with_name(f"{folder.name}.{os.getpid()}.{kind}")
 
 
@@ -146,7 +146,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _seal(draft: Path, facts: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Flush all files in the draft folder to disk, write the manifest, and return it."""
+    """Flush all files in the temporary folder to disk, write the manifest, and return it."""
     files = sorted(path for path in draft.iterdir() if path.is_file())
     for path in files:
         # Set the permissions that the umask allows, because safetensors lets only the owner read.
@@ -171,7 +171,7 @@ def _is_same(folder: Path, manifest: Mapping[str, Any]) -> bool:
 
 
 def _take_place(draft: Path, folder: Path) -> None:
-    """Rename the draft to its final name; an existing folder is moved away and deleted."""
+    """Give the temporary folder its final name; an existing folder is moved away and deleted."""
     old = _draft(folder, "old")
     while draft.exists():
         with suppress(FileNotFoundError):
@@ -211,7 +211,7 @@ def checkpoint_folder(root: Path, key: str) -> Path:
 def new_checkpoint(folder: Path, job: Job) -> Iterator[Path]:
     """Context manager that creates the folder for a job's trained model, as `new_folder` does.
 
-    It yields a draft folder for the files, which gets the path `folder` at the end of the block.
+    It yields a temporary folder for the files. At the end of the block, it gets the path `folder`.
     """
     facts = {
         "run": job.key,
@@ -266,7 +266,7 @@ def checkpoints_in(root: Path) -> dict[str, int]:
 
 
 def delete_checkpoint(folder: Path) -> None:
-    """Delete the folder of a trained model, and drafts of it that killed processes have left."""
+    """Delete the folder of a trained model, and temporary folders that killed processes left."""
     # Delete the manifest first. Without it, the folder does not count as a checkpoint, even if
     # deleting the other files takes long or fails.
     with suppress(OSError):
@@ -277,7 +277,7 @@ def delete_checkpoint(folder: Path) -> None:
 
 
 def delete_drafts(folder: Path) -> None:
-    """Delete the drafts of a folder that killed processes have left.
+    """Delete the temporary folders that killed processes left while they were writing a folder.
 
     This must not be called while a process is writing the folder.
     """

@@ -103,18 +103,21 @@ def collect(
     machine: Mapping[str, Any],
     started: str,
 ) -> dict[str, Any]:
-    """Return the provenance of a result as JSON data, which help to judge and reproduce it.
+    """Return the provenance of a result as JSON data.
+
+    Provenance is everything that a reader needs to judge and reproduce the result.
 
     Args:
         job: The job.
-        splits: Facts about each split, keyed as `job.fingerprints`: the number of examples
-            ("rows"), the number that the benchmark's convention leaves out ("left_out"; in SNLI,
-            examples without a gold label), counts of oddities ("odd"), and the counts of texts that
-            are repeated in the split or also occur in train (see `count_repeats`).
+        splits: Facts about each split, with the same keys as `job.fingerprints` ("task:split"): the
+            number of examples ("rows"), the number that the benchmark's convention leaves out
+            ("left_out"; in SNLI, examples without a gold label), counts of unusual examples
+            ("odd"), and the counts of texts that are repeated in the split or also occur in train
+            (see `count_repeats`).
         tokenizer: The digest of the loaded tokenizer (`text_digest` of its JSON).
-        machine: Facts from torch: the device that trained ("device", such as "cpu" or "NVIDIA
-            H200"), the number of processes that trained together ("processes"), and the number of
-            threads of each process ("threads").
+        machine: Hardware facts that torch reports: the device that trained ("device", such as "cpu"
+            or "NVIDIA H200"), the number of processes that trained together ("processes"), and the
+            number of threads of each process ("threads").
         started: The start time in UTC, in ISO 8601 format.
     """
     # These are the user's permissions for the checkpoint. Only granted ones are recorded.

@@ -131,12 +131,12 @@ def _items(name: str, table: str, items: object, kind: type[T]) -> tuple[T, ...]
 
 
 def add_tables(tables: Tables) -> frozenset[str]:
-    """Add a plugin's tables to those of benchharness.
+    """Register the suites, tasks, metrics and models that a plugin defines.
 
     Returns the names of the tasks that the plugin defines or extends with metrics.
 
     Raises:
-        BenchError: A name in the tables is already in use.
+        BenchError: A name that the plugin defines is already in use.
     """
     by_suite = defaultdict[str, list[Task]](list)
     for task in tables.tasks:

@@ -676,7 +676,7 @@ _FEWEST_POINTS = 4
 """Minimum number of points on a learning curve whose first and last quarter can be compared."""
 
 _LEAST_FALL = 0.02
-"""Minimum relative decrease of the loss of a run that learns. The loss of a classifier that only
+"""Minimum relative decrease of the loss in a run that learns. The loss of a classifier that only
 learns the label frequencies decreases by about one per cent from its random initialization.
 """
 

@@ -105,5 +105,5 @@ def define_task(definition: Mapping[str, Any] | None) -> None:
 
 
 def code_of(definition: Mapping[str, Any] | None) -> list[Code]:
-    """Return the third-party code of the metrics of a custom task; usually an empty list."""
+    """Return the third-party code that a custom task's metrics use; usually an empty list."""
     return custom_tasks().code_of(definition) if definition else []

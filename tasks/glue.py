@@ -28,7 +28,7 @@ from benchharness.tasks.task import Metric, PairTask, has_no_label
 # A task is declared in a single call, which names the columns and labels of the hub and those of
 # the official files.
 
-EMPTY = "rows with an empty text count like others"
+EMPTY = "rows with an empty text are used like all other rows"
 
 PairMetric = Metric[PairPrediction, PairExample]
 
@@ -58,8 +58,8 @@ def pair_task(  # noqa: PLR0913 - one keyword per property of a task
         name: Full name of the task, "suite/config". The parts are also the folder of the suite and
             the config of the hub's data set.
         folder: Folder of the task's files inside the folder of the suite.
-        texts: Columns of the official files with text a and, if there is one, text b, in this
-            order, keyed by the names of the hub's columns.
+        texts: Columns of text a and, if there is one, text b, in this order: a mapping from the
+            hub's column names to those of the official files.
         metrics: Metrics that count for the task's score.
         label: Column of the label in the official files.
         labels: Names of the classes in the order of the hub and of the logits; empty for a

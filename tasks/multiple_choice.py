@@ -19,7 +19,7 @@ from benchharness.tasks.task import ChoiceTask
 LETTERS = "ABCD"
 LEVELS = ("middle", "high")
 
-OTHER_LETTER = "answers that are not written as A, B, C or D are read as these"
+OTHER_LETTER = "answers with spaces or in lower case are read as A, B, C or D"
 
 
 def _in_passages(rows: Sequence[Row]) -> list[Row]:

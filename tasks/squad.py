@@ -43,8 +43,8 @@ def _folders(version: str) -> tuple[str, ...]:
     return (*(f"squad{name}" for name in names), f"v{version}")
 
 
-MOVED = "answers that do not stand where the file says are learned at the nearest place"
-NOWHERE = "answers that are nowhere in their context count, and are not learned"
+MOVED = "answers that are not at the given position are learned at their nearest occurrence"
+NOWHERE = "answers that do not occur in their context are scored, but cannot be learned"
 
 
 def question(row: Row) -> SpanExample:

@@ -128,9 +128,9 @@ class Script:
     left out if the task has no score for its metric.
 
     Attributes:
-        lines: Metric that gives each printed score, keyed by the name that the script prints.
-        counts: Metric that gives each printed number of examples, keyed by the name that the script
-            prints.
+        lines: For each name that the script prints with a score, the metric that gives the score.
+        counts: For each name that the script prints with a number of examples, the metric that
+            gives this number.
         unit: Factor by which a score is multiplied for printing, unless the score is a `Printed`.
         said: Description of this unit for users, e.g. "in percent".
     """
@@ -141,7 +141,7 @@ class Script:
     said: str = "in percent"
 
     def prints(self, scores: Mapping[Metric[Any, Any], float | None]) -> Mapping[str, float]:
-        """Return the numbers that the script prints for these scores, keyed by their names."""
+        """Return the numbers that the script prints for these scores, by the names it prints."""
         found = {key: scores.get(metric) for key, metric in self.lines.items()}
         known = {key: score for key, score in found.items() if score is not None}
         lines = {k: s.line if isinstance(s, Printed) else self.unit * s for k, s in known.items()}
@@ -206,8 +206,8 @@ class Task:
             recipe sets the maximum length.
         script: Description of the official script whose numbers are printed when a prediction file
             is scored.
-        categories: Names for figures of the categories that the task has scores for, keyed by the
-            end of the scores' names, e.g. {"middle": "middle school"} for "accuracy_middle".
+        categories: Categories for which the task has scores: a mapping from the end of the scores'
+            names to the name in figures, e.g. {"middle": "middle school"} for "accuracy_middle".
         head: Type of the model head.
         example: Class of the examples.
         hub_type: Type of the task on the Hub (huggingface.co/tasks).
@@ -574,7 +574,7 @@ def _choice_faults(example: ChoiceExample) -> Iterator[str]:
     if not count:
         yield "has no options"
     if gold is not None and not ((gold or example.answers) and set(gold) <= set(range(count))):
-        yield f"has the gold options {gold}; expected some of 0 to {count - 1}"
+        yield f"has the gold options {gold}; expected indices below {count}, the number of options"
 
 
 def _tag_faults(task: TagTask, example: TagExample) -> Iterator[str]:

@@ -55,5 +55,5 @@ def import_file(file: File, *, db: Database = DATABASE, as_json: AsJson = False)
     if as_json:
         print_json({"file": str(file), noun: count, "added": added})
         return
-    known = f", {count - added} were already stored" if added < count else ""
+    known = f", already stored: {count - added}" if added < count else ""
     typer.echo(visible(f"{file}: {added} of {count} {noun} added{known}"))

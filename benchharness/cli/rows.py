@@ -256,12 +256,12 @@ def _tell(store: Store, found: Sequence[RunRow]) -> None:
     for count, why in (
         (
             started,
-            "started from these. They are kept, but no longer show which run they started from",
+            "started from these and are kept, but no longer show which run they started from",
         ),
-        (learned, "were distilled from these. They are kept, but cannot be run again"),
+        (learned, "were distilled from these and are kept, but cannot be run again"),
     ):
         if count:
-            typer.echo(f"  {count} stored runs {why}.", err=True)
+            typer.echo(f"  stored runs that {why}: {count}", err=True)
 
 
 def _agrees(question: str) -> bool:
@@ -353,11 +353,11 @@ def merge(other: Other, *, db: Database = DATABASE) -> None:
         tell_notes(store.check_rows(known, source.name))
         with counting("runs", attempts) as watched:
             merged = store.merge(watched(source.stored_runs()), are_checked=True)
-    typer.echo(f"{merged.added} runs were added. The other database has {total} jobs.")
+    typer.echo(f"added: {counted(merged.added, 'run')}. Jobs in the other database: {total}.")
     if merged.shared:
         keys = ", ".join(key[:12] for key in merged.shared[:KEYS_SHOWN])
         more = ", ..." if len(merged.shared) > KEYS_SHOWN else ""
         typer.echo(
-            f"both databases have different runs of {len(merged.shared)} jobs ({keys}{more}). All "
-            "runs are kept, and the newest result counts."
+            f"both databases have different runs of {counted(len(merged.shared), 'job')} "
+            f"({keys}{more}). All runs are kept, and the newest result counts."
         )

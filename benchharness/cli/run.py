@@ -84,7 +84,10 @@ def _left_out(planned: Plan) -> dict[str, dict[str, str]]:
 def show_schedule(
     schedule: Schedule, left_out: Mapping[str, Mapping[str, str]], *, as_json: bool
 ) -> None:
-    """Print the jobs that would run; in a search by halving, these are all runs of the grid."""
+    """Print the jobs that would run.
+
+    For successive halving, all jobs of the grid are printed, although only some of them would run.
+    """
     tell_notes(schedule.notes)
     if as_json:
         facts = {"dry_run": True, "jobs": schedule.to_json(), **left_out}

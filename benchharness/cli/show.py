@@ -290,8 +290,8 @@ def suites(*, as_json: AsJson = False) -> None:
 def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
     """List the tasks: one row per task, with its head, metrics and splits.
 
-    In a pipe, each row is one line and has more columns. `bench show NAME` shows everything about a
-    task.
+    If the output is piped, each task is one line with more columns. `bench show NAME` shows
+    everything about a task.
     """
     chosen = [found for name in suite or () for found in find_suites(name)]
     wanted = {task for found in chosen for task in found.tasks} or set(TASKS)
@@ -336,8 +336,8 @@ def models(*, as_json: AsJson = False) -> None:
 
     Sizes are in millions of parameters. The row of a published system names the model with which it
     can be run, or explains why it cannot be run. Other checkpoint folders and hub names can be used
-    too. In a pipe, each row is one line and has more columns. `bench show NAME` shows everything
-    about a model.
+    too. If the output is piped, each row is one line with more columns. `bench show NAME` shows
+    everything about a model.
     """
     known = [model_facts(spec) for spec in MODELS.values()]
     published = [system_facts(system) for system in systems()]

@@ -31,7 +31,7 @@ LOOK_SECONDS = 0.25
 """Seconds between two readings of the live files, to which runs write their progress."""
 
 NEXT_SECONDS = 5.0
-"""Seconds to wait for the next run of the same process. A search by halving has several runs, one
+"""Seconds to wait for the next run of the same process. Successive halving has several runs, one
 after the other."""
 
 FIRST_LINES = 10

@@ -328,7 +328,7 @@ class _Pace:
 
 
 class _Factors:
-    """Statistics of the ratio of the actual work of jobs to their estimated work.
+    """Statistics of the ratio between the actual and the estimated work of jobs.
 
     They are weighted sums of logarithms of the ratio, per kind, task and group of jobs.
     """

@@ -227,8 +227,8 @@ class RunOptions:
     jobs: str = _option(
         WHERE,
         "auto",
-        "Number of jobs that run at once. With auto, as many as fit into memory, at most one per "
-        "core, and at most 8 per GPU or CPU.",
+        "Number of jobs that run at once. With auto, as many as fit into memory, but at most one "
+        "per CPU core, and at most 8 on the CPU or on each GPU.",
         metavar="auto|N",
     )
     processes_per_job: int = _option(

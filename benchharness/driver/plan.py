@@ -351,7 +351,7 @@ def _refusal(
     asked = {task.name for task in tasks}
     count = f"{len(left_out)} of the {len(asked)} tasks" if len(asked) > 1 else next(iter(asked))
     skip = "; pass --skip-missing to run the other tasks" if len(left_out) < len(asked) else ""
-    assert source.files is not None, "the hub is taken at its word"
+    assert source.files is not None, "only tasks in a folder can lack files here"
     yield f"{source.files} lacks files for {count}; {source.files.advice}{skip}."
     predicting = {task.trained_on for task in tasks}
     start = "; a task starts from this one, unless you pass --start-from pretrained"
@@ -732,8 +732,8 @@ class _Reader:
 
     Attributes:
         rows: The numbers of examples, keyed by the split's fingerprint.
-        documents: Digests of the grouping of sentences into documents in tagging tasks, keyed by
-            "task:split".
+        documents: For each split of a tagging task, a digest of how its sentences are grouped into
+            documents; keyed by "task:split".
         words: The number of words of each example in the user's own data, keyed by fingerprint.
     """
 

@@ -221,7 +221,7 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
     placement = _find_placement(complaints, options, models, asked)
 
     complaints.check()
-    assert placement is not None, "a placement that was not found is a complaint"
+    assert placement is not None, "`check` has raised an error if there is no placement"
     return Request(
         options=replace(options, limit=limit),
         models=tuple(model for model in models if model),

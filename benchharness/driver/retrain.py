@@ -51,7 +51,9 @@ def retrain(
         stored = store.result(key)
         if isinstance(stored, Failure):
             what = f"run {stored.job.key[:12]} of {job_name(stored.job)}"
-            raise BenchError(f"{what} {stored.kind}, so it has no model: {stored.error}")
+            raise BenchError(
+                f"{what} did not finish ({stored.kind}), so it has no model: {stored.error}"
+            )
         kind = "zero-shot" if stored.job.is_zero_shot else stored.job.kind
         if kind in IS_NO_NETWORK:
             what = f"run {stored.job.key[:12]} of {stored.job.model}"

@@ -193,7 +193,7 @@ class StartCheckpoints:
         return key in self.asked or (bool(after) and store.finished_keys(after) != after)
 
     def discard_damaged(self, key: str) -> None:
-        """Delete the model of a job if it is damaged, and incomplete drafts of it.
+        """Delete the model of a job if it is damaged, and its unfinished folders.
 
         The caller must hold the job's lock, so that no other process is writing the model.
         """

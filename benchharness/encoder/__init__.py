@@ -331,7 +331,8 @@ class Layers:
 def layers_of(network: nn.Module) -> Layers:
     """Return the embeddings and layers of a network whose layers are in a ModuleList."""
     parts = list(_parts(network))
-    # Keyed by weights, because T5 registers its embeddings twice and calls only the second module.
+    # The keys are weights, because T5 registers its embeddings twice and calls only the second
+    # module.
     below = {tuple(map(id, part.parameters())): part for part, is_layer in parts if not is_layer}
     return Layers(
         embeddings=tuple(below.values()),
@@ -371,8 +372,9 @@ def keep_layers(encoder: Encoder, wanted: int | str) -> None:
     family, network = encoder.family, encoder.network
     if family not in FAMILIES | CUT or is_foreign(network):
         raise ModelError(
-            f"layers can only be removed from {', '.join(sorted(FAMILIES | CUT))}, but this model "
-            f"is {family}: omit the setting layers."
+            f"the setting 'layers' works only for the families "
+            f"{', '.join(sorted(FAMILIES | CUT))}, but this model belongs to the family {family}: "
+            "omit this setting."
         )
     layers = layers_of(network).layers
     kept = kept_layers(wanted, len(layers))

@@ -38,7 +38,8 @@ def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Ten
 def attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
     """Compute `attend` for the first token of each sequence, ignoring a window; zero elsewhere."""
     formula = replace(formula, window=None)
-    starts = formula.packing.offsets[:-1]  # (sequences,), including the tail
+    # (sequences,); the padding tokens at the end of the packed row count as a sequence.
+    starts = formula.packing.offsets[:-1]
     first = query.index_select(0, starts)  # (sequences, heads, size)
     if _has_kernel(query, None):
         seen = _by_kernel(first, key, value, formula)

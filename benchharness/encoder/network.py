@@ -15,6 +15,7 @@ from transformers.models.deberta.modeling_deberta import DisentangledSelfAttenti
 
 from benchharness.errors import ModelError, first_line
 from benchharness.leaderboard.job import Trust
+from benchharness.leaderboard.text import counted
 from benchharness.models.families import is_causal
 from benchharness.models.folder import (
     checkpoint_files,
@@ -114,7 +115,7 @@ def load_network(
         named = ", ".join(lost[:3]) + (f" and {len(lost) - 3} more" if len(lost) > 3 else "")
         part = "encoder and decoder" if whole else "encoder"
         raise ModelError(
-            f"{name} lacks {len(lost)} weights of its {part} ({named}): "
+            f"{name} lacks {counted(len(lost), 'weight')} of its {part} ({named}): "
             f"{wrapping(unread) or _cause(lost, unread)}"
         )
     if more := _layers_left_out(network, unread):
@@ -125,9 +126,9 @@ def load_network(
         )
     broken = [name for name, weight in network.named_parameters() if not weight.isfinite().all()]
     if broken:
+        more = f" and {counted(len(broken) - 1, 'other weight')}" if len(broken) > 1 else ""
         raise ModelError(
-            f"{name} has NaN or infinite numbers in {broken[0]} "
-            f"({len(broken)} weights have them): download an undamaged copy."
+            f"{name} has NaN or infinite numbers in {broken[0]}{more}: download an undamaged copy."
         )
     return _settle(network, config)
 

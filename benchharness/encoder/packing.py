@@ -143,12 +143,12 @@ class Packing:
 
     @property
     def sequences(self) -> int:
-        """Number of rows, plus one if there is a tail."""
+        """Number of rows, plus one if the packed row ends with padding (`tail`)."""
         return self.rows + (self.tail > 0)
 
     @property
     def tokens(self) -> int:
-        """Number of tokens in the packed row, including the tail."""
+        """Number of tokens in the packed row, including padding at its end (`tail`)."""
         return len(self.places)
 
     @property

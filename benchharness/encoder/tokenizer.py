@@ -363,16 +363,16 @@ def _with_case(
     decided = (folder / FILE).is_file() or _CASE in read_object(folder / SETTINGS)
     if decided or _is_foreign(tokenizer) or not isinstance(lowers, bool):
         return tokenizer, ""
-    keeps, why = _keeps_case(checkpoint), "the table of models has it"
+    keeps, why = _keeps_case(checkpoint), "the table of models states this"
     if keeps is None:
         keeps = _has_capitals(tokenizer.get_vocab())
-        why = "its vocabulary has them"
+        why = "its vocabulary has capitals"
         if not keeps:
             return tokenizer, ""  # transformers' own choice is kept
     if keeps is not lowers:
         return tokenizer, ""
     word = "kept" if keeps else "lowered"
-    said = f"{word}, as {why} (no file says {_CASE})"
+    said = f"{word}, because {why} (no file sets {_CASE})"
     return _load(folder, config, trust, lowers=not keeps), said
 
 
@@ -399,7 +399,7 @@ def _against_table(tokenizer: Any, checkpoint: str) -> str:
     if keeps is not lowers:
         return ""
     row = "cased" if keeps else "uncased"
-    return f"{'lowered' if lowers else 'kept'} by its files, and {row} in the table of models"
+    return f"{'lowered' if lowers else 'kept'} by its files, but {row} in the table of models"
 
 
 # Token types: which text of a pair a token belongs to.

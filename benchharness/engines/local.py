@@ -142,9 +142,9 @@ class LocalEngine:
                 process = spawn(words, slot.environment, pipe, pipe, inherited)
         except OSError as error:
             raise JobError(
-                f"no process can be started for {job_name(job)} while {len(self._running)} others "
-                f"run ({error.strerror}): use fewer --jobs, or raise the system's limits "
-                "(ulimit -a)."
+                f"no process can be started for {job_name(job)} ({error.strerror}; processes that "
+                f"already run: {len(self._running)}): use fewer --jobs, or raise the system's "
+                "limits (ulimit -a)."
             ) from error
         self._running.append(WorkerProcess(job, slot, file, process))
         self._report(job, Progress(phase="loading", note=note))

@@ -372,7 +372,7 @@ def _read_outcome(file: Path) -> Outcome | str:
 
 
 def _explain(status: int, timeout: float | None, lost: str) -> tuple[str, str]:
-    """Return the kind and the error message of the Failure of a process without an outcome.
+    """Return the kind and the message of the failure of a process that left no outcome.
 
     Args:
         status: Exit status of the process.

@@ -142,7 +142,12 @@ def _choose_gpus(device: str) -> tuple[str, ...]:
     if not colon:
         return gpus
     if int(index) >= len(gpus):
-        raise BenchError(f"there is no {device}: the visible GPUs are 0 to {len(gpus) - 1}.")
+        known = (
+            f"the visible GPUs are cuda:0 to cuda:{len(gpus) - 1}"
+            if len(gpus) > 1
+            else "the only visible GPU is cuda:0"
+        )
+        raise BenchError(f"there is no {device}: {known}.")
     return (gpus[int(index)],)
 
 

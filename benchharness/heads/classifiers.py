@@ -73,8 +73,9 @@ class Pooling:
     dropout; linear output layer.
 
     Attributes:
-        reads: State that is classified: of the "first" or the "last" token, the "mean" of all
-            tokens, or "late" for the mean after the dense layer, activation and norm.
+        reads: Hidden state from which the label is predicted: "first" or "last" (state of this
+            token), "mean" (mean over all tokens), or "late" (mean over all tokens, computed after
+            the dense layer, activation and norm).
         dropout_first: Dropout before the dense layer.
         dense: Dense layer: the encoder's own "pooler", a "fresh" one with random weights, or
             "none". Without a dense layer (also if the encoder's pooler has none) there is no
@@ -82,8 +83,8 @@ class Pooling:
         activation: Activation after the dense layer.
         dropout: Dropout before the output layer.
         bias: Whether the output layer has a bias.
-        tags: Dropout before the output layer of a tagger.
-        spans: Dropout before the output layer of span extraction; 0 in most families.
+        tags: Dropout rate before the output layer of a tagger.
+        spans: Dropout rate before the output layer of span extraction; 0 in most families.
     """
 
     reads: Callable[[Any], str] = lambda _: "first"

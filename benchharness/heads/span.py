@@ -342,11 +342,11 @@ def decode(
     """Return the best answer to each question over all of its windows, as text of the context.
 
     An answer has at most `max_answer_tokens` tokens and begins in the window where its first token
-    has the most context. The best answer has the largest sum of the logits of its first and last
-    token. All answers are compared; run_squad.py compares only the 20 best first and last tokens,
-    which can never give a higher sum. The score of "no answer" is the smallest sum of the two
-    logits of the classification token over all windows, minus the score of the best answer. If the
-    context is empty, the answer is empty too.
+    has the most context. The best answer has the largest sum of two logits, those of its first and
+    its last token. All answers are compared; run_squad.py compares only the 20 best first and last
+    tokens, which can never give a higher sum. The score of "no answer" is the smallest sum of the
+    two logits of the classification token over all windows, minus the score of the best answer. If
+    the context is empty, the answer is empty too.
     """
     # Logits are (tokens, 2), with the rows concatenated as in token_ids.
     scores = logits.astype(np.float64)

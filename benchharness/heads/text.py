@@ -82,7 +82,8 @@ class TextNetwork(nn.Module):
         targets = targets[:, :width]
         said = network.prepare_decoder_input_ids_from_labels(targets)
         logits: Tensor = network(**inputs, decoder_input_ids=said, use_cache=False).logits.float()
-        # (rows, tokens, vocabulary) -> (rows, vocabulary, tokens), as cross_entropy takes classes
+        # (rows, tokens, vocabulary) -> (rows, vocabulary, tokens): cross_entropy expects the
+        # classes in the second dimension.
         losses = functional.cross_entropy(
             logits.transpose(1, 2), targets, ignore_index=IGNORED, reduction="none"
         )

@@ -73,8 +73,8 @@ def _keep(folder: Path, kept: Path, pickled: Sequence[Path]) -> bool:
 def _make(folder: Path, kept: Path, pickled: Sequence[Path]) -> None:
     """Convert a checkpoint's weights into the folder `kept`; the caller must hold the lock.
 
-    No other process converts these weights meanwhile, so all existing drafts are those of killed
-    processes and are deleted.
+    No other process converts these weights meanwhile, so all existing ".draft" folders are from
+    killed processes and are deleted.
     """
     for old in (*kept.parent.glob(f"{kept.name}.*.draft"), kept):
         shutil.rmtree(old, ignore_errors=True)

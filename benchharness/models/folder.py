@@ -376,7 +376,9 @@ def shapes_in(path: Path) -> dict[str, list[int]]:
             # {"encoder.weight": {"shape": [768, 768], "data_offsets": [0, 2359296]}, ...}
             length = int.from_bytes(file.read(8), "little")  # length of the JSON that follows
             if length > path.stat().st_size:
-                raise ValueError(f"its header has {length} bytes, the file {path.stat().st_size}")
+                raise ValueError(
+                    f"its header has {length} bytes, but the file has only {path.stat().st_size}"
+                )
             header = json.loads(file.read(length))
         shapes = {name: t["shape"] for name, t in header.items() if name != "__metadata__"}
         if not all(isinstance(size, int) for shape in shapes.values() for size in shape):

@@ -182,7 +182,7 @@ class Machine:
             self.look_at(added)
             target.update(added)
         elif not isinstance(target, Described):  # values of a custom list or dict are ignored
-            raise TypeError("values are added to an object that cannot hold any")
+            raise TypeError("it adds values to an object that is not a list, a set or a dict")
 
     def build(self) -> None:
         """Pop a state off the stack and add it to the stand-in below it."""

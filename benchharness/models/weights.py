@@ -159,8 +159,8 @@ def _download(hub_id: str, revision: str | None, patterns: Sequence[str]) -> Pat
         ) from error
     if damaged:
         raise ModelError(
-            f"{len(damaged)} files of the checkpoint {called(hub_id)} were damaged during the "
-            "download and have been deleted: run the same command again to fetch them."
+            f"files of the checkpoint {called(hub_id)} were damaged during the download and have "
+            f"been deleted ({len(damaged)}): run the same command again to fetch them."
         )
     return Path(folder)
 

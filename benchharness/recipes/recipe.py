@@ -30,6 +30,7 @@ from benchharness.hyperparameter import (
     one_of,
 )
 from benchharness.leaderboard.job import Setting
+from benchharness.leaderboard.text import counted
 
 FINE_TUNED = "fine-tuned"
 FEATURES = (
@@ -104,8 +105,8 @@ def kept_layers(wanted: int | str, count: int) -> list[int]:
         kept = [round(number * last) for number in range(wanted)]
     if len(kept) > count or kept[-1] >= count:
         raise ModelError(
-            f"layers is {wanted}, but this encoder has only {count} layers, from 0 to {count - 1}: "
-            "keep fewer, or remove this setting."
+            f"layers is {wanted}, but this encoder has only {counted(count, 'layer')} (numbers "
+            "begin at 0): keep fewer, or remove this setting."
         )
     return kept
 

@@ -560,7 +560,9 @@ def _of_decoders(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping[str
 POOLING = "pooling"
 """Hyperparameter of heads that pool the token states of a text into a vector."""
 
-LAST_OF_DECODER = Setting(value=LAST, source="ours: a decoder's last state alone has seen all")
+LAST_OF_DECODER = Setting(
+    value=LAST, source="ours: only the last state of a decoder depends on all tokens"
+)
 """Default pooling of a decoder: the state of the last token is the text's vector."""
 
 
@@ -818,4 +820,4 @@ def for_own_rows(spec: ModelSpec) -> Setting:
     longest = reach(spec)
     if longest is None:
         return Setting(value=USUAL, source=f"ours: {spec.name} has no limit of its own")
-    return Setting(value=longest, source=f"ours: of rows of your own all that {spec.name} reads")
+    return Setting(value=longest, source=f"ours: all that {spec.name} reads, for your own data")

@@ -44,7 +44,7 @@ def _pooling(spec: ModelSpec) -> Setting:
     if not stated and is_decoder(spec):
         return LAST_OF_DECODER
     if not stated:
-        return Setting(value=MEAN, source="ours: its folder says nothing else")
+        return Setting(value=MEAN, source="ours: its folder specifies no pooling")
     if (known := POOLINGS.get(stated, stated)) not in POOLINGS.values():
         raise ModelError(
             f"{spec.name} uses the pooling {stated} (1_Pooling/config.json), but only "

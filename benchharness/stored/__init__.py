@@ -307,7 +307,8 @@ such as "a" in a notebook, is probably a different model's full name."""
 def wanted_tasks(store: Store, suites: Sequence[str], tasks: Sequence[str]) -> tuple[str, ...]:
     """Return the full names of the requested tasks, or () if no suites and no tasks are given.
 
-    If several suites have a task of this name but only one of them has runs, that one is chosen.
+    If a task name exists in several suites, but only one of these tasks has runs, that task is
+    chosen. A suite without task names stands for all of its tasks.
     """
     if not suites and not tasks:
         return ()

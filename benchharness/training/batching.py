@@ -280,11 +280,11 @@ def pad(features: Features, rows: Indices, width: int | None = None) -> dict[str
 
 
 def tail_of(tokens: int, width: int) -> int:
-    """Return the number of tail tokens to append to packed rows, so that few different sizes occur.
+    """Return how many padding tokens to append to packed rows, so that few different sizes occur.
 
-    The number is between 1 and `width`. Together, `tokens` and the tail (see encoder/packing.py)
-    are a multiple of a power of two, which is about an eighth of `tokens`, at least ROUNDING and at
-    most `width`.
+    The number is between 1 and `width`. Together, `tokens` and these tokens (the tail, see
+    encoder/packing.py) are a multiple of a power of two, which is about an eighth of `tokens`, at
+    least ROUNDING and at most `width`.
     """
     eighth, most = (1 << (number.bit_length() - 1) for number in (tokens // 8 or 1, width))
     unit = int(min(max(ROUNDING, eighth), most))

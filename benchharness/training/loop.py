@@ -160,7 +160,7 @@ class Training:
         )
 
     def __iter__(self) -> Iterator[int]:
-        """Make the remaining steps in place; after each step, yield the number of finished steps.
+        """Make the remaining optimizer steps; after each, yield the number of finished steps.
 
         The caller evaluates after the steps in `plan.evaluations`, and calls `mark` with the
         scores. A training that was stopped during an evaluation yields that step once more. After
@@ -346,7 +346,7 @@ class Training:
         if not is_best and not 1 < selection.average_last > len(self.plan.evaluations) - number:
             return
         for name, tensor in self._changing():
-            # Copied to the CPU, because the GPU may have no room for a second copy of the weights.
+            # Copy to the CPU, because the GPU may have no room for a second copy of the weights.
             copy = tensor.detach().to("cpu", copy=True)
             # To average the weights at several evaluations, keep only their sum, because a copy for
             # each would need too much memory. Integers such as position ids are not averaged.
@@ -389,7 +389,7 @@ class Training:
         restore_moments(self.optimizer, state.tensors["optimizer"])
         self.kept = dict(state.tensors.get("kept", {}))
         self.meter.restore(state.numbers["meter"])
-        # Restored last, because the code above may draw random numbers.
+        # Restore random states last, because the code above may draw random numbers.
         restore_random(state.tensors["random"], state.numbers["random"])
 
     def _changing(self) -> Iterator[tuple[str, Tensor]]:

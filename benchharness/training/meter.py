@@ -115,7 +115,7 @@ class Meter:
     @property
     def seconds(self) -> float:
         """Training time so far in seconds, without evaluations."""
-        # Never 0, even if the clock has not moved, because speeds are divided by it.
+        # The result is never 0, even if the clock has not moved, because speeds are divided by it.
         return max(time.monotonic() - self.started - self.evaluating, 1e-9)
 
     @property

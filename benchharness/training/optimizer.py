@@ -107,7 +107,8 @@ def param_groups(network: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
         # decay is divided by the highest rate.
         for decoupled in [optim.decoupled_weight_decay / (optim.learning_rate * scale)]
         for weights, decay in (
-            # Chosen by dimension, because the names ("LayerNorm", "bias") differ between families.
+            # Weights without decay have one dimension; their names ("LayerNorm", "bias") differ
+            # between families.
             ([w for w in part if w.ndim > 1], decoupled or optim.weight_decay),
             ([w for w in part if w.ndim < 2], 0.0),
         )

@@ -24,8 +24,8 @@ from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
 NUMBERS = "numbers.json"
 
 NAMED = "step-" + "[0-9]" * 10 + "*"
-"""Pattern of the folder names of snapshots and their drafts. Folders that match it are deleted when
-they are outdated."""
+"""Pattern of the names of snapshot folders, including unfinished ones. Folders that match it are
+deleted when they are outdated."""
 
 NUMBER_KEPT = 2
 """Number of snapshots that are kept. There are two, because the event that stopped the job may have
@@ -57,23 +57,24 @@ class State:
 
 @dataclass(kw_only=True)
 class Snapshots:
-    """Reader and writer of a job's snapshots, which are written every `every` seconds.
+    """Reader and writer of a job's snapshots, which are written at a fixed interval.
 
-    A job resumes from a snapshot only if its `conditions` have not changed. If several processes
-    train together, all of them read snapshots and one writes them.
+    A job resumes from a snapshot only if the conditions under which it runs (versions, device etc.;
+    see `conditions`) have not changed. If several processes train together, all of them read
+    snapshots and one writes them.
 
     Attributes:
-        folder: Folder of the snapshots; None to keep none.
+        folder: Folder of the snapshots; None if no snapshots are written.
         key: Key of the job.
-        every: Seconds between two snapshots.
+        every: Interval between two snapshots in seconds.
         provenance: Provenance of the job's result, which contains most conditions.
         accumulation: Number of micro-batches (parts) per batch.
-        report: Function that gets progress and notes.
+        report: Callback for progress and notes.
         is_writer: Whether this process writes snapshots.
         checkpointing: Whether activations are recomputed in the backward pass.
         saved: Time of the last snapshot, by the monotonic clock.
         position: Progress of the job at the last snapshot.
-        ours: Existing snapshots that the job can resume from, oldest first.
+        resumable: Existing snapshots from which the job can resume, oldest first.
         is_kept: False if the last snapshot could not be written.
     """
 
@@ -87,7 +88,7 @@ class Snapshots:
     checkpointing: bool = False
     saved: float = field(default_factory=time.monotonic)
     position: tuple[int, int] | None = None
-    ours: list[Path] = field(default_factory=list)
+    resumable: list[Path] = field(default_factory=list)
     is_kept: bool = True
 
     @cached_property
@@ -110,7 +111,7 @@ class Snapshots:
             except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
                 self._note(f"skips the snapshot {path}: it cannot be read ({error})")
             else:
-                self.ours = [path] if state else []
+                self.resumable = [path] if state else []
                 return state
         return None
 
@@ -164,7 +165,7 @@ class Snapshots:
             return
         with SIGNALS.held_back():
             state = take()
-            # Already saved: the signal came right after a regular snapshot.
+            # The state is already saved if the signal came right after a regular snapshot.
             if state.position == self.position:
                 return
             self.report(Progress(phase="saving", step=state.step))
@@ -184,17 +185,18 @@ class Snapshots:
             else:
                 self._tell(is_kept=True, note="saves its state again")
                 self.position = state.position
-                self.ours = [*(old for old in self.ours if old != path), path][-NUMBER_KEPT:]
+                older = [old for old in self.resumable if old != path]
+                self.resumable = [*older, path][-NUMBER_KEPT:]
                 for other in path.parent.glob(NAMED):
-                    if other not in self.ours:
+                    if other not in self.resumable:
                         shutil.rmtree(other, ignore_errors=True)
             finally:  # also after a failure: a full disk must not be tried again at every step
                 self.saved = time.monotonic()
 
     def _there(self) -> list[Path]:
-        """Return the snapshots on disk, newest first; delete drafts of killed processes."""
+        """Return the snapshots on disk, newest first; delete those that killed processes left."""
         found = sorted(self.folder.glob(NAMED), reverse=True) if self.folder else []
-        # The name of a draft ends with the process id and a suffix.
+        # The name of an unfinished snapshot ends with the process id and a suffix.
         for draft in [path for path in found if path.suffix]:
             shutil.rmtree(draft, ignore_errors=True)
         return [path for path in found if not path.suffix]

@@ -271,7 +271,7 @@ def load_class(network: nn.Module, folder: Path, body: str, name: str) -> None:
     """
     try:
         scale: Any = tuple(read_taken(folder)["in_last_layer"])
-        # Imported on use: only folders in transformers' format need it.
+        # This module is imported on use, because only folders in transformers' format need it.
         load_published = resolve_name("benchharness.heads.published:load_published")
         load_published(network, load_file(folder / WEIGHTS), body, scale)
     except _UNFIT as error:

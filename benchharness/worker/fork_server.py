@@ -74,7 +74,8 @@ BEGIN = b"1"
 
 def serve(requests: socket.socket) -> None:
     """Answer requests until the socket is closed."""
-    # (process id, status pipe) of each fork, keyed by a descriptor that is readable when it ends.
+    # Map a descriptor that becomes readable when a fork ends to the fork's (process id, status
+    # pipe).
     running: dict[int, tuple[int, int]] = {}
     while True:
         ready, _, _ = select([requests.fileno(), *running], (), ())

@@ -199,7 +199,7 @@ def _prepare(work: Work) -> _Job:
     # ---- Load the encoder, with the weights that the job starts from.
     encoder = load_pretrained(job, recipe)
     keep = work.folders.get("keep") if compute.ranks.is_first else None  # only the first writes
-    # Created before a head removes the pooler and before the recipe changes the config.
+    # Create the writer before a head removes the pooler and before the recipe changes the config.
     writer = None if keep is None else CheckpointWriter.of(encoder, keep, job)
     provenance = {
         **provenance_of(job, rows, encoder.tokenizer, compute, started),
@@ -267,7 +267,11 @@ def _with_counts(
 
 
 def counted(counts: NDArray[np.int64] | None) -> dict[str, int]:
-    """Return the `counts` of Features, keyed by name; lost words are left out if there are none."""
+    """Return the token counts of encoded texts (`Features.counts`) as a dict.
+
+    "tokens" and "unknown" count all tokens and the unknown ones. If there are lost words (words of
+    which no character has a token), "lost" and "words" count these words and all words.
+    """
     if counts is None:
         return {}
     tokens, unknown, lost, words = counts.tolist()

@@ -21,10 +21,10 @@ from benchharness.worker.technique import Work
 def kept_network(
     folder: Path, job: Job, compute: Compute, *, task: str = "", every_state: bool = False
 ) -> LoadedRun:
-    """Return a run with the trained network of one task, in evaluation mode and frozen.
+    """Load the trained network of one task from a folder, in evaluation mode and frozen.
 
-    The caller must have checked the digests of the folder. The folder was written by a run, or is
-    in transformers' format (bench model).
+    The caller must have checked the digests of the folder. The folder was written by a run, or in
+    transformers' format by `bench model`.
 
     Args:
         folder: Folder with the network.
@@ -37,7 +37,7 @@ def kept_network(
     Raises:
         JobError: If the weights do not fit the network.
         BenchError: If a plugin has changed since the run.
-        ModelError: If the encoder cannot be loaded, or the folder was not written by a run.
+        ModelError: If the encoder cannot be loaded, or the contents of the folder are malformed.
     """
     with folder_of_a_run(folder):
         run = _made(folder, job, compute, task=task or job.task, every_state=every_state)

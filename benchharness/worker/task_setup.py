@@ -205,8 +205,8 @@ def hold_rows_out(
         for technique in techniques:
             rows[trained] = technique.learned_rows(rows[trained], setup.task)
         rows[trained] = setup.head.learned(rows[trained])
-        # Called after rows are held out, so that no pair is trained on in one order and evaluated
-        # in the other.
+        # Add orders after rows are held out, so that no pair is trained on in one order and
+        # evaluated in the other.
         rows[trained] = in_orders(rows[trained], orders)
 
 

@@ -333,10 +333,11 @@ def boards_with(
     some = [*models][:_MANY_NAMES]
     more = len(models) - len(some)
     stored = ", ".join(some) + (f" and {more} more" if more else "")
+    there = f"There are results of {stored}" if stored else "No runs are stored"
     hidden = any(board.hidden for board in listed)
     raise BenchError(
-        f"no leaderboard has results of {' and '.join(wanted)} on the same data: stored are "
-        f"{stored or 'no runs'}. `bench show runs` shows the data of each run"
+        f"no leaderboard has results of {' and '.join(wanted)} on the same data. {there}. "
+        "`bench show runs` shows the data of each run"
         f"{', and `bench db hide` lists hidden rows' if hidden else ''}."
     )
 

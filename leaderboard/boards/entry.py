@@ -310,7 +310,7 @@ def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
     usual = PAPER if is_said else first.recipe_label
     unsaid = len(words) if first.is_named else int(words[0].shown == usual)
     points = count_points(runs) if runs[0].is_sweep else 0
-    # From here on, `runs` are the runs of the best settings, and `tried` all runs of the sweep.
+    # Below, `runs` are the runs of the best settings, and `tried` all runs of the sweep.
     tried, runs = runs, best_points(runs, suite.rule)
     finished = _latest(run for run in runs if run.status == "finished")
     done = {(run.task, run.seed) for run in finished}

@@ -11,7 +11,7 @@ from benchharness.leaderboard.text import storable
 
 _Names = tuple[object, ...]
 
-_SWEPT = "any values"  # used instead of the digest of the hyperparameters for runs of a sweep
+_SWEPT = "any values"  # replaces the hyperparameters' digest for runs of a sweep
 
 
 @dataclass(kw_only=True)
@@ -73,10 +73,11 @@ def evaluation_fingerprints(run: RunRow) -> Mapping[str, str]:
 def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """Group the runs so that all runs of a group were evaluated on the same rows of each task.
 
-    Grouping is greedy: each run joins the first group that it fits, preferably one with its own
-    data source, or starts a new group. A run without a limit on a small task also joins groups with
-    a limit that is larger than the task's splits. A group without a limit is dropped if all of its
-    runs are in one group with a limit.
+    A run's limit is the maximum number of rows per split. Grouping is greedy: each run joins the
+    first group with the same limit that it fits, preferably a group with the run's data source, or
+    starts a new group. A run without a limit also joins all fitting groups whose limit is at least
+    the size of its largest split. A group without a limit is dropped if a group with a limit
+    contains all of its runs.
     """
     groups: list[_DataGroup] = []
     homes: dict[object, list[_DataGroup]] = {}

@@ -192,7 +192,7 @@ class System:
     Attributes:
         name: Name of the system.
         table: Table in which the name means this system; empty if it does so in every table.
-        model: Name of the checkpoint of the system that benchharness can run; may be empty.
+        model: Name of the system's checkpoint if benchharness can run it; else empty.
         reason: Reason why there is no such checkpoint or, if `runs` is true, how to run the system
             otherwise.
         runs: True if benchharness can run the system.

@@ -53,7 +53,7 @@ the model in lower case; with frozen features, it is e.g. "bert-base-cased, feat
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduction:
-    """Comparison of the score of a leaderboard entry with a published score, in percent.
+    """Comparison of a leaderboard entry's score with a published score, in percent.
 
     Attributes:
         task: Name of the task.

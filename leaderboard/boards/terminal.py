@@ -56,8 +56,8 @@ def render(board: Board, console: Console, *, details: bool = False) -> None:
     seeds. Columns without a value are left out. If the console is too narrow, spreads and tasks
     that do not count in the score are left out, then long names are wrapped, then the tasks are
     distributed over several tables. Names are printed literally: rich markup has no effect, and
-    control characters are escaped. Without colours (in a pipe or with NO_COLOR), the table is plain
-    text.
+    control characters are escaped. Without colours (in piped output or with NO_COLOR), the table is
+    plain text.
 
     Args:
         board: Leaderboard to print. If it has confidence intervals, these are printed too.

@@ -178,9 +178,10 @@ def _check_alike(others: Iterable[Staged], one: Staged) -> None:
     for theirs, other in others:
         if mine.family and theirs.family and mine.family != theirs.family:
             raise BenchError(
-                f"the checkpoints of a pretraining run must have the same model family, but in "
-                f"{mine.run} {other.model} is {theirs.family} and {entry.model} is {mine.family}: "
-                "run one of them under another name (--model NAME='DIR/step-*')."
+                f"{mine.run} has checkpoints of two model families, {other.model} "
+                f"({theirs.family}) and {entry.model} ({mine.family}), but all checkpoints of a "
+                "pretraining run must have the same family: run one of them under another name "
+                "(--model NAME='DIR/step-*')."
             )
         if mine.step == theirs.step and entry.runs[0].weights != other.runs[0].weights:
             raise BenchError(

@@ -180,7 +180,7 @@ class Noise:
     Attributes:
         units: Variance due to the choice of units (examples).
         unit_freedom: Degrees of freedom of `units`.
-        seeds: Variance of the score of a single seed; None if it is unknown.
+        seeds: Variance of a single seed's score; None if it is unknown.
         sides: Number of seeds of each of the one or two systems, without systems on which seeds
             have no effect.
     """

@@ -281,7 +281,7 @@ def read_kept(path: Path) -> tuple[Run, bool]:
     StoreError if the file is damaged.
     """
     try:
-        # Reading to the end checks the digest; ValueError if there is not exactly one run.
+        # Reading to the end checks the digest. ValueError: there is not exactly one run.
         (stored,) = read_archive(path)
         return stored_to_run(stored), bool(archive_facts(path).get("force"))
     except (BenchError, OSError, ValueError) as error:
@@ -294,7 +294,7 @@ def read_kept(path: Path) -> tuple[Run, bool]:
 
 
 class Taken(NamedTuple):
-    """Summary of what happened to the files with unstored outcomes when a store was opened.
+    """Counts of the outcomes in files that were added when a store was opened, and damaged files.
 
     Attributes:
         added: Number of runs that were stored.

@@ -469,7 +469,7 @@ def _lists(db: Connection) -> Iterator[str]:
         HEADLINES.c.run_id == newest.c.id, HEADLINES.c.job_key == newest.c.job_key
     )
     for (key,) in db.execute(select(newest.c.job_key).where(~listed)):
-        yield f"lists do not show the newest result of job {key[:12]}"
+        yield f"the table `headlines` lacks the newest result of job {key[:12]}"
 
 
 def _runs(engine: Engine) -> Iterator[str]:
@@ -512,4 +512,7 @@ def _headlines(runs: Sequence[Run], db: Connection) -> Iterator[str]:
         now = headline_columns(run)
         # A run without a headline is an older attempt; else `_lists` reports the missing headline.
         if run.id in shown and plain(shown[run.id]) != plain([now["shared"], now["content"]]):
-            yield f"the list entry for run {run.job_key[:12]} differs from the run"
+            yield (
+                f"the summary of run {run.job_key[:12]} (in the table `headlines`) differs from "
+                "the run"
+            )

@@ -34,8 +34,8 @@ Place = tuple[str, str, str]
 """A split: its task, its name and the fingerprint of its examples."""
 
 Known = dict[Place, dict[str, list[Rows]]]
-"""For each split, the runs that predicted it, keyed by the digest of the ids of their predictions.
-Consistent runs on the same split have the same digest.
+"""For each split, the runs that predicted it, keyed by a digest of the ids of the examples that
+they predicted. Consistent runs on the same split have the same digest.
 """
 
 

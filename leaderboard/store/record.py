@@ -218,8 +218,9 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
             own["teacher"] = more["teacher"] and Teacher(**more["teacher"])
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(
-            f"the list entry for the stored run {str(key)[:12]} is damaged ({error}): `bench db "
-            "check` lists all problems, and docs/store.md explains how to save the other runs."
+            f"the summary of the stored run {str(key)[:12]} (in the table `headlines`) is damaged "
+            f"({error}): `bench db check` lists all problems, and docs/store.md explains how to "
+            "recover the other runs."
         ) from error
     # Do not call __init__, which sets the fields one by one. For a large leaderboard, this would
     # take most of the time.

@@ -265,8 +265,10 @@ class Store:
     """Leaderboard database, which is opened by `open_store` in a `with` statement.
 
     Unless documented otherwise, every method is one transaction. Many processes may use a store at
-    the same time. All methods raise StoreError if the database is locked, full or damaged. `taken`
-    summarizes what happened to outcomes in files when the store was opened (see `keep`).
+    the same time. All methods raise StoreError if the database is locked, full or damaged.
+
+    Results that cannot be stored are saved in files (see `keep`), and added when the store is
+    opened. `taken` counts how many were added, and lists the damaged files.
     """
 
     _data = ""
@@ -563,7 +565,7 @@ class Store:
                 for key in some:
                     if key not in found:
                         _find_key(db, key)  # raises an error if the job is not stored
-                        raise DamagedError(f"run {key[:12]} is missing in the lists")
+                        raise DamagedError(f"run {key[:12]} is missing in the table `headlines`")
             yield from (found[key] for key in some)
 
     def origins(self, keys: Iterable[str]) -> Iterator[Result]:

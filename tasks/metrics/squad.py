@@ -258,8 +258,8 @@ def _details(reductions: Mapping[str, Reduce]) -> tuple[SpanMetric, ...]:
     """Create two metrics per reduction: one from exact match ("em"), one from F1 ("f1").
 
     Args:
-        reductions: Functions that compute the value from all answers, keyed by the suffix of the
-            metric's name.
+        reductions: For each suffix of a metric's name, the function that computes the value from
+            all answers.
     """
     return tuple(
         _v2_metric(f"{name}_{suffix}", measure, reduce)

@@ -242,7 +242,7 @@ class Files:
     ) -> tuple[Place, ...]:
         """Return the match with the lowest rank; raise DataError if several matches have it."""
         lowest = min(rank for rank, _ in ways)
-        # Keyed by the resolved path, so that a link to the same file does not count separately.
+        # The keys are resolved paths, so that a link to the same file does not count separately.
         best = {files[0].resolve(): files for rank, files in reversed(ways) if rank == lowest}
         if len(best) > 1:
             places = sorted(str(files[0]) for files in best.values())

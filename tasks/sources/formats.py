@@ -198,8 +198,8 @@ def parallel_lists(
 
     Args:
         found: The objects.
-        place: Location of the objects, for errors.
-        keys: Key of the values in the objects, keyed by the name of the column.
+        place: Location of the objects (file and line), for error messages.
+        keys: For each column name, the key of the column's values in the objects.
     """
     return {column: [value(each, key, place) for each in found] for column, key in keys.items()}
 

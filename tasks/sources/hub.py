@@ -160,8 +160,8 @@ def hub_dataset(source: Source, split_name: str) -> Any:
         raise DataError(
             _absent(
                 source,
-                f"{len(damaged)} of its files were damaged during the download and have been "
-                "deleted; run the same command again to download them",
+                f"some of its files ({len(damaged)}) were damaged during the download and have "
+                "been deleted; run the same command again to download them",
             )
         )
     _check_revision(source, dataset)

@@ -99,8 +99,8 @@ class Source:
             is empty.
         label_names: Names of the hub's ClassLabel, in order. DataError is raised if the names or
             their order on the hub have changed, because labels would get another meaning.
-        label_texts: Names of the labels, keyed by the text that the files have instead, such as
-            "0".
+        label_texts: For each text that the files have instead of a label, such as "0", the name of
+            the label.
         classes: Names of the hub's other ClassLabels in order, keyed by column.
         unlabelled: Text in files that marks a row on whose label the annotators did not agree (on
             the hub: -1). The label of such a row is None.

@@ -124,7 +124,7 @@ def test_checkpoints_of_different_families_on_one_curve_are_an_error(bench, stor
         make_report(store, Path("page.html"))
     ended = bench("curve", "small", "--db", "board.sqlite")
     assert ended.code == 2
-    assert "must have the same model family, but in small " in ended.err
+    assert "small has checkpoints of two model families, " in ended.err
     assert ended.err.count("\n") == 1
     assert "GLUE has no plot of scores over pretraining" in Path("page.html").read_text()
 

@@ -69,7 +69,7 @@ def test_a_damaged_database_is_merged_after_its_damaged_runs_are_deleted(bench, 
     assert re.findall(r"^run number (\d+): ", faults, re.MULTILINE) == ["1"]
     change(stored, "DELETE FROM runs WHERE id = 1")
     merged = bench("db", "merge", "board.sqlite", "--db", "saved.sqlite")
-    assert (merged.code, merged.out.split(".")[0]) == (0, "1 runs were added")
+    assert (merged.code, merged.out.split(".")[0]) == (0, "added: 1 run")
     assert bench("db", "check", "--db", "saved.sqlite").out.endswith("no problems found, jobs: 1\n")
     with open_store("saved.sqlite") as store:
         assert store.result(make_job(seed=2).key) == make_result(make_job(seed=2))
@@ -96,10 +96,10 @@ def test_db_merge_adds_runs_and_lists_conflicting_ones(bench, stored):
     ended = bench("db", "merge", "b.sqlite", "--db", "board.sqlite")
     assert ended.code == 0
     first, second = ended.out.splitlines()
-    assert first == "2 runs were added. The other database has 2 jobs."
+    assert first == "added: 2 runs. Jobs in the other database: 2."
     assert second.startswith(
-        f"both databases have different runs of 1 jobs ({make_job(seed=2).key[:12]}"
+        f"both databases have different runs of 1 job ({make_job(seed=2).key[:12]}"
     )
     again = bench("db", "merge", "b.sqlite", "--db", "board.sqlite")
-    assert again.out == "0 runs were added. The other database has 2 jobs.\n"
+    assert again.out == "added: 0 runs. Jobs in the other database: 2.\n"
     assert bench("db", "check", "--db", "board.sqlite").out.endswith("no problems found, jobs: 4\n")

@@ -190,7 +190,7 @@ def test_devices_of_the_slots_are_described_in_words(devices, expected):
         ("cuda:x", "no device is called"),
         ("cuda:²", "no device is called"),
         ("cuda:", "no device is called"),
-        ("cuda:2", "there is no cuda:2: the visible GPUs are 0 to 1"),
+        ("cuda:2", "there is no cuda:2: the visible GPUs are cuda:0 to cuda:1"),
     ],
 )
 def test_an_invalid_device_is_an_error(nvidia_smi, device, sentence):

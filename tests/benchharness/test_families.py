@@ -117,7 +117,7 @@ def test_checkpoint_with_a_missing_encoder_weight_is_an_error(
     weights = load_file(damaged / "model.safetensors")
     del weights[max((name for name in weights if not name.startswith("decoder")), key=len)]
     save_file(weights, damaged / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ModelError, match="lacks 1 weights of its encoder"):
+    with pytest.raises(ModelError, match="lacks 1 weight of its encoder"):
         load_encoder(str(damaged), None, seed=1)
 
 

@@ -80,7 +80,7 @@ def test_a_folder_without_a_checkpoint_is_an_error_with_a_solution(
     assert not (tmp_path / "results").exists()
 
 
-def test_a_weights_file_instead_of_a_folder_is_an_error_with_a_solution(tmp_path: Path):
+def test_weights_file_instead_of_folder_is_an_error_that_suggests_save_pretrained(tmp_path: Path):
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
     with pytest.raises(ModelError, match=r"is a file .*pytorch_model.bin contains only weights"):
         find_model(str(tmp_path / "pytorch_model.bin"))

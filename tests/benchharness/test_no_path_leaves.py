@@ -503,9 +503,7 @@ def test_python_results_have_no_local_path(machine):
 def test_import_of_an_archive_with_redacted_paths_adds_no_stored_run_again(machine):
     all_runs(machine)
     machine.stored("export", "--all", "all.jsonl.gz")
-    assert "0 of 6 runs added, 6 were already stored" in machine.stored(
-        "db", "import", "all.jsonl.gz"
-    )
+    assert "0 of 6 runs added, already stored: 6" in machine.stored("db", "import", "all.jsonl.gz")
     assert "6 of 6 runs added" in machine("db", "import", "all.jsonl.gz", "--db", "other.sqlite")
     machine("export", "--all", "back.jsonl.gz", "--db", "other.sqlite")
     assert "0 of 6 runs added" in machine.stored("db", "import", "back.jsonl.gz")

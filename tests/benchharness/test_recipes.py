@@ -313,7 +313,7 @@ def test_recipe_of_a_model_size_overrides_settings_of_its_family() -> None:
 # layers
 
 
-def test_the_fast_recipe_shortens_training_and_keeps_other_settings() -> None:
+def test_fast_recipe_lowers_epochs_and_max_tokens_and_keeps_the_learning_rate() -> None:
     assert value(ROBERTA, "glue/rte", "epochs", "fast") == 1.0
     assert value(ROBERTA, "glue/rte", "max_tokens", "fast") == 128
     assert value(ROBERTA, "glue/rte", "learning_rate", "fast") == 2e-5

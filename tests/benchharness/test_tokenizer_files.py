@@ -515,7 +515,8 @@ def keeps_capitals(tokenizer: Any) -> bool:
 def test_a_cased_vocabulary_is_not_lowercased_by_default(tmp_path: Path, settings: dict[str, Any]):
     tokenizer = load_tokenizer(cased(tmp_path, **settings), make_config("bert"))
     assert keeps_capitals(tokenizer)
-    assert tokenizer.source.case == "kept, as its vocabulary has them (no file says do_lower_case)"
+    words = "kept, because its vocabulary has capitals (no file sets do_lower_case)"
+    assert tokenizer.source.case == words
     assert tokenizer.source.file == "vocab.txt"
 
 
@@ -545,7 +546,7 @@ def test_casing_of_a_registered_model_is_used_if_no_file_states_it(
     folder = cased(tmp_path, vocabulary=False)
     tokenizer = load_tokenizer(folder, make_config("bert"), checkpoint=model)
     assert keeps_capitals(tokenizer) is row
-    assert ("the table of models has it" in tokenizer.source.case) is row
+    assert ("the table of models states this" in tokenizer.source.case) is row
 
 
 def test_files_that_contradict_the_case_of_a_registered_model_are_reported(tmp_path: Path):
@@ -553,7 +554,7 @@ def test_files_that_contradict_the_case_of_a_registered_model_are_reported(tmp_p
     tokenizer = load_tokenizer(
         folder, make_config("bert"), checkpoint="SpanBERT/spanbert-base-cased"
     )
-    assert tokenizer.source.case == "lowered by its files, and cased in the table of models"
+    assert tokenizer.source.case == "lowered by its files, but cased in the table of models"
 
 
 def test_saved_tokenizer_has_a_class_known_to_every_transformers_version(tmp_path: Path):

@@ -24,7 +24,7 @@ def damaged(tmp_path: Path) -> Path:
 def test_20_missing_layer_is_an_error_that_names_it(damaged: Path):
     lost = "encoder.layer.1.output.dense.weight"
     change_weights(damaged, lambda weights: weights.pop(lost))
-    with pytest.raises(ModelError, match=f"lacks 1 weights of its encoder .{lost}"):
+    with pytest.raises(ModelError, match=f"lacks 1 weight of its encoder .{lost}"):
         load_encoder(str(damaged), None, seed=1)
 
 

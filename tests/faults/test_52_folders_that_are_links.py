@@ -46,7 +46,9 @@ def test_52_locks_behind_a_link_are_refused(
     assert is_untouched(victim)
 
 
-def test_52_link_made_after_start_is_not_followed_for_locks(victim: Path, tmp_path: Path) -> None:
+def test_52_locks_are_not_written_through_a_link_that_is_made_after_the_start(
+    victim: Path, tmp_path: Path
+) -> None:
     holds = Holds(tmp_path / "locks")
     (tmp_path / "locks").symlink_to(victim)
     assert holds.take(KEY), "as good as held"

@@ -242,7 +242,7 @@ MESSY = {
     "a quiz with mostly several right answers": Layout(csv("quiz.csv", "Question,Answer 1,Answer 2,Answer 3,Correct", lambda n: [exam(n)[0], *wrong(n), "1;3" if n % 2 else 1 + n % 3]), "asks text=Question,labels=Correct or text=Answer 1,labels=Correct"),
     # Spans of texts and of questions.
     "PubTator": Layout(text_file("corpus.PubTator", "".join(map(pubtator, ROWS))), "tags words=words,tags=tags", ENTITIES, said="left out of corpus.PubTator: 60 relations"),
-    "PubTator, a mark of other words": Layout(text_file("corpus.txt", "".join(map(pubtator, ROWS)).replace("\tAnna Meyer\t", "\tAnna Weyer\t", 1)), "refuses corpus.txt line 3 marks 6 to 16 as 'Anna Weyer', but the text there is 'Anna Meyer'"),
+    "PubTator, a mark of other words": Layout(text_file("corpus.txt", "".join(map(pubtator, ROWS)).replace("\tAnna Meyer\t", "\tAnna Weyer\t", 1)), "refuses corpus.txt line 3 gives 'Anna Weyer' as the text of characters 6 to 16, but the text there is 'Anna Meyer'"),
     "PubTator, an odd line": Layout(text_file("corpus.txt", pubtator(1) + "1\tso\n"), "refuses corpus.txt line 7 is not in PubTator's format"),
     "places of letters": Layout(csv("spans.csv", "spans,text", lambda n: places(n, marked(n, triple)[0])), "tags words=words,tags=tags", ("O", "B-SPAN", "I-SPAN"), said="the numbers in 'spans' are character positions"),
     "numbers of words": Layout(csv("spans.csv", "spans,text", lambda n: [[1, 2] if n % 4 else [], marked(n, triple)[0]]), "refuses no column of spans.csv can be a label"),

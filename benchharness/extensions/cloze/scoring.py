@@ -57,7 +57,7 @@ class Candidate:
     end: int
 
 
-# From an example and a pattern to candidate texts.
+# Creating candidate texts from an example and a pattern.
 
 ANSWER, CUT, START = "\ue000", "\ue001", "\ue002"
 """Marks in a filled pattern: position of the answer, start of the second segment, and start of the
@@ -189,7 +189,7 @@ def _phrase(text: str) -> str:
     return _bare(_low(text))
 
 
-# From candidate texts to tokens.
+# Converting candidate texts to tokens.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,7 +353,7 @@ class Scoring:
             start = stop
 
 
-# From scores to predictions.
+# Converting scores to predictions.
 
 
 @dataclass(frozen=True, kw_only=True)

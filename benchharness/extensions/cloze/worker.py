@@ -47,7 +47,7 @@ def run_language_model(job: Job, report: Reporter) -> Result:
         with counting(model.tokenizer) as count:
             predictions = predict_untrained(asked, split.examples, tell, shortened.append)
         provenance["data"][name] |= {"truncated": len(shortened), **counted(count.numbers())}
-        # Without flags: an untrained model that predicts only one class is not suspicious.
+        # Drop the flags, because an untrained model that predicts only one class is not suspicious.
         evaluations.append(replace(evaluate_split(name, split, predictions), flags=()))
         done += len(split.examples)
     return result_of(job, evaluations, provenance, cost_of(model.network, began, loaded))

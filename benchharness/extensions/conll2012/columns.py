@@ -51,7 +51,7 @@ def document_records(files: OfficialFiles) -> Iterator[Record]:
 
 
 def _sentences(path: Place) -> Iterator[tuple[str, list[list[str]]]]:
-    """Yield the location of each sentence, for errors, and the columns of its lines."""
+    """Yield the location of each sentence, for error messages, and the columns of its lines."""
     # Lines that begin or end a document are replaced by empty lines, which end sentences, so that
     # line numbers stay the same.
     lines = ("" if line.startswith((BEGIN, END)) else line for line in read_lines(path))

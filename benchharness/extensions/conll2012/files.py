@@ -108,11 +108,14 @@ def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> Pr
             words.append(Word(number, line.split()))
     examples: Sequence[Any] = rows.examples
     known = {example.id for example in examples}
-    for kind, odd in (("lacks", known - documents.keys()), ("has", documents.keys() - known)):
+    for fault, odd in (
+        ("lacks documents", known - documents.keys()),
+        ("has unknown documents", documents.keys() - known),
+    ):
         if odd:
             raise DataError(
-                f"{path} {kind} the document {min(odd)} ({len(odd)} such documents): expected "
-                f"each document of {task.name} once."
+                f"{path} {fault}, such as {min(odd)} ({len(odd)} in all): expected each document "
+                f"of {task.name} once."
             )
     read = [_read_chains(path, e, documents[e.id]) for e in examples]
     once = [_once(chains, e.clusters or ()) for chains, e in zip(read, examples, strict=True)]

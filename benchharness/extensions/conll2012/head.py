@@ -475,7 +475,7 @@ class _Scorer(nn.Module):
 
 def _initialise(module: nn.Module) -> None:
     if isinstance(module, nn.Linear | nn.Embedding):
-        # Like tf.truncated_normal_initializer, which cuts at two standard deviations.
+        # tf.truncated_normal_initializer also cuts at two standard deviations.
         nn.init.trunc_normal_(module.weight, std=SPREAD, a=-2 * SPREAD, b=2 * SPREAD)
     if isinstance(module, nn.Linear) and module.bias is not None:
         nn.init.zeros_(module.bias)

@@ -102,9 +102,10 @@ def b_cubed(gold: Clusters, predicted: Clusters) -> Sums:
     """
     shared = _shared(gold, predicted).items()
     common = _common(map(set, gold), predicted)
-    # Each of the `count` mentions that are in both clusters scores common / size. `count` and
-    # `common` are equal unless a mention is in two gold clusters. A mention that a gold cluster
-    # repeats only makes this cluster larger, because the sum is over predicted mentions.
+    # For each pair of a gold and a predicted cluster, each of the `count` shared mentions adds
+    # common / size of the cluster. `count` and `common` are equal unless a mention is in two gold
+    # clusters. If a gold cluster contains a mention twice, its size counts both, but the sum counts
+    # the mention once, because the sum is over predicted mentions.
     return Sums(
         total(count * common[both] / len(gold[both[0]]) for both, count in shared),
         sum(map(len, gold)),

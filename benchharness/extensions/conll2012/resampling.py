@@ -26,9 +26,10 @@ def _cluster_sums(predictions: Sequence[Any], examples: Sequence[Any], units: Un
 
 
 def mean_f1_of_sums(means: Array) -> Array:
-    """Return the mean of several F1 scores, each from (recalled, gold, precise, predicted).
+    """Return the mean of several F1 scores.
 
-    These are the numerator and denominator of recall, then those of precision.
+    The last axis of `means` has four numbers per score: numerator and denominator of recall, then
+    numerator and denominator of precision.
     """
     # The parts contain four numbers per metric, one metric after the other.
     recalled, gold, precise, predicted = (means[..., place::4] for place in range(4))

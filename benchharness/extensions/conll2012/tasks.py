@@ -183,8 +183,8 @@ def _documents(rows: Sequence[Row]) -> list[Row]:
     return found
 
 
-SHARED = "gold chains that share a mention are one to learn, and several for scorer.pl"
-REPEATED = "mentions that a gold chain has again are one to learn, and several for scorer.pl"
+SHARED = "gold chains that share a mention are merged for training, but not for scoring (scorer.pl)"
+REPEATED = "mentions that a gold chain repeats count once in training, but repeatedly in scorer.pl"
 
 
 def _chains(sentences: Sequence[Mapping[str, Any]]) -> list[list[Mention]]:

@@ -23,9 +23,9 @@ class ToolRows(NamedTuple):
 
 
 def tool_rows(name: str, rows: Numbered) -> ToolRows:
-    """Convert rows that have the layout of a known tool; return other rows unchanged.
+    """Convert rows in the export format of a known annotation tool; keep other rows unchanged.
 
-    Raises DataError if rows look like a tool's layout but lack one of its fields.
+    Raises DataError if rows look like such an export but lack one of its fields.
     """
     for title, has_layout, read in _LAYOUTS:
         if rows and all(has_layout(row) for _, row in rows):
@@ -630,8 +630,8 @@ def pubtator_rows(name: str, text: str) -> tuple[Numbered, int]:
             marked = texts[key][int(start) : int(end)]
             if marked != said:
                 raise DataError(
-                    f"{name} line {number} marks {start} to {end} as {said[:60]!r}, but the text "
-                    f"there is {marked[:60]!r}: correct one of them."
+                    f"{name} line {number} gives {said[:60]!r} as the text of characters {start} "
+                    f"to {end}, but the text there is {marked[:60]!r}: correct one of them."
                 )
             marks.setdefault(key, []).append([int(start), int(end), kind.strip()])
         relations += bool(found["relation"])

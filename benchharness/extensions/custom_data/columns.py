@@ -55,8 +55,8 @@ NAMED: Mapping[str, frozenset[str]] = {
 certainly. "right" is the correct one of several options, "distractor" a wrong option, and "why" an
 explanation that gives away the answer. "origin" describes the source of a row, its annotators, its
 time or its confidence; "fact" describes the writer of the text or the writing task; "meta" is an
-object with such fields. "aspect" is a second text, which is judged within the first one. "coded" is
-the last word of the name of a column that judges another column: "Q4_theme" judges the text in
+object with such fields. "aspect" is a second text, which is judged within the first one. "coded"
+are the last words in names of columns that judge another column: "Q4_theme" judges the text in
 "Q4".
 """
 
@@ -211,11 +211,11 @@ class Table:
         return replace(self, columns=columns, ids=[self.ids[n] for n in rows])
 
     def place(self, row: int) -> str:
-        """Return the location of a row for errors: "reviews.csv line 7"."""
+        """Return the location of a row for error messages: "reviews.csv line 7"."""
         return f"{self.name} {self.unit} {self.ids[row]}"
 
     def place_of_word(self, row: int, word: int) -> str:
-        """Return the location of a word for errors; `word` counts from 0."""
+        """Return the location of a word for error messages; `word` counts from 0."""
         if self.is_conll and self.ids[row].isdigit():
             return f"{self.name} line {int(self.ids[row]) + word}"
         return f"{self.place(row)} word {word + 1}"

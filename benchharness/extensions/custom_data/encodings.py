@@ -24,7 +24,7 @@ def text_of(
     """Return a file's text, and a note if its encoding was guessed and is not UTF-8.
 
     Args:
-        path: The file, for errors.
+        path: The file, for error messages.
         content: The bytes of the file, or of a part of it.
         encoding: The encoding that the user gave, or "".
         above: The number of the file's lines before `content`.

@@ -149,7 +149,7 @@ def _with_benchmark(error: DataError, folder: Path) -> DataError:
     if task is None:
         return error
     return DataError(
-        f"{error} This folder has files of {task.title}: run them with "
+        f"{error} This folder contains the files of {task.title}: to run this task, use "
         f"`bench run --task {task.name} --data {folder}`."
     )
 

@@ -150,9 +150,7 @@ def _with_label_sets(own: OwnData, train: Table, column: str) -> OwnData:
                 "part of a label: write labels as lists, or use a separator that no label has."
             )
     if len(found) < 2:
-        raise DataError(
-            f"{train.name} has {len(found)} labels in {column!r}: expected two or more."
-        )
+        raise DataError(f"{train.name} has fewer than two different labels in {column!r}.")
     return replace(own, labels=tuple(sorted(found, key=_natural)), separator=separator)
 
 
@@ -165,7 +163,7 @@ def _with_tags(own: OwnData, train: Table, *, as_written: bool) -> OwnData:
     own = replace(own, labels=every if kinds else ())  # used by `to_examples`
     found = {tag for example in to_examples(own, train) for tag in example.traits.labels}
     if len(found) < 2:
-        raise DataError(f"{train.name} has {len(found)} different tags: expected two or more.")
+        raise DataError(f"{train.name} has fewer than two different tags.")
     return replace(own, labels=tuple(sorted(found, key=_tag_order(found))))
 
 

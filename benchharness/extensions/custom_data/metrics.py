@@ -301,7 +301,7 @@ def _changed(source: str) -> DataError:
 
 
 def script_digest(module: Any) -> str:
-    """Return the digest of the code of a loaded metric."""
+    """Return the digest of a loaded metric's code."""
     return _digest(Path(inspect.getfile(type(module))))
 
 
@@ -333,7 +333,8 @@ def check_script(
     best = metric.compute(right, examples) or 0.0
     # For most kinds of answers an example's wrong answer is the right one of the next example.
     moved = [*map(kind.wrong, examples, [*right[1:], right[0]])]
-    # Written so that a score of NaN, which is neither higher nor lower, is refused too.
+    # The condition is `not best > ...` instead of `best <= ...`, so that it also refuses a score of
+    # NaN, with which every comparison is false.
     if not best > (metric.compute(moved, examples) or 0.0):
         raise BenchError(
             f"--metric {word!r} does not score right answers higher than wrong ones ({best:g}): "

@@ -214,8 +214,9 @@ def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
         if column.known
     )
     for column in columns if table.has_header else ():
-        # Signs of a row: "pos" above few different values that include it, "3.5" above numbers, or
-        # a whole sentence above sentences.
+        # Line 1 is a row rather than column names if one of its cells is also a value further down
+        # in a column with few different values (such as "pos"), or is a number above numbers, or a
+        # whole sentence above sentences.
         is_value = column.name in column.distinct and len(column.distinct) < len(column.known) / 2
         is_number = re.fullmatch(r"-?\d+(\.\d+)?", column.name) and column.numbers is not None
         is_long = len(column.name.split()) > LONG_NAME and not column.name.rstrip().endswith("?")
@@ -417,7 +418,7 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 def _tells_apart(column: Column) -> bool:
     """Return whether a column has a value per sentence, at every word or only at the first."""
-    # On the first word alone: "Sentence: 1", "", "", "Sentence: 2", ...
+    # A column with values at the first words only is like "Sentence: 1", "", "", "Sentence: 2".
     on_first = column.values[0] in column.known and len(column.known) == len(column.distinct)
     if len(column.known) < len(column.values) and on_first:
         return len(column.known) <= len(column.values) / 2
@@ -445,9 +446,9 @@ def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     if keys is not None and keys.is_list:
         named = zip(options.values, keys.values, rights, strict=True)
         places = [(place_of(r, g), place_of(r, g, k)) for g, k, r in named if g and k and r]
-        # By the keys "1" to "4" the answer "1" is the first option, but as a number from 0 it is
-        # the second. If both readings differ the keys decide, provided that they name nearly all
-        # answers.
+        # If the options have the keys "1" to "4", the answer "1" is the first option; if options
+        # are counted from 0, it is the second. If both readings differ, the keys are used, provided
+        # that nearly all answers are keys.
         if any(one != other for one, other in places):
             if _nearly_all(other is not None for _, other in places):
                 yield from _choice(columns, (options,), answer, keys)
@@ -952,8 +953,8 @@ def separator_of(values: Sequence[Any]) -> str:
         several = sum(len(found) > 1 for found in parts)
         short = all(0 < len(part.split()) <= SHORT_WORDS for part in counts)
         whole = len(set(known))
-        # The added share of values with several parts is at most 1: if there are such values, there
-        # may be as many different parts as different values.
+        # There must be fewer different parts than different values. If some value has several
+        # parts, an equal number is allowed too: the added share is then above 0 and at most 1.
         is_new = len(counts) < whole + several / len(parts)
         repeats = min(counts.values()) > 1 or len(counts) < len(parts) / 3
         alone = {found[0] for found in parts if len(found) == 1}

@@ -121,7 +121,10 @@ def mapping_of(columns: Columns, words: str) -> ColumnMapping:
 
 
 def listed(given: Sequence[Any]) -> list[Any]:
-    """Return the options of a row, without missing ones; each column has one option or a list."""
+    """Return the answer options of a row as one list, without empty ones.
+
+    Each element of `given` is the value of one column: an option or a list of options.
+    """
     every = [each for one in given for each in (one if isinstance(one, list) else [one])]
     return [each for each in every if each not in (None, "")]
 

@@ -590,7 +590,7 @@ def table_rows(
     """Yield each row that is not empty, with the number of its first line.
 
     Args:
-        path: The file, for errors.
+        path: The file, for error messages.
         text: The text of the file, or of a part of it.
         delimiter: The character between fields.
         above: The number of the file's lines before the text.
@@ -599,7 +599,7 @@ def table_rows(
     Raises:
         DataError: A quote is not closed, or a row is malformed.
     """
-    # Not splitlines, which also splits at Unicode line breaks within texts, such as U+2028.
+    # Do not use splitlines, which also splits at Unicode line breaks within texts, such as U+2028.
     lines = text.removesuffix("\n").split("\n")
     # In files with tabs a quote is usually a part of the text, but `csv` would read all lines up to
     # the next quote as one field.

@@ -72,7 +72,7 @@ class OwnData:
         scale: The (offset, divisor) with which a number is learned as (number - offset) / divisor.
         no_answer: Whether a question may have no answer in its context.
         first_option: The number that an answer uses for the first option, 0 or 1.
-        splits: The name of each split on the hub, or "" for files; keyed by train, dev and test.
+        splits: For train, dev and test, the name of the split on the hub, or "" for files.
         held_out: The share of train that becomes dev if the data have no dev; else 0.
         encoding: The encoding of the files if the user gave it.
         no_header: Whether line 1 of a table is a row.

@@ -97,7 +97,7 @@ def _misfits(said: Mapping[str, Any]) -> Iterator[str]:
         yield f"its labels are missing or too few, expected {KEYS['labels'][1]}"
     bounds = said.get("range", ())
     if kind == "number" and not (
-        # By type, because `isinstance` accepts booleans as integers.
+        # Types are compared, because `isinstance` accepts booleans as integers.
         len(bounds) == 2 and all(type(end) in (int, float) for end in bounds)
     ):
         yield f"its range is missing or malformed, expected {KEYS['range'][1]}"

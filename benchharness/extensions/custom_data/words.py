@@ -43,7 +43,7 @@ def read_conll(path: Place, text: str) -> Table:
             _check_word(path, word, width)
         columns = {str(at + 1): [fields[at] for _, fields in words] for at in range(width)}
         rows.append((str(words[0].line), columns))
-    said = f"{len(comments)} lines of {path.name} that begin with # are read as comments"
+    said = f"lines of {path.name} that begin with # are read as comments: {len(comments)}"
     table = objects_table(path, rows, "line")
     return replace(table, is_conll=True, notes=(said,) if comments and width != CONLLU else ())
 

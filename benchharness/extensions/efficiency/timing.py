@@ -156,7 +156,10 @@ def reference_of(shape: str, encoder: Encoder, features: Features) -> tuple[Enco
 
 @dataclass(kw_only=True)
 class Side:
-    """One of the two timed models (encoder or reference), with documents and endless training."""
+    """One of the two timed models (encoder or reference), with the documents that it processes.
+
+    `steps` is an iterator over the steps of a training that practically never ends.
+    """
 
     network: nn.Module
     batches: TaskBatches
@@ -266,9 +269,9 @@ def largest_batch(side: Side) -> int:
 def _take_turns(sides: Sequence[Side], passes: int, report: Reporter) -> tuple[Times, Times]:
     """Time all passes of both models in turns, and the encoder on single documents.
 
-    Returns times `[models, phases, passes, 2]` and `[documents, 2]`. If there are more than
-    MOST_ALONE documents, only some are predicted alone, and each of the others gets the time of the
-    nearest document in order.
+    Returns times `[models, phases, passes, 2]` and `[documents, 2]`; the last axis is wall-clock
+    time and processor time. If there are more than MOST_ALONE documents, only some are predicted
+    alone, and each of the others gets the time of the nearest document in order.
     """
     count = sides[0].batches.items
     found = np.empty((len(sides), len(PHASES), passes, 2))
@@ -292,7 +295,7 @@ def _predictions(
     alone: Times,
     whole: Mapping[str, Any],
 ) -> list[TimedPrediction]:
-    """Return one prediction per document, with its share of the time of the median pass.
+    """Return one prediction per document, with the document's share of the median pass's time.
 
     `whole` contains facts about the whole split, which every prediction repeats.
     """
@@ -318,14 +321,16 @@ def _predictions(
 
 
 def variations(found: Times) -> Iterator[str]:
-    """Yield a note about each phase whose passes vary by more than FAR_APART.
+    """Yield a note about each phase (training, prediction) whose times differ much between passes.
 
-    `found` `[phases, passes, 2]` are the times of the encoder.
+    These are phases in which the relative standard deviation over the passes is above FAR_APART.
+    `found` `[phases, passes, 2]` contains the encoder's times; the last axis is wall-clock time and
+    processor time.
     """
     for phase, passes in zip(PHASES, found, strict=True):
         seconds = passes[:, int(passes[0, 1] > 0)].tolist()
         if len(seconds) > 1 and (share := stdev(seconds) / fmean(seconds)) > FAR_APART:
-            yield f"passes of {phase} vary by {100 * share:.0f} %"
+            yield f"in the phase {phase!r}, times vary by {100 * share:.0f} % between passes"
 
 
 def _passes(found: Times) -> dict[str, Any]:

@@ -96,7 +96,7 @@ def model_name(word: object) -> str:
 
 
 def of_run(result: Result) -> Training:
-    """Build the Training of a stored run."""
+    """Return the settings of a stored run, with their sources, and its scores."""
     job = result.job
     values = {n: Said(s.value, s.source) for n, s in job.settings.items() if n != START_FROM}
     # As in Composer, decoupled weight decay is not multiplied by the learning rate.

@@ -113,9 +113,10 @@ _LATIN = "ßæøåÆØÅ"
 
 
 def latex_escaped(text: str) -> str:
-    """Escape a text for LaTeX, on one line.
+    """Escape a text for LaTeX; line breaks become visible escapes, so the result is one line.
 
-    Characters that some LaTeX engines cannot print are replaced by their code, e.g. "U+4E2D".
+    Characters that some LaTeX engines cannot print are replaced by their code point, such as
+    "U+4E2D".
     """
     plain = ""
     for character in visible(text):

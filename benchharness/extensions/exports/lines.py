@@ -204,8 +204,8 @@ def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str
     known = dict.fromkeys(entry.model for board in listed for entry in board.entries)
     wanted = " on ".join(" or ".join(names) for names in (missing or models, tasks) if names)
     raise BenchError(
-        f"there are no stored results{' of ' + wanted if wanted else ''}: stored are "
-        f"{', '.join(known) or 'no runs'}. `bench show runs` lists all runs."
+        f"there are no stored results{' of ' + wanted if wanted else ''}"
+        f"{', only of ' + ', '.join(known) if known else ''}. `bench show runs` lists all runs."
     )
 
 

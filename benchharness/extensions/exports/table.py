@@ -485,7 +485,7 @@ def to_markdown(boards: Iterable[Board], choice: Choice = Choice()) -> str:
 
 
 def _markdown_escaped(text: str) -> str:
-    """Escape a text for Markdown and HTML, on one line."""
+    """Escape a text for Markdown and HTML; the result is one line."""
     plain = visible(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return _MARKS.sub(r"\\\1", plain)
 

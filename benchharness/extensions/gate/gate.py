@@ -318,7 +318,7 @@ def _store_of(planned: Plan) -> Iterator[str]:
         kept = root / name
         kept.mkdir(exist_ok=True)
         yield str(kept / "check.sqlite")
-        # Not in `finally`: an interrupted check resumes from this folder.
+        # This is not done in `finally`, because an interrupted check resumes from this folder.
         shutil.rmtree(kept, ignore_errors=True)
     finally:
         lock.release()

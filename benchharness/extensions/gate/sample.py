@@ -369,7 +369,7 @@ def _outcomes(evaluation: Evaluation, examples: Sequence[Example]) -> str:
     return "".join("1" if each else "0" for each in right)
 
 
-# The baseline: a file with the samples of a model, which users commit with their code.
+# The baseline: a file with a model's scores over several seeds, which users commit with their code.
 
 
 FORMAT = 2

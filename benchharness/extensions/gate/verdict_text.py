@@ -33,9 +33,10 @@ def row_of(task: TaskVerdict) -> tuple[str, ...]:
 
 
 def seen_drop(drop: float, sample: Sample) -> str:
-    """Return a detectable drop times 100, or "none" if it is at least half of the score.
+    """Return the smallest detectable drop times 100, or "none".
 
-    A model that only guesses may still reach half of the score.
+    "none" is returned if the drop is at least half of the mean score: a model that only guesses may
+    still reach half of the score, so even a drop to guessing might not be detected.
     """
     return f"{drop * 100:.2f}" if drop < sample.mean / 2 else "none"
 

@@ -201,7 +201,8 @@ def _judge_pairs(
     units = len(pairs.one.parts)
     margin = _checked(units, margin)
     if units == 1 or np.array_equal(pairs.one.parts, pairs.other.parts):
-        # No unit has changed here, but others may change; the number of units limits how many.
+        # No unit has changed here, but units outside of this sample may change. The more units the
+        # sample has, the fewer of all units can be expected to change.
         same = judge_counts(units, 0, 0, margin)
         return replace(same, loss=pairs.difference, lost=lost, gained=gained, p_value=None)
     found = bootstrap_interval(pairs, level=1 - 2 * ALPHA)

@@ -172,7 +172,7 @@ def take_run(
     Raises:
         BenchError: The model was not kept, it has learned nothing, or `take` raises this error.
     """
-    # Imported late because of torch, which commands that only read the store do not need.
+    # This is imported late because of torch, which commands that only read the store do not need.
     from benchharness.extensions.kept_models import check, load, save_pretrained
 
     result = found.result

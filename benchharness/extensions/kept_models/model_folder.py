@@ -15,7 +15,7 @@ def model_folder(where: str | Path, db: str) -> Path:
     path = Path(where).expanduser()
     if path.is_dir() or not KEY.fullmatch(str(where)):
         return path
-    # Imported late, because it imports SQLAlchemy, which a folder does not need.
+    # This is imported late, because it imports SQLAlchemy, which a folder does not need.
     from benchharness.extensions.kept_models.export import folder_of_key
 
     return folder_of_key(db, str(where))

@@ -68,7 +68,7 @@ def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> No
 
 def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
     """Write an exported folder's model card and the requested ONNX files; return their checks."""
-    # Imported late because of torch, which `bench model --help` does not need.
+    # This is imported late because of torch, which `bench model --help` does not need.
     from benchharness.extensions.kept_models import card, measure, onnx_files
 
     folder, data = taken.folder, found.result.job.data

@@ -52,7 +52,7 @@ def predict(  # noqa: PLR0913  (the command's options)
         that it has learned nothing.
     """
     folder = model_folder(where, fspath(db))
-    # Imported late, because importing torch takes seconds.
+    # This is imported late, because importing torch takes seconds.
     from benchharness.extensions.kept_models import load
     from benchharness.extensions.kept_models import predict as prediction
 

@@ -80,7 +80,7 @@ def _check_groups(found: Iterable[str], known: Sequence[str], noun: str) -> None
     """Raise ValueError if a group is unknown or missing, because the score is over all groups."""
     there = set(found)
     if unknown := sorted(there - set(known)):
-        raise ValueError(f"its {noun} {unknown[0]!r} is not one of the {len(known)} known ones")
+        raise ValueError(f"its {noun} {unknown[0]!r} is not one of the {len(known)} {noun}s")
     if absent := sorted(set(known) - there):
         more = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
         raise ValueError(

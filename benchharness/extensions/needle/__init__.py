@@ -1,4 +1,4 @@
-"""Needle in a haystack: how long a text an encoder can use, by a made task at five lengths."""
+"""Needle in a haystack: the length of text that an encoder can use, by a task at five lengths."""
 
 from benchharness.extension import Extension
 

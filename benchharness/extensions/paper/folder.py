@@ -206,7 +206,7 @@ def check_paper(folder: Path) -> None:
     try:
         check_place(folder / MANIFEST)
         found = folder.iterdir() if folder.exists() else ()
-        # A hidden file is a draft of a command that was killed.
+        # Ignore hidden files: they are unfinished files of a command that was killed.
         there = {path.name for path in found if not path.name.startswith(".")}
     except OSError as error:
         raise _unwritable(folder, error) from error

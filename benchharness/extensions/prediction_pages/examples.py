@@ -177,8 +177,8 @@ def build_example(
         predicted: Input for the page.
         number: Number of the example in the order of the data.
         row: Example with its predictions.
-        places: Names of the cells of each system's confusion matrix, keyed by the system's number
-            and then by (row, column).
+        places: For each system's number, the names of the cells of its confusion matrix, keyed by
+            (row, column).
     """
     shares, kind, example = shares_of(row), answer_type(predicted.task), row.example
     gold = "unknown" if example is None else "hidden"

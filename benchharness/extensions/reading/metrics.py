@@ -309,8 +309,8 @@ def _facts_part(prediction: SpanPrediction, example: SpanExample) -> Part:
 def _joint_part(prediction: SpanPrediction, example: SpanExample) -> Part:
     """Return the joint scores of the answer and its supporting facts.
 
-    Exact match, precision and recall are products of the scores of the answer and of the facts. F1
-    is computed from these products.
+    Exact match, precision and recall are each the answer's score times the score of the facts. F1
+    is computed from the joint precision and recall.
     """
     answer, facts = _answer_part(prediction, example), _facts_part(prediction, example)
     precision, recall = answer[2] * facts[2], answer[3] * facts[3]

@@ -44,7 +44,7 @@ def quac_records(files: OfficialFiles) -> Iterator[Record]:
 
 
 def _articles(files: OfficialFiles, noun: str = "article") -> Iterator[tuple[Place, str, Any]]:
-    """Yield (path, location for errors, item) for each item of the list "data" in a JSON file."""
+    """Yield (path, location for messages, item) for each item of a JSON file's list "data"."""
     path = files.paths[0]
     document = parse_object(read_text(path), str(path))
     for number, article in enumerate(items(document, "data", str(path))):

@@ -89,7 +89,10 @@ class Rankings(AnswerType):
     def said(
         self, prediction: RankingPrediction, example: Any = None, *, texts: bool = True
     ) -> str:
-        """Describe the first documents by their texts, or by their ids without an example."""
+        """Describe the highest-ranked documents by their texts.
+
+        Their ids are used if `example` is None or `texts` is false.
+        """
         best = ranked(prediction)[:SHOWN]
         if texts and example is not None:
             best = [example.corpus.text(document) for document in best]

@@ -163,7 +163,7 @@ def _rows(
     files as a whole.
 
     Args:
-        name: Name of the qrels, for errors.
+        name: Name of the qrels, for error messages.
         judged: Location and fields of each judgement.
         queries: The queries.
         corpus: The corpus.

@@ -37,10 +37,10 @@ class Labels:
     """Answer type for tasks whose answer is one of several labels.
 
     Attributes:
-        written: Label in the server's form (text or number), keyed by the name in the task.
-        synonyms: Label in the server's form, keyed by other spellings that are unambiguous, e.g.
-            "1" for "true". Numbers for labels such as "entailment" are ambiguous, because sources
-            number such labels differently.
+        written: For each label name of the task, the label in the server's form (text or number).
+        synonyms: For each other unambiguous spelling of a label, the label in the server's form,
+            e.g. "true" for "1". Numbers for labels such as "entailment" are ambiguous, because
+            sources number such labels differently.
     """
 
     written: Mapping[str, str | int]
@@ -284,7 +284,7 @@ class AnswerFile:
         paragraphs: Number of MultiRC's paragraphs; None for any number.
         questions: Number of MultiRC's questions in all paragraphs; None for any number.
         missing_are_wrong: True if rows may be missing; their answers are then None.
-        names: Indices of rows, keyed by texts that the file may have instead of indices.
+        names: For each text that the file may have instead of an index, the index of the row.
         header: Names of the columns in a table.
     """
 
@@ -432,10 +432,10 @@ class Layout:
 
 @dataclass(frozen=True, kw_only=True)
 class Form:
-    """Description of the submission of a suite that is not a zip.
+    """Description of a suite's submission that is not a zip file.
 
     Attributes:
-        split: Prefix, or several prefixes, of the names of the splits to submit.
+        split: Prefix of the names of the splits to submit, or several prefixes.
         write: Function `(task, predictions, examples, threshold)` that returns the content of each
             file, keyed by its name. The name is "" if the submission is a single file; "{}" in a
             name is replaced by the language.

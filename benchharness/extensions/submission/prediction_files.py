@@ -207,7 +207,7 @@ def _numberings(rows: SplitRows) -> Iterator[Numbering]:
 
     A file may use the ids of the examples, count the rows from 0, or, if the benchmark drops rows,
     number all rows including the dropped ones. Each item is a tuple: the indices that the file must
-    have, the index of each example, and the indices keyed by id if ids are not numbers.
+    have, the index of each example and, if ids are not numbers, a mapping from ids to indices.
     """
     count = range(len(rows.examples))
     found = [NUMBERED.fullmatch(example.id) for example in rows.examples]

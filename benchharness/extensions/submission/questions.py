@@ -156,7 +156,7 @@ def _value(question: str, value: Any, kind: Kind, faults: Faults) -> Any:
             faults.add("the scores are quoted, expected numbers", mendable=True)
         return float(value)
     what = _NAMES.get(type(value), f"{value!r:.40}")
-    of, expected = ("answer to", "text") if kind == "texts" else ("score of", "a number")
+    of, expected = ("answer to", "a text") if kind == "texts" else ("score of", "a number")
     sentence = f"the {of} {question} is {what}, expected {expected}"
     faults.add(sentence, kind=f"the {of} a question is a {type(value).__name__}")
     return "" if kind == "texts" else 0.0

@@ -35,7 +35,7 @@ class ScoredSplit:
     Attributes:
         evaluation: Predictions and scores.
         official: The numbers that the task's official script prints (e.g. SQuAD's or conlleval),
-            keyed by the script's names; empty if the task has no such script.
+            keyed by the names that it prints; empty if the task has no such script.
         unit: Unit of `official`, e.g. "in percent"; empty if the task has no such script.
         notes: Remarks on irregular rows, and on problems in the file that were tolerated.
         missing: Number of answers that the file lacks.

@@ -55,7 +55,7 @@ def in_order(
         rows: Answers with their indices.
         ids: Expected indices.
         faults: Collector of problems.
-        names: Indices keyed by texts that the file may have instead of indices.
+        names: For each text that the file may have instead of an index, this index.
 
     Returns:
         The answers; None if the indices are not exactly the expected ones.

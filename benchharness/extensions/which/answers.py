@@ -112,8 +112,9 @@ class Answer:
 def find_answers(
     store: Store, jobs: Iterable[Job], tasks: Sequence[str], majority: Iterable[str] = ()
 ) -> list[Answer]:
-    """Rank the encoders on each task and, if there are several tasks, by their mean at the end.
+    """Rank the encoders on each task and, if there are several tasks, by the mean over all tasks.
 
+    The ranking by the mean is the last answer.
     Rankings, intervals and tests are computed as in `bench leaderboard --intervals`, except that a
     task's spread over seeds is pooled over its encoders, because most encoders have too few seeds
     for a separate estimate.

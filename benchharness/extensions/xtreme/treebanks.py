@@ -93,7 +93,7 @@ def _reached(number: int, above: Mapping[int, Sequence[int]]) -> set[int]:
 
     Args:
         number: Number of the word.
-        above: Numbers of the heads of each word, keyed by its number.
+        above: For each word's number, the numbers of the words that are its heads.
     """
     found, waiting = set[int](), [*above[number]]
     while waiting:

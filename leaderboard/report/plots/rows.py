@@ -164,7 +164,7 @@ def categories_of_task(
 
 
 def category_names(task: str, rule: ScoreRule) -> dict[str, str]:
-    """Return the names of the scores for a task's categories, keyed by the name of the category.
+    """Return a mapping from the names of a task's categories to the names of their scores.
 
     If the task's value is a mean of several scores, the first score with categories is used.
     """
@@ -181,7 +181,7 @@ def _category_rows(
 ) -> Iterator[_Row]:
     """Yield the leaderboard entries with a result on the task, with their scores per category.
 
-    `names` contains the names of the scores, keyed by the category.
+    `names` is a mapping from the names of categories to the names of their scores.
     """
     for each in named:
         if cell := each.entry.cells.get(task):

@@ -214,7 +214,7 @@ def test_failed_push_reports_whether_anything_was_sent(
         ),
         (["--columns", "nope"], "there is no column 'nope'. The columns are model, task"),
         (["--format", "model-index", "--columns", "score"], "--columns needs --format csv or"),
-        (["--models", "one,nobody"], "no stored results of nobody: stored are"),
+        (["--models", "one,nobody"], "no stored results of nobody, only of"),
         (["--format", "latex", "--published", "models"], "published scores are on complete"),
         (["--all", "x.jsonl.gz", "--suite", "glue"], "--all writes the whole database"),
         (["--all", "x.jsonl"], "the name of an archive must end in .jsonl.gz"),

@@ -109,9 +109,9 @@ def test_exported_leaderboards_can_be_filtered_by_model_and_task(board: Board) -
     assert "score" not in _markdown_rows(to_markdown([part]))[0]
     (third,) = narrowed([board], ["third:paper:fp32"], [])
     assert the_model([third])[0].model == "third"
-    with pytest.raises(BenchError, match="no stored results of nobody: stored are first"):
+    with pytest.raises(BenchError, match="no stored results of nobody, only of first"):
         narrowed([board], ["nobody"], [])
-    with pytest.raises(BenchError, match="no stored results of nobody: stored are first"):
+    with pytest.raises(BenchError, match="no stored results of nobody, only of first"):
         narrowed([board], ["first", "nobody"], [])
     with pytest.raises(BenchError, match="Select one with --model: first, second"):
         the_model([board])

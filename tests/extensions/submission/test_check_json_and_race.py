@@ -64,10 +64,10 @@ def twice(answers: dict[str, str]) -> str:
         ("{", "it is not JSON"),
         ("[1, 2]", "it is JSON, but not an object"),
         ("{}", "it contains no answers"),
-        (ANSWERS | {QUESTIONS[0]: None}, "is null, expected text"),
+        (ANSWERS | {QUESTIONS[0]: None}, "is null, expected a text"),
         (ANSWERS | {QUESTIONS[0]: ["a", "b"]}, "is a list (of the n best answers?)"),
         (ANSWERS | {QUESTIONS[0]: {"text": "a"}}, "is an object"),
-        (ANSWERS | {QUESTIONS[0]: 1999}, "is 1999, expected text"),
+        (ANSWERS | {QUESTIONS[0]: 1999}, "is 1999, expected a text"),
         (twice(ANSWERS), "occurs 2 times"),
         (
             ANSWERS | {"one too many": "x"},
@@ -124,7 +124,7 @@ def test_repeated_key_in_an_answer_list_is_reported(tmp_path: Path) -> None:
 def test_errors_of_the_same_kind_are_reported_once(tmp_path: Path) -> None:
     nulls = ANSWERS | dict.fromkeys(QUESTIONS[:300])
     (fault,) = check(put(tmp_path, nulls))
-    assert f"{QUESTIONS[0]} is null, expected text" in fault.sentence
+    assert f"{QUESTIONS[0]} is null, expected a text" in fault.sentence
 
 
 @pytest.mark.parametrize("name", ["answers.json", "na_prob.json", "null_odds.json"])

@@ -406,11 +406,11 @@ def squad(made):
 @pytest.mark.parametrize(
     ("words", "code", "sentence"),
     [
-        (("na.json",), 4, "is 0.5, expected text"),
+        (("na.json",), 4, "is 0.5, expected a text"),
         (("p.json", "--na-prob", "p.json"), 4, "expected a number"),
-        (("na.json", "--na-prob", "p.json"), 4, "is 0.5, expected text"),
+        (("na.json", "--na-prob", "p.json"), 4, "is 0.5, expected a text"),
         (("p.json", "--na-prob", "null_odds.json"), 4, "expected a number"),
-        (("mixed.json",), 4, "is 0.5, expected text"),
+        (("mixed.json",), 4, "is 0.5, expected a text"),
         (("p.json", "--na-prob", "mixed.json"), 4, "is 'text', expected a number"),
         (("gap.json",), 4, "1 of its 264 answers have no no_answer_probability"),
         (("list.json", "--na-prob", "na.json"), 4, "na.json both have no-answer probabilities"),

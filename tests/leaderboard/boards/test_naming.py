@@ -86,7 +86,7 @@ def test_ambiguous_entry_name_is_an_error_that_lists_the_entries(board: Board) -
 
 
 def test_unknown_entry_name_is_an_error_that_lists_entries_of_the_model(board: Board) -> None:
-    said = r"stored are minilm:paper, minilm:epochs=3, minilm:lr=3e-4; "
+    said = r"There are results of minilm:paper, minilm:epochs=3, minilm:lr=3e-4\. "
     with pytest.raises(BenchError, match=said):
         boards_with([board], ["minilm:lr=5e-5", "bert"])
 

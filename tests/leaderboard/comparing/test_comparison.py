@@ -84,5 +84,5 @@ def test_comparison_of_systems_without_a_common_leaderboard_is_an_error() -> Non
         one_board(make_rows(name, data=data)) for name, data in (("a", "mini"), ("b", "hub"))
     )
     assert [found for found, _ in boards_with([mini, hub], ["a"])] == [mini]
-    with pytest.raises(BenchError, match=r"results of a and b .* stored are a, b"):
+    with pytest.raises(BenchError, match=r"results of a and b .* There are results of a, b"):
         boards_with([mini, hub], ["a", "b"])

@@ -131,7 +131,7 @@ def test_pretraining_checkpoints_of_other_families_or_equal_steps_are_an_error()
         for stage in stages
     ]
     (board,) = build_boards(rows, GLUE)
-    with pytest.raises(BenchError, match="the same model family") as caught:
+    with pytest.raises(BenchError, match="must have the same family") as caught:
         lines_of(board, lambda entry: entry.stage)
     assert "\n" not in str(caught.value)
     rows[1] = replace(rows[1], stage=stages[0])

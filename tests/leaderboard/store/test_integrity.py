@@ -18,10 +18,10 @@ DAMAGES = {
     "UPDATE runs SET provenance = '{' WHERE id = 2": "run number 2: .*is damaged",
     "UPDATE predictions SET rows = x'00' WHERE id = 1": "run number 1: .*is damaged",
     "UPDATE headlines SET content = replace(content, '0.', '0.9') WHERE run_id = 4": (
-        "the list entry for run .* differs from the run"
+        "the summary of run .* differs from the run"
     ),
     "UPDATE headlines SET content = '7' WHERE run_id = 4": "differs from the run",
-    "DELETE FROM headlines WHERE run_id = 5": "lists do not show the newest result of job",
+    "DELETE FROM headlines WHERE run_id = 5": "the table `headlines` lacks the newest result of",
     "DELETE FROM scores WHERE run_id = 1": "is damaged: its digest does not match",
     "DELETE FROM runs WHERE id = 1": "scores has . rows for run 1, which does not exist",
     "DROP INDEX headlines_model": "needs this change: add_index headlines_model",
