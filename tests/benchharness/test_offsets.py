@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from benchharness.encoder import load_encoder
+from benchharness.extensions.conll2012 import head as coref
 from benchharness.extensions.conll2012.task import DocumentExample
-from benchharness.heads import Limits, coref, pair, span, tag
+from benchharness.heads import Limits, pair, span, tag
 from benchharness.heads.tokens import edges_of, tokenize
 from benchharness.tasks.examples import Mark, PairExample, RoleExample, SpanExample, TagExample
 from benchharness.tasks.suites import find_task

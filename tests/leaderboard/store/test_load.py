@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, text
 
-from benchharness.cli import export as export_module
 from benchharness.cli import report as report_cli
 from benchharness.cli import tables
+from benchharness.extensions.exports import command as export_module
 from benchharness.extensions.exports.lines import COLUMNS as EXPORTED
 from benchharness.leaderboard.result import Evaluation, Result
 from benchharness.leaderboard.store import PREDICTIONS, RUNS, SCORES, PackedJson
