@@ -34,8 +34,13 @@ TARGETS: Mapping[str, tuple[str, ...]] = {
         "tasks/metrics",
         *("choices", "classification", "correlation", "groups", "label_f1", "flags", "no_label"),
     ),
-    "tasks/metrics/entities.py": _tests(
-        "tasks/metrics", "entities", "entities_seqeval", "roles", "coreference"
+    "tasks/metrics/entities.py": (
+        *_tests("tasks/metrics", "entities", "entities_seqeval"),
+        *_tests("extensions/conll2012", "roles"),
+    ),
+    "benchharness/extensions/conll2012/metrics.py": _tests("extensions/conll2012", "coreference"),
+    "benchharness/extensions/retrieval/metrics.py": _tests(
+        "extensions/retrieval", "ranking_metrics"
     ),
     "benchharness/extensions/reading/metrics.py": _tests(
         "extensions/reading", "quac", "coqa", "hotpotqa"

@@ -235,7 +235,7 @@ def _unreachable(hub_id: str) -> ModelError:
     """Return the error for a model that is not cached when the hub cannot be reached."""
     return ModelError(
         f"model {called(hub_id)!r} is not in the cache and the hub cannot be reached: download it "
-        "with `bench run fetch` where there is a network, or use a checkpoint folder (`--model "
+        "with `bench fetch` where there is a network, or use a checkpoint folder (`--model "
         "DIR`) and data that do not need the hub (`--data DIR` or `--data mini`)."
     )
 

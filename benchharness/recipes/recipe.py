@@ -434,7 +434,7 @@ class Recipe:
     tag: TagOptions | None = None
     text: TextOptions | None = None
     student: StudentOptions | None = None
-    added: Mapping[str, Any] = field(default_factory=dict)
+    added: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Recipe":

@@ -227,9 +227,9 @@ def test_task_rows_can_be_loaded_as_a_hugging_face_dataset():
     ("call", "sentence"),
     [
         (lambda: bh.score("glue/rte", ["yes"] * len(LABELS), "mini"), "expected one of entailment"),
-        (lambda: bh.score("glue/rte", ["entailment"], "mini"), "predictions 1: expected"),
+        (lambda: bh.score("glue/rte", ["entailment"], "mini"), "but got 1 predictions?: "),
         (lambda: bh.score("glue/rte", {"x": "entailment"}, "mini"), "have no prediction"),
-        (lambda: bh.score("glue/stsb", ["much"] * 1000, "mini"), "and predictions 1000: "),
+        (lambda: bh.score("glue/stsb", ["much"] * 1000, "mini"), "but got 1000 predictions: "),
         (lambda: bh.run(7, task="glue/rte"), "expected a model, but got int"),
         (lambda: bh.run("tiny", task="glue/rtee", data="mini"), "rtee"),
         (lambda: bh.run("tiny", task="glue/rte", halving=True, force=True), "cannot be combined"),

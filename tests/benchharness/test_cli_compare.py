@@ -218,7 +218,7 @@ def test_comparison_of_models_without_a_common_seed_is_an_error(bench, tmp_path,
     [
         (("good", "best"), "no leaderboard has results of good and best"),
         (("good", "bad", "--task", "colla"), "Did you mean"),
-        (("good", "bad", "--split", "test", "--task", "glue/rte"), "its labels are hidden"),
+        (("good", "bad", "--split", "test", "--task", "glue/rte"), "the labels are hidden"),
     ],
 )
 def test_an_invalid_comparison_is_an_error_of_one_sentence(bench, stored, words, sentence):

@@ -91,8 +91,8 @@ def test_curve_prints_the_score_of_each_checkpoint_and_the_trend(bench, stored):
     ("words", "sentence"),
     [
         (["smal"], "no pretraining run with stored checkpoints is called 'smal'. Did you mean"),
-        (["small", "--data", "hub"], "no two checkpoints of small have results on the same rows"),
-        (["small", "--task", "mrpc"], "no two checkpoints of small have results of mrpc on the"),
+        (["small", "--data", "hub"], "no two checkpoints of small have results with the same data"),
+        (["small", "--task", "mrpc"], "no two checkpoints of small have results on mrpc with the"),
         (["none/step-*"], "no folder matches 'none/step-*': the folder none does not exist."),
     ],
 )

@@ -134,7 +134,7 @@ def test_renamed_leaderboard_entry_can_be_hidden(bench, stored):
     bench("db", "hide", "hot", *DB)
     assert set(rows(bench)) == {"minilm", "bert-base-uncased"}
     ended = bench("compare", "minilm", "hot", *DB)
-    assert ended.err.endswith("`bench db hide` which rows are hidden.\n")
+    assert ended.err.endswith("`bench db hide` lists hidden rows.\n")
     bench("db", "hide", "hot", "--undo", *DB)
     assert set(rows(bench)) == {"minilm", "hot", "bert-base-uncased"}
 

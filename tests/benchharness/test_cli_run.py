@@ -363,7 +363,7 @@ def test_ambiguous_task_name_is_resolved_to_the_task_in_the_data_folder(bench, t
         assert job["task"] == RTE
     ended = bench(*words, "--data", "mini")
     assert ended.code == 2
-    assert "in several suites: use glue/rte or superglue/rte" in ended.err
+    assert "several suites have a task 'rte': use glue/rte or superglue/rte" in ended.err
 
 
 def test_internal_error_in_bench_run_keeps_its_traceback(bench, monkeypatch):

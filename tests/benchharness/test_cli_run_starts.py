@@ -241,7 +241,7 @@ def test_doctor_lists_kept_models_that_are_damaged_or_have_no_run(bench, fake_jo
     found = [each["found"] for each in said if each["name"] == "models"]
     assert found[0].startswith("2 models in models: ")
     assert found[1].endswith(f"trains them again): {jobs[0].key[:12]}")
-    assert found[2].endswith(f"unless a run is in progress: {jobs[1].key[:12]}")
+    assert found[2].endswith(f"unless a run is in progress): {jobs[1].key[:12]}")
 
 
 def test_baselines_keep_no_models(bench, fake_jobs):

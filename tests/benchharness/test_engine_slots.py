@@ -201,5 +201,5 @@ def test_an_invalid_device_is_an_error(nvidia_smi, device, sentence):
 
 def test_device_cuda_without_a_gpu_is_an_error(nvidia_smi):
     nvidia_smi("[ $1 = -L ]")
-    with pytest.raises(BenchError, match=r"needs a GPU .* use --device cpu"):
+    with pytest.raises(BenchError, match=r"needs a GPU.* use --device cpu"):
         find_slots("cuda")

@@ -105,7 +105,7 @@ def test_frozen_table_of_a_recipe_applies_only_to_frozen_encoders(tmp_path: Path
 def test_planning_features_of_more_layers_than_the_model_has_is_an_error(
     capsys: pytest.CaptureFixture[str],
 ):
-    with pytest.raises(BenchError, match="reads 3 layers, and tiny has 2"):
+    with pytest.raises(BenchError, match="needs 3 layers, but tiny has 2"):
         plan("tiny", features="last,layer-3")
     jobs = plan("tiny", recipe="features")
     assert [*map(read, jobs)] == [name for name in TABLE if not name.endswith("last-4")]

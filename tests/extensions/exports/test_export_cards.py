@@ -86,7 +86,7 @@ def test_model_card_for_data_that_are_not_on_the_hub_is_an_error(
     place = "benchharness.extensions.exports.cards.TASKS"
     monkeypatch.setattr(place, {**TASKS, "glue/rte": files})
     for write in (to_model_index, to_eval_results):
-        with pytest.raises(BenchError, match="GLUE is not of one"):
+        with pytest.raises(BenchError, match="GLUE is not on the hub"):
             write([board])
 
 

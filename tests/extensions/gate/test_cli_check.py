@@ -307,7 +307,7 @@ def test_check_fails_if_more_runs_collapse_even_without_a_score_drop(
     assert ended.code == 3
     assert "3 of 8 new runs, and 0 of the baseline's 10" in ended.out
     assert "and seed 4 collapsed too" in ended.err
-    assert ("worse than the baseline" in ended.out) == (share < 0.5)
+    assert ("Scores are significantly worse" in ended.out) == (share < 0.5)
     assert "::error title=More runs collapse::3 of 8" in ended.err
     failures = ET.parse("check.xml").getroot().attrib["failures"]
     assert failures == str(1 + (share < 0.5))

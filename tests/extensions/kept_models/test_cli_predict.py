@@ -205,7 +205,7 @@ def test_predict_reports_the_share_of_unknown_tokens(bench, kept, tmp_path) -> N
 
 
 FAULTS = [
-    ("rows.csv", "a,b\n1,2\n", (), 4, "has no column 'sentence': its columns are 'a', 'b'; --c"),
+    ("rows.csv", "a,b\n1,2\n", (), 4, "has no column 'sentence': its columns are 'a', 'b'; name"),
     ("rows.jsonl", '{"sentence": "x"}\n{"sentence": x}\n', (), 4, "rows.jsonl line 2 column 14 is"),
     ("rows.csv", "sentence,b\nx,1\ny\n", (), 4, "rows.csv line 3 has 1 fields, but line 1 has 2"),
     ("rows.jsonl", '{"sentence": ["x"]}\n', (), 4, "rows.jsonl line 1 is not a row of SST-2"),

@@ -271,11 +271,11 @@ def test_export_never_overwrites_a_foreign_folder(runs: Mapping[str, Kept], tmp_
     mine.mkdir()
     (mine / "thesis.txt").write_text("dear")
     kept, other = runs["stsb"], runs["mrpc"]
-    with pytest.raises(BenchError, match="stays as it is"):
+    with pytest.raises(BenchError, match="is not overwritten"):
         take(kept.model, kept.result, mine, kept.dev)
     assert [path.name for path in mine.iterdir()] == ["thesis.txt"]
     take(kept.model, kept.result, tmp_path / "to", kept.dev)
-    with pytest.raises(BenchError, match="stays as it is"):
+    with pytest.raises(BenchError, match="is not overwritten"):
         take(other.model, other.result, tmp_path / "to", other.dev)
 
 
@@ -367,7 +367,7 @@ def test_model_without_a_transformers_class_is_exported_for_bench_predict(tmp_pa
     assert f"{len(other)} differ by more than rounding." in odd.checked.sentence
     taken = take(model, result, tmp_path / "to", [Dev(each.name, rows, right)])
     assert (taken.checked.sampled, taken.checked.unexplained) == (0, 0)
-    assert "marked words of WiC has no class" in taken.published.sentence
+    assert "no class for a classifier that reads the marked words of WiC" in taken.published.sentence
     with pytest.raises(BenchError, match="only `bench predict` can load it"):
         taken.load()
     texts = {path.name: path.read_text() for path in (tmp_path / "to").glob("*.json")}
@@ -438,7 +438,7 @@ def test_model_command_accepts_a_model_name_or_a_run_key(bench):
 def test_dry_run_names_models_without_a_transformers_class(bench):
     run = ("run", "--model", "tiny", "--task", "superglue/wic", "--data", "mini", "--dry-run")
     said = (
-        "transformers has no class for the marked words of WiC, so these models can be used only "
+        "transformers has no class for a classifier that reads the marked words of WiC, so these models can be used only "
         "with `bench predict` (WiC)."
     )
     assert said in bench(*run, "--keep-models").out

@@ -174,7 +174,7 @@ def test_report_links_to_a_prediction_page_for_every_score(stored):
         (["report", "--no-texts"], "Add --predictions"),
         (["export", "--no-texts"], "Add --predictions"),
         (["export", "--format", "jsonl"], "Add --predictions"),
-        (["export", "--predictions", "--format", "latex"], "not latex"),
+        (["export", "--predictions", "--format", "latex"], "but not as latex"),
         (["export", "--predictions", "--format", "parquet"], "Use --out FILE"),
         (["export", "--predictions", "--all", "x.jsonl.gz"], "--all writes the whole database"),
         (["export", "--predictions", "--out", "/proc/none/x"], "could not be written"),

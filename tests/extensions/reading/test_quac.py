@@ -180,7 +180,7 @@ def test_quac_turns_out_of_order_are_an_error(tmp_path: Path) -> None:
     data = drawn_data(random.Random(4))
     dialog = max(data[0]["paragraphs"], key=lambda found: len(found["qas"]))
     dialog["qas"].reverse()
-    with pytest.raises(DataError, match=r"'C_\d_q#\d' after q#\d"):
+    with pytest.raises(DataError, match=r"'C_\d_q#\d' follows q#\d"):
         read_quac(tmp_path, data)
 
 

@@ -467,7 +467,7 @@ def test_no_answer_probabilities_are_an_error_for_squad_1(bench, squad, made):
     path.write_text(json.dumps(rows))
     ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini")
     assert ended.code == 4
-    assert "which squad/v1.1 does not take" in ended.err
+    assert "which squad/v1.1 does not support" in ended.err
 
 
 def test_scoring_a_file_with_answers_to_other_questions_only_is_an_error(bench, made):

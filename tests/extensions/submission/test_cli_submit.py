@@ -178,7 +178,7 @@ def test_submit_option_of_another_suite_is_an_error(bench, word, suite):
     ended = bench("submit", "--model", "minilm", "--suite", suite, word, "--db", "board.sqlite")
     name = word.partition("=")[0]
     assert ended.code == 2
-    assert f"{name} is for" in ended.err
+    assert f"{name} works for" in ended.err
     assert f"not for {suite}: remove it." in ended.err
 
 
@@ -375,7 +375,7 @@ def test_submit_check_lists_errors_and_exits_with_4(bench, damaged):
     first, last, hint = ended.out.splitlines()
     assert first.startswith("RTE.tsv line 1: the header is")
     assert last == "damaged.zip: 1 problem"
-    assert "mends 1 of them" in hint
+    assert "can fix 1 of them" in hint
 
 
 def test_submit_check_prints_json(bench, damaged):

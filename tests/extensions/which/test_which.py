@@ -391,7 +391,7 @@ def test_search_can_export_the_model_of_the_best_encoder(bench, tmp_path, monkey
     words = ("--seeds", "3", "--set", "learning_rate=1e-3", "--set", "epochs=1", "--to", "taken")
     code, printed = bench(ByModel(), *words)
     assert code == 0, printed.err
-    assert "trained again, " in printed.out  # nothing is kept of a grid
+    assert "trained again: " in printed.out  # nothing is kept of a grid
     assert re.search(
         r"this is the model of seed \d, .* nearest to the median\. .* 2 seeds", printed.err
     )
@@ -444,7 +444,7 @@ def test_search_drops_queued_runs_when_the_time_limit_is_reached(bench, monkeypa
     code, printed = bench(engine, "--seeds", "3", "--json")
     found = json.loads(printed.out)
     assert (code, len(engine.started), found["runs"]) == (0, 5, 5)
-    assert found["left"] == "3 encoders, one seed at each of 3 points"
+    assert found["left"] == "3 encoders, one seed with each of 3 settings"
 
 
 def test_search_from_python_gives_the_same_result_as_the_command(
