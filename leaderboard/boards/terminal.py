@@ -415,7 +415,7 @@ def render_reproductions(board: Board, console: Console, *, details: bool = Fals
     console.print(Text(title, style="bold"))
     console.print(table)
     console.print()
-    legend = "in percent; measured: median over seeds; noise: difference that chance can explain."
+    legend = "in percent; measured: median over seeds; noise: difference that may be chance."
     console.print(Text(legend, style="dim"))
     console.print()
 
@@ -425,10 +425,8 @@ _PUBLISHED_NAME_WIDTH = 16  # minimum width of the column of names
 _FEW_COLUMNS = 4  # maximum number of columns that leave room for protocol and date after the name
 
 _LEGENDS = {
-    "published": "these scores are as printed, in percent and unranked; `bench show published` "
-    "shows their sources and metrics.",
-    "imported": "these scores were imported with `bench db import` and are in percent and "
-    "unranked; `bench leaderboard --json` contains their sources.",
+    "published": "scores in percent, unranked; `bench show published` shows sources and metrics.",
+    "imported": "imported scores in percent, unranked; `bench leaderboard --json` has the sources.",
 }
 
 

@@ -161,8 +161,9 @@ def _check_server(url: URL, text: str) -> None:
     if unknown := sorted(url.query.keys() - LIBPQ - SECRET):
         # An unknown name may be part of a password. It is repeated only if `shown_place` shows it.
         shown = re.split("[?&=]", shown_place(text))
-        named = " or ".join(repr(name) for name in unknown if name in shown) or "in this URL"
-        raise _unusable(text, ValueError(f"PostgreSQL does not know the option {named}"))
+        named = " or ".join(repr(name) for name in unknown if name in shown)
+        option = f"the option {named}" if named else "an option in this URL"
+        raise _unusable(text, ValueError(f"PostgreSQL does not know {option}"))
 
 
 def _unusable(text: str, error: Exception) -> StoreError:

@@ -261,8 +261,14 @@ def test_task_rows_can_be_loaded_as_a_hugging_face_dataset():
             lambda: bh.run("tiny", data=pd.DataFrame(ROWS)),
             "data is a DataFrame, .* as data_file",
         ),
-        (lambda: bh.run("tiny", data_file={"text": ["a"], "label": ["b"]}), "has text, label: exp"),
-        (lambda: bh.run("tiny", data_file={"dev": [], "valid": []}), "each once"),
+        (
+            lambda: bh.run("tiny", data_file={"text": ["a"], "label": ["b"]}),
+            "has the splits text, label: exp",
+        ),
+        (
+            lambda: bh.run("tiny", data_file={"dev": [], "valid": []}),
+            "has the splits dev, valid: exp",
+        ),
     ],
 )
 def test_invalid_python_arguments_are_an_error_of_one_sentence(

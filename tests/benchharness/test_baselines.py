@@ -18,7 +18,9 @@ from benchharness.tasks.examples import ChoiceExample, PairExample, SpanExample,
 from benchharness.tasks.suites import find_task
 from tests.helpers.plans import plan_jobs
 
-VALUES = {name: s.value for name, s in baseline_settings("bag-of-words", find_task("glue/rte")).items()}
+VALUES = {
+    name: s.value for name, s in baseline_settings("bag-of-words", find_task("glue/rte")).items()
+}
 
 
 def make_jobs(*tasks: str, **options: Any) -> list[Job]:

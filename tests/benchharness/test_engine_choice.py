@@ -79,7 +79,9 @@ def test_ray_engine_runs_as_many_jobs_as_the_cluster_has_room_for(cluster, sizes
 
 def test_cluster_too_small_for_any_job_is_an_error(cluster):
     cluster(CPU_NODES)
-    with pytest.raises(BenchError, match="a job needs 1 GPUs? and 8 cores, but no node of the Ray cluster"):
+    with pytest.raises(
+        BenchError, match=r"needs 1 GPUs? and 8 cores, but no node of the Ray cluster"
+    ):
         choose("ray", "cpus=8", device="cuda")
 
 

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-MOST = 175
+MOST = 210
 
 WORKERS = """
 import os, sys

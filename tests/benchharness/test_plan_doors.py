@@ -53,7 +53,7 @@ def test_error_about_missing_files_has_a_limited_number_of_lines(tmp_path: Path)
     of_files = [n for n, task in TASKS.items() if not (task.source.reader and not task.source.hub)]
     lines = refusal(str(tmp_path), *of_files)
     assert len(lines) == MOST_LINES + 2
-    assert lines[-1] == f"and {len(of_files) - MOST_LINES} more."
+    assert lines[-1] == f"and {len(of_files) - MOST_LINES} more tasks."
 
 
 def test_error_about_one_task_without_files_does_not_suggest_skip_missing(tmp_path: Path) -> None:

@@ -243,7 +243,7 @@ def test_teacher_with_a_missing_model_is_trained_again(bench, fake_jobs) -> None
     assert "large on RTE is trained again" in ended.out
     assert is_whole(folder, teacher.key), "its student has failed"
     ended = bench(*RUN)
-    assert "large on RTE is there" in ended.out
+    assert "large on RTE exists already" in ended.out
     assert ended.code == 0, ended.err
 
 

@@ -452,8 +452,8 @@ def test_an_unknown_recipe_gets_a_suggestion() -> None:
     ("text", "message"),
     [
         (b"epochs = 3\n", "'epochs' outside of a table"),
-        (b"[glue]\nepochs = 3\n", "'epochs' in [glue]"),
-        (b"[glue]\nepochs = { value = 3, source = 'x' }\n", "'epochs' in [glue]"),
+        (b"[glue]\nepochs = 3\n", "'epochs' directly in [glue]"),
+        (b"[glue]\nepochs = { value = 3, source = 'x' }\n", "'epochs' directly in [glue]"),
         (b"[default]\nepochs = { value = 3 }\n", "default epochs: expected a number, a list of"),
         (b"[default]\nepochs = []\n", "default epochs: expected a number, a list of"),
         (b"[default]\nepochs = [[3]]\n", "default epochs: expected a number, a list of"),

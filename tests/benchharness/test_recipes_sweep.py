@@ -78,7 +78,7 @@ def test_every_invalid_value_of_a_sweep_is_reported_once() -> None:
 
 
 def test_sweep_is_an_error_where_a_single_recipe_is_required() -> None:
-    with pytest.raises(BenchError, match="has 3 points for glue/rte"):
+    with pytest.raises(BenchError, match="has 3 combinations of values for glue/rte"):
         resolve_recipe(BERT, "glue/rte", None, RATES)
 
 

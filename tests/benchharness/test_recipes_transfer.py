@@ -56,7 +56,8 @@ def test_each_transfer_setting_changes_the_key(name: str, text: str, value: obje
     if not text.endswith("last-4") and name + text != "featureslayer-07":  # tiny has two layers
         assert make_job(**{name: text}).key != make_job().key
     recipe = Recipe.from_settings(resolve_recipe(BERT, "glue/rte", None, {name: text}).settings)
-    assert getattr(recipe.encoder, name) == value
+    group = recipe.added["adapters"] if name == "lora_rank" else recipe.encoder
+    assert getattr(group, name) == value
     assert recipe.encoder.is_frozen == (name == "features")
 
 

@@ -204,7 +204,7 @@ def test_text_to_text_on_an_encoder_only_model_is_an_error():
 
 
 def test_loading_bart_without_the_option_text_to_text_is_an_error(folders: dict[str, Path]):
-    with pytest.raises(ModelError, match=r"give --text-to-text"):
+    with pytest.raises(ModelError, match=r"pass --text-to-text"):
         load_encoder(str(folders["bart"]), None, seed=1)
 
 

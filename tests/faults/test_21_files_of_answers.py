@@ -78,7 +78,7 @@ def test_21_answers_and_no_answer_odds_are_distinguished_by_values(
     odds.write_bytes(write_no_answer_scores(spans))
     assert read_predictions(answers, task, rows, NoAnswer(file=odds)).sweep_order
     for given, beside in ((odds, None), (odds, answers), (answers, answers), (odds, odds)):
-        with pytest.raises(DataError, match=r"expected (text|a number)"):
+        with pytest.raises(DataError, match=r"expected (a text|a number)"):
             read_predictions(given, task, rows, NoAnswer(file=beside))
 
 

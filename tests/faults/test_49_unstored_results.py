@@ -121,7 +121,7 @@ def test_49_damaged_store_is_an_error_without_waiting(
     monkeypatch.setattr(drive.time, "sleep", lambda _: pytest.fail("waits"))
     with pytest.raises(StoreError, match="is damaged") as error:
         driven(store, MadeEngine(finish), jobs_of(1))
-    assert "The results of a job wait in" in str(error.value)
+    assert "The results of a job are kept in" in str(error.value)
     assert len(list(folder(path).iterdir())) == 1
 
 
@@ -141,7 +141,7 @@ def test_49_results_unstored_at_the_end_are_stored_by_the_next_command(
     with pytest.raises(StoreError, match="was locked by another process") as error:
         driven(store, MadeEngine(finish), jobs, told=told)
     locked.__exit__(None, None, None)
-    assert f"The results of 2 jobs wait in {folder(path)}" in str(error.value)
+    assert f"The results of 2 jobs are kept in {folder(path)}" in str(error.value)
     assert told.finished == [0, 1, 2], "the run went on"
     assert seeds(path) == [0], "a command that only reads stores nothing"
     with open_store(path) as again:
@@ -241,7 +241,7 @@ def test_49_unstored_result_of_a_forced_run_is_stored_as_a_new_attempt(
     store.add_result(before)
     locked = held(path)
     locked.__enter__()
-    with pytest.raises(StoreError, match="The results of a job wait in"):
+    with pytest.raises(StoreError, match="The results of a job are kept in"):
         driven(store, MadeEngine(lambda _: iter([again])), [again.job], force=True)
     locked.__exit__(None, None, None)
     with open_store(path) as opened:
@@ -301,7 +301,7 @@ def test_49_results_are_kept_in_another_folder_at_once_if_the_disk_is_full(
     ):
         driven(store, MadeEngine(), jobs)
     where = temporary if is_full else data
-    assert f"The results of 3 jobs wait in {where}" in str(raised.value)
+    assert f"The results of 3 jobs are kept in {where}" in str(raised.value)
     assert all(path.stat().st_mode & 0o077 == 0 for path in where.rglob("*unstored*"))
     with open_store(path) as again:
         assert again.taken == (3, 0, ())

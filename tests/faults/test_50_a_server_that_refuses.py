@@ -94,7 +94,7 @@ def test_50_results_are_kept_if_rights_are_revoked_during_a_run(
     may(owner, "ALL")
     with open_store(poor) as store, pytest.raises(StoreError, match="permission denied") as raised:
         driven(store, MadeEngine(finish), jobs_of(3), force=forced)
-    assert "The results of 2 jobs wait in" in str(raised.value)
+    assert "The results of 2 jobs are kept in" in str(raised.value)
     may(owner, "ALL")
     with open_store(poor) as store:
         assert store.taken == (2, 0, ())
@@ -113,7 +113,7 @@ def test_50_results_are_kept_if_the_store_raises_any_exception(
             patch.setattr("benchharness.leaderboard.store.store.append_missing", broken)
             with pytest.raises(StoreError, match=r"ZeroDivisionError: a bug of ours") as raised:
                 driven(store, MadeEngine(), [make_job()])
-        assert "The results of a job wait in" in str(raised.value)
+        assert "The results of a job are kept in" in str(raised.value)
         assert store.take_kept() == (1, 0, ())
 
 
@@ -122,9 +122,9 @@ def test_50_results_are_kept_if_the_store_raises_any_exception(
     [
         (ODD.replace(":1/", ":abc/"), "not a port"),
         (ODD.replace(":1/", ":99999/"), "could not be used"),
-        (f"{ODD}?nonsense=1", "no option 'nonsense'"),
-        (f"{ODD}?autocommit=1", "no option 'autocommit'"),
-        (f"{ODD}?password=a&b=c", "no option of a name in it"),
+        (f"{ODD}?nonsense=1", "not know the option 'nonsense'"),
+        (f"{ODD}?autocommit=1", "not know the option 'autocommit'"),
+        (f"{ODD}?password=a&b=c", "does not know an option in this URL"),
         (f"{ODD}?connect_timeout=abc", "connect_timeout"),
         (f"{ODD}?sslmode=abc", "sslmode"),
         (f"{ODD}?port=abc", "port"),

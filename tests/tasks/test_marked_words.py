@@ -63,5 +63,5 @@ def test_marked_span_has_the_given_character_offsets() -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (3, 3), (2, 6), (5, 4)])
 def test_marked_span_with_offsets_outside_the_text_is_an_error(start: int, end: int) -> None:
-    with pytest.raises(ValueError, match="is not inside 'a bat'"):
+    with pytest.raises(ValueError, match="are not inside 'a bat'"):
         character_mark("a bat", "a", start, end)

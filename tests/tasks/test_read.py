@@ -92,7 +92,7 @@ def _no_text(row: Row) -> PairExample:
     [
         (_no_such_column, "cannot be converted: it has no column 'sentence'"),
         (_other_label, "has the label 'sarcastic'; expected one of plain, ironic"),
-        (_no_text, "its texts are None"),
+        (_no_text, "has a text that is not a string"),
     ],
 )
 def test_row_that_cannot_be_converted_is_an_error_that_names_it(

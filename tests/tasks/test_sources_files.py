@@ -125,7 +125,7 @@ def test_malformed_table_is_an_error_that_names_file_and_line(
 
 def test_table_line_with_too_few_fields_is_an_error(tmp_path: Path) -> None:
     write(tmp_path, "dev.tsv", "src\t0\n")
-    with pytest.raises(DataError, match=r"dev\.tsv line 1 has 2 fields"):
+    with pytest.raises(DataError, match=r"dev\.tsv line 1 has only 2 fields"):
         read_rows(tmp_path, "dev")
 
 

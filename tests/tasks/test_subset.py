@@ -57,7 +57,7 @@ def test_subset_with_a_limit_above_the_row_count_keeps_every_row(limit: int) -> 
 
 @pytest.mark.parametrize("limit", [0, -1])
 def test_subset_with_a_limit_below_1_is_an_error(limit: int) -> None:
-    with pytest.raises(BenchError, match=f"a limit of {limit} rows"):
+    with pytest.raises(BenchError, match=f"the limit is {limit} rows"):
         subset(SORTED, limit)
 
 

@@ -58,5 +58,5 @@ def test_scores_are_converted_to_python_floats(value: object) -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), np.inf, "high", 52, -0.1])
 def test_metric_value_that_is_not_finite_or_out_of_bounds_is_an_error(value: object) -> None:
-    with pytest.raises(BenchError, match="the metric mine gives"):
+    with pytest.raises(BenchError, match="the metric mine returned"):
         scored(value)

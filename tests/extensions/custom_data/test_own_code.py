@@ -188,7 +188,7 @@ def test_losses_with_a_reduced_vocabulary_equal_those_with_the_full_one(tmp_path
 
 def test_features_option_is_an_error_without_output_hidden_states(tmp_path: Path):
     folder = save_own(tmp_path / "own")
-    with pytest.raises(ModelError, match="takes no output_hi"):
+    with pytest.raises(ModelError, match="does not accept output_hi"):
         run(folder, features="last")
 
 

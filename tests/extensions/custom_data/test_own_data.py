@@ -196,7 +196,7 @@ def test_write_task_option_writes_a_runnable_plugin(bench, tmp_path):
     assert job["task"] == "mine/sts"
     again = bench("run", "--write-task", "--data-file", str(path))
     assert again.code == 2
-    assert "sts.py is there already" in again.err
+    assert "sts.py exists already" in again.err
 
 
 # The head of several labels, and of large numbers.

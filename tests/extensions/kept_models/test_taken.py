@@ -367,7 +367,9 @@ def test_model_without_a_transformers_class_is_exported_for_bench_predict(tmp_pa
     assert f"{len(other)} differ by more than rounding." in odd.checked.sentence
     taken = take(model, result, tmp_path / "to", [Dev(each.name, rows, right)])
     assert (taken.checked.sampled, taken.checked.unexplained) == (0, 0)
-    assert "no class for a classifier that reads the marked words of WiC" in taken.published.sentence
+    assert (
+        "no class for a classifier that reads the marked words of WiC" in taken.published.sentence
+    )
     with pytest.raises(BenchError, match="only `bench predict` can load it"):
         taken.load()
     texts = {path.name: path.read_text() for path in (tmp_path / "to").glob("*.json")}
@@ -438,8 +440,8 @@ def test_model_command_accepts_a_model_name_or_a_run_key(bench):
 def test_dry_run_names_models_without_a_transformers_class(bench):
     run = ("run", "--model", "tiny", "--task", "superglue/wic", "--data", "mini", "--dry-run")
     said = (
-        "transformers has no class for a classifier that reads the marked words of WiC, so these models can be used only "
-        "with `bench predict` (WiC)."
+        "transformers has no class for a classifier that reads the marked words of WiC, so these "
+        "models can be used only with `bench predict` (WiC)."
     )
     assert said in bench(*run, "--keep-models").out
     assert said not in bench(*run).out

@@ -342,7 +342,8 @@ def test_missing_xtreme_language_file_is_an_error_that_names_it(folder: Path) ->
     said = missing_files(TASKS["panx"].source, ["test_de", "test_yo"], files(folder))
     assert said == "panx_dataset/yo/test (test_yo)"
     with pytest.raises(
-        DataError, match=r"^[^\n]*has no xquad/xquad.hi.json \(test_hi\); the folder contains[^\n]*$"
+        DataError,
+        match=r"^[^\n]*has no xquad/xquad.hi.json \(test_hi\); the folder contains[^\n]*$",
     ):
         read(TASKS["xquad"], "test_hi", files(folder))
 

@@ -60,7 +60,7 @@ def _files(layout: str, *, blimp: bool = False) -> list[Case]:
     return [
         Case(content=_shortened(layout, path), read=partial(_read_split, task, split, name))
         for task in TASKS.values()
-        if task.source.format == layout
+        if layout == (task.suite if task.source.read_records else task.source.format)
         and (task.suite == "blimp") == blimp
         and task.suite not in ("xtreme", "lexglue")  # a file of which has many splits
         for split, path in _first_files(task)

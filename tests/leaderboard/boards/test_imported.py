@@ -195,7 +195,7 @@ def test_terminal_and_report_label_imported_scores(board: Board) -> None:
     for block in imported_blocks(board):
         render_published(block, Console(file=file, width=200))
     assert "GLUE, imported (dev)" in file.getvalue()
-    assert "imported with `bench db import`" in file.getvalue()
+    assert "imported scores in percent" in file.getvalue()
     html = render_report([board], [], "2026-08-01")
     table, _, rest = html.partition('id="board-1-imported-dev"')
     assert "theirs" not in table.partition("<tbody>")[2]

@@ -35,8 +35,8 @@ def cola(values: list[float], model: str = "minilm", **fields: object) -> Reprod
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"settings": {"shots": Setting(value=32, source="--set")}}, "trained on 32 rows"),
-        ({"settings": {"layers": Setting(value=3, source="--set")}}, "has 3 of its layers"),
+        ({"settings": {"shots": Setting(value=32, source="--set")}}, "trained on only 32 rows"),
+        ({"settings": {"layers": Setting(value=3, source="--set")}}, "has only 3 of its layers"),
         ({"kind": "zero-shot"}, "was not trained on the task"),
     ],
 )

@@ -34,5 +34,5 @@ def test_run_key_prefix_selects_a_system_only_if_enabled() -> None:
     boards = [board()]
     ((_, entries),) = boards_with(boards, ("abcdef01", "minilm"), select_entry_or_run)
     assert [entry.model for entry in entries] == ["bert (run abcdef010000)", "minilm"]
-    with pytest.raises(BenchError, match="no board has abcdef01 and minilm"):
+    with pytest.raises(BenchError, match="no leaderboard has results of abcdef01 and minilm"):
         boards_with(boards, ("abcdef01", "minilm"))

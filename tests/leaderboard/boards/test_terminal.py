@@ -94,14 +94,14 @@ def test_terminal_legend_explains_score_rule_data_seeds_and_spread() -> None:
     text = " ".join(of(make_rows(values=[0.5, 0.6]), width=200).split())
     assert "GLUE-9" in text
     assert "mini data" in text
-    assert "median of 2 seeds" in text
+    assert "medians over 2 seeds" in text
     assert "±: sample standard deviation over seeds" in text
 
 
 def test_terminal_legend_omits_the_spread_for_a_single_seed() -> None:
     text = of(make_rows())
     assert "±" not in text
-    assert "median of 1 seed." in text
+    assert "medians over 1 seed, times 100." in text
 
 
 def test_terminal_marks_and_explains_flagged_scores() -> None:
@@ -128,7 +128,7 @@ def test_terminal_counts_collapsed_seeds() -> None:
     text = of(rows, width=160)
     reasons = "constant predictions, the training loss never fell"
     assert f"!: 1 of 5 seeds collapsed ({reasons})" in text
-    assert "median of 5 seeds" in text
+    assert "medians over 5 seeds" in text
 
 
 def test_terminal_lists_ensembles_and_baselines_unranked_below_the_models() -> None:

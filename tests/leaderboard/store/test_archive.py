@@ -162,7 +162,7 @@ def test_duplicate_run_in_a_consistent_archive_is_an_error(store: Store, tmp_pat
     runs = list(store.stored_runs())
     with whole_file(tmp_path / "twice.jsonl.gz") as file:
         write_archive(file, [*runs, runs[0]])
-    with pytest.raises(DataError, match=r"has the run \w{12} \(attempt 1\) twice"):
+    with pytest.raises(DataError, match=r"contains the run \w{12} \(attempt 1\) twice"):
         check_archive(tmp_path / "twice.jsonl.gz")
 
 

@@ -25,7 +25,7 @@ DAMAGES = {
     "DELETE FROM scores WHERE run_id = 1": "is damaged: its digest does not match",
     "DELETE FROM runs WHERE id = 1": "scores has . rows for run 1, which does not exist",
     "DROP INDEX headlines_model": "needs this change: add_index headlines_model",
-    "ALTER TABLE runs ADD COLUMN note TEXT": "missing: remove_column .*runs note",
+    "ALTER TABLE runs ADD COLUMN note TEXT": "needs this change: remove_column .*runs note",
 }
 
 

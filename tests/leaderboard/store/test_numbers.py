@@ -126,8 +126,8 @@ def test_import_that_contradicts_a_stored_run_fails_until_it_is_deleted(
         theirs = "theirs.jsonl.gz"
     ended = bench("db", kind, theirs, "--db", here)
     assert ended.code == 5
-    assert f"the run {sound.job.key[:12]} (attempt 1, good, of" in ended.err
-    assert f" of {theirs} and the stored run {bad.job.key[:12]} (attempt 1, bad, of" in ended.err
+    assert f"the run {sound.job.key[:12]} (attempt 1, good, from" in ended.err
+    assert f" of {theirs} and the stored run {bad.job.key[:12]} (attempt 1, bad, from" in ended.err
     assert "the same rows of glue/rte dev" in ended.err
     assert "was changed" not in ended.err
     assert len(ended.err.splitlines()) == 1

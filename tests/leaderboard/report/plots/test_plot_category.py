@@ -73,7 +73,7 @@ def test_category_plot_draws_four_entries_and_its_table_lists_all() -> None:
     figure = figure_of("squad", runs, SQUAD)
     assert figure is not None
     assert len(figure.marks) == 4
-    assert figure.note.startswith("The first 4 of the board")
+    assert figure.note.startswith("Only the first 4 entries")
     assert figure.table is not None
     assert len(figure.table.rows) == 7
 

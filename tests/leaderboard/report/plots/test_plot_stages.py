@@ -66,7 +66,7 @@ def test_pretraining_plot_describes_trends_in_its_table_and_note():
     )
     assert figure.title == "run, RTE"
     assert "rises from step 1,000 to step 2,000 (+10.0)." in figure.note
-    assert "beyond noise over seeds" in figure.note
+    assert "differ significantly" in figure.note
     assert [text.text for text in figure.texts] == ["rises"]
     assert figure.table is not None
     assert figure.table.rows[1].cells == (
