@@ -265,7 +265,7 @@ def test_a_process_that_cannot_be_started_is_an_error_of_one_sentence(monkeypatc
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     monkeypatch.setattr(process.subprocess, "Popen", start)
-    with pytest.raises(JobError, match=r"while 0 others run \(Too many open files\)"):
+    with pytest.raises(JobError, match=r"Too many open files; processes that already run: 0"):
         run([make_job("ok")])
 
 

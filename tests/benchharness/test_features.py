@@ -109,7 +109,7 @@ def test_planning_features_of_more_layers_than_the_model_has_is_an_error(
         plan("tiny", features="last,layer-3")
     jobs = plan("tiny", recipe="features")
     assert [*map(read, jobs)] == [name for name in TABLE if not name.endswith("last-4")]
-    assert "tiny has 2 layers" in capsys.readouterr().err
+    assert "tiny has only 2 layers" in capsys.readouterr().err
 
 
 def test_features_each_is_an_error_if_the_number_of_layers_is_unknown(tmp_path: Path):

@@ -562,8 +562,13 @@ PUBLISHED = {"reproduction.html.j2"}  # on official data, below
 
 
 def test_every_part_of_the_report_page_has_the_flags_of_scores(bench: Any, here: Path) -> None:
-    folder = ROOT / "leaderboard/report/templates"
-    found = {path.relative_to(folder).as_posix() for path in folder.rglob("*.j2")}
+    folders = (
+        ROOT / "leaderboard/report/templates",
+        ROOT / "benchharness/extensions/prediction_pages/templates",
+    )
+    found = {
+        path.relative_to(folder).as_posix() for folder in folders for path in folder.rglob("*.j2")
+    }
     assert found == {*PARTS, *HELD, *FRAME, *PUBLISHED}
     assert set(HELD.values()) <= set(CHECKED)
     assert bench("report", "--out", "page.html", "--db", DB).code == 0

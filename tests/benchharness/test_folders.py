@@ -82,7 +82,7 @@ def test_a_folder_without_a_checkpoint_is_an_error_with_a_solution(
 
 def test_weights_file_instead_of_folder_is_an_error_that_suggests_save_pretrained(tmp_path: Path):
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
-    with pytest.raises(ModelError, match=r"is a file .*pytorch_model.bin contains only weights"):
+    with pytest.raises(ModelError, match=r"is a file, but a checkpoint is a folder: pytorch_model.bin contains only weights"):
         find_model(str(tmp_path / "pytorch_model.bin"))
 
 
@@ -99,7 +99,7 @@ def test_tokenizer_incompatible_with_its_model_is_an_error_before_workers_start(
     asked = ("--task", "glue/rte", "--data", "mini", "--limit", "8", "--seeds", "1")
     ended = bench("run", "--model", folder, *asked, "--no-baselines")
     assert (ended.code, ended.out) == (4, "")
-    assert "its network only 100 embeddings" in ended.err
+    assert "its network has only 100 embeddings" in ended.err
     assert ended.err.count("\n") == 1
     assert not (tmp_path / "results").exists(), "no failed row is left"
 
@@ -200,7 +200,7 @@ def test_weights_saved_from_a_wrapped_network_are_an_error_with_the_cause(
 def test_encoder_weights_with_a_prefix_are_an_error_that_names_the_prefix(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "larger")
     renamed(folder, lambda name: f"text_tower.{name}", pickled=False)
-    with pytest.raises(ModelError, match=r"names begin with 'text_tower\.'"):
+    with pytest.raises(ModelError, match=r"names in its file begin with 'text_tower\.'"):
         load_encoder(str(folder), None, 1)
 
 

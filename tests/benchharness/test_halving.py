@@ -88,7 +88,7 @@ def test_halving_continues_the_better_half_and_drops_a_failed_point(bench):
     tried = seeds_by_rate(engine.started)
     assert sorted(tried.values()) == [1, 1, 1, 1, 2, 4, 5, 5]
     assert (tried[5e-5], tried[1e-4], tried[3e-4]) == (5, 5, 1)
-    assert "8 with 1, 4 with 2, 3 with 4, 2 with 5" in printed.out
+    assert "8 x 1, 4 x 2, 3 x 4, 2 x 5" in printed.out
     assert "best of 7 on dev" in printed.out.replace("\n", " ")
     assert "19 of 20 jobs are finished, 1 failed." in printed.out
     ended = [line for line in printed.err.splitlines() if line.startswith("[")]
