@@ -82,7 +82,10 @@ def test_a_folder_without_a_checkpoint_is_an_error_with_a_solution(
 
 def test_weights_file_instead_of_folder_is_an_error_that_suggests_save_pretrained(tmp_path: Path):
     (tmp_path / "pytorch_model.bin").write_bytes(b"")
-    with pytest.raises(ModelError, match=r"is a file, but a checkpoint is a folder: pytorch_model.bin contains only weights"):
+    with pytest.raises(
+        ModelError,
+        match=r"is a file, but a checkpoint is a folder: pytorch_model.bin contains only weights",
+    ):
         find_model(str(tmp_path / "pytorch_model.bin"))
 
 

@@ -510,7 +510,11 @@ def test_plugin_logger_that_raises_does_not_stop_the_run(bench, tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "words", "sentence"),
     [
-        ("LOGGERS = [1]\n", (), "LOGGERS of the plugin {file} is a list: expected classes, keyed by a name"),
+        (
+            "LOGGERS = [1]\n",
+            (),
+            "LOGGERS of the plugin {file} is a list: expected classes, keyed by a name",
+        ),
         ("LOGGERS = {'a': 'A'}\n", (), "{file} contains a str under 'a': expected classes"),
         (
             "LOGGERS = {'wandb': dict}\n",

@@ -118,7 +118,9 @@ def test_a_gpu_that_accepts_no_other_process_is_an_out_of_memory_error(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     monkeypatch.setattr(torch.cuda, "set_device", refuse)
-    with pytest.raises(MemoryRanOutError, match=r"accepts no further process \(CUDA error: [^\n]*\): run"):
+    with pytest.raises(
+        MemoryRanOutError, match=r"accepts no further process \(CUDA error: [^\n]*\): run"
+    ):
         find_compute("fp32", deterministic=False)
 
 

@@ -89,7 +89,10 @@ GOOD = to_lines([row("neutral")])
         (GOOD + '{"sentence1": ', r"jsonl line 2 is not JSON"),
         (GOOD + "\n" + GOOD, r"jsonl line 2 is not JSON"),
         (GOOD + "[1]\n", r"jsonl line 2 is JSON, but not an object: found list"),
-        (GOOD + '{"gold_label": "neutral"}\n', r"line 2 has no 'sentence1', which contains the premise: found"),
+        (
+            GOOD + '{"gold_label": "neutral"}\n',
+            r"line 2 has no 'sentence1', which contains the premise: found",
+        ),
         (to_lines([row("neutral", 3)]), r"snli train .* row 0 cannot be converted: .*premise is 3"),
         (GOOD.encode() + b'{"\xff"}', r"jsonl line 2 is not UTF-8"),
         (to_lines([row("-")]), r"snli/snli train .* is empty"),

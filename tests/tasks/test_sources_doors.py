@@ -323,7 +323,9 @@ def test_short_task_name_is_resolved_by_the_content_of_the_folder(tmp_path: Path
     assert find_task("RTE", holds(str(tmp_path))).name == "glue/rte"
     shutil.copytree(mini_folder() / "superglue" / "RTE", tmp_path / "superglue" / "RTE")
     for data in (str(tmp_path), "mini", "hub"):
-        with pytest.raises(BenchError, match=r"several suites have a task 'rte': use glue/rte or superglue/rte"):
+        with pytest.raises(
+            BenchError, match=r"several suites have a task 'rte': use glue/rte or superglue/rte"
+        ):
             find_task("rte", holds(data))
 
 

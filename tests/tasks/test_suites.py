@@ -79,7 +79,9 @@ def test_ambiguous_task_name_selects_the_only_task_that_fits() -> None:
     (found,) = select_tasks([], ["RTE"], fits=lambda task: task.suite == "glue")
     assert found.name == "glue/rte"
     for fits in (lambda task: True, lambda task: False):
-        with pytest.raises(BenchError, match=r"several suites have a task 'rte': use glue/rte or superglue"):
+        with pytest.raises(
+            BenchError, match=r"several suites have a task 'rte': use glue/rte or superglue"
+        ):
             find_task("rte", fits)
     assert find_task("cola", lambda task: False).name == "glue/cola"
 
