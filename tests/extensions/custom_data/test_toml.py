@@ -78,7 +78,7 @@ def test_task_definitions_in_the_docs_are_valid(tmp_path):
     for number, text in enumerate(found):
         path = tmp_path / f"{number}.toml"
         path.write_text(text)
-        (tmp_path / "reviews.csv").write_text("review,stars\n")
+        (tmp_path / "stars.csv").write_text("review,stars\n")
         assert read_task(path)[0].suite == "mine"
 
 
