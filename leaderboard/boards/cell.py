@@ -249,18 +249,23 @@ def best_points(runs: Sequence[RunRow], rule: ScoreRule) -> list[RunRow]:
 def beside_others(cell: Cell, runs: Sequence[RunRow], rule: ScoreRule) -> Cell:
     """Add a sweep's other hyperparameter settings, and the selection gain, to the best one's cell.
 
-    `runs` are all runs of the sweep. If they are not a sweep, the cell is returned unchanged.
+    `runs` are all runs of the sweep. If they are not a sweep, the cell is returned unchanged. The
+    cell of a task that is predicted by runs on another task (AX by those on MNLI) has no selection
+    gain, because the settings were selected by the score on that other task.
     """
     if not runs[0].is_sweep:
         return cell
-    finished = [run for run in runs if run.task == cell.task and run.status == "finished"]
-    points = _points(finished)[cell.task]
+    trained = cell.runs[0].task
+    finished = [run for run in runs if run.task == trained and run.status == "finished"]
+    points = _points(finished)[trained]
     tried = (
         build_cell(cell.task, point, rule)
         for digest, point in points.items()
         if digest != cell.runs[0].recipe_digest
     )
     others = tuple(other for other in tried if other is not None)
+    if trained != cell.task:
+        return replace(cell, others=others)
     gain = selection_gain(cell.values, [other.values for other in others])
     return replace(cell, others=others, gain=gain)
 

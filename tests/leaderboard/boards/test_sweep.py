@@ -1,13 +1,14 @@
 """The leaderboard shows the best point of a sweep per task, with the number of points."""
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.cell import best_points, count_points
 from benchharness.leaderboard.result import RunRow
-from tests.helpers.boards import GLUE, make_failed_row, make_row, one_board
+from tests.helpers.boards import GLUE, make_failed_row, make_row, one_board, with_measures
 
 SWEEP = {"overridden": True, "is_sweep": True}
 
@@ -127,3 +128,15 @@ def test_selection_gain_is_omitted_for_single_seeds_and_without_a_sweep() -> Non
     assert (entry.cells["glue/rte"].gain, entry.cells["glue/rte"].choice) == (None, "")
     (entry,) = one_board(point("2e-5", "glue/rte", 0.6, 0.7, is_sweep=False)).entries
     assert entry.cells["glue/rte"].gain is None
+
+
+def test_task_predicted_by_runs_on_another_task_has_no_selection_gain() -> None:
+    points = [*point("2e-5", "glue/mnli", 0.7, 0.7), *point("3e-5", "glue/mnli", 0.7, 0.7)]
+    rows = [
+        with_measures(replace(run, scores={**run.scores, "glue/ax": {"mcc": 0.3}}))
+        for run in points
+    ]
+    (entry,) = one_board(rows).entries
+    assert entry.cells["glue/mnli"].gain is not None
+    ax = entry.cells["glue/ax"]
+    assert (ax.gain, [other.values for other in ax.others]) == (None, [(0.3, 0.3)])
