@@ -4,10 +4,12 @@ import re
 
 import pytest
 
-from tests.helpers.doc_blocks import DOCS
+from tests.helpers.doc_blocks import DOCS, block
 from tests.helpers.pages import (
     Block,
+    Session,
     blocks_of,
+    difference,
     form_faults,
     line_matches,
     matches,
@@ -16,7 +18,17 @@ from tests.helpers.pages import (
 )
 
 ROOT = DOCS.parent
-QUICK = ("README.md", "training.md", "which.md")
+QUICK = ("README.md", "training.md", "loggers.md")
+"""Pages that are not only in `make soak`."""
+
+NEEDED = {
+    "cluster.md": "submitit",
+    "loggers.md": "tensorboard",
+    "taking.md": "onnxruntime",
+    "training.md": "accelerate",
+    "transfer.md": "peft",
+}
+"""Optional package that the blocks of a page need."""
 
 
 def howto_pages():
@@ -43,8 +55,20 @@ def test_howto_pages_have_blocks_of_known_kinds(page):
     ],
 )
 def test_howto_pages_run(page, tmp_path):
+    if page.name in NEEDED:
+        pytest.importorskip(NEEDED[page.name])
     faults = run_page(page, tmp_path)
     assert not faults, "\n\n".join(faults)
+
+
+@pytest.mark.soak
+def test_the_demo_prints_the_table_of_the_readme(tmp_path):
+    """Run the command of `make demo`, which first installs benchharness."""
+    shown = block("../README.md", "GLUE on mini data")
+    (command,) = re.findall(r"\$\(BIN\)/(bench run .+)", (ROOT / "Makefile").read_text())
+    with Session(tmp_path) as session:
+        printed, _ = session.run(Block(line=0, text=f"{command}\n", kind="command"))
+    assert matches(f"{shown}...\n", printed), difference(shown, printed)
 
 
 def test_all_howto_pages_are_found():

@@ -26,8 +26,9 @@ from benchharness.tasks.suites import find_task
 from benchharness.tiny import folder as tiny_folder
 from tests.helpers import ROOT
 from tests.helpers.checkpoints import make_config
-from tests.helpers.doc_blocks import blocks
+from tests.helpers.doc_blocks import DOCS
 from tests.helpers.drawn_predictions import predict
+from tests.helpers.pages import blocks_of
 from tests.helpers.results import make_job, make_result
 
 WHAT = {"suite": "glue", "data": "mini", "limit": 16, "device": "cpu", "jobs": 1}
@@ -434,14 +435,14 @@ def test_setting_without_effect_on_any_job_is_a_python_warning(monkeypatch, tmp_
 # The documentation and the notebook.
 
 
-def test_code_on_the_python_documentation_page_runs(tmp_path, monkeypatch):
-    """Run the blocks in order on fewer rows, except blocks that need more rows or time."""
+def test_the_python_page_of_the_documentation_runs(tmp_path, monkeypatch):
+    """Run its blocks in order on fewer rows."""
     monkeypatch.chdir(tmp_path)
     model, tokenizer = in_memory()
     names = {"model": model, "tokenizer": tokenizer}
-    for block in blocks("python.md"):
-        if not any(name in block for name in ("BenchCallback", "bh.which")):
-            fewer = block.replace("seeds=2", "seeds=2, limit=40")
+    for block in blocks_of(DOCS / "python.md"):
+        if block.kind == "python":
+            fewer = block.text.replace("seeds=2", "seeds=2, limit=40")
             exec(compile(fewer, "docs/python.md", "exec"), names)
     assert set(names["results"].frame()["task"]) == {"glue/rte", "glue/stsb"}
     assert set(bh.runs()["model"]) >= {"tiny", "mine"}

@@ -481,7 +481,8 @@ def test_a_plugin_that_changes_during_a_run_stops_its_jobs(irony: Path):
 @pytest.fixture
 def lines(tmp_path: Path) -> Path:
     """Write the plugin of docs/loggers.md."""
-    return write(tmp_path, block("loggers.md", "LOGGERS ="), "lines.py")
+    _, *source, _ = block("loggers.md", "LOGGERS =").splitlines()  # without `cat` and END
+    return write(tmp_path, "\n".join(source), "lines.py")
 
 
 def test_plugin_logger_in_the_documentation_gets_all_events(bench, lines: Path):
