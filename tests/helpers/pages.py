@@ -47,6 +47,7 @@ VARYING = (
     (r"\b[0-9a-f]{64}\b|\b(?=[a-f]*\d)[0-9a-f]{12}\b", "KEY"),
     (r"\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:\d\d)?)?", "DATE"),
     (r"\b\d+(?:\.\d+){2,}[\w.+-]*", "VERSION"),
+    (r"\b\d[\d,]* \d[\d,.]* MB\b", "AMOUNT AMOUNT"),  # tokens per second, and memory
     (_AMOUNT, "AMOUNT"),
 )
 """Patterns of what differs between machines and runs, and the word that replaces it."""
@@ -332,10 +333,11 @@ NUMBER = r"\d+\.\d+"
 
 
 def plain(line: str) -> str:
-    """Return a line with words in place of what varies, and single spaces."""
+    """Return a line with single spaces, and with words instead of what varies."""
+    line = " ".join(line.split())
     for pattern, word in VARYING:
         line = re.sub(pattern, word, line)
-    return re.sub("─+", "─", " ".join(line.split()))
+    return re.sub("─+", "─", line)
 
 
 def line_matches(shown: str, actual: str) -> bool:
