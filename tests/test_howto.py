@@ -47,6 +47,7 @@ def test_howto_pages_have_blocks_of_known_kinds(page):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize(
     "page",
     [

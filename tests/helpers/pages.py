@@ -355,6 +355,10 @@ def line_matches(shown: str, actual: str) -> bool:
 
 
 def difference(shown: str, actual: str) -> str:
-    """Return the difference between an output on a page and the actual one."""
-    both = (lines_of(shown), lines_of(actual))
-    return "\n".join(difflib.unified_diff(*both, "page", "program", lineterm="", n=1))
+    """Return a diff of an output on a page and the actual one, without lines that match."""
+    expected = lines_of(shown)
+    found = [
+        next((each for each in expected if each != "..." and line_matches(each, line)), line)
+        for line in lines_of(actual)
+    ]
+    return "\n".join(difflib.unified_diff(expected, found, "page", "program", lineterm="", n=1))
