@@ -130,8 +130,8 @@ which prints
     [
         ("    echo a\n\n<!-- output -->\n\n    b\n", "output differs"),
         ("    echo a >&2\n\n<!-- messages -->\n\n    b\n", "messages differs"),
-        ("    false\n", "exit code 1"),
-        ("    false && true    # exit code 2\n", "exit code 1 instead of 2"),
+        ("    test -f absent\n", "exit code 1"),
+        ("    test -f absent && true    # exit code 2\n", "exit code 1 instead of 2"),
         ("    echo a    # exit code 2\n", "exit code 0 instead of 2"),
         ("    from os import absent\n", "ImportError"),
         ("    --columns text=a\n", "the kind of this block is unknown"),
@@ -149,7 +149,7 @@ def test_faults_of_a_page_are_found(tmp_path, text, fault):
 
 
 def test_commands_that_have_to_fail_do_not_end_the_page(tmp_path):
-    text = "    (exit \\\n        3)    # exit code 3\n    echo a\n"
+    text = "    bash -c \\\n        'exit 3'    # exit code 3\n    echo a\n"
     assert faults_of(tmp_path, text + "\n<!-- output -->\n\n    a\n") == []
 
 
