@@ -189,6 +189,7 @@ def test_a_line_of_dots_stands_for_any_lines():
     assert matches("a\n...\nd\n", "a\nb\nc\nd\n")
     assert matches("a\n...\nd\n", "a\nd\n")
     assert matches("...\nd\n", "\nd\n\n")
+    assert matches("a\n", "   \na  \n   \n")
     assert not matches("a\n...\nd\n", "a\nb\n")
     assert not matches("a\n", "a\nb\n")
 

@@ -306,7 +306,7 @@ def _faults(page: Path, folder: Path) -> Iterator[str]:
 
 def lines_of(text: str) -> list[str]:
     """Return the lines of a text without space at their ends, nor empty lines around them."""
-    return [line.rstrip() for line in text.strip("\n").splitlines()]
+    return "\n".join(line.rstrip() for line in text.splitlines()).strip("\n").splitlines()
 
 
 def matches(shown: str, actual: str) -> bool:
