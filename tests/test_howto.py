@@ -70,7 +70,7 @@ def test_the_demo_prints_the_table_of_the_readme(tmp_path):
     (command,) = re.findall(r"\$\(BIN\)/(bench run .+)", (ROOT / "Makefile").read_text())
     with Session(tmp_path) as session:
         printed, _ = session.run(Block(line=0, text=f"{command}\n", kind="command"))
-    assert matches(f"{shown}...\n", printed), difference(shown, printed)
+    assert matches(f"...\n{shown}...\n", printed), difference(shown, printed)
 
 
 def test_all_howto_pages_are_found():
