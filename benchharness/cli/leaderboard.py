@@ -20,7 +20,14 @@ from benchharness.leaderboard.boards.reproduction import Reproduction, reproduct
 from benchharness.leaderboard.boards.terminal import print_boards
 from benchharness.leaderboard.text import visible
 from benchharness.models import MODELS
-from benchharness.stored import Within, gained, gather_boards, left_out, recent_suites
+from benchharness.stored import (
+    Within,
+    gained,
+    gather_boards,
+    lacking_plugins,
+    left_out,
+    recent_suites,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +77,7 @@ def leaderboard(
         whole = gather_boards(store, Within(suites=suites, data=chosen.data), paths=True)
         whole = gained(whole, store)
         boards = [top_of(board, most) for board in whole]
+        lacking = lacking_plugins(store, suites) if chosen.suite and not as_json else ()
         if intervals:
             from benchharness.stored.predictions import add_uncertainty  # noqa: PLC0415  (numpy)
 
@@ -84,7 +92,7 @@ def leaderboard(
         show_boards(boards, details=shown.details, published=which)
     else:
         typer.echo("no stored run matches. `bench show runs` lists the stored runs.")
-    for line in (*left_out(whole, boards), *(recent.sentences if recent else ())):
+    for line in (*left_out(whole, boards), *lacking, *(recent.sentences if recent else ())):
         typer.echo(visible(line))
 
 

@@ -24,7 +24,7 @@ from benchharness.leaderboard.sharing import path_label, shared_outcome
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import digest
 from benchharness.models import MODELS
-from benchharness.tasks.suites import SUITES, find_suites, select_tasks
+from benchharness.tasks.suites import SUITES, TASKS, find_suites, select_tasks
 
 LARGE_STORE = 2_000
 """Number of stored runs above which only the needed runs are read to show results of a few jobs."""
@@ -34,16 +34,33 @@ MANY_RUNS = 5_000
 this many runs takes a second."""
 
 
-def lacking_plugins(store: Store) -> Iterator[str]:
-    """Yield a message for each stored suite that is not defined, with the plugin that it needs."""
-    for suite in (name for name in store.suites() if name not in SUITES):
-        newest = store.result(store.runs(suite=suite)[-1].key)
-        named = " and ".join(newest.job.plugins)
-        plugin = f"the plugin {named}" if named else "a plugin"
-        yield (
-            f"the runs of the suite {suite} need {plugin}: load its file with --plugin, or install "
-            "its package."
+def lacking_plugins(store: Store, suites: Collection[str] = ()) -> list[str]:
+    """Return a message for each stored suite or task that is not defined, with its plugin's name.
+
+    A task may be missing from a suite that is defined, if several plugins add tasks to the suite.
+
+    Args:
+        store: Store that contains the runs.
+        suites: Suites to check; empty for all.
+    """
+    missing = [(name, True) for name in store.suites() if name not in SUITES]
+    missing += [
+        (name, False)
+        for name in store.tasks()
+        if name not in TASKS and name.partition("/")[0] in SUITES
+    ]
+    found = []
+    for name, is_suite in missing:
+        if suites and name.partition("/")[0] not in suites:
+            continue
+        runs = store.runs(suite=name) if is_suite else store.runs(task=name)
+        named = " and ".join(store.result(runs[-1].key).job.plugins)
+        found.append(
+            f"the runs of the {'suite' if is_suite else 'task'} {name} need "
+            f"{f'the plugin {named}' if named else 'a plugin'}: load its file with --plugin, or "
+            "install its package."
         )
+    return found
 
 
 P = ParamSpec("P")

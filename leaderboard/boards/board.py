@@ -75,7 +75,12 @@ class Board:
     @property
     def data_label(self) -> str:
         """Description of the data for a title, e.g. "mini data, at most 100 rows per split"."""
-        sources = {"mini": "mini data", "hub": "hub data", "imported": "imported data"}
+        # "hub" is the default, also for tasks that are never read from the hub: the rows of such a
+        # task are generated, or are in files that the task itself names.
+        tasks = [TASKS[task] for task in self.tasks if task in TASKS]
+        has_hub = not tasks or any(task.source.hub for task in tasks)
+        hub = "hub data" if has_hub else "the task's own data"
+        sources = {"mini": "mini data", "hub": hub, "imported": "imported data"}
         names = " and ".join(sources.get(source, f"files in {source}") for source in self.data)
         names += f" on {self.machine}" if self.machine else ""
         return names if self.limit is None else f"{names}, at most {self.limit} rows per split"
@@ -119,7 +124,9 @@ def build_boards(runs: Sequence[RunRow], suite: Suite, *, paths: bool = False) -
         suite: Suite whose leaderboards are built.
         paths: Show paths of this machine in full. By default they are shortened (see sharing.py).
     """
-    ours = with_starts((run for run in runs if suite.name in run.suites), runs)
+    # A task of the suite may be unknown, because the plugin that defines it is not loaded.
+    fitting = (run for run in runs if not {*run.trained_tasks}.isdisjoint(suite.tasks))
+    ours = with_starts(fitting, runs)
     ours = ours if paths else list(map(shared_row, ours))
     # Grouping is greedy, so sort the runs to make the result independent of their order.
     ordered = sorted(ours, key=lambda run: (run.finished, run.key))

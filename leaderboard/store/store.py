@@ -498,6 +498,14 @@ class Store:
             found = (name for value in db.scalars(query) for name in _names_in(value))
             return list(dict.fromkeys(found))
 
+    def tasks(self) -> list[str]:
+        """Return the sorted names of all tasks that have stored runs."""
+        with reading(self._engine) as db:
+            known = _values_of(HEADLINES.c.task)
+            return sorted(
+                {name for each in db.scalars(select(known.c.value)) for name in _names_in(each)}
+            )
+
     def models(self) -> list[str]:
         """Return the sorted names of all models that have stored runs."""
         with reading(self._engine) as db:

@@ -178,6 +178,24 @@ def test_report_warns_if_some_runs_are_of_an_unloaded_plugin(theirs):
     assert theirs("report", *DB, "--suite", "glue").err == ""
 
 
+@pytest.mark.parametrize("words", [(), ("--suite", "glue")], ids=["all suites", "one suite"])
+def test_leaderboard_names_the_plugin_of_a_task_that_its_suite_lacks(bench, words):
+    job = replace(make_job(task="glue/irony"), plugins={"irony.py": "0" * 64})
+    with open_store("board.sqlite") as store:
+        store.add_result(make_result(job))
+    needed = NEEDED.replace("suite mine", "task glue/irony")
+    ended = bench("leaderboard", *DB, *words)
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("no stored run matches")
+    assert ended.out.endswith(f"{needed}\n")
+    with open_store("board.sqlite") as store:
+        store.add_result(make_result(make_job(seed=1)))
+    ended = bench("leaderboard", *DB, *words)
+    assert "GLUE on " in ended.out
+    assert ended.out.endswith(f"{needed}\n")
+    assert "irony" not in ended.out.removesuffix(f"{needed}\n")
+
+
 def test_show_runs_lists_a_plugin_suite_only_if_the_plugin_is_loaded(theirs):
     Path("mine.py").write_text(
         "from dataclasses import replace\n"

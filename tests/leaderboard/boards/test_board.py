@@ -8,6 +8,7 @@ import pytest
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.job import Setting
+from benchharness.tasks.suites import SUITES
 from tests.helpers.boards import (
     GLUE,
     TASKS,
@@ -104,6 +105,12 @@ def test_runs_on_equal_rows_from_different_sources_share_an_entry() -> None:
     assert board.data == ("files/glue", "hub")
     assert board.data_label == "files in files/glue and hub data"
     assert [entry.seeds for entry in board.entries] == [(2, 2)]
+
+
+def test_data_of_tasks_that_are_not_on_the_hub_is_not_called_hub_data() -> None:
+    row = make_row(task="needle/512", data="hub", scores={"accuracy": 0.5})
+    (board,) = build_boards([row], SUITES["needle"])
+    assert board.data_label == "the task's own data"
 
 
 def test_runs_on_changed_evaluation_rows_have_a_separate_leaderboard() -> None:
