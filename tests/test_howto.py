@@ -18,7 +18,7 @@ from tests.helpers.pages import (
 )
 
 ROOT = DOCS.parent
-QUICK = ("README.md", "training.md", "loggers.md")
+QUICK = ("README.md",)
 """Pages that are not only in `make soak`."""
 
 NEEDED = {

@@ -168,7 +168,11 @@ def test_a_hub_model_needs_no_registration() -> None:
         *("org/name@", "org/name@../x", "org/name@a b", "org/name@/a", "tiny@x"),
     ],
 )
-def test_an_invalid_hub_name_is_an_error(name: str) -> None:
+def test_an_invalid_hub_name_is_an_error(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")  # where no folder has the name
     with pytest.raises(BenchError, match="no model or checkpoint folder is called"):
         find_model(name)
 
