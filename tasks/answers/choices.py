@@ -17,16 +17,16 @@ from benchharness.tasks.answers.base import (
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
 
 LETTERS = "ABCDEFGH"
-"""Names of the options in a confusion matrix, as in RACE."""
+"""Names of the first eight options in a confusion matrix, as in RACE."""
 
 FOLDED = 400
-"""Number of characters above which a page shows a passage collapsed."""
+"""Length in characters above which a passage is collapsed when its page is opened."""
 
 
 class Choices(AnswerType):
-    """Answer type for choosing one option: an answer is the option's index.
+    """Answer type for multiple choice: an answer is the index of an option.
 
-    The index is -1 if the answer in a file is not one of the options.
+    The index is -1 if the answer from a file or a text-to-text model is not one of the options.
     """
 
     prediction = ChoicePrediction
@@ -92,9 +92,10 @@ class Choices(AnswerType):
         return replace(predictions[0], option=winner, scores=scores, text=None)
 
     def majority(self, examples: Sequence[ChoiceExample]) -> Callable[[Any], ChoicePrediction]:
-        """Return a function that predicts the option whose index is right most often.
+        """Return a function that predicts the option whose index is most often right in `examples`.
 
-        The scores of its predictions are relative frequencies with add-one smoothing.
+        The scores of the predictions are the relative frequencies of the indices, with add-one
+        smoothing.
         """
         counts = Counter(example.gold[0] for example in examples if example.gold)
 
