@@ -315,7 +315,10 @@ class Task:
 
     @property
     def test_splits(self) -> tuple[str, ...]:
-        """Names of the test splits, if only the official server can score them; else empty."""
+        """Names of the test splits; empty if the labels of the test splits are public.
+
+        Usually, only the official server can score these splits.
+        """
         splits = () if self.public_tests else self.source.splits
         return tuple(s for s in splits if s.startswith("test"))
 

@@ -228,7 +228,7 @@ def hub_splits(
 
 
 def hub_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that the Hugging Face libraries raise if a data set cannot be loaded."""
+    """Return the exceptions that Hugging Face's libraries raise if a data set cannot be loaded."""
     import huggingface_hub  # noqa: PLC0415  (heavy, and reads HF_HUB_OFFLINE on import)
 
     exceptions = _datasets().exceptions
