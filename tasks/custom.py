@@ -72,6 +72,10 @@ class CustomTasks(Protocol):
     def parquet_files(self, rows: Any) -> Mapping[str, bytes]:
         """Convert rows in memory to the content of one Parquet file per split, keyed by split.
 
+        Args:
+            rows: A table (a data frame, a `datasets.Dataset` or a list of dicts) with the rows of
+                train, or a mapping from the names of splits to tables.
+
         Raises:
             BenchError: The rows cannot be written to Parquet.
         """

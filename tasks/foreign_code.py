@@ -99,7 +99,11 @@ def begin(*, trust: bool = False) -> None:
 
 
 def name_code(codes: Iterable[Code]) -> None:
-    """Allow code until the current command ends; a worker process allows the code of its job."""
+    """Allow code until the current command ends.
+
+    A command allows the code that its options name, and a worker process the code that its job
+    names.
+    """
     _named.update(code.key for code in codes)
 
 

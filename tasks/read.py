@@ -193,8 +193,8 @@ def part_of(examples: Iterable[Example]) -> SplitRows:
 def has_split(task: Task, split: str, data: Data) -> bool:
     """Return whether a data source has a split of a task; the rows are not read.
 
-    An evaluation is skipped if its data are optional and missing: MNLI, for example, can be run
-    from a folder that does not contain the diagnostic set AX.
+    Optional evaluations are skipped if their data are missing: MNLI, for example, can be run from a
+    folder that does not contain the diagnostic set AX.
     """
     return has_rows(task.source, split, data)
 
@@ -345,8 +345,8 @@ def counts_of(rows: SplitRows) -> dict[str, Any]:
     """Return the counts of rows that a result records.
 
     Returns:
-        "rows" is the number of examples, and "left_out" is `SplitRows.left_out`. "odd" is
-        `SplitRows.odd`, and is only included if there are irregularities.
+        Dict with the number of examples ("rows"), `SplitRows.left_out` ("left_out") and, if there
+        are irregularities in the data, `SplitRows.odd` ("odd").
     """
     counts: dict[str, Any] = {"rows": len(rows.examples), "left_out": rows.left_out}
     return {**counts, "odd": dict(rows.odd)} if rows.odd else counts

@@ -253,7 +253,7 @@ def find_task(name: str, fits: Callable[[Task], bool] | None = None) -> Task:
             name, e.g. tasks whose files are in a folder. If no task fits, all of them remain.
 
     Raises:
-        BenchError: If no task has this name, or if it is still ambiguous.
+        BenchError: If no task has this name, or if several tasks remain.
     """
     found = tasks_called(name)
     if len(found) > 1 and fits is not None:
@@ -303,7 +303,11 @@ def _unknown_task(name: str) -> BenchError:
 
 
 def title_of(task: str) -> str:
-    """Return the name of a task in papers; for an unknown task, the part after the slash."""
+    """Return the title of a task, which is its name in papers.
+
+    Args:
+        task: Full name of the task. For an unknown task, the part after the slash is returned.
+    """
     return TASKS[task].title if task in TASKS else task.rpartition("/")[2]
 
 

@@ -68,8 +68,8 @@ class Metric(Generic[PredictionT, ExampleT]):
         compute: Function that returns the score for a sequence of predictions and the sequence of
             their examples. It returns None if the metric covers only a slice of the examples and
             the slice is empty; the score is then left out.
-        library: Module that `compute` imports on use and whose import is slow. It can be imported
-            earlier in the background.
+        library: Name of a module that `compute` imports when it is called, if the import is slow.
+            The module can be imported in the background before that.
         bounds: Minimum and maximum of the score; confidence intervals are clipped to them.
         is_slow: True if the metric must be computed only once per split, and not for single
             examples or bootstrap resamples.
@@ -212,7 +212,8 @@ class Task:
             detected in a user's own data. A job passes the definition to its worker process.
         benchmark: Name shared by tasks that are versions of the same benchmark. These tasks have
             rows in common, so no encoder is trained on two of them together.
-        public_tests: True if the test splits have labels; runs are then scored on them too.
+        public_tests: True if the labels of the test splits are public; runs are then scored on the
+            test splits too.
         longest: Maximum number of tokens per row, if the task prescribes one; a model with a lower
             limit cannot run the task. 0 means that the recipe sets the maximum length.
         script: Description of the official script whose numbers are printed when a prediction file
@@ -222,9 +223,9 @@ class Task:
         head: Type of the model head, e.g. "pair" or "span".
         example: Class of the examples.
         hub_type: Type of the task on the Hub (huggingface.co/tasks), e.g. "text-classification".
-        has_weights: False if the head has no weights, so that the network is the encoder alone. The
-            pretrained encoder then also predicts without training, and the library
-            sentence-transformers loads the trained one.
+        has_weights: False if the head has no weights, so that the network is the encoder alone.
+            Such a network can predict without training, and the trained encoder can be loaded with
+            the library sentence-transformers.
         has_outputs: False if the outputs of two models cannot be compared. Knowledge distillation,
             in which a student learns from the outputs of a teacher, is then not possible.
         baseline_has_settings: False if the bag-of-words baseline has no hyperparameters, because it
@@ -268,7 +269,11 @@ class Task:
         return self.head
 
     def usual_limit(self, *, is_gpu: bool) -> int | None:
-        """Return the number of examples per split that are used without --limit; None for all."""
+        """Return the number of examples per split that are used without --limit; None for all.
+
+        Args:
+            is_gpu: True if the model runs on a GPU.
+        """
         del is_gpu  # only tasks that are measured depend on the device
         return None
 
@@ -276,7 +281,7 @@ class Task:
         """Check an example, and yield the predicate of a sentence ("has no words") per problem.
 
         Args:
-            example: Example of the class that the attribute `example` of the task contains.
+            example: Example to check; an instance of the class `self.example`.
         """
         del example  # tasks without an override accept all examples, even a query without a text
         return iter(())
@@ -529,7 +534,11 @@ def suffix_of(split: str) -> str:
 
 
 def check_labels(task: Task, split: str, examples: Iterable[Example]) -> None:
-    """Raise BenchError if any example hides its gold answer, because it cannot be scored."""
+    """Check that no example hides its gold answer.
+
+    Raises:
+        BenchError: If the gold answer of an example is hidden, so that the split cannot be scored.
+    """
     if any(example.is_hidden for example in examples):
         raise BenchError(
             f"the labels of {task.name} {split} are hidden: only the official server can score it."

@@ -64,8 +64,8 @@ def cast_of(task: Task) -> Cast:
 def rows_to_learn(rows: SplitRows, task: Task) -> SplitRows:
     """Return the rows that are used for training in the text-to-text format.
 
-    As for T5, a ReCoRD query is repeated for each of its right answers, and WSC rows are dropped if
-    the noun is not the referent of the pronoun. The rows of most other tasks are unchanged.
+    As for T5, a query with several right options (ReCoRD) is repeated for each of them, and a row
+    of WSC is dropped if the noun is not the referent of the pronoun. All other rows are unchanged.
 
     Args:
         rows: Rows of the train split.

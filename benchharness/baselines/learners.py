@@ -117,11 +117,12 @@ def learn_majority(
     examples: Sequence[Any],
     values: Mapping[str, Any],  # noqa: ARG001  (as in every learner)
 ) -> Predictor:
-    """Return a predictor that gives the same answer to all examples.
+    """Return a predictor of the most frequent answer in the training examples.
 
-    The answer is the most frequent label, set of frequent labels, option index or tag in the
-    training examples, or the mean of their numbers. For questions about a context, it is the first
-    sentence or "no answer".
+    This is the most frequent label, option index or tag, all labels that at least half of the
+    examples have (if several labels are allowed), or the mean of the numbers of a regression. For
+    questions about a context, it is "no answer" if the task has unanswerable questions, and else
+    the first sentence of the context.
 
     Args:
         task: The task.

@@ -95,7 +95,9 @@ def least_layers(features: str) -> int:
 
 
 def kept_layers(wanted: int | str, count: int) -> list[int]:
-    """Return the numbers of the layers that an encoder keeps, in ascending order from 0.
+    """Return the numbers of the layers that an encoder keeps, in ascending order.
+
+    The layers are numbered from 0.
 
     Args:
         wanted: Value of the hyperparameter `layers`. An integer is the number of layers to keep,
@@ -174,8 +176,9 @@ class Optim:
         weight_decay: Weight decay as in torch's AdamW: each step subtracts from a weight the
             fraction `weight_decay` times the current learning rate. Weight tensors with only one
             dimension do not decay.
-        max_grad_norm: Norm to which gradients are clipped; infinity for no clipping. In settings,
-            infinity is written as 0, as in fairseq, because JSON has no infinity.
+        max_grad_norm: Maximum norm of the gradients, to which larger gradients are scaled down;
+            infinity for no limit. In settings, infinity is written as 0, as in fairseq, because
+            JSON has no infinity.
         decoupled_weight_decay: Weight decay as in Composer's DecoupledAdamW, which replaces
             `weight_decay` if it is above 0: a step at the maximum learning rate subtracts this
             fraction, and the fraction follows the schedule of the learning rate. At a maximum
@@ -230,7 +233,7 @@ class Schedule:
     Attributes:
         epochs: Number of passes over the training examples, which may be a fraction.
         warmup_ratio: Fraction of the steps in which the learning rate rises linearly (warm-up).
-        schedule: Name of the schedule by which the learning rate falls after the warm-up.
+        schedule: Name of the schedule of the learning rate after the warm-up (see `SCHEDULES`).
         schedule_power: Power of the schedule "polynomial".
         warmup_steps: Number of steps of the warm-up, which replaces `warmup_ratio` if above 0.
         steps: Number of optimizer steps, which replaces `epochs` if above 0.
@@ -526,7 +529,7 @@ class Recipe:
         return cls.of({**dict.fromkeys(needed, 0), **values})
 
     def of_head(self, head: str) -> Any:
-        """Return the group of hyperparameters for a head type; None if the job uses none of it."""
+        """Return the group of hyperparameters for a head type; None if the job has none of them."""
         groups: dict[str, Any] = {
             **self.added,
             **dict.fromkeys(PairOptions.heads, self.pair),
@@ -537,7 +540,10 @@ class Recipe:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Setting]) -> "Recipe":
-        """Build the recipe from the settings of a job, keyed by hyperparameter."""
+        """Build the recipe from the settings of a job, keyed by hyperparameter.
+
+        A `max_grad_norm` of 0 becomes infinity.
+        """
         values: dict[str, Any] = {name: setting.value for name, setting in settings.items()}
         return cls.of(values | {"max_grad_norm": values["max_grad_norm"] or math.inf})
 

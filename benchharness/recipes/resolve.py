@@ -768,8 +768,8 @@ def start_task(recipe: ResolvedRecipe) -> str | None:
 def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[Task]:
     """Return the tasks, and all further tasks on which encoders must be trained first.
 
-    These are the tasks that the models' own recipes name in `start_from`, for the given tasks and
-    for each other.
+    The models' own recipes name such tasks in `start_from`. A task that is added may start from
+    another task, which is then added too.
     """
     found = {task.name: task for task in tasks}
     nothing = ResolvedRecipe(name="", settings={})
@@ -880,8 +880,8 @@ def for_own_rows(spec: ModelSpec) -> Setting:
     """Return the setting `max_tokens` for a user's own data, for which no paper has a value.
 
     It is the maximum length of the model. A smaller value would not save time for short rows,
-    because a batch is only as long as its longest row. If the model has no limit, or it is unknown,
-    the value is 512.
+    because a batch is only as long as its longest row. If the model has no limit, or if its limit
+    is unknown, the value is 512.
     """
     longest = reach(spec)
     if longest is None:

@@ -119,7 +119,7 @@ class ZeroShotScoring(Protocol):
         """
 
     def run(self, job: Job, report: Reporter) -> Result:
-        """Run a job that has such a recipe, and return its result.
+        """Run a job with a recipe that the method `recipe` has returned, and return its result.
 
         Args:
             job: The job.

@@ -86,7 +86,7 @@ class Recent(NamedTuple):
 
     @property
     def sentences(self) -> Iterator[str]:
-        """Messages for the user that name suites which are not shown, and how to show them."""
+        """Messages for the user about suites that are not shown, and about how to show them."""
         yield from self.lacking
         if more := len(self.left_out):
             some = ", ".join(self.left_out[:10]) + (", ..." if more > 10 else "")

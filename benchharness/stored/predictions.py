@@ -189,7 +189,9 @@ def _tried_cells(board: Board, task: str, store: Store) -> list[list[Known]]:
 def known_cells(
     board: Board, entries: Sequence[Entry], task: str, store: Store
 ) -> list[Known | None]:
-    """Compute the outcomes (score parts per example) of leaderboard entries on a task.
+    """Compute the outcomes of leaderboard entries on a task.
+
+    The outcomes of an entry are numbers per example and seed, from which its score can be computed.
 
     Args:
         board: Leaderboard that contains the entries.

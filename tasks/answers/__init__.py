@@ -67,8 +67,8 @@ def compare_answers(
     Returns:
         Number of predictions that changed, and the largest absolute difference between two
         corresponding numbers (probabilities, or the values of a regression). A regression's
-        prediction changed if the numbers differ by more than NEAR; any other prediction changed if
-        the answers differ.
+        prediction changed if the numbers differ by more than NEAR (0.0001); any other prediction
+        changed if the answers differ.
     """
     kind, differ, largest = answer_type(task), 0, 0.0
     for one, other in zip(found, stored, strict=True):
@@ -91,7 +91,7 @@ def moves(
         stored: The stored predictions, in the same order.
 
     Returns:
-        The change of each prediction, and the number of changed answers that do not follow from
+        The change of each prediction, and the number of changed answers that do not follow from the
         stored numbers (spans, tags and texts). The change of a prediction is the largest difference
         between two of its numbers (e.g. the probability of a class); it is relative for numbers
         above 1. If the class or option changed, the change is at least the difference between the

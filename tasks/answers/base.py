@@ -55,7 +55,8 @@ class Confusion:
 class TypeLine:
     """Precision and recall of one class or type, with the counts that define them.
 
-    An item is, for example, an entity or an example of the class.
+    The counted items are entities with this type, arguments with this role, or examples of this
+    class.
 
     Attributes:
         name: Name of the class or type.
@@ -105,7 +106,10 @@ class Passage(NamedTuple):
 
 
 def is_number(found: Any) -> bool:
-    """Return whether a value is a number below 1e150, so that its square is finite too."""
+    """Return whether a value is an int or float whose absolute value is below 1e150.
+
+    The square of such a number does not overflow.
+    """
     return isinstance(found, int | float) and abs(found) < 1e150
 
 
@@ -149,7 +153,7 @@ class AnswerType:
         raise NotImplementedError
 
     def names(self, examples: Sequence[Any]) -> Sequence[str]:
-        """Return the names of all possible answers to the examples, as written in files.
+        """Return the names of all possible answers to the examples, as used in prediction files.
 
         The result is empty if answers are not chosen from a fixed list.
         """
@@ -161,7 +165,7 @@ class AnswerType:
         Args:
             example: The example.
             name: Name of the answer, which is one of `names`.
-            names: Names of all possible answers, in the order of the method `names`.
+            names: Names of all possible answers, in the order of the task's labels or options.
         """
         return self.from_python(example, name)
 
@@ -214,7 +218,7 @@ class AnswerType:
     def place(self, prediction: Any) -> int | None:
         """Return the index of the predicted answer in `prediction.scores`.
 
-        Returns None if an answer of this type has no score of its own.
+        Returns None if the predicted answer has no score, e.g. because it is not a valid label.
         """
         return None
 
@@ -304,16 +308,16 @@ class AnswerType:
         return False
 
     def rows(self) -> tuple[str, ...]:
-        """Return the names of the possible gold answers, in the order of the matrix's rows.
+        """Return the names of gold answers that always have a row in the confusion matrix.
 
-        If another gold answer occurs, a row is added to the confusion matrix.
+        If other gold answers occur, further rows are added at the end.
         """
         return ()
 
     def columns(self) -> tuple[str, ...]:
-        """Return the names of the possible predicted answers, in the order of the matrix's columns.
+        """Return the names of predicted answers that always have a column in the confusion matrix.
 
-        If another predicted answer occurs, a column is added to the confusion matrix.
+        If other predicted answers occur, further columns are added at the end.
         """
         return self.rows()
 
@@ -341,7 +345,9 @@ class AnswerType:
         return Confusion(rows=rows, columns=columns, counts=counts)
 
     def types(self, found: Iterable[Any]) -> Iterator[tuple[str, Things]]:
-        """Yield the name of each class or type, and a function that returns its items.
+        """Yield the name of each class or type, and a function that finds its items.
+
+        The function returns the items of an example or a prediction, e.g. the entities.
 
         Args:
             found: Examples and predictions, from which the types are collected if the task does not
@@ -431,7 +437,7 @@ class AnswerType:
         return " ".join(str(self.written(gold, texts=texts)) for gold in self.golds(example))
 
     def spoken(self, prediction: Any, example: Any) -> str:
-        """Return the text that a text-to-text model generates as this answer."""
+        """Return the text that a text-to-text model would have to generate for this answer."""
         return self.written(prediction) or ""
 
     def gold_value(self, example: Any, *, several: bool) -> Any:
@@ -449,7 +455,7 @@ class AnswerType:
         return list(getattr(prediction, "scores", ()))
 
     def numbers(self, prediction: Any) -> list[float]:
-        """Return the numbers in a prediction, which can differ slightly when it is recomputed."""
+        """Return the numbers in a prediction that may differ slightly if it is computed again."""
         return self.scores(prediction)
 
     def facts(self, prediction: Any, example: Any) -> dict[str, Any]:
@@ -470,11 +476,14 @@ class AnswerType:
         raise NotImplementedError
 
     def stretches(self, prediction: Any, example: Any) -> Iterator[Stretch]:
-        """Yield the character spans of an answer, in the text with `Passage.holds_answers`."""
+        """Yield the character spans of an answer in the text that contains answers.
+
+        This is the text for which `passages` sets `Passage.holds_answers`.
+        """
         return iter(())
 
     def gold_stretches(self, example: Any) -> Iterator[Stretch]:
-        """Yield the character spans of right answers, in the text with `Passage.holds_answers`."""
+        """Yield the character spans of the right answers in the text that contains answers."""
         for gold in self.golds(example):
             yield from self.stretches(gold, example)
 
@@ -489,7 +498,12 @@ def mean_scores(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
 
 
 def sure_of(place: int, count: int) -> tuple[float, ...]:
-    """Return `count` probabilities: 1 at the index `place`, else 0. All are 0 for -1."""
+    """Return probabilities for a prediction without scores: 1 for its answer, and 0 for all others.
+
+    Args:
+        place: Index of the answer; -1 if the answer is not valid, so that all probabilities are 0.
+        count: Number of possible answers.
+    """
     return tuple(float(number == place) for number in range(count))
 
 

@@ -127,8 +127,8 @@ class Spans(AnswerType):
     def average(self, predictions: Sequence[SpanPrediction]) -> SpanPrediction:
         """Predict the text with the largest total weight over several models' predictions.
 
-        The weight of a predicted text is its probability, compared with "no answer" only. The
-        weights of texts that are equal after SQuAD's normalisation are added.
+        The weight of a text is the probability with which its model prefers the text to "no
+        answer". The weights of texts that are equal after SQuAD's normalisation are added.
         """
         texts: dict[str, str] = {}
         weights: defaultdict[str, float] = defaultdict(float)

@@ -113,7 +113,7 @@ class Tags(AnswerType):
         return lambda asked: TagPrediction(id=asked.id, tags=(tag,) * len(asked.words))
 
     def named(self, tags: Sequence[str]) -> Named:
-        """Return the entities that the tags of a sentence encode."""
+        """Return the entities (types and word spans) that the tags of a sentence encode."""
         return [(found.kind, ((found.start, found.end),)) for found in named(tags)]
 
     def said(self, prediction: TagPrediction, example: Any = None, *, texts: bool = True) -> str:

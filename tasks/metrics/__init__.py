@@ -188,8 +188,8 @@ def question_f1(positive: str) -> PairMetric:
     """Create MultiRC's F1m, in 0..1, as in the authors' script (CogComp, multirc-eval-v1.py).
 
     F1m is the harmonic mean of two means over questions: the mean precision and the mean recall of
-    the class `positive`. A question for which the precision or recall would be 0/0 counts as 1. If
-    both means are 0, the metric is 0, whereas the script divides by zero.
+    the class `positive`. If the precision or recall of a question is undefined (0/0), it counts as
+    1. If both means are 0, the metric is 0, whereas the script divides by zero.
 
     SuperGLUE does not use this metric. The F1m in the hub's metric `super_glue` is defined
     differently: it is the mean over questions of the macro F1 of both classes.

@@ -93,7 +93,12 @@ def tsv_records(files: OfficialFiles) -> Iterator[Record]:
 
 
 def csv_records(files: OfficialFiles, delimiter: str = ",") -> Iterator[Record]:
-    """Read the rows of a CSV file, in which quoted fields may contain line breaks."""
+    """Read the rows of a CSV file, in which quoted fields may contain line breaks.
+
+    Args:
+        files: Files of the split; only the first one is read.
+        delimiter: Character between two fields.
+    """
     path = files.paths[0]
     # newline="" keeps line breaks within quotes unchanged. A row with several lines gets the number
     # of its last line.

@@ -113,7 +113,8 @@ def go_offline_if_unreachable() -> bool:
     already imported, their constants are changed too.
 
     Returns:
-        True if the libraries are in offline mode; this includes that the user set the variable.
+        True if the libraries are in offline mode, no matter whether this function or the user has
+        set the variable.
     """
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
         return True
