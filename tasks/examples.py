@@ -282,7 +282,7 @@ def fact_names(example: SpanExample) -> dict[int, tuple[str, int]]:
     return dict(enumerate(names)) | dict(zip(absent, example.absent, strict=True))
 
 
-@lru_cache(maxsize=2**13)  # more than the questions in dev, which several metrics read
+@lru_cache(maxsize=2**13)  # several metrics read the same questions, and dev has fewer than 2**13
 def _sentence_names(
     context: str, sentences: tuple[tuple[int, int], ...]
 ) -> tuple[tuple[str, int], ...]:
@@ -291,7 +291,8 @@ def _sentence_names(
     counts: Counter[int] = Counter()
     names = list[tuple[str, int]]()
     for start, _ in sentences:
-        # A paragraph is the line that follows its title. It may end with an empty sentence.
+        # Each paragraph is one line, and the line before it is its title. The last sentence of a
+        # paragraph may be empty.
         line = bisect_right(starts, start) - 1
         names.append((lines[line - 1], counts[line]))
         counts[line] += 1

@@ -306,7 +306,8 @@ def fingerprint(examples: Iterable[Example]) -> str:
     for example in examples:
         kind: Any = type(example)
         left = _left_out(kind)
-        # A field in `left` is dropped if it has the value given there, or always if that is "...".
+        # `left` maps the name of a field to the value at which the field is omitted, or to `...` if
+        # the field is always omitted.
         said = {k: v for k, v in vars(example).items() if k not in left or left[k] not in (v, ...)}
         digest.update(encode([type(example).__name__, said]).encode() + b"\n")
     return digest.hexdigest()

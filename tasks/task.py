@@ -274,7 +274,7 @@ class Task:
         Args:
             is_gpu: True if the model runs on a GPU.
         """
-        del is_gpu  # only tasks that are measured depend on the device
+        del is_gpu  # only tasks that measure speed override this method and use the argument
         return None
 
     def problems(self, example: Any) -> Iterator[str]:
@@ -283,7 +283,7 @@ class Task:
         Args:
             example: Example to check; an instance of the class `self.example`.
         """
-        del example  # tasks without an override accept all examples, even a query without a text
+        del example  # classes that do not override this method accept all examples
         return iter(())
 
     @property
@@ -551,7 +551,8 @@ def find_fault(task: Task, example: Example) -> str:
     The problem is the predicate of a sentence, e.g. "has no words". The text is empty if there is
     no problem.
     """
-    # A role example is a tag example too, but a tag task has no use for its predicate.
+    # RoleExample is a subclass of TagExample, but a tagging task without roles cannot use its
+    # predicate.
     is_role = isinstance(example, RoleExample)
     if not isinstance(example, task.example) or is_role != issubclass(task.example, RoleExample):
         return f"is a {type(example).__name__}, which does not fit a {task.head} task"

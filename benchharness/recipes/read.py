@@ -204,7 +204,7 @@ def _parse(path: Path) -> Mapping[str, Mapping[str, Setting]]:
         raise BenchError(
             f"the recipe {path} cannot be read ({error}); expected a TOML file."
         ) from None
-    except (ValueError, RecursionError) as error:  # an integer of 5,000 digits is one too
+    except (ValueError, RecursionError) as error:  # ValueError: also for a huge integer
         raise BenchError(f"the recipe {path} is not valid TOML: {error}.") from None
     return {table: _settings(path, table, lines) for table, lines in _tables(path, document)}
 

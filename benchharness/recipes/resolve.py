@@ -92,7 +92,8 @@ _STUDENT = "student"
 """Name of DistilBERT's recipe for students, which overrides a model's own recipe."""
 
 _FALLBACK = "bert"
-"""Name of the recipe for families without a recipe file: most later papers start from BERT's."""
+"""Name of the recipe for families without a recipe file. It is BERT's recipe, because most later
+papers start from BERT's hyperparameters."""
 
 _OURS = "ours:"
 """Prefix of the source of a value that benchharness chose because no paper states it."""
@@ -293,7 +294,7 @@ class _Asked:
         # A list of features may contain "fine-tuned" and other values. So files are read with and
         # without their table [frozen], which does not apply to "fine-tuned".
         trained, frozen = self._layers(self.tables), self._layers((*self.tables, FROZEN))
-        every = (*trained.packaged, *trained.over, trained.typed)  # later layers win
+        every = (*trained.packaged, *trained.over, trained.typed)  # later layers override others
         read = next((layer[FEATURES] for layer in reversed(every) if FEATURES in layer), None)
         choices: Sequence[Setting | None] = (
             [None]

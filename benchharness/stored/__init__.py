@@ -204,7 +204,7 @@ def gained(boards: Sequence[Board], store: Store) -> list[Board]:
     """
     if not any(run.teacher for board in boards for entry in board.entries for run in entry.runs):
         return list(boards)
-    from benchharness.stored.predictions import with_gains  # noqa: PLC0415  (numpy, the tests)
+    from benchharness.stored.predictions import with_gains  # noqa: PLC0415  (needs numpy)
 
     return [with_gains(board, store) for board in boards]
 
@@ -373,7 +373,8 @@ def is_reported(store: Store, out: Path, last: Sequence[Board]) -> bool:
     mark = report_mark(store, (), last)
     try:
         with out.open("rb") as file:
-            # The mark follows a content security policy of a few hundred bytes.
+            # The mark is near the beginning of the file, after a content security policy of a few
+            # hundred bytes.
             return mark.encode() in file.read(4096)
     except OSError:
         return False

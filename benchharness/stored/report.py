@@ -123,7 +123,7 @@ def make_report(
     Raises:
         BenchError: A file cannot be written.
     """
-    mark = _mark(store, wanted)  # before reading: other processes may store more runs meanwhile
+    mark = _mark(store, wanted)  # before the runs are read, as others may be stored meanwhile
     boards, notes, has_timed = _chosen(store, wanted)
     boards = gained(boards, store)
     runs = sum(1 for _ in _runs(boards))

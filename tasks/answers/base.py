@@ -142,7 +142,7 @@ class AnswerType:
     def __init__(self, task: Any) -> None:
         self.task = task
 
-    # Conversion of answers from Python and from files.
+    # The following methods convert answers from Python and from files to predictions.
 
     def from_python(self, example: Any, answer: Any) -> Prediction:
         """Convert a Python value to a prediction for the example.
@@ -190,7 +190,7 @@ class AnswerType:
         """Return whether a stored prediction is a valid answer to the example."""
         return all(map(is_number, self.scores(prediction)))
 
-    # Comparison with the gold answer.
+    # The following methods compare a prediction with the gold answer.
 
     def golds(self, example: Any) -> tuple[Any, ...]:
         """Return the right answers as predictions; empty if they are hidden."""
@@ -269,7 +269,7 @@ class AnswerType:
         cells = tuple(self.cells(prediction, example, judged))
         return Judged(right=right, near=near, cells=cells)
 
-    # Operations on several predictions.
+    # The following methods process several predictions.
 
     def average(self, predictions: Sequence[Any]) -> Prediction:
         """Combine the predictions of several models for the same example into one prediction."""
@@ -382,7 +382,8 @@ class AnswerType:
             )
         return tuple(lines)
 
-    # Conversion of answers to text for readers and for the cells of an exported table.
+    # The following methods convert answers to texts for readers, to the contents of table cells,
+    # and to plain data.
 
     def said(self, prediction: Any, example: Any = None, *, texts: bool = True) -> str:
         """Describe an answer for a reader.
@@ -469,7 +470,8 @@ class AnswerType:
         """Return the options or labels from which the answer is chosen; empty if there are none."""
         return ()
 
-    # The texts on the page of an example, and the spans that are highlighted in them.
+    # The following methods return the texts on the page of an example, and the spans that the page
+    # highlights in them.
 
     def passages(self, example: Any) -> Iterator[Passage]:
         """Yield the texts that the page of the example shows."""

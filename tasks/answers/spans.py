@@ -137,7 +137,8 @@ class Spans(AnswerType):
         for prediction, margin in zip(given, margins, strict=True):
             key = normalise(prediction.text)
             texts.setdefault(key, prediction.text)
-            # The probability of the text against "no answer" is the logistic function of -margin.
+            # The probability that the model prefers the text to "no answer" is the logistic
+            # function of -margin.
             weights[key] += (1 - math.tanh(margin / 2)) / 2
         return SpanPrediction(
             id=predictions[0].id,

@@ -104,7 +104,7 @@ class Tags(AnswerType):
         If several tags are equally frequent, the one that comes first in the predictions is chosen.
         """
         columns = zip(*(p.tags for p in predictions), strict=True)
-        # Counter sorts equal counts by first occurrence, i.e. in the order of the members.
+        # Counter sorts tags with equal counts by their first occurrence in the predictions.
         tags = (Counter(column).most_common(1)[0][0] for column in columns)
         return TagPrediction(id=predictions[0].id, tags=tuple(tags))
 
@@ -155,7 +155,7 @@ class Roles(Tags):
         return "a BiLSTM for semantic roles"
 
     def rows(self) -> tuple[str, ...]:
-        return ()  # most possible roles do not occur, so they get no rows
+        return ()  # a row for each possible role would be too many, because most do not occur
 
     def types(self, found: Iterable[Any]) -> Iterator[tuple[str, Things]]:
         for role in sorted({a.role for each in found for a in arguments(each.tags or ())}):

@@ -36,7 +36,8 @@ def _matthews(predictions: Predictions, examples: Examples) -> float:
     gold, guess = _names(predictions, examples)
     rows, right = len(gold), sum(map(eq, gold, guess))
     golds, guesses = Counter(gold), Counter(guess)
-    # This is scikit-learn's formula. Importing scikit-learn takes longer than a small encoder runs.
+    # This is scikit-learn's formula. scikit-learn is not imported, because the import takes longer
+    # than running a small model.
     shared = right * rows - sum(golds[name] * count for name, count in guesses.items())
     own = [float(rows**2 - sum(n**2 for n in counts.values())) for counts in (golds, guesses)]
     return shared / math.sqrt(own[0] * own[1]) if all(own) else 0.0

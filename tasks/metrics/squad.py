@@ -124,7 +124,7 @@ def _best_threshold(answers: Sequence[_ScoredAnswer]) -> tuple[float, float | No
     scores; ties keep the given order. The best sum may therefore lie between two questions with
     equal scores, where no threshold actually reaches it.
     """
-    # At first no question is answered, which is right for those without an answer.
+    # At first no question is answered, which is right for questions without an answer.
     points: float = sum(not answer.has_answer for answer in answers)
     best, threshold = points, None
     for answer in sorted(answers, key=lambda answer: answer.no_answer_score):
@@ -370,8 +370,8 @@ _ARTICLES = {
     "es": r"\b(un|una|unos|unas|el|la|los|las)\b",
     "vi": r"\b(của|là|cái|chiếc|những)\b",
     "de": r"\b(ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b",
-    # The first half of the official pattern never matches, so the script removes the article within
-    # words too.
+    # The official pattern has two alternatives, and the first never matches. So the script also
+    # removes the article inside of words.
     "ar": "ال",
 }
 """Patterns of articles, keyed by language; Hindi and Chinese have no articles."""

@@ -151,8 +151,9 @@ class Files:
             raise DataError(f"{self.root} cannot be read: {error.strerror or error}.") from error
 
     def _find(self, source: Source, split: Split) -> Found | None:
-        # The outer loops have priority: first without archives, then with archives; first the
-        # suite's folder, then the data folder itself; then the possible files in their order.
+        # Files outside of archives are preferred to files in archives, then files in the suite's
+        # folder to files elsewhere in the data folder, then earlier paths in `split.files` to later
+        # ones.
         for packed in (False, True):
             for above, skipped, guessed in self._levels(source):
                 for pattern in split.files:
@@ -167,13 +168,14 @@ class Files:
         Each is a tuple: folders to put before the path, number of leading folders to remove from
         the path, and whether this guesses that the data folder is the task's own folder.
         """
-        # For "CoLA/train.tsv": glue/CoLA/train.tsv, then CoLA/train.tsv, then train.tsv.
+        # The locations of "CoLA/train.tsv" are glue/CoLA/train.tsv, CoLA/train.tsv and train.tsv.
         if source.home:
             yield (source.home,), 0, False
         yield (), 0, False
         own = _spellings(source, _own_folder(source))
         is_named = name_key(self.root.name) in map(name_key, own)
-        # If the task's own folder is a sibling of this folder, this folder belongs to another task.
+        # If the folder of the task is a sibling of the data folder, the data folder belongs to
+        # another task.
         if is_named or (own[0] and not self._is_beside(own)):
             yield (), 1, not is_named
 

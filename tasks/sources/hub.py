@@ -140,7 +140,8 @@ def hub_rows(source: Source, split_name: str) -> list[Row]:
     parts = (
         (name, _config_rows(replace(source, config=name), split_name)) for name in source.configs
     )
-    # The column FILE is the same as for local minimal pairs, where each config is a file.
+    # Local files of minimal pairs (BLiMP) have one file per config. Their rows have the same column
+    # FILE.
     return [{FILE: name, **row} for name, part in parts for row in part]
 
 

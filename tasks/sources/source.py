@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from benchharness.tasks.sources.archives import Member
 
 Row = Mapping[str, object]
-"""A row, keyed by the hub's column names. Class labels are names, or None if they are hidden.
+"""Row of a split: values keyed by the names of the columns in the hub's data set.
 
-Every row also has `idx`, its index in the split. A nested column has a dotted name
-("answers.text").
+The label of a class is its name, or None if it is hidden. A nested column has a dotted name
+("answers.text"). The additional column `idx` contains the index of the row in the split.
 """
 
 
