@@ -171,7 +171,7 @@ def hold_out(rows: SplitRows, share: float) -> tuple[SplitRows, SplitRows]:
     left = [index for index in range(len(rows.examples)) if index not in taken]
     if not left:
         raise DataError(
-            f"of {len(rows.examples)} training rows, a share of {share:g} cannot be held out, "
+            f"a share of {share:g} cannot be held out from {len(rows.examples)} training rows, "
             "because no row would be left for training: add rows, or hold out a smaller share."
         )
     return _some(rows, left), _some(rows, held)
@@ -272,8 +272,8 @@ def read_train(task: Task, languages: str, data: Data, limit: int | None = None)
     wanted = [*known] if languages == "all" else languages.split("+")
     if unknown := [code for code in wanted if code not in known]:
         raise DataError(
-            f"{task.name} has no training rows in {unknown[0]!r}: set train_languages to some of "
-            f"{', '.join(known)}."
+            f"{task.name} has no training rows in {unknown[0]!r}: set train_languages to one or "
+            f"more of {', '.join(known)}."
         )
     parts = {code: read(task, known[code], data, limit) for code in wanted}
     examples = (replace(e, id=f"{code}-{e.id}") for code in parts for e in parts[code].examples)

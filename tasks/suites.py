@@ -194,7 +194,7 @@ def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
         raise BenchError(f"the suite {suite.name!r} has two tasks with the same name: rename one.")
     if unknown := sorted({*suite.tasks, *suite.rule.cells} - set(names)):
         raise BenchError(
-            f"the suite {suite.name!r} refers to {unknown[0]!r}, but contains no task of this name."
+            f"the suite {suite.name!r} refers to the task {unknown[0]!r}, but does not contain it."
         )
     for task in tasks:
         _check_scores(suite, task)
@@ -214,7 +214,7 @@ def _check_scores(suite: Suite, task: Task) -> None:
     if unknown := sorted({*suite.rule.cells.get(task.name, ())} - {*found}):
         raise BenchError(
             f"the suite {suite.name!r} uses the score {unknown[0]!r}, which {task.name} does not "
-            f"have: expected some of {', '.join(dict.fromkeys(found))}."
+            f"have: expected one or more of {', '.join(dict.fromkeys(found))}."
         )
 
 

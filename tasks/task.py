@@ -541,7 +541,8 @@ def check_labels(task: Task, split: str, examples: Iterable[Example]) -> None:
     """
     if any(example.is_hidden for example in examples):
         raise BenchError(
-            f"the labels of {task.name} {split} are hidden: only the official server can score it."
+            f"the labels of {task.name} {split} are hidden, so only the official server can score "
+            "predictions for it."
         )
 
 
@@ -614,7 +615,10 @@ def _place_faults(example: SpanExample) -> Iterator[str]:
         *(("sentence", place) for place in example.sentences),
     ):
         if not 0 <= start <= end <= size:
-            yield f"has its {name} at characters {start} to {end}, but its context has {size}"
+            yield (
+                f"has its {name} at characters {start} to {end}, but its context has only {size} "
+                "characters"
+            )
 
 
 def _choice_faults(example: ChoiceExample) -> Iterator[str]:
@@ -634,4 +638,4 @@ def _tag_faults(task: TagTask, example: TagExample) -> Iterator[str]:
     if unknown := sorted(set(tags or ()) - set(task.tags)):
         yield f"has the tag {unknown[0]!r}; expected one of {', '.join(task.tags)}"
     if isinstance(example, RoleExample) and not -1 <= example.predicate < words:
-        yield f"has the predicate index {example.predicate}; expected one of its {words} words"
+        yield f"has the predicate index {example.predicate}; expected -1 to {words - 1}"

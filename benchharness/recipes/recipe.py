@@ -350,7 +350,8 @@ class EncoderOptions:
     top_layer_depth: int = hyperparameter(COUNT_OR_NONE, 2, needs="layer_decay", unless="features")
     layers: int | str = hyperparameter(
         Rule(
-            _read_layers, "a number of layers, or the numbers of layers to keep (from 0), as 0+2+4"
+            _read_layers,
+            "a number of layers, or the numbers of the layers to keep (from 0), e.g. 0+2+4",
         ),
         0,
         aliases="num_hidden_layers",
@@ -741,8 +742,8 @@ message."""
 
 _BOUNDS = (
     ("accumulation", "batch_size", 0, "a batch cannot have more micro-batches than examples"),
-    ("early_stopping", "evaluations", 1, "early stopping needs more evaluations than it waits for"),
-    ("average_last", "evaluations", 0, "weights are averaged over evaluations, so use more"),
+    ("early_stopping", "evaluations", 1, "evaluations must be larger than early_stopping"),
+    ("average_last", "evaluations", 0, "evaluations must be at least average_last"),
 )
 """Settings whose value must not exceed that of another setting: the setting, the other setting, the
 smallest allowed difference, and advice for the error message."""

@@ -529,7 +529,7 @@ def _layers_over(name: str, tables: Sequence[str]) -> list[Mapping[str, Setting]
     path = _recipe_path(name)
     if like := read_like(path):
         raise BenchError(
-            f"{path.name} is based on {like!r}, but a recipe of yours always overrides the model's "
+            f"{path.name} is based on {like!r}, but your own recipe always overrides the model's "
             "recipe: remove the table [like]."
         )
     return _file_layers(path, tables)

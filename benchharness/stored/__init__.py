@@ -91,8 +91,8 @@ class Recent(NamedTuple):
         if more := len(self.left_out):
             some = ", ".join(self.left_out[:10]) + (", ..." if more > 10 else "")
             yield (
-                f"only the suites that ran last are shown: {', '.join(self.shown)}. --suite NAME "
-                f"shows one of {more} more: {some}."
+                f"only the suites that ran last are shown: {', '.join(self.shown)}. Use --suite "
+                f"NAME to show one of the others ({more}): {some}."
             )
 
 

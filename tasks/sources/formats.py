@@ -332,8 +332,8 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
     # set of marks is {None}.
     if source.no_answer is True and marks == {None}:
         raise DataError(
-            f"{path} contains SQuAD 1.1: every question has an answer, and none has is_impossible. "
-            "Get the official file of SQuAD 2.0, or use --task squad/v1.1."
+            f"{path} contains SQuAD 1.1: every question has an answer, and the field is_impossible "
+            "is missing. Get the official file of SQuAD 2.0, or use --task squad/v1.1."
         )
     if source.no_answer is False and True in marks:
         raise DataError(

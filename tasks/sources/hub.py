@@ -330,7 +330,8 @@ def _rows(source: Source, split: Split, dataset: Any) -> list[Row]:
     if missing := set(absent) - set(source.optional):
         raise DataError(
             f"{source.hub} ({source.config}, {split.hub}) on the hub has no column "
-            f"{', '.join(sorted(missing))}; it has {', '.join(found)}: use `--data DIR`."
+            f"{', '.join(sorted(missing))}; it has {', '.join(found)}: use `--data DIR` with the "
+            "official files."
         )
     nothing = dict.fromkeys(absent)
     kept = flat.select_columns([name for name in source.columns if name in found])
@@ -370,7 +371,8 @@ def _label(source: Source, split: Split, label: Any, place: str) -> str | float 
 def _name(names: tuple[str, ...], label: Any, place: str) -> str:
     if label not in range(len(names)):
         raise DataError(
-            f"{place} has the label {label}; expected 0 to {len(names) - 1}: use `--data DIR`."
+            f"{place} has the label {label}; expected 0 to {len(names) - 1}: use `--data DIR` with "
+            "the official files."
         )
     return names[int(label)]
 
