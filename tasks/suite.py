@@ -32,7 +32,7 @@ class ScoreRule:
     Attributes:
         name: Name of the rule, e.g. "GLUE-9".
         cells: Names of the scores that count, keyed by the name of the task, e.g.
-            {"glue/mrpc": ("f1", "accuracy")}. Tasks that are not in it do not count.
+            {"glue/mrpc": ("f1", "accuracy")}. Other tasks do not count.
         cite: Citation of the paper that uses the rule.
     """
 

@@ -73,9 +73,9 @@ def run_baseline(job: Job, report: Reporter = lambda _: None) -> Result:
 
 
 def _evaluation(job: Job, name: str, rows: SplitRows, predictions: Any) -> Evaluation:
-    """Score the predictions of a split; for the majority baseline, remove warnings.
+    """Score the predictions of a split.
 
-    Its predictions are constant by design.
+    Warnings are removed for the majority baseline, because its predictions are always constant.
     """
     evaluation = evaluate_split(name, rows, predictions)
     return replace(evaluation, flags=()) if job.checkpoint == MAJORITY else evaluation

@@ -148,7 +148,7 @@ def learn_options(
 ) -> Predictor:
     """Train a logistic regression that classifies options as right or wrong.
 
-    The predictor chooses the option that is most probably right.
+    The returned predictor chooses the option that is most probably right.
 
     Args:
         _task: Not used.
@@ -206,7 +206,7 @@ def _option_choice(example: ChoiceExample, logits: Any) -> ChoicePrediction:
 def learn_labels(
     task: Any, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Train a logistic regression that predicts one label per example.
+    """Train a logistic regression for one label per example, and return its predictor.
 
     A label without training examples has the probability 0.
 
@@ -239,7 +239,7 @@ def learn_labels(
 def learn_label_sets(
     task: Any, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Train one logistic regression per label, for examples with any number of labels.
+    """Train one logistic regression per label, and return a predictor of sets of labels.
 
     A label that all training examples have is predicted for every example, and a label that none of
     them has is never predicted.
@@ -284,7 +284,7 @@ def learn_label_sets(
 def learn_numbers(
     _task: Task, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Train a ridge regression that predicts one number per example.
+    """Train a ridge regression for one number per example, and return its predictor.
 
     Args:
         _task: Not used.
@@ -360,11 +360,12 @@ def learn_words(
 
 
 def learn_bag_of_words(task: Task, examples: Sequence[Any], values: Mapping[str, Any]) -> Predictor:
-    """Train the bag-of-words baseline, with the learner for the task's type of answers.
+    """Train the bag-of-words baseline, and return its predictor.
 
-    A fixed subset of at most "max_examples" training examples is used, or all examples if the
-    baseline has no hyperparameters on this task. If all of the used examples have the same label,
-    the result is the majority baseline instead, because a classifier needs two labels.
+    The learner is selected by the task's type of answers (`Task.kind`). A fixed subset of about
+    "max_examples" training examples is used, or all of them if the baseline has no hyperparameters
+    on this task. If all of the used examples have the same label, the majority baseline is trained
+    instead, because a classifier needs two labels.
 
     Args:
         task: The task.

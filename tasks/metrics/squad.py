@@ -1,7 +1,8 @@
 """Metrics of SQuAD 1.1, SQuAD 2.0 and MLQA: exact match and F1, as in the official scripts.
 
-Every metric is in 0..1. EVALUATE_V1 and EVALUATE_V2 describe the numbers that the official scripts
-print. The numbers are equal to the last digit, because they are computed in the same order.
+Scores are in 0..1. EVALUATE_V1 and EVALUATE_V2 describe the numbers that the official scripts
+print. benchharness computes the same numbers up to the last digit, because it uses the same order
+of operations.
 """
 
 import math
@@ -120,9 +121,9 @@ def _best_threshold(answers: Sequence[_ScoredAnswer]) -> tuple[float, float | No
     """Return the largest sum of scores over all thresholds, and the threshold that reaches it.
 
     The threshold is None if no threshold is better than leaving all questions unanswered. As in
-    evaluate-v2.0.py, the sweep answers one more question at a time, in the order of the no-answer
-    scores; ties keep the given order. The best sum may therefore lie between two questions with
-    equal scores, where no threshold actually reaches it.
+    evaluate-v2.0.py, the questions are sorted by their no-answer scores, and one more question is
+    answered at a time. Questions with equal scores keep their order. So the best sum may be reached
+    between two questions with equal scores, although no threshold separates them.
     """
     # At first no question is answered, which is right for questions without an answer.
     points: float = sum(not answer.has_answer for answer in answers)
@@ -139,8 +140,8 @@ def _best_threshold(answers: Sequence[_ScoredAnswer]) -> tuple[float, float | No
 def _cross_fitted_points(answers: Sequence[_ScoredAnswer]) -> float | None:
     """Return the sum of scores where each fold uses the threshold that is best on the other folds.
 
-    Groups are assigned to five folds in turn. Returns None if there are fewer than two groups,
-    because a threshold cannot be fitted on other groups then.
+    Groups are assigned to five folds in turn. Returns None if there are fewer than two groups, so
+    that there are no other groups on which a threshold could be fitted.
     """
     groups = sorted({answer.group for answer in answers})
     if len(groups) < 2:
@@ -225,7 +226,7 @@ EVALUATE_V1 = Script(lines=dict(zip(("exact_match", "f1"), SQUAD_V1, strict=True
 def _v2_answers(
     predictions: Predictions, examples: Examples, measure: Measure
 ) -> list[_ScoredAnswer]:
-    """Score every question. As in the script, gold answers without any word are ignored."""
+    """Score every question. As in the official script, gold answers without words are ignored."""
     answers = []
     for prediction, example in zip(predictions, examples, strict=True):
         golds = [gold for gold in gold_texts(example) if normalise(gold)] or [""]

@@ -108,7 +108,7 @@ class _Bounded:
 
 
 class _TooLargeError(Exception):
-    """Raised if an archive exceeds one of the limits in this module."""
+    """Exception for an archive that exceeds one of the limits in this module."""
 
 
 class Member:

@@ -165,8 +165,9 @@ class Files:
     def _levels(self, source: Source) -> Iterator[tuple[tuple[str, ...], int, bool]]:
         """Yield the locations in the data folder where the files of a split may be.
 
-        Each is a tuple: folders to put before the path, number of leading folders to remove from
-        the path, and whether this guesses that the data folder is the task's own folder.
+        A location is a tuple: the folders to put before the path of a file, the number of leading
+        folders to remove from the path, and a bool. The bool is true if the location assumes that
+        the data folder is the folder of the task, although it has another name.
         """
         # The locations of "CoLA/train.tsv" are glue/CoLA/train.tsv, CoLA/train.tsv and train.tsv.
         if source.home:
@@ -313,7 +314,7 @@ class Files:
 
     @cached_property
     def _near(self) -> "list[Files]":
-        """Files in the two parent folders, and in the folders below this one."""
+        """Official files in the two parent folders of this folder, and in its subfolders."""
         if not isinstance(self.root, Path):
             return []
         below = islice(_folders_below(self.root), MOST_FOLDERS)
