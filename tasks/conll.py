@@ -23,7 +23,7 @@ ENTITY_TAGS = (
     "O",
     *(f"{prefix}-{kind}" for kind in ("PER", "ORG", "LOC", "MISC") for prefix in "BI"),
 )
-"""IOB2 tags in the hub's order."""
+"""IOB2 tags in the order in which the hub's data set numbers them."""
 
 
 def _arrange(rows: Sequence[Row]) -> list[Row]:

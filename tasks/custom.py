@@ -12,14 +12,14 @@ from benchharness.tasks.task import Task
 
 
 class FoundTask(Protocol):
-    """Task that was detected in a user's data and is now registered by its name.
+    """Task that was detected in a user's data; it is registered, so its name can be used.
 
     Attributes:
         task: The task.
-        data: The value of `--data` from which the task's rows are read: "hub", or a path.
+        data: Value of `--data` with which the rows of the task are read: "hub", or a path.
         sentences: Notes for the user about the columns, the rows and the labels.
-        leaks: Number of texts that are identical to a text in train, and number of texts that are
-            near duplicates of one, keyed by split; train itself is left out.
+        leaks: Two numbers for each split except train: the number of its texts that are identical
+            to a text in train, and the number that are near duplicates of a text in train.
     """
 
     @property
@@ -33,7 +33,15 @@ class FoundTask(Protocol):
 
 
 class DataOptions(TypedDict):
-    """Options of `bench run` for reading custom data; `hub` is true for a data set on the hub."""
+    """Options of `bench run` for reading custom data.
+
+    Attributes:
+        hub: True if the data are a data set on the hub, false for a file or folder.
+        columns: Value of `--columns`; empty to detect the columns.
+        metrics: Values of `--metric`; empty for the default metrics of the detected type of task.
+        encoding: Character encoding of the files; empty to detect it.
+        no_header: True if the first line of a table is a row instead of column names.
+    """
 
     hub: bool
     columns: str
@@ -43,39 +51,56 @@ class DataOptions(TypedDict):
 
 
 class CustomTasks(Protocol):
-    """Module of an extension that creates tasks from users' own data.
+    """Interface of the extension module that creates tasks from users' own data.
 
     The definition of such a task describes the task completely, as plain data. A job passes the
-    definition to its worker process, which recreates the task.
+    definition to its worker process, which recreates the task from it.
     """
 
     def find_own(self, place: str, **options: Unpack[DataOptions]) -> FoundTask:
-        """Detect and register the task in a file, a folder or (`hub=True`) a data set on the hub.
+        """Detect the task in a user's data, register it, and return it.
+
+        Args:
+            place: Path of a file or folder, or the name of a data set on the hub (`hub=True`), as
+                "org/name[:config][@revision]".
+            **options: Options for reading the data, as in `DataOptions`.
 
         Raises:
             BenchError: The rows cannot be read, or do not match the options.
         """
 
     def parquet_files(self, rows: Any) -> Mapping[str, bytes]:
-        """Return the content of one Parquet file per split, keyed by split, for rows in memory.
+        """Convert rows in memory to the content of one Parquet file per split, keyed by split.
+
+        Args:
+            rows: A table (a data frame, a `datasets.Dataset` or a list of dicts) with the rows of
+                train, or a mapping from the names of splits to tables.
 
         Raises:
-            BenchError: The rows have a form that cannot be written to Parquet.
+            BenchError: The rows cannot be written to Parquet.
         """
 
     def define(self, definition: Mapping[str, Any]) -> Task:
         """Create the task from its definition, register it, and return it."""
 
     def code_of(self, definition: Mapping[str, Any]) -> list[Code]:
-        """Return the third-party code of a definition's metrics; usually an empty list."""
+        """Return the third-party code that the metrics in a definition use; usually empty."""
 
     def without_paths(
         self, definition: Mapping[str, Any], shorten: Callable[[str, Sequence[str]], str]
     ) -> Mapping[str, Any]:
-        """Return a copy of the definition with shortened paths and the same task name."""
+        """Return the definition with shortened paths of metric scripts and the same task name.
+
+        Args:
+            definition: Definition of a task.
+            shorten: Function `(text, paths)` that returns the text with the paths shortened.
+        """
 
     def read_task(self, file: Path) -> tuple[Task, Mapping[str, Any]]:
-        """Read a task and the settings of its recipe from a TOML file.
+        """Read a task and the values of its recipe from a TOML file.
+
+        Returns:
+            The task, and its hyperparameter values, keyed by name.
 
         Raises:
             BenchError: The file has mistakes. The message has one line per mistake.
@@ -99,11 +124,19 @@ def custom_tasks() -> CustomTasks:
 
 
 def define_task(definition: Mapping[str, Any] | None) -> None:
-    """Register the custom task that a job defines; do nothing if `definition` is empty."""
+    """Register the custom task of a job from its definition, so that its name can be used.
+
+    Args:
+        definition: Definition of the custom task; nothing is done if it is None or empty.
+    """
     if definition:
         custom_tasks().define(definition)
 
 
 def code_of(definition: Mapping[str, Any] | None) -> list[Code]:
-    """Return the third-party code that a custom task's metrics use; usually an empty list."""
+    """Return the third-party code that the metrics of a custom task use; usually an empty list.
+
+    Args:
+        definition: Definition of the custom task; None or empty for other tasks, which use none.
+    """
     return custom_tasks().code_of(definition) if definition else []

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, NamedTuple
 
 
 def later(default: Any) -> Any:
-    """Create a dataclass field that enters a fingerprint only if it differs from its default.
+    """Create a dataclass field that is part of a fingerprint only if it differs from its default.
 
-    Fields that are added to an example class must be of this kind, or the fingerprints of stored
-    results would change.
+    New fields of an existing example class must be created with this function. Otherwise the
+    fingerprints of all examples would change, and stored results would no longer match them.
     """
     return field(default=default, metadata={"later": True})
 
@@ -33,18 +33,19 @@ class Traits(NamedTuple):
     Attributes:
         texts: All input texts; the context comes first, then the question.
         shown: Text that identifies the example for a reader: the question, or else the main text.
-        own_texts: Texts whose occurrence in train means that the example is leaked. If it is empty,
-            an example is leaked if all its `texts` occur in train together.
-        claims: Texts in which a negation matters. Long passages are left out, because nearly all of
-            them contain a negation.
+        own_texts: Texts by which an example is compared with training examples: it is leaked if a
+            training example has the same texts. If it is empty, all `texts` are compared.
+        claims: Texts that decide whether the example counts as one with a negation. Long passages
+            are left out, because nearly all of them contain a negation.
         asked: The question, or "" if there is none.
-        passage: Text or group that several rows may share, and that would leak this row if one of
-            the others were in train; None if there is no such text or group.
+        passage: Text or name of a group that several rows may share. Such rows must not be divided
+            between train and dev, because the training rows would leak information. None if rows
+            share nothing.
         stratum: Stratum for stratified sampling, usually the label.
-        slices: Names of the benchmark's own slices that contain the example.
+        slices: Names of the slices, as defined by the benchmark, that contain the example.
         labels: Names of the example's labels or tags.
         is_blank: True if a text of the example is empty.
-        is_unlearnable: True if no gold answer is in the context or among the options.
+        is_unlearnable: True if none of the gold answers is in the context or among the options.
     """
 
     texts: tuple[str, ...]
@@ -62,13 +63,13 @@ class Traits(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """Base class of examples; an example is a converted row of a task.
+    """Base class of examples; an example is a row of a split, converted for a type of model head.
 
     Attributes:
         id: Id of the example, which is unique in its split.
         oddities: One sentence per irregularity in the released row; the sentence states how the
-            irregularity is handled. They are not part of the fingerprint.
-        gold_field: Name of the field with the gold answer.
+            irregularity is handled. The sentences are not part of the fingerprint.
+        gold_field: Name of the field with the gold answer, e.g. "label".
         is_in_unit: True if examples of this class that have the same `group` are scored together.
     """
 
@@ -81,20 +82,20 @@ class Example:
 
     @property
     def unit(self) -> str | None:
-        """Name of the group of rows that are scored together with this row, or None."""
+        """Name of the group of examples that are scored together; None for a single example."""
         return getattr(self, "group", None) if self.is_in_unit else None
 
     @property
     def content(self) -> Hashable:
-        """Content of the row without its id and answer. Duplicate rows have the same content.
+        """Content of the example without its id and answer; duplicates have the same content.
 
-        Overrides must be fast, because this is computed for every row.
+        Subclasses that override this property must compute it fast, because every row needs it.
         """
         return self.traits.texts
 
     @property
     def traits(self) -> Traits:
-        """Properties that examples of all classes have in common."""
+        """Properties that examples of all types have in common; see `Traits`."""
         raise NotImplementedError
 
     @property
@@ -103,23 +104,34 @@ class Example:
         return getattr(self, self.gold_field) is None
 
     def count_words(self) -> int:
-        """Return the number of words in the row if long rows are truncated.
+        """Return the number of words in the example, from which truncation can be predicted.
 
-        Returns 0 if rows are never truncated, e.g. because long contexts are read in windows.
+        Returns 0 if examples of this class are never truncated, e.g. because long contexts are
+        read in windows.
         """
         return 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """Base class of predictions; a prediction answers the example with the same id."""
+    """Base class of predictions.
+
+    Attributes:
+        id: Id of the example to which the prediction belongs.
+    """
 
     id: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mark:
-    """Marked span (WiC, WSC): the characters [start, end) of text "a" or "b"."""
+    """Span that is marked in a text, e.g. the word that a WiC example asks about.
+
+    Attributes:
+        text: "a" if the span is in the first text of the example, "b" if it is in the second.
+        start: Offset of the first character of the span.
+        end: Offset of the character after the span.
+    """
 
     text: str
     start: int
@@ -135,12 +147,13 @@ class PairExample(Example):
         text_b: Second text; None if there is only one.
         label: Name of the class, number, or names of the labels; None if hidden.
         group: Name of the group of rows that are scored together: a question in MultiRC, or a
-            minimal pair in AX-g.
-        categories: Slices for which scores are also reported, e.g. "logic" in AX.
-        marks: Marked spans.
+            minimal pair in AX-g. None if the row is scored alone.
+        categories: Names of the slices that contain the example and have scores of their own, e.g.
+            "logic" in AX.
+        marks: Spans of the texts that the example asks about (WiC, WSC).
         about: In MultiRC, the question with which text b begins; in WiC, the dictionary form of the
-            marked word. It repeats information from other fields, so it is not part of the
-            fingerprint.
+            marked word; else empty. The field only repeats what other fields contain, so it is not
+            part of the fingerprint.
     """
 
     text_a: str
@@ -160,7 +173,7 @@ class PairExample(Example):
 
     @property
     def traits(self) -> Traits:
-        """Properties of the example; see `Example.traits`."""
+        """Properties that examples of all types have in common; see `Traits`."""
         one, other = self.text_a, self.text_b or ""
         names = (self.label,) if isinstance(self.label, str) else self.label
         return Traits(
@@ -183,30 +196,34 @@ class PairExample(Example):
 class SpanExample(Example):
     """Question about a context, with its gold answers.
 
-    Only some tasks use the fields listed after `title`.
+    Most tasks use only the fields up to `title`.
 
     Attributes:
         question: The question.
         context: The text in which the answer is searched.
-        answers: Gold answers as (text, start character). It is empty if the context has no answer
-            (SQuAD 2.0), and None if the answers are hidden. An answer that does not occur in the
-            context has the start -1 and comes last; it is used for scoring only.
+        answers: Gold answers as (text, offset of the first character in the context). It is empty
+            if the context has no answer (SQuAD 2.0), and None if the answers are hidden. An answer
+            that does not occur in the context has the offset -1, comes last, and is used for
+            scoring only.
         title: Title of the article that contains the context.
-        group: Name of the group of questions, e.g. a conversation, that are scored together.
-        categories: Slices for which scores are also reported.
-        span: Characters [start, end) to learn, if they differ from the first answer.
-        lead: Length of the beginning of the context that consists of fixed one-word answers, such
-            as "yes no", which the text itself need not contain. It is part of every window.
-        evidence: Character spans that support the answer. A window that contains none of them is
-            not trained to predict a fixed answer.
+        group: Name of the group of questions, e.g. a conversation, that are scored together; None
+            if the question is scored alone.
+        categories: Names of the slices that contain the example and have scores of their own.
+        span: Character span (start, end) in the context that a model learns to predict; None if it
+            is the first answer.
+        lead: Number of characters at the beginning of the context that list fixed one-word
+            answers, such as "yes no", so that a span can be one of them. If a long context is
+            divided into windows, every window begins with this list. 0 if there is none.
+        evidence: Character spans (start, end) that support the answer. A window that contains none
+            of them is not trained to predict a fixed answer.
         classes: Classes of the question in addition to its answer, one for each group in
             `SpanTask.classes`.
-        sentences: Character spans of the sentences in the context.
-        facts: Indices of the sentences that support the answer. An index beyond `sentences` means a
-            fact whose sentence is not in the context.
-        absent: Official names (title, number) of the facts without a sentence in the context, in
-            the order of their indices.
-        language: Language of the answers, if the scorer depends on it.
+        sentences: Character spans (start, end) of the sentences in the context.
+        facts: Indices into `sentences` of the sentences that support the answer. Indices beyond the
+            last sentence stand for supporting sentences that are not in the context.
+        absent: Official names (title of the paragraph, index of the sentence in it) of the
+            supporting sentences that are not in the context, in the order of their indices.
+        language: Language of the answers, if the metric depends on it; else empty.
     """
 
     question: str
@@ -238,7 +255,7 @@ class SpanExample(Example):
 
     @property
     def traits(self) -> Traits:
-        """Properties of the example; see `Example.traits`."""
+        """Properties that examples of all types have in common; see `Traits`."""
         named = (f"category {name}" for name in self.categories)
         return Traits(
             texts=(self.context, self.question),
@@ -254,13 +271,18 @@ class SpanExample(Example):
 
 
 def fact_names(example: SpanExample) -> dict[int, tuple[str, int]]:
-    """Return the official name (title, number) of each sentence and absent fact, by its index."""
+    """Return the official names of all sentences that can be supporting facts (HotpotQA).
+
+    Returns:
+        For each index that `SpanExample.facts` may contain, the title of the paragraph and the
+        index of the sentence in the paragraph.
+    """
     names = _sentence_names(example.context, example.sentences)
     absent = (fact for fact in example.facts if fact >= len(names))
     return dict(enumerate(names)) | dict(zip(absent, example.absent, strict=True))
 
 
-@lru_cache(maxsize=2**13)  # more than the questions in dev, which several metrics read
+@lru_cache(maxsize=2**13)  # several metrics read the same questions, and dev has fewer than 2**13
 def _sentence_names(
     context: str, sentences: tuple[tuple[int, int], ...]
 ) -> tuple[tuple[str, int], ...]:
@@ -269,7 +291,8 @@ def _sentence_names(
     counts: Counter[int] = Counter()
     names = list[tuple[str, int]]()
     for start, _ in sentences:
-        # A paragraph is the line that follows its title. It may end with an empty sentence.
+        # Each paragraph is one line, and the line before it is its title. The last sentence of a
+        # paragraph may be empty.
         line = bisect_right(starts, start) - 1
         names.append((lines[line - 1], counts[line]))
         counts[line] += 1
@@ -284,11 +307,12 @@ class ChoiceExample(Example):
         context: The context.
         question: The question, which may be empty.
         options: Texts of the options.
-        gold: Indices of the right options; None if hidden. Training uses the first of them; only
-            ReCoRD has more than one.
+        gold: Indices of the right options; None if hidden. Only ReCoRD has examples with several
+            right options; training uses the first one.
         answers: Right answers that are not among the options. Only metrics that compare texts use
             them.
-        group: Slice or passage of the example, e.g. "middle" or "high" in RACE.
+        group: Name of the slice or passage that the example belongs to, e.g. "middle" or "high" in
+            RACE; None if there is none.
     """
 
     context: str
@@ -301,7 +325,7 @@ class ChoiceExample(Example):
 
     @property
     def traits(self) -> Traits:
-        """Properties of the example; see `Example.traits`."""
+        """Properties that examples of all types have in common; see `Traits`."""
         texts = (self.context, self.question, *self.options)
         return Traits(
             texts=texts,
@@ -322,11 +346,11 @@ class ChoiceExample(Example):
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """Document that contains a sentence.
+    """Document that contains a sentence, and the position of the sentence in it.
 
     Attributes:
         words: Words of the whole document.
-        start: Index in `words` of the sentence's first word.
+        start: Index in `words` of the first word of the sentence.
     """
 
     words: tuple[str, ...]
@@ -341,8 +365,8 @@ class TagExample(Example):
         words: Words of the sentence.
         tags: Tags of the words; None if hidden.
         document: Document that contains the sentence; None if the source does not mark where
-            documents begin. It is not part of the fingerprint: a job that reads documents records
-            their digest instead (`document_digest`).
+            documents begin. The document is not part of the fingerprint. If a model reads whole
+            documents, the digest of the documents (`document_digest`) is recorded separately.
     """
 
     words: tuple[str, ...]
@@ -354,7 +378,7 @@ class TagExample(Example):
 
     @property
     def traits(self) -> Traits:
-        """Properties of the example; see `Example.traits`."""
+        """Properties that examples of all types have in common; see `Traits`."""
         text = " ".join(self.words)
         return Traits(
             texts=(text,),
@@ -366,9 +390,10 @@ class TagExample(Example):
 
 @dataclass(frozen=True, kw_only=True)
 class RoleExample(TagExample):
-    """Sentence in which the arguments of one predicate are tagged.
+    """Sentence in which the arguments of one predicate are tagged (semantic role labelling).
 
-    The id consists of the sentence's id, a slash, and the predicate's number in the sentence.
+    The id of the example is the id of the sentence, a slash, and the number of the predicate in the
+    sentence.
 
     Attributes:
         predicate: Index of the predicate's word; -1 if no word is marked as the predicate.
@@ -378,7 +403,7 @@ class RoleExample(TagExample):
 
     @property
     def sentence(self) -> str:
-        """Id of the sentence."""
+        """Id of the sentence, which the examples for all of its predicates share."""
         return self.id.rpartition("/")[0]
 
     @property
@@ -388,7 +413,7 @@ class RoleExample(TagExample):
 
     @property
     def traits(self) -> Traits:
-        """Properties of the example; see `Example.traits`."""
+        """Properties that examples of all types have in common; see `Traits`."""
         found = super().traits
         shown = f"{found.shown} ({self.words[self.predicate]})"
         return found._replace(
@@ -403,10 +428,10 @@ class PairPrediction(Prediction):
 
     Attributes:
         label: Name of the predicted class, predicted number, or names of the predicted labels.
-        scores: Probabilities of all classes in the task's order, or independent probabilities of
-            all labels; empty for a regression.
-        text: Output of a text-to-text model if it is not a valid label, else None. In that case,
-            `label` is "", or a number outside of the regression's range.
+        scores: Probabilities of all classes in the order of `PairTask.labels`, or independent
+            probabilities of all labels; empty for a regression.
+        text: Output of a text-to-text model if it is not a valid label, else None. For an invalid
+            output, `label` is "", or a number outside of the regression's range.
     """
 
     label: str | float | tuple[str, ...]
@@ -420,12 +445,14 @@ class SpanPrediction(Prediction):
 
     Attributes:
         text: Best non-empty span, before the threshold is applied.
-        no_answer_score: Null score minus the score of the span, in logits, or a similar score from
-            a classifier or a file. If it exceeds `threshold`, the prediction is "no answer".
-        threshold: Threshold for `no_answer_score`; it is 0 for every model.
+        no_answer_score: Score of "no answer" minus the score of `text` (difference of logits), or a
+            similar score from a classifier or a file. If it exceeds `threshold`, the prediction is
+            "no answer".
+        threshold: Threshold for `no_answer_score`. It is 0 for the predictions of models; another
+            value can be chosen to score a prediction file.
         missing: True if a prediction file does not contain the question.
-        classes: Predicted classes, as in `SpanExample`.
-        facts: Indices of the predicted supporting sentences, as in `SpanExample`.
+        classes: Predicted classes of the question, one for each group in `SpanTask.classes`.
+        facts: Indices of the predicted supporting sentences in `SpanExample.sentences`.
         start: Character offset of the text in the context, -1 if unknown. It is not stored.
     """
 
@@ -452,9 +479,9 @@ class ChoicePrediction(Prediction):
             not one of the options.
         scores: Probability of every option. For pseudo-perplexity, the only score is the geometric
             mean of the probabilities of the text's tokens.
-        text: Answer in a prediction file or of a text-to-text model if it is not one of the options
-            (ReCoRD), else None.
-        tokens: For pseudo-perplexity, the number of tokens.
+        text: Answer from a prediction file or a text-to-text model if it is not one of the options,
+            else None.
+        tokens: For pseudo-perplexity, the number of tokens in the text; else 0.
     """
 
     option: int
@@ -470,6 +497,10 @@ class ChoicePrediction(Prediction):
 
 @dataclass(frozen=True, kw_only=True)
 class TagPrediction(Prediction):
-    """Predicted tags of a sentence, one per word."""
+    """Predicted tags of a sentence.
+
+    Attributes:
+        tags: Predicted tags, one per word.
+    """
 
     tags: tuple[str, ...]

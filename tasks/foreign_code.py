@@ -17,7 +17,7 @@ from benchharness.errors import ForeignCodeError
 
 
 class Code(NamedTuple):
-    """Identity of a piece of code.
+    """Location and digest of a piece of code, which identify it.
 
     Attributes:
         place: Local path of the code, or its name on the hub.
@@ -36,7 +36,12 @@ class Code(NamedTuple):
 
 
 def modules_in(folder: Path, pattern: str = "**/*") -> dict[str, Path]:
-    """Return the files in a folder tree that Python can import, keyed by their relative paths."""
+    """Return the files in a folder tree that Python can import, keyed by their relative paths.
+
+    Args:
+        folder: Root of the folder tree.
+        pattern: Glob pattern that selects files; by default, all files in all subfolders.
+    """
     return {
         path.relative_to(folder).as_posix(): path
         for path in sorted(folder.glob(pattern))
@@ -50,7 +55,8 @@ _MODULES = tuple(all_suffixes())
 def modules_digest(files: Mapping[str, Path]) -> str:
     """Return a SHA-256 (hex) that identifies the content of one or several modules.
 
-    For a single module this is the digest of its file. Empty `__init__.py` files are ignored.
+    Empty `__init__.py` files are ignored. If there is only one other file, the result is the digest
+    of this file.
 
     Args:
         files: The files of the modules, keyed by their relative paths.
@@ -93,31 +99,38 @@ def begin(*, trust: bool = False) -> None:
 
 
 def name_code(codes: Iterable[Code]) -> None:
-    """Allow code for the current command; a worker process allows the code that its job names."""
+    """Allow code until the current command ends.
+
+    A command allows the code that its options name, and a worker process the code that its job
+    names.
+    """
     _named.update(code.key for code in codes)
 
 
 def name_code_of_plugin(codes: Iterable[Code]) -> None:
-    """Allow code that a plugin names, until the process ends."""
+    """Allow code that an installed plugin names, until the process ends."""
     _of_plugins.update(code.key for code in codes)
 
 
 def named_code() -> frozenset[str]:
-    """Return the keys (`Code.key`) of the code that the current command has named."""
+    """Return the keys (`Code.key`) of the code that was allowed with `name_code`."""
     return frozenset(_named - {_ANY})
 
 
 def remember_code(keys: Iterable[str]) -> None:
     """Allow the code that earlier commands named for the store that is now open.
 
-    This replaces the code that was remembered for another store.
+    Code that was remembered for another store is no longer allowed.
+
+    Args:
+        keys: Keys of the code (`Code.key`), as recorded in the store.
     """
     _remembered.clear()
     _remembered.update(keys)
 
 
 def require_named(codes: Iterable[Code]) -> None:
-    """Raise ForeignCodeError if any of the code is not allowed."""
+    """Check that all of the code may be loaded; raise ForeignCodeError if any is not allowed."""
     for code in codes:
         if not {_ANY, code.key} & (_named | _of_plugins | _remembered):
             raise ForeignCodeError(

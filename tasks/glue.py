@@ -23,10 +23,8 @@ from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.sources.source import label_of, splits_of, text
 from benchharness.tasks.task import Metric, PairTask, has_no_label
 
-# Tasks like GLUE's, whose tab-separated files have one or two text columns and a label.
-#
-# A task is declared in a single call, which names the columns and labels of the hub and those of
-# the official files.
+# `pair_task` declares a task whose files are tab-separated, with one or two text columns and a
+# label, as in GLUE. The call gives the columns and labels of both the hub and the official files.
 
 EMPTY = "rows with an empty text are used like all other rows"
 
@@ -55,9 +53,9 @@ def pair_task(  # noqa: PLR0913 - one keyword per property of a task
     """Create a task with one or two texts per example and tab-separated official files.
 
     Args:
-        name: Full name of the task, "suite/config". The parts are also the folder of the suite and
-            the config of the hub's data set.
-        folder: Folder of the task's files inside the folder of the suite.
+        name: Full name of the task, "suite/config". "suite" is also the name of the suite's folder,
+            and "config" is also the config of the data set on the hub.
+        folder: Name of the folder with the task's files, inside the folder of the suite.
         texts: Columns of text a and, if there is one, text b, in this order: a mapping from the
             hub's column names to those of the official files.
         metrics: Metrics that count for the task's score.
@@ -66,14 +64,15 @@ def pair_task(  # noqa: PLR0913 - one keyword per property of a task
             regression.
         label_texts: Text of each label in the official files, e.g. "0" and "1", if it differs from
             the name of the label.
-        value_range: Range (low, high) of a regression's labels.
-        splits: Splits with their files; by default train.tsv, dev.tsv and test.tsv.
+        value_range: Minimum and maximum of a regression's labels; None for classes.
+        splits: Splits with their files; by default, the splits are read from train.tsv, dev.tsv and
+            test.tsv, and test.tsv has no labels.
         spellings: Alternative names of folders, as in `Source.spellings`.
         hub: Name of the data set on the hub.
         revision: Revision of the data set on the hub.
         cite: Citation of the task's paper.
-        title: Name of the task in papers.
-        split_titles: Names of the splits in papers.
+        title: Name of the task in papers; by default the config.
+        split_titles: Suffixes of the title for each split in papers, as in `Task.split_titles`.
         benchmark: Name shared by tasks that are versions of the same benchmark, as in `Task`.
 
     Raises:
@@ -111,14 +110,22 @@ def pair_task(  # noqa: PLR0913 - one keyword per property of a task
 
 
 def tsv_splits(folder: str) -> dict[str, Split]:
-    """Return the splits of a GLUE folder: train.tsv, dev.tsv, and test.tsv with hidden labels."""
+    """Return the splits of a task with the files train.tsv, dev.tsv and test.tsv (no labels).
+
+    Args:
+        folder: Folder of the files, relative to the folder of the suite.
+    """
     return splits_of(*(f"{folder}/{name}.tsv" for name in ("train", "dev", "test")), hidden=True)
 
 
 def pair(text_a: str, text_b: str | None = None) -> Callable[[Row], PairExample]:
-    """Create a function that converts rows with these text columns to examples.
+    """Create a function that converts a row to an example.
 
     The id of an example is the index of its row in the split.
+
+    Args:
+        text_a: Name of the column with the first text.
+        text_b: Name of the column with the second text; None if examples have only one text.
     """
 
     def convert(row: Row) -> PairExample:
@@ -281,11 +288,14 @@ AX_CATEGORIES = {
     "logic": "Logic",
     "knowledge": "Knowledge",
 }
-"""Columns of the diagnostic set's four coarse categories, keyed by the names that jiant uses."""
+"""Columns of the four coarse categories in the official file of the diagnostic set AX.
+
+The keys are the names of these categories in jiant, the official baseline.
+"""
 
 
 def _diagnostic(row: Row) -> PairExample:
-    """Convert a row of the diagnostic set; its categories are those with a nonempty column.
+    """Convert a row of the diagnostic set, which belongs to each category with a nonempty column.
 
     The hub's rows lack these columns.
     """
@@ -336,10 +346,10 @@ GLUE_TASKS: tuple[PairTask, ...] = (COLA, SST2, MRPC, STSB, QQP, MNLI, QNLI, RTE
 """GLUE's tasks in the order of the columns of the official leaderboard."""
 
 
-# SNLI, which is not part of GLUE: does a caption entail a sentence? (Bowman et al., EMNLP 2015)
+# SNLI is not part of GLUE. It asks: does a caption entail a sentence? (Bowman et al., EMNLP 2015)
 #
-# As in the paper, rows on whose label fewer than three of five annotators agreed are dropped from
-# every split. `SplitRows.left_out` is the number of dropped rows.
+# As in the paper, a row is dropped from its split if fewer than three of five annotators agreed on
+# the label. `SplitRows.left_out` is the number of dropped rows.
 
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 

@@ -10,10 +10,10 @@ from benchharness.tasks.sources import Row, Source
 from benchharness.tasks.sources.source import label_of, number, splits_of, text, texts
 from benchharness.tasks.task import ChoiceTask
 
-# RACE: questions from English exams in middle and high schools, with four options each.
+# RACE consists of questions with four options from English exams in middle and high schools.
 #
-# As in the paper, both levels are pooled for training and for the score. The accuracy on each level
-# is shown next to the score.
+# As in the paper, the examples of both levels are pooled for training and for the score. The
+# accuracy on each level is shown next to the score.
 
 
 LETTERS = "ABCD"
@@ -89,7 +89,7 @@ RACE = ChoiceTask(
     cite="Lai et al., RACE: Large-scale Reading Comprehension Dataset from Exams, EMNLP 2017",
 )
 
-# SWAG: which of four endings continues the caption of a video? (Zellers et al., EMNLP 2018)
+# SWAG asks: which of four endings continues the caption of a video? (Zellers et al., EMNLP 2018)
 
 
 ENDINGS = ("ending0", "ending1", "ending2", "ending3")

@@ -15,19 +15,20 @@ from benchharness.tasks.sources import Data, Row, has_rows, parse_data, rows
 from benchharness.tasks.sources.source import ODDITIES
 from benchharness.tasks.task import Task, find_fault
 
-# Fixed subsets of a split for quick runs, stratified by label.
-#
-# The first rows of an official file would not be a representative sample, because many files are
-# sorted by source or by label.
+# Quick runs use a fixed subset of a split, stratified by label. The first rows of an official file
+# would not be a representative sample, because many files are sorted by source or by label.
 
 
 def subset(examples: Sequence[Example], limit: int) -> list[Example]:
     """Return a fixed stratified subset of about `limit` examples, in their original order.
 
     Examples that are scored together (`Example.unit`) are selected together, so the subset may be
-    smaller than the limit; it is larger only if the first such group alone exceeds the limit.
+    smaller than the limit. It is larger only if the first selected group alone exceeds the limit.
     Subsets are nested: the subset of 100 examples is part of the subset of 200. The selection
-    depends only on ids, groups and strata. Raises BenchError for a limit below 1.
+    depends only on the ids, groups and strata (see `Traits.stratum`) of the examples.
+
+    Raises:
+        BenchError: If the limit is below 1.
     """
     if limit < 1:
         raise BenchError(f"the limit is {limit} rows: expected 1 or more.")
@@ -40,14 +41,17 @@ def sample(
     group_of: Callable[[Example], str | None],
     draw: str = "",
 ) -> list[int]:
-    """Select about `limit` examples, stratified, and return their indices in ascending order.
+    """Draw a stratified sample of about `limit` examples.
 
     Args:
         examples: Examples of a split.
-        limit: Number of examples to select.
-        group_of: Function that returns the group of an example, or None. Groups are selected as a
-            whole.
-        draw: Text that seeds the selection; different texts select different examples.
+        limit: Number of examples to select. Fewer are selected if the next group does not fit.
+        group_of: Function that returns the name of the group of an example, or None if it is in no
+            group. All examples of a group are selected together.
+        draw: Seed of the selection; different texts select different examples.
+
+    Returns:
+        Indices of the selected examples, in ascending order.
     """
     kept: set[int] = set()
     for unit in _ranked(_units(examples, group_of), examples, draw):
@@ -93,15 +97,16 @@ def _ranked(units: list[list[int]], examples: Sequence[Example], draw: str = "")
 
 @dataclass(frozen=True, kw_only=True)
 class SplitRows:
-    """Examples of a split in their original order, with their fingerprint.
+    """Examples of a split, or of a part of it, with their fingerprint.
 
     Attributes:
-        examples: The examples.
-        fingerprint: SHA-256 (hex) of the examples' content.
-        left_out: Number of rows in the whole split that the benchmark's convention drops.
-        cut: Number of rows that a limit removed.
-        odd: Number of occurrences of each irregularity in the released data, keyed by the sentence
-            that describes it.
+        examples: The examples in their original order.
+        fingerprint: SHA-256 (hex) of the content of the examples.
+        left_out: Number of rows of the whole split that were dropped by the benchmark's convention
+            (`Task.leaves_out`).
+        cut: Number of further rows that are missing because of a limit on the number of rows.
+        odd: Number of occurrences of each irregularity in the whole split, keyed by the sentence
+            that describes it (`Example.oddities`).
     """
 
     examples: tuple[Example, ...]
@@ -112,10 +117,13 @@ class SplitRows:
 
 
 def odd_sentences(splits: Mapping[str, Mapping[str, int]]) -> list[str]:
-    """Return one sentence per irregularity in the data, with its number of occurrences per split.
+    """Describe the irregularities in the data of a task for users.
 
     Args:
         splits: `SplitRows.odd` of each split, keyed by the name of the split.
+
+    Returns:
+        One sentence per irregularity, with its number of occurrences in each split.
     """
     found: dict[str, list[str]] = defaultdict(list)
     for split, odd in splits.items():
@@ -128,7 +136,10 @@ def draw_shots(rows: SplitRows, number: int, seed: int) -> SplitRows:
     """Draw a random sample of about `number` rows from a split, stratified by label.
 
     Rows that are scored together are drawn together. Samples with the same seed are nested: the
-    sample of 8 rows is part of the sample of 32. Raises DataError if the split has fewer rows.
+    sample of 8 rows is part of the sample of 32.
+
+    Raises:
+        DataError: If the split has fewer than `number` rows.
     """
     if number > len(rows.examples):
         raise DataError(
@@ -139,11 +150,20 @@ def draw_shots(rows: SplitRows, number: int, seed: int) -> SplitRows:
 
 
 def hold_out(rows: SplitRows, share: float) -> tuple[SplitRows, SplitRows]:
-    """Divide a split into rows to train on and held-out rows.
+    """Divide a split into rows for training and held-out rows, stratified by label.
 
-    About `share` of the rows, and at least one, are held out, stratified by label. Questions about
-    the same passage, and rows that are scored together, are not divided. The division depends on
-    ids, groups and labels, but not on a seed. Raises DataError if no row is left to train on.
+    Questions about the same passage, and rows that are scored together, stay in the same part. The
+    division depends only on the ids, groups and labels of the rows; there is no seed.
+
+    Args:
+        rows: Rows of the split.
+        share: Fraction of the rows to hold out; at least one row is held out.
+
+    Returns:
+        The rows for training, and the held-out rows.
+
+    Raises:
+        DataError: If no row is left for training.
     """
     number = max(1, round(share * len(rows.examples)))
     held = sample(rows.examples, number, lambda e: e.traits.passage or e.unit)
@@ -151,7 +171,7 @@ def hold_out(rows: SplitRows, share: float) -> tuple[SplitRows, SplitRows]:
     left = [index for index in range(len(rows.examples)) if index not in taken]
     if not left:
         raise DataError(
-            f"of {len(rows.examples)} training rows, a share of {share:g} cannot be held out, "
+            f"a share of {share:g} cannot be held out from {len(rows.examples)} training rows, "
             "because no row would be left for training: add rows, or hold out a smaller share."
         )
     return _some(rows, left), _some(rows, held)
@@ -162,25 +182,32 @@ def _some(rows: SplitRows, indices: Iterable[int]) -> SplitRows:
 
 
 def part_of(examples: Iterable[Example]) -> SplitRows:
-    """Create SplitRows with a new fingerprint from examples that were selected or derived."""
+    """Create SplitRows from examples that were selected from a split or made from its examples.
+
+    The fingerprint is computed from these examples, and all counts are 0.
+    """
     kept = tuple(examples)
     return SplitRows(examples=kept, fingerprint=fingerprint(kept))
 
 
 def has_split(task: Task, split: str, data: Data) -> bool:
-    """Return whether a data source has a split of a task, without reading the rows.
+    """Return whether a data source has a split of a task; the rows are not read.
 
-    It is used for optional evaluations: MNLI can be run from a folder that does not contain AX.
+    Optional evaluations are skipped if their data are missing: MNLI, for example, can be run from a
+    folder that does not contain the diagnostic set AX.
     """
     return has_rows(task.source, split, data)
 
 
 def holds(data: str) -> Callable[[Task], bool]:
-    """Return a predicate that is true for tasks which have any split in a data source.
+    """Return a predicate that is true for a task if any of its splits is in a data source.
 
-    `find_task` uses it to select among tasks with the same short name. The hub and the mini data
-    have all tasks. `data` is parsed when the predicate is called, which raises DataError if the
-    data do not exist.
+    `find_task` uses the predicate to select among tasks with the same short name. The hub and the
+    mini data contain all tasks.
+
+    Args:
+        data: Value of `--data`: "hub", "mini" or a path. The value is parsed only when the
+            predicate is called; the predicate raises DataError if the data do not exist.
     """
 
     def fits(task: Task) -> bool:
@@ -197,7 +224,8 @@ def read(task: Task, split: str, data: Data, limit: int | None = None) -> SplitR
         task: The task.
         split: Name of the split.
         data: Source of the rows: the hub, the mini data or a folder.
-        limit: Size of a fixed stratified subset (see `subset`); None to read all rows.
+        limit: Size of a fixed stratified subset to which the rows are reduced (see `subset`); None
+            for all rows.
 
     Raises:
         DataError: If the split is missing, malformed or empty, if an id is repeated, or if a row
@@ -234,8 +262,8 @@ def read_train(task: Task, languages: str, data: Data, limit: int | None = None)
     Args:
         task: The task.
         languages: Language codes joined by "+" ("de+fr"), or "all".
-        data: Source of the rows.
-        limit: Size of the subset to read per language, as in `read`.
+        data: Source of the rows: the hub, the mini data or a folder.
+        limit: Size of a fixed stratified subset of the rows in each language; None for all rows.
 
     Raises:
         DataError: If the task has no training rows in one of the languages, or if `read` fails.
@@ -244,8 +272,8 @@ def read_train(task: Task, languages: str, data: Data, limit: int | None = None)
     wanted = [*known] if languages == "all" else languages.split("+")
     if unknown := [code for code in wanted if code not in known]:
         raise DataError(
-            f"{task.name} has no training rows in {unknown[0]!r}: set train_languages to some of "
-            f"{', '.join(known)}."
+            f"{task.name} has no training rows in {unknown[0]!r}: set train_languages to one or "
+            f"more of {', '.join(known)}."
         )
     parts = {code: read(task, known[code], data, limit) for code in wanted}
     examples = (replace(e, id=f"{code}-{e.id}") for code in parts for e in parts[code].examples)
@@ -268,17 +296,18 @@ def _convert(task: Task, row: Row, place: str) -> Example:
 
 
 def fingerprint(examples: Iterable[Example]) -> str:
-    """Return the SHA-256 (hex) of examples, which is the same for every data source.
+    """Return the SHA-256 (hex) of examples, which does not depend on where they were read from.
 
-    Fields that are marked as not fingerprinted are left out, e.g. `PairExample.about` and
-    `TagExample.document`.
+    Fields with the metadata `NOT_IN_FINGERPRINT`, e.g. `TagExample.document`, are left out, and so
+    are fields that were created with `later` and have their default value.
     """
     digest = hashlib.sha256()
     encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=vars).encode
     for example in examples:
         kind: Any = type(example)
         left = _left_out(kind)
-        # A field in `left` is dropped if it has the value given there, or always if that is "...".
+        # `left` maps the name of a field to the value at which the field is omitted, or to `...` if
+        # the field is always omitted.
         said = {k: v for k, v in vars(example).items() if k not in left or left[k] not in (v, ...)}
         digest.update(encode([type(example).__name__, said]).encode() + b"\n")
     return digest.hexdigest()
@@ -295,9 +324,10 @@ def _left_out(kind: Any) -> Mapping[str, object]:
 
 
 def document_digest(examples: Iterable[Example]) -> str:
-    """Return the SHA-256 (hex) of the examples' documents and of their positions in them.
+    """Return a SHA-256 (hex) of the documents that contain the examples.
 
-    Returns an empty text if any example is not a sentence with a document.
+    The digest also covers the position of each example in its document. The result is an empty text
+    if any example is not a sentence with a document (see `TagExample.document`).
     """
     digest, known = hashlib.sha256(), dict[int, bytes]()
     for example in examples:
@@ -313,7 +343,12 @@ def document_digest(examples: Iterable[Example]) -> str:
 
 
 def counts_of(rows: SplitRows) -> dict[str, Any]:
-    """Return the counts that a result records: rows, left-out rows, and irregularities if any."""
+    """Return the counts of rows that a result records.
+
+    Returns:
+        Dict with the number of examples ("rows"), `SplitRows.left_out` ("left_out") and, if there
+        are irregularities in the data, `SplitRows.odd` ("odd").
+    """
     counts: dict[str, Any] = {"rows": len(rows.examples), "left_out": rows.left_out}
     return {**counts, "odd": dict(rows.odd)} if rows.odd else counts
 
@@ -321,16 +356,16 @@ def counts_of(rows: SplitRows) -> dict[str, Any]:
 def count_repeats(splits: Mapping[str, SplitRows]) -> dict[str, dict[str, int]]:
     """Count duplicate rows, e.g. {"glue/qqp:dev": {"repeated": 3, "in_train": 1}}.
 
-    Such rows are part of some benchmarks (QQP, SST-2, SNLI), so they are not dropped, but a reader
-    of the scores should know their number.
+    Some benchmarks (QQP, SST-2, SNLI) contain duplicates. They are not dropped, but readers of the
+    scores should know their number.
 
     Args:
         splits: Rows of each split, keyed by "task:split".
 
     Returns:
-        Counts keyed by split; zeros are left out. `repeated` is the number of rows whose texts
-        occurred earlier in the same split. `in_train` is the number of rows outside of train whose
-        texts occur in any train split.
+        Counts keyed by "task:split"; counts of zero are left out. `repeated` is the number of rows
+        with the same content as an earlier row of the split. `in_train` is the number of rows of a
+        dev or test split with the same content as a row of any train split.
     """
     texts = {name: [example.content for example in rows.examples] for name, rows in splits.items()}
     trained = {text for name, found in texts.items() if name.endswith(":train") for text in found}

@@ -48,7 +48,7 @@ NOWHERE = "answers that do not occur in their context are scored, but cannot be 
 
 
 def question(row: Row) -> SpanExample:
-    """Convert a row in SQuAD's layout to an example."""
+    """Convert a row with the columns of SQuAD (see `COLUMNS`) to an example."""
     context = text(row, "context")
     answers = zip(texts(row, "answers.text"), numbers(row, "answers.answer_start"), strict=True)
     found = [(answer, start, find_answer(context, answer, start)) for answer, start in answers]
@@ -67,9 +67,16 @@ def question(row: Row) -> SpanExample:
 def find_answer(context: str, answer: str, start: int) -> int:
     """Return the character offset at which an answer starts in its context.
 
-    The result is `start` if the answer is there. `start` may also count UTF-8 bytes, as in TyDi
-    QA's own files, or UTF-16 code units, as in Java programs. Otherwise the result is the offset of
-    the occurrence nearest to `start`, or -1 if the answer does not occur in the context.
+    Args:
+        context: The context.
+        answer: Text of the answer.
+        start: Offset that the data set gives for the answer.
+
+    Returns:
+        `start` if the answer is there. If it is not, `start` may count UTF-8 bytes, as in TyDi QA's
+        own files, or UTF-16 code units, as in Java programs; it is then converted to characters.
+        If this fails too, the result is the offset of the occurrence nearest to `start`, or -1 if
+        the answer does not occur in the context.
     """
     if start >= 0 and context.startswith(answer, start):
         return start

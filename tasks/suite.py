@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchharness.tasks.task import Task
 
-# Score rules: how the scores of a suite's tasks are averaged into one number.
+# A score rule defines how the scores of a suite's tasks are averaged into one number.
 #
 # Papers compute a "GLUE score" by different rules. So each rule has a name, and leaderboard entries
 # with different rules are never ranked together.
@@ -25,13 +25,14 @@ def complete_mean(values: Sequence[float | None]) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreRule:
-    """Rule that averages the scores within each task, and then over all tasks of a suite.
+    """Rule that averages the scores within each task, and then the means of all tasks of a suite.
 
     Scores may be fractions or percentages, but all of them must have the same unit.
 
     Attributes:
         name: Name of the rule, e.g. "GLUE-9".
-        cells: Names of the scores that count for each task, keyed by the name of the task.
+        cells: Names of the scores that count, keyed by the name of the task, e.g.
+            {"glue/mrpc": ("f1", "accuracy")}. Other tasks do not count.
         cite: Citation of the paper that uses the rule.
     """
 
@@ -40,11 +41,19 @@ class ScoreRule:
     cite: str
 
     def task_score(self, task: str, scores: Mapping[str, float]) -> float | None:
-        """Return the mean of the scores that count for a task; None if one of them is missing."""
+        """Return the mean of a task's scores that count; None if one of them is missing.
+
+        Args:
+            task: Name of a task in `cells`.
+            scores: Scores of the task, keyed by name.
+        """
         return complete_mean([scores.get(cell) for cell in self.cells[task]])
 
     def score(self, scores: Scores) -> float | None:
-        """Return the score of the suite; None if a score that counts is missing for any task."""
+        """Return the score of the suite: the mean of the task scores of all tasks in `cells`.
+
+        The result is None if a score that counts is missing for any task.
+        """
         return complete_mean([self.task_score(task, scores.get(task, {})) for task in self.cells])
 
 
@@ -59,8 +68,9 @@ class Suite:
             rule leaves out, such as GLUE's diagnostic set, are run and shown too.
         rule: Rule that computes the score of the suite.
         cite: Citation of the suite's paper.
-        collections: Names of the collections that contain the suite, such as "seeds".
-        recipe: File with the hyperparameters that the suite's authors use for all encoders, if any.
+        collections: Names of the collections (groups of suites) that contain the suite.
+        recipe: Recipe file with the hyperparameters that the authors of the suite use for all
+            encoders; None if they do not prescribe any.
     """
 
     name: str
@@ -79,14 +89,16 @@ def suite_of(
     cite: str = "",
     collections: tuple[str, ...] = (),
 ) -> Suite:
-    """Return the suite of tasks that are named after it ("glue/cola").
+    """Create a suite from its tasks.
+
+    The name of the suite is the part of the tasks' names before the slash: "glue" for "glue/cola".
 
     Args:
         tasks: Tasks in the order of the leaderboard's columns.
         title: Name of the suite in papers.
         rule: Rule that computes the score of the suite.
-        cite: Citation of the suite; by default that of its first task.
-        collections: Names of the collections that contain the suite.
+        cite: Citation of the suite's paper; by default the citation of the first task.
+        collections: Names of the collections (groups of suites) that contain the suite.
     """
     return Suite(
         name=tasks[0].suite,

@@ -1,7 +1,7 @@
 """All tasks and suites, and the rules that average the scores of a suite's tasks.
 
-A collection is a name for several suites. It has no score of its own, because nobody averages GLUE
-with CoNLL-2003; a separate leaderboard is shown for each of its suites.
+A collection is a name for several suites. A collection has no score, because nobody averages GLUE
+with CoNLL-2003: each of the suites has its own leaderboard.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -130,8 +130,10 @@ _OF_CORE: tuple[tuple[Sequence[Task], str, str, str, tuple[str, ...]], ...] = (
     ([SWAG], "SWAG", "SWAG", "", SEEDS),
     ([SNLI], "SNLI", "SNLI", "", SEEDS),
 )
-"""Suites of the core, as (tasks, title, rule name, citation, collections). If a citation is empty,
-the citation of the first task is used."""
+"""Suites of the core, as (tasks, title, name of the rule, citation, collections).
+
+If a citation is empty, the citation of the first task is used.
+"""
 
 for _given, _title, _rule, _cite, _collections in _OF_CORE:
     _add(suite_of(_given, _title, _rules[_rule], _cite, _collections), _given)
@@ -159,19 +161,25 @@ COLLECTIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         for name in BOTH
     }
 )
-"""Names of the suites in each collection. "seeds" contains the benchmarks that lectures on
-pretrained encoders show; an English encoder without a language-model head can run all of them.
-"paper" contains the benchmarks for which papers on encoders have tables (`bench paper`).
+"""Names of the suites in each collection, keyed by the name of the collection.
+
+"seeds" contains the benchmarks that lectures on pretrained encoders show; an English encoder
+without a language-model head can run all of them. "paper" contains the benchmarks for which papers
+on encoders have tables (`bench paper`).
 """
 
 
 def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
     """Register a third-party suite and its tasks.
 
+    Args:
+        suite: The suite.
+        tasks: All tasks that the suite lists, and any other tasks with the same prefix "suite/".
+
     Raises:
-        BenchError: A name is taken or malformed, a task has no metric, the suite lists a task that
-            is not in `tasks`, or its rule uses a score that the task does not have. If the error is
-            raised, nothing has been registered.
+        BenchError: A name is already in use or malformed, a task has no metric, the suite or its
+            rule refers to a task that is not in `tasks`, or the rule uses a score that a task does
+            not have. Nothing is registered if this error is raised.
     """
     names = [task.name for task in tasks]
     if suite.name in (*SUITES, *COLLECTIONS):
@@ -186,7 +194,7 @@ def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
         raise BenchError(f"the suite {suite.name!r} has two tasks with the same name: rename one.")
     if unknown := sorted({*suite.tasks, *suite.rule.cells} - set(names)):
         raise BenchError(
-            f"the suite {suite.name!r} refers to {unknown[0]!r}, but contains no task of this name."
+            f"the suite {suite.name!r} refers to the task {unknown[0]!r}, but does not contain it."
         )
     for task in tasks:
         _check_scores(suite, task)
@@ -194,7 +202,7 @@ def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
 
 
 def forget_suite(name: str) -> None:
-    """Unregister a suite that was added with `add_suite`, and its tasks."""
+    """Unregister a suite that was added with `add_suite`, and the tasks that the suite lists."""
     for task in _suites.pop(name).tasks:
         del _tasks[task]
 
@@ -206,14 +214,19 @@ def _check_scores(suite: Suite, task: Task) -> None:
     if unknown := sorted({*suite.rule.cells.get(task.name, ())} - {*found}):
         raise BenchError(
             f"the suite {suite.name!r} uses the score {unknown[0]!r}, which {task.name} does not "
-            f"have: expected some of {', '.join(dict.fromkeys(found))}."
+            f"have: expected one or more of {', '.join(dict.fromkeys(found))}."
         )
 
 
 def add_details(task: str, metrics: Sequence[Metric[Any, Any]]) -> None:
-    """Add metrics to the details of a task, which are shown next to its score.
+    """Add metrics to `Task.details`, which are shown next to the score but do not count for it.
 
-    Raises BenchError if the task has a metric with the same name.
+    Args:
+        task: Full or short name of the task.
+        metrics: Metrics to add.
+
+    Raises:
+        BenchError: If the task is unknown, or has a metric with the same name as a new one.
     """
     for metric in metrics:
         found = find_task(task)
@@ -229,17 +242,18 @@ def _metrics(task: Task) -> tuple[Metric[Any, Any], ...]:
 
 
 def find_task(name: str, fits: Callable[[Task], bool] | None = None) -> Task:
-    """Return the task with a full name ("glue/cola"), or a short name ("cola") that is unambiguous.
+    """Return the task with this full name ("glue/cola") or unambiguous short name ("cola").
 
-    Case is ignored, and so is punctuation if no task has exactly this name: "STS-B" means "stsb".
+    Case is ignored. Punctuation is ignored too if no task has exactly this name, so "STS-B" finds
+    the task "stsb".
 
     Args:
         name: Full or short name.
-        fits: Predicate that selects among the tasks if several suites have the short name, e.g. by
-            the content of a store or a folder.
+        fits: Predicate that selects among the tasks if several suites have a task with the short
+            name, e.g. tasks whose files are in a folder. If no task fits, all of them remain.
 
     Raises:
-        BenchError: If no task has this name, or if it is still ambiguous.
+        BenchError: If no task has this name, or if several tasks remain.
     """
     found = tasks_called(name)
     if len(found) > 1 and fits is not None:
@@ -253,7 +267,11 @@ def find_task(name: str, fits: Callable[[Task], bool] | None = None) -> Task:
 
 
 def tasks_called(name: str) -> list[Task]:
-    """Return all tasks to which a full or short name could refer in `find_task`."""
+    """Return all tasks to which a full or short name may refer.
+
+    Case is ignored, and so is punctuation if no task has exactly this name. The list is empty if
+    the name is unknown, and has several tasks if a short name is ambiguous.
+    """
     wanted = name.lower()
     return [TASKS[wanted]] if wanted in TASKS else _called(wanted) or _like(wanted)
 
@@ -285,14 +303,19 @@ def _unknown_task(name: str) -> BenchError:
 
 
 def title_of(task: str) -> str:
-    """Return the name of a task in papers; for an unknown task, the part after the slash."""
+    """Return the title of a task, which is its name in papers.
+
+    Args:
+        task: Full name of the task. For an unknown task, the part after the slash is returned.
+    """
     return TASKS[task].title if task in TASKS else task.rpartition("/")[2]
 
 
 def full_title(task: str) -> str:
-    """Return the title of a task with that of its suite, e.g. "GLUE CoLA".
+    """Return the title of a task after the title of its suite, e.g. "GLUE CoLA".
 
-    If the title already begins with that of its suite, e.g. "SNLI", it is returned unchanged.
+    If the title of the task already begins with the title of the suite, e.g. "SNLI", or if the
+    suite is unknown, the title of the task is returned alone.
     """
     suite, title = SUITES.get(task.partition("/")[0]), title_of(task)
     return title if suite is None or title.startswith(suite.title) else f"{suite.title} {title}"
@@ -301,8 +324,8 @@ def full_title(task: str) -> str:
 def distinct_title(task: str) -> str:
     """Return a title that no other task has.
 
-    Of tasks with the same title, the first keeps it ("RTE" is GLUE's); for the others the title
-    includes the suite ("SuperGLUE RTE").
+    If several tasks have the same title, the first of them in `TASKS` keeps it ("RTE" means GLUE's
+    task), and the titles of the others include the suite ("SuperGLUE RTE").
     """
     title = title_of(task)
     first = next((name for name, known in TASKS.items() if known.title == title), task)
@@ -318,7 +341,13 @@ def split_title(task: str, split: str) -> str:
 
 
 def find_suite(name: str) -> Suite:
-    """Return the suite with this name; raise BenchError if there is none."""
+    """Return the suite with this name.
+
+    Case is ignored. The digest at the end of the name of a custom suite may be omitted.
+
+    Raises:
+        BenchError: If no suite has this name, or if several custom suites have it.
+    """
     if _full_name(name.lower()) not in SUITES:
         raise unknown_name("suite", name, SUITES, "`bench show suites` shows them.")
     return SUITES[_full_name(name.lower())]
@@ -340,7 +369,13 @@ def _full_name(name: str) -> str:
 
 
 def find_suites(name: str) -> tuple[Suite, ...]:
-    """Return the suite with this name, or all suites in the collection with this name."""
+    """Return the suite with this name, or all suites in the collection with this name.
+
+    Case is ignored. The digest at the end of the name of a custom suite may be omitted.
+
+    Raises:
+        BenchError: If no suite or collection has this name, or if several custom suites have it.
+    """
     members = COLLECTIONS.get(name.lower(), (_full_name(name.lower()),))
     if not set(members) <= set(SUITES):
         known = [*SUITES, *COLLECTIONS]
@@ -359,9 +394,10 @@ def select_tasks(
     Args:
         suites: Suites to select from. If it is empty, names are looked up in all suites.
         names: Full or short names of tasks.
-        complete: False if a requested suite was not found. An empty selection is then not an error.
-        fits: Predicate that selects among the tasks if several suites have a short name. It is used
-            only if `suites` is empty.
+        complete: False if some of the requested suites could not be found. It is then not an error
+            to select nothing, and names are not looked up if `suites` is empty.
+        fits: Predicate that selects among the tasks if several suites have a task with the same
+            short name; see `find_task`. It is used only if `suites` is empty.
 
     Raises:
         BenchError: If nothing is selected, or if a name is unknown or ambiguous.

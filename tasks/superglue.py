@@ -31,12 +31,16 @@ from benchharness.tasks.sources.files import name_key
 from benchharness.tasks.sources.source import label_of, number, splits_of, text, texts
 from benchharness.tasks.task import ChoiceTask, PairTask, Task, cannot_be_learned
 
-# Conversion of SuperGLUE's nested passages to one row per answer option (MultiRC) or per query
-# (ReCoRD).
+# The official files of MultiRC and ReCoRD have one line per passage. The following functions
+# convert a passage to one row per answer option (MultiRC) or per query (ReCoRD).
 
 
 def multirc_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield one row per answer option to a passage's questions, in the layout of the hub."""
+    """Convert a passage of MultiRC to one row per answer option, with the columns of the hub.
+
+    Args:
+        document: A line of the official file: a passage with its questions and answer options.
+    """
     passage = document["passage"]
     for question in passage["questions"]:
         for answer in question["answers"]:
@@ -51,7 +55,10 @@ def multirc_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def multirc_example(row: Row) -> PairExample:
-    """Convert a MultiRC row; text b is the question followed by one of its answer options."""
+    """Convert a MultiRC row to an example.
+
+    The first text is the paragraph; the second is the question and one of its answer options.
+    """
     paragraph, question = number(row, "idx.paragraph"), number(row, "idx.question")
     return PairExample(
         id=f"{paragraph}-{question}-{number(row, 'idx.answer')}",
@@ -64,11 +71,14 @@ def multirc_example(row: Row) -> PairExample:
 
 
 def record_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield one row per query about a passage, in the layout of the hub.
+    """Convert a passage of ReCoRD to one row per query, with the columns of the hub.
 
-    In the files, an entity is a character span that includes its last character. In the rows, the
-    texts of the entities are sorted and without repetitions, so that the order of options does not
-    depend on the file. A query of the test split has no answers.
+    The official files give entities as character spans (the end is the last character). The rows
+    contain the texts of the entities instead, sorted and without repetitions, so that the order of
+    the options does not depend on the file. A query of the test split has no answers.
+
+    Args:
+        document: A line of the official file: a passage with its entities and queries.
     """
     passage = document["passage"]
     spans = [(entity["start"], entity["end"] + 1) for entity in passage["entities"]]
@@ -87,9 +97,10 @@ NO_ENTITY = "answers that are no entity of the passage count, and nothing can be
 
 
 def record_example(row: Row) -> ChoiceExample:
-    """Convert a ReCoRD row, whose query has "@placeholder" instead of an entity.
+    """Convert a ReCoRD row to an example.
 
-    The right options are the entities whose text equals that of an answer.
+    The question is a query that contains "@placeholder" instead of an entity, and the options are
+    the entities of the passage. An entity is a right option if its text is one of the answers.
     """
     entities, answers = texts(row, "entities"), set(texts(row, "answers"))
     others = tuple(sorted(answers.difference(entities)))
@@ -105,7 +116,7 @@ def record_example(row: Row) -> ChoiceExample:
     )
 
 
-# Marked spans: the words in a text that the task asks about (WiC, WSC).
+# WiC and WSC mark the words of a text that they ask about. A `Mark` is the span of such words.
 
 
 def character_mark(text: str, which: str, start: int, end: int) -> Mark:
@@ -126,18 +137,18 @@ def character_mark(text: str, which: str, start: int, end: int) -> Mark:
 
 
 def word_mark(text: str, index: int, span: str) -> Mark:
-    """Create a mark for the words `span` in text "a" (WSC).
+    """Create a mark for a span of words in text "a" of an example (WSC).
 
-    In WSC's data, a span often differs from the text at its index. The token there may end with a
-    comma or "'s", the span may differ in case, line breaks or a final full stop, or it may occur
-    some words later. So the occurrence nearest to the index is marked. If the span does not occur
-    at all ("Kamenev and Zinoviev" for two men who are named separately), as many words as it has
-    are marked from the index on.
+    In WSC's data, the span often differs from the words at its index: the last word in the text may
+    end with a comma or "'s", case, line breaks or a final full stop may differ, or the span may
+    occur some words later. So the occurrence that is nearest to the index is marked. If the span
+    does not occur in the text at all ("Kamenev and Zinoviev" for two men who are named separately),
+    the same number of words is marked, beginning at the index.
 
     Args:
         text: The text.
-        index: Index of the span's first word among the tokens that white space separates.
-        span: The words.
+        index: Index of the span's first word if the text is split at white space.
+        span: The words of the span, as given in the data.
 
     Raises:
         ValueError: If the index is outside of the text.

@@ -42,15 +42,15 @@ def _nothing(_split: str, _example: Any) -> bool:
 def has_no_label(_split: str, example: Any) -> bool:
     """Return whether an example has no label, e.g. because its annotators disagreed.
 
-    This function can be used as `Task.leaves_out`.
+    This function can be the value of `Task.leaves_out`. The name of the split has no effect.
     """
     return bool(example.is_hidden)
 
 
 def cannot_be_learned(split: str, example: Any) -> bool:
-    """Return whether this is a training example whose answers are not in its context or options.
+    """Return whether an example is in train, but no gold answer is in its context or options.
 
-    This function can be used as `Task.leaves_out`.
+    This function can be the value of `Task.leaves_out`.
     """
     return split == "train" and bool(example.traits.is_unlearnable)
 
@@ -68,10 +68,11 @@ class Metric(Generic[PredictionT, ExampleT]):
         compute: Function that returns the score for a sequence of predictions and the sequence of
             their examples. It returns None if the metric covers only a slice of the examples and
             the slice is empty; the score is then left out.
-        library: Module that `compute` imports on use and whose import is slow. It can be imported
-            earlier in the background.
+        library: Name of a module that `compute` imports when it is called, if the import is slow.
+            The module can be imported in the background before that.
         bounds: Minimum and maximum of the score; confidence intervals are clipped to them.
-        is_slow: True if the metric must not be recomputed for single examples or resamples.
+        is_slow: True if the metric must be computed only once per split, and not for single
+            examples or bootstrap resamples.
     """
 
     name: str
@@ -83,8 +84,10 @@ class Metric(Generic[PredictionT, ExampleT]):
     def of(self, name: str, keeps: Callable[[ExampleT], bool]) -> "Metric[PredictionT, ExampleT]":
         """Return this metric restricted to the examples that `keeps` accepts.
 
-        The name of the new metric ends with `name`, e.g. "accuracy_middle". Its value is None if
-        `keeps` accepts no example.
+        Args:
+            name: Suffix for the name of the new metric: "middle" gives "accuracy_middle".
+            keeps: Function that returns whether the metric uses an example. If it accepts no
+                example, the value of the new metric is None.
         """
 
         def compute(
@@ -102,7 +105,7 @@ class Printed(float):
     """Score for which the official script prints another number, e.g. because it rounds.
 
     Attributes:
-        line: The number that the script prints.
+        line: The number that the script prints, in the script's unit.
         count: The number of examples that the score covers.
     """
 
@@ -110,7 +113,7 @@ class Printed(float):
     count: int
 
     def __new__(cls, score: float, line: float, count: int = 0) -> Self:
-        """Create the score. Only `Script` reads `line` and `count`; other code reads the float."""
+        """Create the score, which is a float with two attributes that only `Script` uses."""
         made = super().__new__(cls, score)
         made.line, made.count = line, count
         return made
@@ -124,15 +127,15 @@ class Printed(float):
 class Script:
     """Description of an official evaluation script: a metric for each number that it prints.
 
-    No script is run. The printed numbers are computed from the scores of the task, and a line is
-    left out if the task has no score for its metric.
+    The script itself is never run: benchharness computes the numbers from the scores of the task.
+    A number is left out if the task has no score for its metric.
 
     Attributes:
-        lines: For each name that the script prints with a score, the metric that gives the score.
-        counts: For each name that the script prints with a number of examples, the metric that
-            gives this number.
+        lines: Metrics of the printed scores, keyed by the name that the script prints with a score.
+        counts: Metrics of the printed numbers of examples, keyed by the name that the script prints
+            with a number. These metrics return a `Printed`, and its `count` is printed.
         unit: Factor by which a score is multiplied for printing, unless the score is a `Printed`.
-        said: Description of this unit for users, e.g. "in percent".
+        said: Description for users of the unit of the printed scores, e.g. "in percent".
     """
 
     lines: Mapping[str, Metric[Any, Any]]
@@ -141,7 +144,11 @@ class Script:
     said: str = "in percent"
 
     def prints(self, scores: Mapping[Metric[Any, Any], float | None]) -> Mapping[str, float]:
-        """Return the numbers that the script prints for these scores, by the names it prints."""
+        """Return the numbers that the script prints, keyed by the names that it prints.
+
+        Args:
+            scores: Score of each metric; None if the metric does not apply to the examples.
+        """
         found = {key: scores.get(metric) for key, metric in self.lines.items()}
         known = {key: score for key, score in found.items() if score is not None}
         lines = {k: s.line if isinstance(s, Printed) else self.unit * s for k, s in known.items()}
@@ -154,7 +161,11 @@ def mean_metric(
 ) -> Metric[PredictionT, ExampleT]:
     """Create a metric that averages `points(prediction, example)` over the examples.
 
-    Its value is None if there are no examples.
+    The value of the metric is None if there are no examples.
+
+    Args:
+        name: Name of the score, e.g. "accuracy".
+        points: Function that returns the score of a single prediction.
     """
 
     def compute(predictions: Sequence[PredictionT], examples: Sequence[ExampleT]) -> float | None:
@@ -189,37 +200,38 @@ class Task:
         details: Metrics that are shown next to the score but never averaged into it.
         trained_on: Name of another task whose model predicts this task (MNLI for AX). Such a task
             has no train split of its own.
-        leaves_out: Function `(split, example)` that returns whether the example is dropped by the
-            benchmark's convention, such as SNLI rows without a gold label. The number of dropped
+        leaves_out: Function `(split, example)` that returns whether the convention of the benchmark
+            is to drop the example, such as an SNLI row without a gold label. The number of dropped
             rows is recorded.
         cite: Citation of the task's paper.
         version: Version number, which is raised when a change of benchharness changes scores.
         title: Name of the task in papers; by default the part of `name` after the slash.
-        split_titles: Names in papers for splits of the same kind, e.g. "m" and "mm" for MNLI-m and
-            MNLI-mm.
+        split_titles: Suffixes of the title in papers, keyed by split, for tasks with several dev
+            or test splits, e.g. {"dev": "m", "dev_mm": "mm"} for MNLI-m and MNLI-mm.
         definition: Complete definition of the task as plain data if it is a custom task, i.e. one
             detected in a user's own data. A job passes the definition to its worker process.
         benchmark: Name shared by tasks that are versions of the same benchmark. These tasks have
             rows in common, so no encoder is trained on two of them together.
-        public_tests: True if the test splits have labels; runs are then scored on them too.
-        longest: Number of tokens per row that an encoder must be able to read. If it is 0, the
-            recipe sets the maximum length.
+        public_tests: True if the labels of the test splits are public; runs are then scored on the
+            test splits too.
+        longest: Maximum number of tokens per row, if the task prescribes one; a model with a lower
+            limit cannot run the task. 0 means that the recipe sets the maximum length.
         script: Description of the official script whose numbers are printed when a prediction file
             is scored.
-        categories: Categories for which the task has scores: a mapping from the end of the scores'
-            names to the name in figures, e.g. {"middle": "middle school"} for "accuracy_middle".
-        head: Type of the model head.
+        categories: Names in figures of the slices that have scores of their own, keyed by the end
+            of the names of these scores: {"middle": "middle school"} for "accuracy_middle".
+        head: Type of the model head, e.g. "pair" or "span".
         example: Class of the examples.
-        hub_type: Type of the task on the Hub (huggingface.co/tasks).
-        has_weights: False if the head has no weights, so that the network is the encoder alone. The
-            pretrained encoder then also predicts without training, and the library
-            sentence-transformers loads the trained one.
-        has_outputs: False if the outputs of two models cannot be compared, so that no student can
-            learn from a teacher.
+        hub_type: Type of the task on the Hub (huggingface.co/tasks), e.g. "text-classification".
+        has_weights: False if the head has no weights, so that the network is the encoder alone.
+            Such a network can predict without training, and the trained encoder can be loaded with
+            the library sentence-transformers.
+        has_outputs: False if the outputs of two models cannot be compared. Knowledge distillation,
+            in which a student learns from the outputs of a teacher, is then not possible.
         baseline_has_settings: False if the bag-of-words baseline has no hyperparameters, because it
             counts or compares words. It then uses all training examples.
-        is_measured: True if a model is not trained on the task but measured on this machine, by the
-            function in the table `runners` of an extension.
+        is_measured: True if a model is not trained on the task but measured on this machine (e.g.
+            its speed), by the function that an extension names in `Extension.runners`.
     """
 
     name: str
@@ -253,20 +265,25 @@ class Task:
 
     @property
     def kind(self) -> str:
-        """Type of the task's answers, by which `tasks.answers.answer_type` finds their class."""
+        """Type of the task's answers, e.g. "class"; the key of their class in `tasks.answers`."""
         return self.head
 
     def usual_limit(self, *, is_gpu: bool) -> int | None:
-        """Return the number of examples per split that are used without --limit; None for all."""
-        del is_gpu  # only tasks that are measured depend on the device
+        """Return the number of examples per split that are used without --limit; None for all.
+
+        Args:
+            is_gpu: True if the model runs on a GPU.
+        """
+        del is_gpu  # only tasks that measure speed override this method and use the argument
         return None
 
     def problems(self, example: Any) -> Iterator[str]:
-        """Check an example, and yield a predicate such as "has no words" for each problem found.
+        """Check an example, and yield the predicate of a sentence ("has no words") per problem.
 
-        Only examples of the class `example` are checked with this method.
+        Args:
+            example: Example to check; an instance of the class `self.example`.
         """
-        del example  # tasks without an override accept all examples, even a query without a text
+        del example  # classes that do not override this method accept all examples
         return iter(())
 
     @property
@@ -286,18 +303,27 @@ class Task:
 
     @property
     def dev_splits(self) -> tuple[str, ...]:
-        """Splits with public labels, on which a run is scored; MNLI has two of them."""
+        """Names of the splits on which a run is scored, because their labels are public.
+
+        These are the dev splits (MNLI has two), and also the test splits if `public_tests` is true.
+        """
         kinds = ("dev", "test") if self.public_tests else ("dev",)
         return tuple(s for s in self.source.splits if s.startswith(kinds))
 
     @property
     def shown_split(self) -> str:
-        """Kind of split whose scores the leaderboard shows: "dev" or "test"."""
+        """Type of the splits whose scores the leaderboard shows.
+
+        It is "test" if the test splits have public labels or there is no dev split, else "dev".
+        """
         return "test" if self.public_tests or not self.dev_splits else "dev"
 
     @property
     def test_splits(self) -> tuple[str, ...]:
-        """Test splits with hidden labels, which only the official server can score."""
+        """Names of the test splits; empty if the labels of the test splits are public.
+
+        Usually, only the official server can score these splits.
+        """
         splits = () if self.public_tests else self.source.splits
         return tuple(s for s in splits if s.startswith("test"))
 
@@ -308,9 +334,9 @@ class PairTask(Task):
 
     Attributes:
         labels: Names of the classes in the order of the logits; empty for a regression.
-        value_range: Range (low, high) of a regression's labels; None for classes. Predictions are
+        value_range: Minimum and maximum of a regression's labels; None for classes. Predictions are
             clipped to this range only when a submission is written.
-        marks: Number of marked spans in every example (2 in WiC and WSC).
+        marks: Number of spans that are marked in the texts of every example (2 in WiC and WSC).
         multi_label: True if an example can have any number of labels.
         scale: Normalisation (center, unit) of a regression's labels for training: `center` becomes
             0 and `center + unit` becomes 1.
@@ -339,7 +365,10 @@ class PairTask(Task):
         return "number" if self.is_regression else "labels" if self.multi_label else "class"
 
     def problems(self, example: PairExample) -> Iterator[str]:
-        """Check the texts, the label and the marks of an example; see `Task.problems`."""
+        """Check an example, and yield the predicate of a sentence per problem.
+
+        The texts, the label and the marked spans are checked; see `Task.problems`.
+        """
         return _pair_faults(self, example)
 
 
@@ -349,10 +378,10 @@ class SpanTask(Task):
 
     Attributes:
         no_answer: True if a question may have no answer in its context.
-        classes: Groups of class names. In addition to its answer, each question gets one class from
-            every group (QuAC's dialog acts).
+        classes: Groups of class names. In addition to the answer, one class from every group is
+            predicted for each question (QuAC's dialog acts).
         facts: True if the sentences that support the answer are predicted too (HotpotQA).
-        files: Name of the layout of prediction files for this task.
+        files: Name of the format of prediction files for this task, e.g. "squad".
     """
 
     convert: Callable[[Row], SpanExample]
@@ -367,7 +396,10 @@ class SpanTask(Task):
     hub_type: ClassVar[str] = "question-answering"
 
     def problems(self, example: SpanExample) -> Iterator[str]:
-        """Check the answers, offsets and classes of an example; see `Task.problems`."""
+        """Check an example, and yield the predicate of a sentence per problem.
+
+        The answers, the character offsets and the classes are checked; see `Task.problems`.
+        """
         return _span_faults(self, example)
 
 
@@ -377,8 +409,8 @@ class ChoiceTask(Task):
 
     Attributes:
         option: Noun for an option in messages, e.g. "entity".
-        weighs_tokens: True if every example has a single text as its option, and the likelihood of
-            its tokens is measured instead of a choice (pseudo-perplexity).
+        weighs_tokens: True if nothing is chosen: the only option of every example is a text, and
+            the likelihood of its tokens is measured (pseudo-perplexity).
     """
 
     convert: Callable[[Row], ChoiceExample]
@@ -391,7 +423,10 @@ class ChoiceTask(Task):
     hub_type: ClassVar[str] = "multiple-choice"
 
     def problems(self, example: ChoiceExample) -> Iterator[str]:
-        """Check the options of an example; see `Task.problems`."""
+        """Check an example, and yield the predicate of a sentence per problem.
+
+        The options and the gold indices are checked; see `Task.problems`.
+        """
         return _choice_faults(example)
 
 
@@ -413,7 +448,10 @@ class TagTask(Task):
     baseline_has_settings: ClassVar[bool] = False
 
     def problems(self, example: TagExample) -> Iterator[str]:
-        """Check the words and tags of an example; see `Task.problems`."""
+        """Check an example, and yield the predicate of a sentence per problem.
+
+        The words and the tags are checked; see `Task.problems`.
+        """
         return _tag_faults(self, example)
 
 
@@ -426,7 +464,7 @@ class RoleTask(TagTask):
 
     @property
     def kind(self) -> str:
-        """Type of the answers: "role", i.e. tags for the arguments of one predicate."""
+        """Type of the answers: always "role" (tags for the arguments of one predicate)."""
         return "role"
 
 
@@ -442,9 +480,9 @@ def score(
         examples: Examples of the split with their labels.
 
     Returns:
-        Scores keyed by name, in each metric's own unit. So that the scores of different splits
-        have different names, the suffix of the split is appended ("accuracy_mm" for MNLI's
-        "dev_mm"), and "_test" for a test split if the task is scored on a dev split.
+        Scores keyed by name, each in the unit of its metric. A score's name is the name of the
+        metric and the suffix that `ending_of` returns for the split: "accuracy_mm" for MNLI's
+        "dev_mm". So the scores of different splits have different names.
 
     Raises:
         BenchError: If there are no examples, if predictions and examples do not match one to one,
@@ -480,7 +518,11 @@ def _number(metric: Metric[Any, Any], value: Any, where: str) -> float:
 
 
 def ending_of(task: Task, split: str) -> str:
-    """Return the suffix of a split's score names, e.g. "_test_mm"; empty for the main split."""
+    """Return the suffix of the names of a split's scores, e.g. "_mm" for "dev_mm".
+
+    If the task has dev splits and its test labels are hidden, the suffix for a test split begins
+    with "_test": "_test_mm" for "test_mm". For "dev" the suffix is an empty text.
+    """
     is_second_kind = split in task.test_splits and bool(task.dev_splits)
     return ("_test" if is_second_kind else "") + suffix_of(split)
 
@@ -492,19 +534,26 @@ def suffix_of(split: str) -> str:
 
 
 def check_labels(task: Task, split: str, examples: Iterable[Example]) -> None:
-    """Raise BenchError if any example hides its gold answer, because it cannot be scored."""
+    """Check that no example hides its gold answer.
+
+    Raises:
+        BenchError: If the gold answer of an example is hidden, so that the split cannot be scored.
+    """
     if any(example.is_hidden for example in examples):
         raise BenchError(
-            f"the labels of {task.name} {split} are hidden: only the official server can score it."
+            f"the labels of {task.name} {split} are hidden, so only the official server can score "
+            "predictions for it."
         )
 
 
 def find_fault(task: Task, example: Example) -> str:
-    """Check that an example is valid for its task.
+    """Check that an example is valid for its task, and return the first problem.
 
-    Returns the first problem as the predicate of a sentence ("has no words"), or an empty text.
+    The problem is the predicate of a sentence, e.g. "has no words". The text is empty if there is
+    no problem.
     """
-    # A role example is a tag example too, but a tag task has no use for its predicate.
+    # RoleExample is a subclass of TagExample, but a tagging task without roles cannot use its
+    # predicate.
     is_role = isinstance(example, RoleExample)
     if not isinstance(example, task.example) or is_role != issubclass(task.example, RoleExample):
         return f"is a {type(example).__name__}, which does not fit a {task.head} task"
@@ -566,7 +615,10 @@ def _place_faults(example: SpanExample) -> Iterator[str]:
         *(("sentence", place) for place in example.sentences),
     ):
         if not 0 <= start <= end <= size:
-            yield f"has its {name} at characters {start} to {end}, but its context has {size}"
+            yield (
+                f"has its {name} at characters {start} to {end}, but its context has only {size} "
+                "characters"
+            )
 
 
 def _choice_faults(example: ChoiceExample) -> Iterator[str]:
@@ -586,4 +638,4 @@ def _tag_faults(task: TagTask, example: TagExample) -> Iterator[str]:
     if unknown := sorted(set(tags or ()) - set(task.tags)):
         yield f"has the tag {unknown[0]!r}; expected one of {', '.join(task.tags)}"
     if isinstance(example, RoleExample) and not -1 <= example.predicate < words:
-        yield f"has the predicate index {example.predicate}; expected one of its {words} words"
+        yield f"has the predicate index {example.predicate}; expected -1 to {words - 1}"

@@ -28,15 +28,16 @@ from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, Task
 
 @dataclass(frozen=True, kw_only=True)
 class Cast:
-    """Functions that convert the examples of a task to texts, and output texts to predictions.
+    """Conversion of a task's examples to texts, and of a model's output texts to predictions.
 
     Attributes:
         words: Function that returns the encoder's input text for an example.
         targets: Function that returns all right outputs for an example. The result is empty if the
-            answer is hidden or the example cannot be trained on.
-        read: Function `(output, example)` that converts the decoder's output to a prediction.
-        answers: All possible outputs; empty if they depend on the example.
-        rows: Function that returns the training examples which are made from an example.
+            answer is hidden, or if the example has no output that a model could learn.
+        read: Function `(output, example)` that converts the decoder's output text to a prediction.
+        answers: All valid outputs of the task; empty if they depend on the example.
+        rows: Function that returns the training examples that replace an example of the train
+            split; by default, the example itself.
     """
 
     words: Callable[[Any], str]
@@ -49,7 +50,8 @@ class Cast:
 def cast_of(task: Task) -> Cast:
     """Return the text-to-text conversion of a task.
 
-    Raises BenchError if the task's answers have no text form, such as tags or clusters.
+    Raises:
+        BenchError: If the answers of the task have no text form (e.g. tags or clusters).
     """
     if make := _CASTS.get(task.kind):
         return make(task)
@@ -60,10 +62,17 @@ def cast_of(task: Task) -> Cast:
 
 
 def rows_to_learn(rows: SplitRows, task: Task) -> SplitRows:
-    """Return the rows of a train split that are used for training in the text-to-text format.
+    """Return the rows that are used for training in the text-to-text format.
 
-    As for T5, a ReCoRD query is repeated for each of its right answers, and WSC rows are kept only
-    if the noun is the pronoun's referent. Raises DataError if no row is left.
+    As for T5, a query with several right options (ReCoRD) is repeated for each of them, and a row
+    of WSC is dropped if the noun is not the referent of the pronoun. All other rows are unchanged.
+
+    Args:
+        rows: Rows of the train split.
+        task: The task.
+
+    Raises:
+        DataError: If no row is left.
     """
     cast = cast_of(task)
     examples = [learned for example in rows.examples for learned in cast.rows(example)]
@@ -74,7 +83,7 @@ def rows_to_learn(rows: SplitRows, task: Task) -> SplitRows:
     return replace(rows, examples=tuple(examples), fingerprint=fingerprint(examples))
 
 
-# Pairs of texts: the output is the name of the label, or a number.
+# For pairs of texts, the output is the name of the label, or a number.
 
 _PAIRS: Mapping[str, str] = {
     "glue/cola": "cola sentence: {a}",
@@ -93,9 +102,11 @@ _PAIRS: Mapping[str, str] = {
     "superglue/wic": "wic sentence1: {a} sentence2: {b} word: {about}",
     "snli/snli": "snli hypothesis: {b} premise: {a}",
 }
-"""Input formats, keyed by task. AX uses the format of MNLI; AX-b and AX-g use that of SuperGLUE
-RTE. SNLI is not part of T5's tasks and is formatted like MNLI. In the paper's appendix, WiC's input
-also has a part of speech, which SuperGLUE's files lack.
+"""Input formats, keyed by task.
+
+The diagnostic sets are predicted by models of MNLI (AX) and SuperGLUE RTE (AX-b, AX-g), in the
+formats of these tasks. SNLI is not one of T5's tasks and is formatted like MNLI. In the paper's
+appendix, the input of WiC also has a part of speech, which SuperGLUE's files lack.
 """
 
 _BREAK, _BOLD = re.compile("<br>"), re.compile("</?b>")
@@ -186,7 +197,8 @@ def _number_cast(task: PairTask) -> Cast:
     )
 
 
-# WSC: the output is the referent of the pronoun. The prediction is "True" if it matches the noun.
+# For WSC, the output is the referent of the pronoun. If it matches the noun, the prediction is
+# "True".
 
 _DETERMINERS = frozenset(
     (
@@ -230,7 +242,7 @@ def _bare(words: str) -> str:
     return " ".join(w for w in words.strip().lower().split(" ") if w not in _DETERMINERS)
 
 
-# Questions about a context: the output is the answer, which need not occur in the context.
+# For questions about a context, the output is the answer, which need not occur in the context.
 
 NO_ANSWER = "unanswerable"
 """Output for a question without an answer. T5 lacks SQuAD 2.0, so benchharness chose this word."""
@@ -260,7 +272,7 @@ def _read_span(answer: str, example: SpanExample) -> SpanPrediction:
     return SpanPrediction(id=example.id, text=said)
 
 
-# Choices: the output is the name of the option, or the entity itself in ReCoRD.
+# For multiple-choice tasks, the output is the name of the option; for ReCoRD, it is the entity.
 
 
 def _choice_cast(task: ChoiceTask) -> Cast:

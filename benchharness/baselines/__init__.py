@@ -1,4 +1,4 @@
-"""Baselines that any encoder must beat: the most frequent answer, and a linear model over words.
+"""Baselines that any encoder must beat: the most frequent answer, and linear models over words.
 
 This package does not import torch.
 """
@@ -24,23 +24,30 @@ from benchharness.tasks.suites import find_task
 __all__ = ["run_baseline"]
 
 MAJORITY = "baseline:majority"
-"""Name that replaces the checkpoint in jobs of the majority baseline.
+"""Value of `Job.checkpoint` for the majority baseline.
 
-Do not rename it: stored runs and digests contain it.
+It must not change, because stored runs and digests contain it.
 """
 
 LEARNERS: Mapping[str, Learner] = {
     MAJORITY: learn_majority,
     "baseline:bag-of-words": learn_bag_of_words,
 }
-"""Learner of each baseline, keyed by the name that replaces its checkpoint in jobs."""
+"""Functions that train the baselines, keyed by the value of `Job.checkpoint`."""
 
 
 def run_baseline(job: Job, report: Reporter = lambda _: None) -> Result:
     """Train a baseline, predict the splits of the job and score the predictions.
 
+    Args:
+        job: Job whose checkpoint is a key of LEARNERS.
+        report: Callback that gets the phases of the job.
+
+    Returns:
+        Result with predictions, scores and cost; the learning curve is empty.
+
     Raises:
-        DataError: A split has changed since the job was planned.
+        DataError: The rows of a split have changed since the job was planned.
     """
     start, started = time.monotonic(), _now()
     report(Progress(phase="loading"))
@@ -66,9 +73,9 @@ def run_baseline(job: Job, report: Reporter = lambda _: None) -> Result:
 
 
 def _evaluation(job: Job, name: str, rows: SplitRows, predictions: Any) -> Evaluation:
-    """Score the predictions of a split; for the majority baseline, remove warnings.
+    """Score the predictions of a split.
 
-    Its predictions are constant by design.
+    Warnings are removed for the majority baseline, because its predictions are always constant.
     """
     evaluation = evaluate_split(name, rows, predictions)
     return replace(evaluation, flags=()) if job.checkpoint == MAJORITY else evaluation

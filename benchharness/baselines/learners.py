@@ -1,4 +1,4 @@
-"""Learners of the baselines: the most frequent answer, or simple models over words."""
+"""Functions that train the baselines: the most frequent answer, and simple models over words."""
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -27,16 +27,21 @@ from benchharness.tasks.examples import (
 from benchharness.tasks.read import subset
 from benchharness.tasks.task import PairTask, Task
 
-# A learner fits a baseline to a train split, and returns a predictor for rows of the same task.
+# A learner is a function that fits a baseline to a train split. It returns a predictor, which is a
+# function that predicts rows of the same task.
 
 Predictor = Callable[[Sequence[Any]], tuple[Prediction, ...]]
-"""Function that returns one prediction per example, in order."""
+"""Function that returns one prediction per example, in the order of the examples."""
 
 Learner = Callable[[Task, Sequence[Any], Mapping[str, Any]], Predictor]
-"""Function that returns a predictor, given a task, its training examples and the job's settings."""
+"""Function `(task, examples, values)` that trains a baseline and returns its predictor.
+
+`examples` are the training examples, and `values` are the values of the baseline's hyperparameters,
+keyed by name.
+"""
 
 
-# Texts as sparse vectors of TF-IDF weights.
+# Texts are represented as sparse vectors of TF-IDF weights.
 
 TOKEN = r"\w+|[^\w\s]"  # noqa: S105  (a pattern, not a password)
 """Pattern of tokens: words and single punctuation marks, so that only blank texts have no token."""
@@ -45,8 +50,12 @@ TOKEN = r"\w+|[^\w\s]"  # noqa: S105  (a pattern, not a password)
 def fit_vectors(texts: Sequence[str], values: Mapping[str, Any]) -> Any:
     """Fit a TF-IDF vectorizer to texts and return it.
 
-    `values` contains the maximum length of n-grams (`ngrams`) and the maximum number of features
-    (`max_features`). The vectors have length 1, so the product of two vectors is their cosine.
+    The vectors have length 1, so the product of two vectors is their cosine.
+
+    Args:
+        texts: Training texts.
+        values: Values of hyperparameters: "ngrams" is the maximum length of n-grams, and
+            "max_features" is the maximum number of features.
     """
     return TfidfVectorizer(
         token_pattern=TOKEN,
@@ -56,17 +65,23 @@ def fit_vectors(texts: Sequence[str], values: Mapping[str, Any]) -> Any:
     ).fit(texts)
 
 
-# Question answering: the sentence of the context that is most similar to the question.
+# For question answering, the baseline predicts the sentence that is most similar to the question.
 
 
 def learn_sentences(
     _task: Task, examples: Sequence[SpanExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Learn to answer with the sentence that is most similar to the question.
+    """Return a predictor that answers with the sentence that is most similar to the question.
 
-    Similarity is the cosine of TF-IDF vectors, and the first sentence wins on ties. Training learns
-    only the inverse frequency of each word. The no-answer score is the negative cosine. Every
-    question gets an answer, because a threshold for "no answer" could only be chosen on dev.
+    The similarity is the cosine of TF-IDF vectors; if several sentences are equally similar, the
+    first is chosen. Only the inverse frequencies of words are learned from the training examples.
+    The no-answer score is the negative cosine. As it never exceeds the threshold 0, every question
+    gets an answer; a better threshold could only be chosen on dev.
+
+    Args:
+        _task: Not used.
+        examples: Training examples.
+        values: Values of the hyperparameters of `fit_vectors`.
     """
     contexts = dict.fromkeys(example.context for example in examples)
     vectors = fit_vectors([*contexts, *(example.question for example in examples)], values)
@@ -102,7 +117,18 @@ def learn_majority(
     examples: Sequence[Any],
     values: Mapping[str, Any],  # noqa: ARG001  (as in every learner)
 ) -> Predictor:
-    """Learn the most frequent label, option index or tag, or the mean of the training numbers."""
+    """Return a predictor of the most frequent answer in the training examples.
+
+    This is the most frequent label, option index or tag, all labels that at least half of the
+    examples have (if several labels are allowed), or the mean of the numbers of a regression. For
+    questions about a context, it is "no answer" if the task has unanswerable questions, and else
+    the first sentence of the context.
+
+    Args:
+        task: The task.
+        examples: Training examples.
+        values: Not used.
+    """
     predict = answer_type(task).majority(examples)
     return lambda asked: tuple(map(predict, asked))
 
@@ -113,14 +139,23 @@ def _has_labels(task: PairTask, examples: Sequence[PairExample]) -> Any:
     return np.array([[float(label in each) for label in task.labels] for each in found])
 
 
-# Multiple choice: the features are an option's words, and the words that it shares with the
-# question and its context.
+# For multiple choice, the features of an option are its words, and the words that the question or
+# the context has too.
 
 
 def learn_options(
     _task: Task, examples: Sequence[ChoiceExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Learn to classify options as right or wrong by logistic regression; predict the likeliest."""
+    """Train a logistic regression that classifies options as right or wrong.
+
+    The returned predictor chooses the option that is most probably right.
+
+    Args:
+        _task: Not used.
+        examples: Training examples.
+        values: Values of the hyperparameters of `fit_vectors`, and "regularization", the inverse
+            regularization strength C of scikit-learn.
+    """
     texts = [text for e in examples for text in (_question(e), *e.options)]
     vectors = fit_vectors(texts, values)
     model = LogisticRegression(C=values["regularization"], max_iter=1000)
@@ -147,7 +182,10 @@ def _options(examples: Sequence[ChoiceExample]) -> list[tuple[ChoiceExample, int
 
 
 def _rows(vectors: Any, examples: Sequence[ChoiceExample]) -> Any:
-    """Return features with a row per option: its vector, and the product with the question's."""
+    """Return a feature matrix with one row per option.
+
+    A row contains the option's vector, and its element-wise product with the question's vector.
+    """
     options = vectors.transform([e.options[place] for e, place in _options(examples)])
     questions = vectors.transform([_question(example) for example in examples])
     # Each question is repeated for each of its options.
@@ -156,21 +194,27 @@ def _rows(vectors: Any, examples: Sequence[ChoiceExample]) -> Any:
 
 
 def _option_choice(example: ChoiceExample, logits: Any) -> ChoicePrediction:
-    # Softmax over the options. Subtract the maximum from the logits, so that nothing overflows.
+    # Compute a softmax over the options. The maximum is subtracted, so that nothing overflows.
     weights = np.exp(logits - logits.max())
     scores = tuple((weights / weights.sum()).tolist())
     return ChoicePrediction(id=example.id, option=int(logits.argmax()), scores=scores)
 
 
-# Classification and regression of one or two texts, with a linear model over their words.
+# For classification and regression of one or two texts, the baselines are linear models over words.
 
 
 def learn_labels(
     task: Any, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Learn to predict labels by logistic regression.
+    """Train a logistic regression for one label per example, and return its predictor.
 
-    A label without training examples gets the probability 0.
+    A label without training examples has the probability 0.
+
+    Args:
+        task: The task.
+        examples: Training examples.
+        values: Values of the hyperparameters of `fit_vectors`, and "regularization", the inverse
+            regularization strength C of scikit-learn.
     """
     # All tasks converge within 1,000 steps; scikit-learn's default of 100 is too low for QNLI.
     model = LogisticRegression(C=values["regularization"], max_iter=1000)
@@ -195,9 +239,16 @@ def learn_labels(
 def learn_label_sets(
     task: Any, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Learn to predict sets of labels by a logistic regression for each label.
+    """Train one logistic regression per label, and return a predictor of sets of labels.
 
-    If all or none of the training examples have a label, its prediction is constant.
+    A label that all training examples have is predicted for every example, and a label that none of
+    them has is never predicted.
+
+    Args:
+        task: The task.
+        examples: Training examples.
+        values: Values of the hyperparameters of `fit_vectors`, and "regularization", the inverse
+            regularization strength C of scikit-learn.
     """
     rows_of = _learned_rows(examples, values)
     rows, gold = rows_of(examples), _has_labels(task, examples)
@@ -233,7 +284,14 @@ def learn_label_sets(
 def learn_numbers(
     _task: Task, examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Predictor:
-    """Learn to predict numbers by ridge regression."""
+    """Train a ridge regression for one number per example, and return its predictor.
+
+    Args:
+        _task: Not used.
+        examples: Training examples.
+        values: Values of the hyperparameters of `fit_vectors`, and "regularization", the
+            regularization strength alpha of scikit-learn.
+    """
     rows_of = _learned_rows(examples, values)
     model = Ridge(alpha=values["regularization"])
     model.fit(rows_of(examples), [example.label for example in examples])
@@ -246,10 +304,11 @@ def learn_numbers(
 def _learned_rows(
     examples: Sequence[PairExample], values: Mapping[str, Any]
 ) -> Callable[[Sequence[PairExample]], Any]:
-    """Return a function from examples to rows of features, fitted to the training examples.
+    """Return a function that computes the feature matrix of examples, with one row per example.
 
-    The features of one text are its TF-IDF vector. The features of two texts are both vectors,
-    their absolute difference and their product, as in the CBoW baseline of GLUE's paper.
+    The TF-IDF weights are fitted to the training examples. The features of one text are its TF-IDF
+    vector. The features of two texts are both vectors, their absolute difference and their
+    element-wise product, as in the CBoW baseline of GLUE's paper.
     """
     texts = [t for e in examples for t in (e.text_a, e.text_b) if t is not None]
     vectors = fit_vectors(texts, values)
@@ -264,13 +323,21 @@ def _learned_rows(
     return rows_of
 
 
-# Tagging: the most frequent tag of each word.
+# For tagging, the baseline predicts the most frequent tag of each word.
 
 
 def learn_words(
     _task: Task, examples: Sequence[TagExample], _values: Mapping[str, Any]
 ) -> Predictor:
-    """Learn the most frequent tag of each word; unknown words get the most frequent tag of all."""
+    """Return a predictor that tags each word with its most frequent tag in the training examples.
+
+    Words that are not in the training examples get the most frequent tag of all words.
+
+    Args:
+        _task: Not used.
+        examples: Training examples.
+        _values: Not used.
+    """
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for example in examples:
         for word, tag in zip(example.words, example.tags or (), strict=True):
@@ -289,15 +356,21 @@ def learn_words(
     return predict
 
 
-# The bag-of-words baseline: a linear model over TF-IDF weights of words and word pairs.
+# The bag-of-words baseline combines these learners: it selects one by the task's type of answers.
 
 
 def learn_bag_of_words(task: Task, examples: Sequence[Any], values: Mapping[str, Any]) -> Predictor:
-    """Learn the bag-of-words baseline of a task, with the learner for the kind of task.
+    """Train the bag-of-words baseline, and return its predictor.
 
-    At most `max_examples` training examples are used, or all of them if the baseline has no
-    settings on this task. If all of these have the same label, the majority baseline is used,
-    because a classifier needs two labels.
+    The learner is selected by the task's type of answers (`Task.kind`). A fixed subset of about
+    "max_examples" training examples is used, or all of them if the baseline has no hyperparameters
+    on this task. If all of the used examples have the same label, the majority baseline is trained
+    instead, because a classifier needs two labels.
+
+    Args:
+        task: The task.
+        examples: Training examples.
+        values: Values of the baseline's hyperparameters, keyed by name.
     """
     added = places("learners")
     learn: Learner = (
@@ -322,4 +395,4 @@ LEARNERS: Mapping[str, Learner] = {
     "tag": learn_words,
     "role": learn_words,
 }
-"""Learners of the bag-of-words baseline, keyed by the kind of a task."""
+"""Functions that train the bag-of-words baseline, keyed by `Task.kind`."""

@@ -17,10 +17,10 @@ KINDS = {
     "span": "QuestionAnswering",
     "tag": "TokenClassification",
 }
-"""Suffixes of transformers' class names, keyed by head type."""
+"""Suffixes of the names of transformers classes with a head, keyed by head type."""
 
 BODY = "AutoModel"
-"""Transformers class of an encoder without a head, which sentence-transformers uses."""
+"""Transformers class for an encoder without a head, which sentence-transformers uses."""
 
 LACKING = {
     ("deberta", "choice"),
@@ -35,20 +35,21 @@ LACKING = {
     ("t5", "pair"),
     ("t5", "span"),
 }
-"""Pairs of family and head type without a usable class in transformers. BODY stands for all heads
-without weights.
+"""Pairs of a model family and a head type for which transformers has no usable class.
 
-T5 has classes for some of these head types, but they need the decoder.
+BODY stands for all heads without weights. T5 has classes for some of these head types, but they
+need the decoder.
 """
 
 LAYERED = frozenset({"modernbert-decoder"})
-"""Decoder families whose transformers classes have layers between the last state and the output.
+"""Families of decoders that cannot be loaded with a head in transformers.
 
-benchharness's heads do not have these layers, so these classes cannot load them.
+Their classes have layers between the last state and the output, which benchharness's heads lack.
 """
 
 SHARED = {"mt5": "t5", "umt5": "t5"}
-"""Families that use the transformers classes of another family, mapped to that family."""
+"""Mapping from families without transformers classes of their own to the families whose classes
+they use."""
 
 COMPARED = CHECKED - SHARED.keys() - {"neobert", "new", "nomic_bert"}
 """Families whose transformers classes were compared with benchharness's heads.
@@ -59,11 +60,14 @@ and those whose code comes with their checkpoints.
 
 
 class Published(NamedTuple):
-    """Transformers class that loads a network, such as "AutoModelForTokenClassification".
+    """Transformers class that can load a trained network.
 
-    If no class can load the network, `auto_class` is empty, and `lacking` names the part of the
-    network that no class has. `is_compared` is false if the classes of the family were not compared
-    with benchharness's heads.
+    Attributes:
+        auto_class: Name of the class, such as "AutoModelForTokenClassification"; empty if no class
+            can load the network.
+        lacking: The part of the network that no class has, if no class can load it; else empty.
+        is_compared: True if the classes of the encoder's family were compared with benchharness's
+            heads. It only has a meaning if no class can load the network.
     """
 
     auto_class: str = ""
@@ -72,13 +76,13 @@ class Published(NamedTuple):
 
     @property
     def loader(self) -> str:
-        """Name of the function that loads the network, in sentence-transformers or transformers."""
+        """Name of the function of transformers or sentence-transformers that loads the network."""
         is_body = self.auto_class == BODY
         return "SentenceTransformer" if is_body else f"{self.auto_class}.from_pretrained"
 
     @property
     def sentence(self) -> str:
-        """Sentence that explains why no class can load the network; empty if a class can."""
+        """Reason why no class can load the network, as a clause for a message; empty if one can."""
         no_class = "transformers has no class for"
         if not self.is_compared:
             no_class = "no class of transformers was compared with"
@@ -88,13 +92,13 @@ class Published(NamedTuple):
 def published_class(
     task: Task, recipe: Recipe, family: str, *, is_foreign: bool = False
 ) -> Published:
-    """Return the transformers class for a network of this task, recipe and encoder family.
+    """Find the transformers class that can load a network.
 
     Args:
-        task: The task, which determines the head.
-        recipe: The recipe of the training.
-        family: The encoder's `model_type` in transformers.
-        is_foreign: Whether the encoder's code comes with its checkpoint.
+        task: Task of the network, which determines its head.
+        recipe: Recipe with which the network was trained.
+        family: `model_type` of the encoder in transformers.
+        is_foreign: True if the encoder's code comes with its checkpoint.
     """
     if lacking := next(_lacking(task, recipe, SHARED.get(family, family), is_foreign), ""):
         return Published(lacking=lacking, is_compared=SHARED.get(family, family) in COMPARED)

@@ -50,21 +50,25 @@ from benchharness.leaderboard.job import START_FROM, TOGETHER, Setting
 from benchharness.recipes.recipe import EACH, check_setting
 from benchharness.tasks.suites import TASKS, find_task
 
-# Grids: a hyperparameter with several values ("2e-5,3e-5,5e-5") stands for one recipe per value.
-#
+# If a hyperparameter has several values ("2e-5,3e-5,5e-5"), it is a grid with one recipe per value.
 # `--set` and recipe files share this notation. A file may also contain a list of numbers.
 
 _BETWEEN = ","
 
 _LARGEST = 1000
-"""Largest number of combinations in a grid. Each combination is trained with every seed on every
-task."""
+"""Maximum number of combinations in a grid. Each combination is trained on every task with every
+seed."""
 
 
 def expand_grid(settings: Mapping[str, Setting]) -> Iterator[dict[str, Setting]]:
-    """Yield every combination of the settings' values; the last setting changes fastest.
+    """Yield every combination of the values of hyperparameters.
 
-    If a setting has several values, each yielded setting lists them in `one_of`.
+    Each yielded setting has a single value. If there were several, the setting lists them in
+    `Setting.one_of`.
+
+    Args:
+        settings: Settings keyed by hyperparameter; a text with commas stands for several values.
+            The values of the last setting change fastest.
 
     Raises:
         BenchError: The grid has more than 1,000 combinations. The error is raised before the first
@@ -81,7 +85,10 @@ def expand_grid(settings: Mapping[str, Setting]) -> Iterator[dict[str, Setting]]
 
 
 def choices_of(setting: Setting) -> tuple[Setting, ...]:
-    """Split a setting with comma-separated values into one setting per value."""
+    """Split a setting with comma-separated values into one setting per value.
+
+    A setting with a single value is returned unchanged, in a tuple.
+    """
     if not isinstance(setting.value, str) or _BETWEEN not in setting.value:
         return (setting,)
     values = [value.strip() for value in setting.value.split(_BETWEEN)]
@@ -93,10 +100,10 @@ _UNLIKE = "unlike"
 _PROTOCOL = "protocol"
 
 FROZEN = "frozen"
-"""Name of the table in a recipe file for runs with a frozen encoder."""
+"""Name of the TOML table in a recipe file that applies to runs with a frozen encoder."""
 
 _OF_NO_TASK = ("default", _LIKE, _PROTOCOL, FROZEN, TOGETHER)
-"""Tables that do not belong to a task or head type, unlike [suite.task] and [head.type]."""
+"""Names of TOML tables that do not belong to a task or head type ([suite.task], [head.type])."""
 
 _PACKAGE = Path(__file__).parent
 
@@ -108,9 +115,14 @@ def packaged_names() -> Mapping[str, Path]:
 
 
 def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
-    """Return the settings in a recipe file except `start_from`, keyed by table ("glue/mrpc").
+    """Return the settings in a recipe file, except `start_from`.
 
-    Names and values are checked later, when the settings of several files are merged.
+    Names and values of hyperparameters are not checked. This is done later, when the settings of
+    several files have been merged.
+
+    Returns:
+        The settings of each TOML table in the file, keyed by table ("default", "glue/mrpc"), then
+        by name.
 
     Raises:
         BenchError: The file is missing, is not TOML, or is not structured like a recipe.
@@ -122,11 +134,23 @@ def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
 
 
 HINTS: dict[str, Mapping[str, Setting]] = {}
-"""Settings that plugins define for their tasks, keyed by task; they override a model's recipe."""
+"""Settings that plugins define for their tasks, keyed by task and name.
+
+They override the values of a model's own recipe.
+"""
 
 
 def add_hints(file: Path, task: str, values: Mapping[str, Any]) -> None:
-    """Register a plugin's settings for its task; raise BenchError if one is unknown or invalid."""
+    """Register the hyperparameters that a plugin defines for its task.
+
+    Args:
+        file: File of the plugin, which is the source of the values.
+        task: Full name of the task.
+        values: Values keyed by hyperparameter.
+
+    Raises:
+        BenchError: Hyperparameters are unknown or have invalid values.
+    """
     hints = _settings(file, task, values)
     found = [(name, choice) for name, s in hints.items() for choice in choices_of(s)]
     _raise_all(file, (partial(check_setting, *each) for each in found))
@@ -134,9 +158,9 @@ def add_hints(file: Path, task: str, values: Mapping[str, Any]) -> None:
 
 
 def read_starts(path: Path) -> dict[str, Setting]:
-    """Return the `start_from` settings of a recipe file, keyed by table.
+    """Return the `start_from` settings of a recipe file, keyed by TOML table ("glue/rte").
 
-    `start_from` is not a hyperparameter: it is the task on which the encoder is trained first.
+    `start_from` is not a hyperparameter: it names the task on which the encoder is trained first.
     """
     return {
         table: replace(line, value=str(line.value))
@@ -180,16 +204,20 @@ def _parse(path: Path) -> Mapping[str, Mapping[str, Setting]]:
         raise BenchError(
             f"the recipe {path} cannot be read ({error}); expected a TOML file."
         ) from None
-    except (ValueError, RecursionError) as error:  # an integer of 5,000 digits is one too
+    except (ValueError, RecursionError) as error:  # ValueError: also for a huge integer
         raise BenchError(f"the recipe {path} is not valid TOML: {error}.") from None
     return {table: _settings(path, table, lines) for table, lines in _tables(path, document)}
 
 
 def file_facts(path: Path) -> dict[str, Any]:
-    """Return the contents of a recipe file as JSON data, keyed by table; a grid is not expanded.
+    """Check a recipe file, and return its contents as JSON data.
+
+    Returns:
+        "recipe" is the name of the file without its extension, "file" is its path, and "tables" has
+        the settings of each TOML table. Grids are not expanded.
 
     Raises:
-        BenchError: Tables or values are unknown or out of range. The message has a line for each.
+        BenchError: Tables or values are unknown or out of range. The message has one line for each.
     """
     tables = _parse(path)
     named = [table for table in tables if table not in _OF_NO_TASK]
@@ -208,7 +236,12 @@ def file_facts(path: Path) -> dict[str, Any]:
 
 
 def check_tables(path: Path) -> None:
-    """Raise BenchError, with a line for each table of a file that names an unknown task or head."""
+    """Check that all TOML tables of a recipe file name known tasks or head types.
+
+    Raises:
+        BenchError: A table names an unknown task or head type. The message has one line for each
+            such table.
+    """
     named = (table for table in _parse(path) if table not in _OF_NO_TASK)
     _raise_all(path, (partial(_check_named, table) for table in named))
 
@@ -236,16 +269,19 @@ def _raise_all(file: Path, checks: Iterable[Callable[[], object]]) -> None:
 
 
 def read_like(path: Path) -> str:
-    """Return the name of the recipe on which a file is based; empty if there is none."""
+    """Return the name of the packaged recipe on which a recipe file is based; empty if none."""
     like = read_recipe(path).get(_LIKE, {}).get("recipe")
     return str(like.value) if like else ""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """Default options of a recipe: rows per split, number of seeds, and full names of tasks.
+    """Defaults that a recipe sets for options which the user leaves out.
 
-    `limit` and `seeds` are None, and `tasks` is empty, if the recipe does not set them.
+    Attributes:
+        limit: Maximum number of rows per split; None if the recipe does not set it.
+        seeds: Number of seeds; None if the recipe does not set it.
+        tasks: Full names of the tasks to run; empty if the recipe does not set them.
     """
 
     limit: int | None = None
@@ -254,7 +290,11 @@ class Protocol:
 
 
 def read_protocol(path: Path) -> Protocol:
-    """Return the table [protocol] of a file; raise BenchError for an unknown or invalid line."""
+    """Read the TOML table [protocol] of a recipe file.
+
+    Raises:
+        BenchError: The table has an unknown key or an invalid value.
+    """
     lines = read_recipe(path).get(_PROTOCOL, {})
     if unknown := sorted(lines.keys() - {"limit", "seeds", "tasks"}):
         raise BenchError(

@@ -43,13 +43,20 @@ FEATURES = (
     "sum-all",
     "mix",
 )
-"""Input of the head: the last layer of the fine-tuned encoder, or layers of a frozen encoder."""
+"""Values of `features`, which selects the input of a model head.
+
+It is the last layer of the fine-tuned encoder, or one or several layers of a frozen encoder.
+"""
 
 EACH = "each"
-"""Value of `features` that stands for the embeddings and every layer; a head is trained on each."""
+"""Value of `features` that stands for several runs: a head is trained on the embeddings and on the
+output of every layer."""
 
 LAYER = "layer-"
-"""Prefix of the names of single frozen layers; layer-1 is the layer above the embeddings."""
+"""Prefix of values of `features` that select a single layer of a frozen encoder, e.g. "layer-1".
+
+The layer above the embeddings has the number 1.
+"""
 
 GIVEN_ORDER, BOTH_ORDERS, ADDED_ORDERS = "given", "both", "added"
 
@@ -58,7 +65,8 @@ SCHEDULES = (LINEAR, "cosine", "constant", "polynomial", "slanted-triangular")
 """Names of learning rate schedules after the warm-up; the formulas are in training/optimizer.py."""
 
 SENTENCE, DOCUMENT = "sentence", "document"
-"""Input of an encoder for tagging: a sentence alone, or the sentence within its document."""
+"""Values of `context`: for tagging, the input of the encoder is a sentence alone, or the sentence
+within its document."""
 
 ADAMW, ADAFACTOR = "adamw", "adafactor"
 
@@ -68,16 +76,18 @@ _HELD_OUT = "train:"
 "train:SHARE" for a held-out part of train."""
 
 MAX_ANSWER_TOKENS = 30
-"""Length of the longest answer in tokens (--max_answer_length in google-research/bert
-run_squad.py)."""
+"""Default for the maximum length of an answer in tokens (--max_answer_length in run_squad.py of
+google-research/bert)."""
 
 AND = "+"
-"""Separator of the numbers of kept layers. It is not a comma, because commas separate the values of
-a grid."""
+"""Separator of layer numbers in a value of `layers`, e.g. "0+2+4".
+
+It is not a comma, because commas separate the values of a grid.
+"""
 
 
 def least_layers(features: str) -> int:
-    """Return how many layers an encoder must have for a value of `features`."""
+    """Return the minimum number of layers that an encoder must have for a value of `features`."""
     number = features.removeprefix(LAYER)
     if number != features:
         return int(number) if number.isdecimal() else 0
@@ -85,13 +95,16 @@ def least_layers(features: str) -> int:
 
 
 def kept_layers(wanted: int | str, count: int) -> list[int]:
-    """Return the numbers of the layers that an encoder of `count` layers keeps, in ascending order.
+    """Return the numbers of the layers that an encoder keeps, in ascending order.
+
+    The layers are numbered from 0.
 
     Args:
-        wanted: How many layers to keep, spread evenly from the first to the last, as in
-            transformers' distillation/scripts/extract_distilbert.py (0, 2, 4, 7, 9 and 11 of 12);
-            or the numbers of the layers to keep, as in "0+2+4"; or 0 for all layers.
-        count: How many layers the encoder has.
+        wanted: Value of the hyperparameter `layers`. An integer is the number of layers to keep,
+            spread evenly from the first to the last, as in transformers'
+            distillation/scripts/extract_distilbert.py (0, 2, 4, 7, 9 and 11 of 12 layers); 0 keeps
+            all layers. A text contains the numbers of the layers to keep, e.g. "0+2+4".
+        count: Number of layers of the encoder.
 
     Raises:
         ModelError: The encoder has too few layers.
@@ -153,27 +166,32 @@ _ENDS = "selects the final weights in another way"
 
 @dataclass(frozen=True, kw_only=True)
 class Optim:
-    """Hyperparameters of the optimizer's step.
+    """Hyperparameters of the optimizer and its steps.
 
-    `batch_size` is the number of examples per optimizer step. These are processed in `accumulation`
-    micro-batches, which does not change the result. `max_grad_norm` is infinite if gradients are
-    not clipped. In settings it is then 0, as in fairseq, because JSON has no infinity. If
-    `head_learning_rate` is given, it is the learning rate of the head.
-
-    A step subtracts from each weight of two or more dimensions the fraction `weight_decay` times
-    its learning rate, as in torch's AdamW. If `decoupled_weight_decay` is above 0, it is used
-    instead: a step at the full learning rate subtracts this fraction, as in Composer's
-    DecoupledAdamW. Both fractions fall with the schedule. At a learning rate of 5e-5, a
-    `weight_decay` of 0.1 equals a `decoupled_weight_decay` of 5e-6.
-
-    If `optimizer` is "adafactor", an update is divided by the root of a factored mean of squared
-    gradients and scaled by the size of the weight (Shazeer and Stern, arXiv:1804.04235, as in T5,
-    without momentum). Adam's three values do not apply to it.
-
-    If `deterministic` is true, a GPU uses slower kernels that give the same bits each time. Kernels
-    on a CPU always do so. If `activation_checkpointing` is true, layers keep only their input and
-    recompute their activations in the backward pass. The result is the same, with a fraction of the
-    memory but 20 to 33 % more time.
+    Attributes:
+        learning_rate: Maximum learning rate of the schedule.
+        batch_size: Number of examples per optimizer step.
+        accumulation: Number of micro-batches in which a batch is processed. It affects the memory,
+            but not the result.
+        weight_decay: Weight decay as in torch's AdamW: each step subtracts from a weight the
+            fraction `weight_decay` times the current learning rate. Weight tensors with only one
+            dimension do not decay.
+        max_grad_norm: Maximum norm of the gradients, to which larger gradients are scaled down;
+            infinity for no limit. In settings, infinity is written as 0, as in fairseq, because
+            JSON has no infinity.
+        decoupled_weight_decay: Weight decay as in Composer's DecoupledAdamW, which replaces
+            `weight_decay` if it is above 0: a step at the maximum learning rate subtracts this
+            fraction, and the fraction follows the schedule of the learning rate. At a maximum
+            learning rate of 5e-5, 5e-6 equals a `weight_decay` of 0.1.
+        head_learning_rate: Maximum learning rate of the head; None for the same as the encoder's.
+        optimizer: "adamw" or "adafactor". Adafactor divides an update by the root of a factored
+            mean of squared gradients, and scales it by the size of the weight (Shazeer and Stern,
+            arXiv:1804.04235), without momentum, as in T5. The group `Adam` does not apply to it.
+        deterministic: True to use slower GPU kernels that give the same bits in each run. CPU
+            kernels always do so.
+        activation_checkpointing: True to store only the inputs of layers, and to compute their
+            activations again in the backward pass. The result is the same; training needs a
+            fraction of the memory, and 20 to 33 % more time.
     """
 
     learning_rate: float = hyperparameter(POSITIVE, aliases="lr")
@@ -194,7 +212,13 @@ class Optim:
 
 @dataclass(frozen=True, kw_only=True)
 class Adam:
-    """Hyperparameters of AdamW's moments."""
+    """Hyperparameters of AdamW's moments; Adafactor does not have them.
+
+    Attributes:
+        adam_beta1: Decay rate of the first moment, the mean of gradients.
+        adam_beta2: Decay rate of the second moment, the mean of squared gradients.
+        adam_epsilon: Number that is added to the denominator of an update.
+    """
 
     unless: ClassVar = ("optimizer",)
     adam_beta1: float = hyperparameter(BELOW_ONE)
@@ -204,12 +228,15 @@ class Adam:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Length of the training, and schedule of its learning rate.
+    """Hyperparameters for the length of the training and the schedule of the learning rate.
 
-    `steps`, if above 0, is the number of optimizer steps and replaces `epochs`. `warmup_ratio` is
-    the share of all steps in which the learning rate rises linearly. `warmup_steps`, if above 0, is
-    the number of these steps and replaces `warmup_ratio`. After the warm-up the rate falls
-    according to `schedule`; `schedule_power` is the power of the schedule "polynomial".
+    Attributes:
+        epochs: Number of passes over the training examples, which may be a fraction.
+        warmup_ratio: Fraction of the steps in which the learning rate rises linearly (warm-up).
+        schedule: Name of the schedule of the learning rate after the warm-up (see `SCHEDULES`).
+        schedule_power: Power of the schedule "polynomial".
+        warmup_steps: Number of steps of the warm-up, which replaces `warmup_ratio` if above 0.
+        steps: Number of optimizer steps, which replaces `epochs` if above 0.
     """
 
     epochs: float = hyperparameter(POSITIVE, aliases="num_train_epochs num_epochs")
@@ -224,16 +251,17 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Maximum length of the inputs, and choice of the training rows.
+    """Hyperparameters for the length of inputs and the choice of training rows.
 
-    `max_tokens` is the maximum length of an encoded example. If `shots` is above 0, the training
-    uses about that number of train rows. They are drawn with the seed, and the labels keep their
-    original proportions. For a multilingual task, `train_languages` ("de", "de+fr", "all") replaces
-    English as the training language.
-
-    `sampling_power` applies only to tasks that are trained together: each step draws a task with a
-    probability proportional to the task's number of examples to that power. If it is None, an epoch
-    uses each batch of each task once, in random order.
+    Attributes:
+        max_tokens: Maximum number of tokens of an encoded example.
+        shots: Approximate number of train rows to use, drawn with the seed of the run and
+            stratified by label; 0 for all rows.
+        train_languages: Languages of the training rows of a multilingual task, e.g. "de", "de+fr"
+            or "all"; empty for English.
+        sampling_power: For tasks that are trained together, each step draws a task with a
+            probability proportional to its number of examples to this power. If it is None, an
+            epoch uses each batch of each task once, in random order.
     """
 
     max_tokens: int = hyperparameter(_ROOM, aliases="max_seq_length max_length")
@@ -244,15 +272,20 @@ class Rows:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Choice of the final weights of a run; by default, they are the weights of the last step.
+    """Hyperparameters for the selection of a run's final weights; by default, the last weights.
 
-    `evaluations` is the number of evaluations, which are evenly spaced; the last one is at the end.
-    If `best_checkpoint` is true, the run ends with the weights of the evaluation with the best
-    headline score (the first one if several are equal). If `average_last` is above 1, it ends with
-    the mean of the weights at its last `average_last` evaluations. `early_stopping`, if above 0,
-    ends the training after that number of consecutive evaluations without an improvement.
-    `select_on` names the rows of these evaluations: dev, or "train:0.1", a tenth of train that is
-    held out from training. In the latter case, dev is scored once, with the final weights.
+    Attributes:
+        evaluations: Number of evaluations. They are evenly spaced, and the last one is at the end
+            of the training.
+        best_checkpoint: True to use the weights at the evaluation with the best score (the first
+            such evaluation if several are equally good).
+        early_stopping: Number of consecutive evaluations without an improvement after which the
+            training ends; 0 to disable this.
+        average_last: Number of last evaluations over which the weights are averaged; 1 to use the
+            last weights.
+        select_on: Rows on which the model is evaluated: "dev", or e.g. "train:0.1" for a tenth of
+            train that is held out from training. With held-out rows, dev is scored only once, with
+            the final weights.
     """
 
     evaluations: int = hyperparameter(COUNT)
@@ -268,22 +301,27 @@ class Selection:
 
     @property
     def held_out(self) -> float:
-        """Share of train that is held out for evaluations during training; 0 if these use dev."""
+        """Fraction of train that is held out for evaluations during training; 0 if dev is used."""
         return 0.0 if self.select_on == ON_DEV else float(self.select_on.removeprefix(_HELD_OUT))
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncoderOptions:
-    """Options for the encoder: its layers, which of them are trained, and the input of the head.
+    """Hyperparameters of the encoder: its layers, which of them are trained, and the head's input.
 
-    `dropout` is the rate in the encoder and `classifier_dropout` the rate before the classifier;
-    None keeps the checkpoint's rates. `layers` above 0 keeps that number of the encoder's layers,
-    evenly spaced; "0+2+4" names the layers to keep.
-
-    `features` selects the states that the head reads; all values except "fine-tuned" freeze the
-    encoder. If `unfreeze` is "gradual", the first epoch trains the head alone, and every further
-    epoch trains one more layer. The learning rate is multiplied by `layer_decay` from each layer to
-    the layer below. The top layer counts as `top_layer_depth` layers below the head.
+    Attributes:
+        dropout: Dropout rate in the encoder; None for the rate of the checkpoint.
+        classifier_dropout: Dropout rate before the classifier; None for the rate of the checkpoint.
+        features: States of the encoder that the head reads (see `FEATURES`). With every value
+            except "fine-tuned", the encoder is frozen.
+        unfreeze: "all" to train all layers from the start, or "gradual" to train only the head in
+            the first epoch, and one more layer in every further epoch.
+        layer_decay: Factor by which the learning rate is multiplied from each layer to the layer
+            below.
+        top_layer_depth: Number of times that `layer_decay` is applied to the learning rate of the
+            top layer.
+        layers: Number of layers of the encoder to keep, evenly spaced, or the numbers of the layers
+            to keep, e.g. "0+2+4"; 0 to keep all layers.
     """
 
     dropout: float | None = hyperparameter(
@@ -312,7 +350,8 @@ class EncoderOptions:
     top_layer_depth: int = hyperparameter(COUNT_OR_NONE, 2, needs="layer_decay", unless="features")
     layers: int | str = hyperparameter(
         Rule(
-            _read_layers, "a number of layers, or the numbers of layers to keep (from 0), as 0+2+4"
+            _read_layers,
+            "a number of layers, or the numbers of the layers to keep (from 0), e.g. 0+2+4",
         ),
         0,
         aliases="num_hidden_layers",
@@ -320,18 +359,21 @@ class EncoderOptions:
 
     @property
     def is_frozen(self) -> bool:
-        """True if only the head is trained, on states of a frozen encoder."""
+        """True if the encoder is frozen, so that only the head is trained."""
         return self.features != FINE_TUNED
 
 
 @dataclass(frozen=True, kw_only=True)
 class PairOptions:
-    """Options for pairs of texts, and for multiple choice.
+    """Hyperparameters for tasks with one or two texts, and for multiple choice.
 
-    `orders` is for pairs whose order has no meaning. If it is "both", the training uses each pair
-    in both orders, so an epoch has twice as many rows. If it is "added", the encoder reads both
-    orders, and their states are added before the classifier. For causal models, the mean language
-    model loss on the same texts is added to the head's loss with the weight `lm_weight`.
+    Attributes:
+        orders: "given", or another value for pairs of texts whose order has no meaning. With
+            "both", each pair is trained on in both orders, so an epoch has twice as many rows. With
+            "added", the encoder reads both orders, and their states are added before the
+            classifier.
+        lm_weight: For causal models, weight of the language model loss on the same texts, which is
+            added to the loss of the head.
     """
 
     heads: ClassVar = ("pair", "choice")
@@ -346,13 +388,16 @@ class PairOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class SpanOptions:
-    """Options for answers in a context, which is split into windows: one every `stride` tokens.
+    """Hyperparameters for answers that are spans of a context, which is split into windows.
 
-    Each window has at most `max_question_tokens` tokens of the question. If `answerable_weight` is
-    above 0, the loss of a "no answer" classifier is added with that weight, and the classifier's
-    logit is the no-answer score. If `beam_size` is above 0, an answer's last token is predicted
-    given its first token; prediction does this for each of the best `beam_size` first tokens. An
-    answer has at most `max_answer_tokens` tokens.
+    Attributes:
+        stride: Distance in tokens between the beginnings of two windows of the context.
+        max_question_tokens: Maximum number of tokens of the question in each window.
+        answerable_weight: Weight of the loss of a classifier that detects questions without an
+            answer; its logit is then the no-answer score. 0 for no classifier.
+        beam_size: If it is above 0, the last token of an answer is predicted given the first token,
+            for this number of best first tokens. If it is 0, both are predicted independently.
+        max_answer_tokens: Maximum number of tokens of an answer.
     """
 
     heads: ClassVar = ("span",)
@@ -366,12 +411,14 @@ class SpanOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TagOptions:
-    """Options for tagging words.
+    """Hyperparameters for tagging words.
 
-    If `lstm_size` is above 0, a bidirectional LSTM between a frozen encoder and the classifier
-    reads the encoder's states. It has two layers, with that number of units in each direction. If
-    `context` is "document", the encoder reads as much of the document around a sentence as
-    `max_tokens` allows, but only the sentence's own words are trained on and predicted.
+    Attributes:
+        lstm_size: Number of units in each direction of a bidirectional LSTM with two layers, which
+            is added between a frozen encoder and the classifier; 0 for no LSTM.
+        context: "sentence" to encode each sentence alone, or "document" to encode it with as much
+            of the surrounding document as `max_tokens` allows. Only the words of the sentence
+            itself are trained on and predicted.
     """
 
     heads: ClassVar = ("tag",)
@@ -381,10 +428,12 @@ class TagOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
-    """Options for text-to-text, in which an encoder-decoder reads one text and generates another.
+    """Hyperparameters for the text-to-text format, in which a model generates its answer as text.
 
-    If `as_text` is true, answers are generated in this way, with at most `max_target_tokens`
-    tokens. Settings that only other heads use are left out.
+    Attributes:
+        as_text: True to use an encoder-decoder, which reads one text and generates another, instead
+            of an encoder with a head. Settings that only heads use are then left out.
+        max_target_tokens: Maximum number of tokens of a generated answer; None without `as_text`.
     """
 
     as_text: bool = hyperparameter(FLAG, False)
@@ -395,15 +444,21 @@ class TextOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class StudentOptions:
-    """Options for distillation: the losses with which a student learns from its teacher.
+    """Hyperparameters of distillation, in which a student learns from a teacher.
 
-    The loss is (1 - `teacher_weight`) times the task's loss, plus `teacher_weight` times the loss
-    on the teacher's outputs at the `temperature`, plus `layer_weight` times the loss on the
-    teacher's states and attention (heads/teacher.py). If `layer_epochs` is above 0, there are two
-    stages. The first stage trains for `layer_epochs` with the loss on layers alone, at a constant
-    learning rate (`layer_learning_rate`, if set). The second stage trains for `epochs` with the
-    other losses and new optimizer moments. If `from_teacher` is true, the student begins with its
-    teacher's weights.
+    The loss of the student is (1 - `teacher_weight`) times the loss on the labels, plus
+    `teacher_weight` times the loss on the teacher's outputs, plus `layer_weight` times the loss on
+    the teacher's hidden states and attention (see heads/teacher.py).
+
+    Attributes:
+        teacher_weight: Weight of the loss on the teacher's outputs.
+        temperature: Temperature of the softmax of both models' outputs in this loss.
+        layer_weight: Weight of the loss on hidden states and attention.
+        layer_epochs: Number of epochs of an additional first stage, which uses only the loss on
+            hidden states and attention. The second stage then uses only the other losses, for
+            `epochs`, with new optimizer moments. 0 for a single stage with all losses.
+        layer_learning_rate: Constant learning rate of the first stage; None for `learning_rate`.
+        from_teacher: True if the student begins with the weights of the teacher.
     """
 
     needs: ClassVar = "teacher"
@@ -417,10 +472,24 @@ class StudentOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Hyperparameters of a training, which with model, data and seed determine its result.
+    """Hyperparameters of a training run in groups.
 
-    The groups for Adam, heads and techniques are None if a job uses none of their hyperparameters.
-    `added` contains the groups that extensions define, keyed by head type.
+    Together with the model, the data and the seed, they determine the result of the run. The last
+    groups (from `adam` on) are None if a job uses none of their hyperparameters.
+
+    Attributes:
+        optim: Optimizer.
+        schedule: Length of the training, and schedule of the learning rate.
+        rows: Length of inputs, and choice of training rows.
+        selection: Selection of the final weights.
+        encoder: Encoder.
+        adam: Moments of AdamW.
+        pair: Head for one or two texts, and for multiple choice.
+        span: Head for answers that are spans of a context.
+        tag: Head for tagging words.
+        text: Text-to-text format.
+        student: Distillation.
+        added: Groups that extensions define, keyed by head type.
     """
 
     optim: Optim
@@ -438,7 +507,10 @@ class Recipe:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Recipe":
-        """Build a recipe from values that are keyed by hyperparameter."""
+        """Build a recipe from the values of hyperparameters, keyed by name.
+
+        Values that are missing have their defaults.
+        """
         found: dict[str, Any] = {}
         for name, kind in _GROUPS.items():
             own = {each: values[each] for each in _names(kind) if each in values}
@@ -449,13 +521,16 @@ class Recipe:
 
     @classmethod
     def untrained(cls, values: Mapping[str, Any]) -> "Recipe":
-        """Build the recipe of a job without training; values that only training needs are 0."""
+        """Build the recipe of a job without training.
+
+        Hyperparameters that every training needs, and that are not in `values`, are 0.
+        """
         needed = [each for name in _NEEDED for each in _names(_GROUPS[name])]
         needed = [name for name in needed if SETTINGS[name].default is MISSING]
         return cls.of({**dict.fromkeys(needed, 0), **values})
 
     def of_head(self, head: str) -> Any:
-        """Return the group of options for a head type; None if the job has no such options."""
+        """Return the group of hyperparameters for a head type; None if the job has none of them."""
         groups: dict[str, Any] = {
             **self.added,
             **dict.fromkeys(PairOptions.heads, self.pair),
@@ -466,7 +541,10 @@ class Recipe:
 
     @classmethod
     def from_settings(cls, settings: Mapping[str, Setting]) -> "Recipe":
-        """Build the recipe from a job's resolved settings."""
+        """Build the recipe from the settings of a job, keyed by hyperparameter.
+
+        A `max_grad_norm` of 0 becomes infinity.
+        """
         values: dict[str, Any] = {name: setting.value for name, setting in settings.items()}
         return cls.of(values | {"max_grad_norm": values["max_grad_norm"] or math.inf})
 
@@ -511,21 +589,26 @@ SETTINGS: Mapping[str, Facts] = {
     for group in _GROUPS.values()
     for field in fields(group)
 }
-"""Metadata of all hyperparameters, keyed by name, in display order."""
+"""Metadata of all hyperparameters, keyed by name, in the order in which they are displayed."""
 
 DISTILLATION = tuple(_names(StudentOptions))
-"""Names of hyperparameters that have no effect without a teacher."""
+"""Names of the hyperparameters of distillation, which have no effect without a teacher."""
 
 TEACHER = "teacher"
-"""Name of the technique distillation, which `Facts.needs` may contain. The other technique is
-TOGETHER, which is multi-task training."""
+"""Name of the technique distillation in `Facts.needs`.
+
+The other technique is TOGETHER (multi-task training).
+"""
 
 
 def check_setting(name: str, setting: Setting) -> Setting:
-    """Check a setting, and return it with its value converted to the hyperparameter's type.
+    """Check a setting, and convert its value to the type of the hyperparameter.
 
-    Values that are strings are parsed, so that `--set epochs=3` and `epochs = 3` in a file give the
-    same job key.
+    Texts are parsed, so that `--set epochs=3` and `epochs = 3` in a file give the same job key.
+
+    Args:
+        name: Name of the hyperparameter.
+        setting: Setting with a single value.
 
     Raises:
         BenchError: The name is unknown, or the value has another type or is out of range.
@@ -543,7 +626,10 @@ def check_setting(name: str, setting: Setting) -> Setting:
 
 
 def is_default(name: str, setting: Setting) -> bool:
-    """Return whether a setting has its default value and can be omitted from a job."""
+    """Return whether a setting has its default value, so that it can be left out of a job.
+
+    The result is false for hyperparameters that a job always states (`Facts.stated`).
+    """
     facts = SETTINGS[name]
     return not facts.stated and bool(setting.value == facts.default)
 
@@ -557,12 +643,17 @@ _UNSET = {
     "layers": "all",
     "start_from": "pretrained",
 }
-"""Texts to display instead of the default value, keyed by setting, where that value would be
-unclear."""
+"""Texts to display instead of a default value that would be unclear, keyed by setting."""
 
 
 def shown_value(name: str, setting: Setting | None) -> Any:
-    """Return a setting's value for display, or a word such as "off" or "all" if it is not set."""
+    """Return the value of a setting for display.
+
+    Args:
+        name: Name of the setting.
+        setting: The setting; None if it is not set. Its default is then displayed, usually as a
+            word such as "off" or "all".
+    """
     facts = SETTINGS.get(name)  # None for "start_from"
     default = facts.default if facts and facts.default is not MISSING else None
     value = setting.value if setting else default
@@ -576,15 +667,16 @@ def shown_value(name: str, setting: Setting | None) -> Any:
 def applying(
     settings: Mapping[str, Setting], heads: Collection[str], techniques: Collection[str]
 ) -> dict[str, Setting]:
-    """Return the settings that the result of a job depends on.
+    """Return the settings on which the result of a job depends.
 
-    If a quantity is set in one of two units, such as steps instead of epochs, the setting in the
-    other unit is set to 0.
+    Settings with default values are left out. If one of two alternative settings for the same
+    quantity is used, such as `steps` instead of `epochs`, the other one is set to 0.
 
     Args:
-        settings: All checked settings.
-        heads: The head types of the job's tasks.
-        techniques: The techniques of the job: "together", "teacher" or both.
+        settings: All settings, with checked values.
+        heads: Head types of the job's tasks.
+        techniques: Training techniques of the job: "together" for multi-task training, "teacher"
+            for distillation.
     """
     on = {name: setting for name, setting in settings.items() if not is_default(name, setting)}
     for name in [*on]:
@@ -602,8 +694,8 @@ def _applies(
     name: str, on: Mapping[str, Setting], heads: Collection[str], techniques: Collection[str]
 ) -> bool:
     facts = SETTINGS[name]
-    # `needs` may be a setting that must be on ("layer_decay"), a setting with a required value
-    # ("schedule=polynomial"), or a required technique ("teacher" or "together").
+    # `needs` is the name of a setting that must not have its default ("layer_decay"), a setting
+    # with a required value ("schedule=polynomial"), or a technique ("teacher" or "together").
     needed, _, value = facts.needs.partition("=")
     if facts.heads and not {*facts.heads} & {*heads}:
         return False
@@ -613,7 +705,7 @@ def _applies(
 
 
 def clashes(settings: Mapping[str, Setting]) -> Iterator[str]:
-    """Yield a message for each setting that contradicts another setting."""
+    """Yield a message for each setting that cannot be combined with another one."""
     on = {name: setting for name, setting in settings.items() if not is_default(name, setting)}
 
     def said(name: str) -> str:
@@ -650,8 +742,8 @@ message."""
 
 _BOUNDS = (
     ("accumulation", "batch_size", 0, "a batch cannot have more micro-batches than examples"),
-    ("early_stopping", "evaluations", 1, "early stopping needs more evaluations than it waits for"),
-    ("average_last", "evaluations", 0, "weights are averaged over evaluations, so use more"),
+    ("early_stopping", "evaluations", 1, "evaluations must be larger than early_stopping"),
+    ("average_last", "evaluations", 0, "evaluations must be at least average_last"),
 )
 """Settings whose value must not exceed that of another setting: the setting, the other setting, the
 smallest allowed difference, and advice for the error message."""

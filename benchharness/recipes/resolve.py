@@ -57,16 +57,20 @@ from benchharness.tasks.task import Task
 from benchharness.tasks.text_to_text import cast_of
 
 BASELINE = "baseline"
-"""Name of the baselines' recipe in the store. Stored digests contain it, so it must not change."""
+"""Name of the recipe of all baselines. It must not change, because stored digests contain it."""
 
 _BAG_OF_WORDS = Path(__file__).parent / "fixed" / "bag_of_words.toml"
 
 
 def baseline_settings(name: str, task: Task) -> Mapping[str, Setting]:
-    """Return the settings of a baseline on a task; a user cannot change them.
+    """Return the hyperparameters of a baseline on a task, which users cannot change.
 
-    The majority baseline has no settings. Neither has the bag of words on tasks where it counts or
-    compares words, such as tagging.
+    The result is empty for the majority baseline, and for the bag of words on tasks where it only
+    counts or compares words, such as tagging.
+
+    Args:
+        name: Name of the baseline: "majority" or "bag-of-words".
+        task: The task.
     """
     if name != "bag-of-words" or not task.baseline_has_settings:
         return {}
@@ -76,7 +80,7 @@ def baseline_settings(name: str, task: Task) -> Mapping[str, Setting]:
 
 _PAPER = "paper"
 _OVER = ("fast", "checkpoints", "few-shot", "features", "tinybert-student")
-"""Recipes of benchharness that override values of a model's own recipe."""
+"""Names of packaged recipes that override values of a model's own recipe."""
 
 AS_TEXT = "as_text"
 """Setting with which a model generates its answers as text; `--text-to-text` sets it."""
@@ -88,7 +92,8 @@ _STUDENT = "student"
 """Name of DistilBERT's recipe for students, which overrides a model's own recipe."""
 
 _FALLBACK = "bert"
-"""Recipe for families without a recipe file: most later papers start from BERT's grid."""
+"""Name of the recipe for families without a recipe file. It is BERT's recipe, because most later
+papers start from BERT's hyperparameters."""
 
 _OURS = "ours:"
 """Prefix of the source of a value that benchharness chose because no paper states it."""
@@ -96,18 +101,19 @@ _OURS = "ours:"
 
 @dataclass(frozen=True, kw_only=True)
 class ResolvedRecipe:
-    """Settings of a job, with the name of the recipe from which they come.
+    """Hyperparameters of a job with their sources, and the name of the recipe they come from.
 
     Attributes:
-        name: Name of the recipe, such as "paper" or "fast", or the stem of a user's file.
+        name: Name of the recipe, such as "paper" or "fast"; for a user's file, its name without the
+            extension.
         settings: Settings, keyed by name.
-        is_own: Whether the recipe is a user's file.
-        overridden: Whether the user has overridden values of the recipe with `--set` or similar
+        is_own: True if the recipe is a user's file.
+        overridden: True if the user has overridden values of the recipe with `--set` or similar
             options.
-        is_sweep: Whether it is one of several combinations of a grid.
-        start: Task or checkpoint to start from, if the recipe or the user names one.
-        off: Values of settings that the named recipe switches on but that are switched off in this
-            job. They are not in `settings`.
+        is_sweep: True if the settings are one of several combinations of a grid.
+        start: Task or checkpoint to start from; None if neither the recipe nor the user names one.
+        off: Values of settings that the recipe switches on but that are switched off in this job.
+            They are not in `settings`.
     """
 
     name: str
@@ -132,10 +138,13 @@ class ResolvedRecipe:
 def resolve_recipe(
     spec: ModelSpec, task: str, recipe: str | None, overrides: Mapping[str, str]
 ) -> ResolvedRecipe:
-    """Resolve the hyperparameters of a model on a task to a single recipe; see `resolve_sweep`.
+    """Determine the hyperparameters of a model on a task, without a grid.
+
+    The arguments are those of `resolve_sweep`.
 
     Raises:
-        BenchError: The values make a grid of several combinations, or `resolve_sweep` raises.
+        BenchError: There are several combinations of values, or values are unknown, ill-typed or
+            out of range.
     """
     return _only_one(resolve_sweep(spec, task, recipe, overrides), f"for {task}")
 
@@ -148,30 +157,32 @@ def resolve_sweep(
     *,
     techniques: Sequence[str] = (),
 ) -> tuple[ResolvedRecipe, ...]:
-    """Resolve the hyperparameters of a model on a task to one recipe per combination of the grid.
+    """Determine the hyperparameters of a model on a task, for each combination of a grid.
 
-    Values come from several layers, and later layers override earlier ones. In order, they are the
-    recipe on which the model's own recipe is based, the model's own recipe, `recipe`, and
-    `overrides`. Each recipe has four layers: its defaults, and its values for the head type, the
-    task and a frozen encoder.
+    Values come from several sources, and later ones override earlier ones: the recipe on which the
+    model's own recipe is based, the model's own recipe, `recipe`, and `overrides`. Each recipe file
+    has defaults, which are overridden by its values for the head type, the task and a frozen
+    encoder, in this order.
 
-    A value with commas, or a list in a file, makes a grid. Each combination of the grid's values is
-    a recipe, and together they are a sweep. Several values of `features` are not a sweep: each
-    value has a recipe, or a sweep, of its own. Values that are switched off, or that have no effect
-    for this head type or with the other values, are checked and then left out, because the job does
-    not depend on them.
+    A value with commas, or a list in a file, is a grid: there is one result per combination of
+    values, and together these results are a sweep. However, different values of `features` do not
+    belong to the same sweep. Values that are switched off, or that have no effect for the head type
+    or with the other values, are checked and then left out, because the job does not depend on
+    them.
 
     Args:
         spec: The model.
-        task: The full name of the task.
+        task: Full name of the task.
         recipe: "fast", "checkpoints", "few-shot", "features", "tinybert-student" or the path of a
-            TOML file. None and "paper" add nothing to the model's own recipe.
-        overrides: The values as typed after `--set`. "x2" or "x0.5" multiplies the recipe's value.
-        techniques: The techniques of the job. If TEACHER is among them, the values of
+            TOML file. None and "paper" mean that only the model's own recipe is used.
+        overrides: Values as typed after `--set`, keyed by hyperparameter. "x2" or "x0.5" multiplies
+            the value of the recipe.
+        techniques: Training techniques of the job. With TEACHER (distillation), the values of
             `student.toml` override those of the model's own recipe.
 
     Raises:
-        BenchError: Values are unknown, ill-typed or out of range. The message has a line for each.
+        BenchError: Values are unknown, ill-typed or out of range. The message has one line for
+            each.
     """
     head = TASKS[task].head
     if spec.is_baseline:
@@ -190,14 +201,21 @@ def resolve_sweep(
 def resolve_together(
     spec: ModelSpec, tasks: Iterable[Task], recipe: str | None, overrides: Mapping[str, str]
 ) -> ResolvedRecipe:
-    """Resolve one set of hyperparameters for a model on tasks that are trained together.
+    """Determine one set of hyperparameters for a model on tasks that are trained together.
 
-    From each recipe file, this uses the defaults, the values for the head types of the tasks, and
-    the table [together], in ascending priority. Values for single tasks are ignored.
+    From each recipe file, the defaults, the values for the head types of the tasks, and the values
+    in the TOML table [together] are used; later ones override earlier ones. Values for single tasks
+    are ignored.
+
+    Args:
+        spec: The model.
+        tasks: The tasks.
+        recipe: Name or path of a recipe, as in `resolve_sweep`.
+        overrides: Values as typed after `--set`, keyed by hyperparameter.
 
     Raises:
-        BenchError: The values make a grid or cannot be used in multi-task training, or
-            `resolve_sweep` raises.
+        BenchError: There are several combinations of values, or values are unknown, ill-typed, out
+            of range, or impossible in multi-task training.
     """
     heads = sorted({task.head for task in tasks})
     found = _Asked(
@@ -234,7 +252,10 @@ def _only_one(found: Sequence[ResolvedRecipe], where: str) -> ResolvedRecipe:
 
 @dataclass(frozen=True, kw_only=True)
 class _Layers:
-    """Layers of values in ascending priority: packaged files, the named recipe, and `--set`."""
+    """Values of hyperparameters from packaged files, from the named recipe, and from `--set`.
+
+    Later values override earlier ones.
+    """
 
     packaged: Sequence[Mapping[str, Setting]]
     over: Sequence[Mapping[str, Setting]]
@@ -245,9 +266,9 @@ class _Layers:
 class _Asked:
     """Request for the hyperparameters of a model.
 
-    `tables` are the tables to read from recipe files. `heads` are the head types of the job's
-    tasks, and `techniques` its training techniques. `name` is the recipe: "paper", a recipe of
-    benchharness, or the path of a file.
+    `tables` are the TOML tables to read from recipe files. `heads` are the head types of the job's
+    tasks, and `techniques` are its training techniques. `name` is "paper", the name of another
+    packaged recipe, or the path of a file.
     """
 
     spec: ModelSpec
@@ -270,10 +291,10 @@ class _Asked:
 
     def resolve(self) -> tuple[ResolvedRecipe, ...]:
         """Return the recipes of the whole grid, grouped by the value of `features`."""
-        # Read files with and without their table [frozen], which does not apply to "fine-tuned",
-        # because a list of features may contain "fine-tuned" and other values.
+        # A list of features may contain "fine-tuned" and other values. So files are read with and
+        # without their table [frozen], which does not apply to "fine-tuned".
         trained, frozen = self._layers(self.tables), self._layers((*self.tables, FROZEN))
-        every = (*trained.packaged, *trained.over, trained.typed)  # later layers win
+        every = (*trained.packaged, *trained.over, trained.typed)  # later layers override others
         read = next((layer[FEATURES] for layer in reversed(every) if FEATURES in layer), None)
         choices: Sequence[Setting | None] = (
             [None]
@@ -330,7 +351,10 @@ class _Asked:
     def _recipes(
         self, layers: _Layers, choice: Setting | None, *, alone: bool
     ) -> Iterator[ResolvedRecipe]:
-        """Yield the recipes of the grid for one value of `features`, the only value if `alone`."""
+        """Yield the recipes of the grid for one value of `features`.
+
+        `alone` is true if `features` has no other value.
+        """
         named, typed = [*layers.packaged, *layers.over], dict(layers.typed)
         last = {} if choice is None else {FEATURES: choice}
         if choice is not None and choice.value == FINE_TUNED and not alone:
@@ -362,8 +386,8 @@ class _Asked:
     ) -> list[tuple[dict[str, Setting], dict[str, Value]]]:
         """Merge layers, and return the settings and switched-off values of each grid combination.
 
-        Combinations that give the same job are returned once. `typed` are the names that the user
-        set on the command line. All problems are raised as one error.
+        Combinations that give the same job are returned once. `typed` contains the names of the
+        settings on the command line. All problems are raised as one error.
         """
         merged: dict[str, Setting] = {}
         for layer in layers:
@@ -396,7 +420,7 @@ def _typed(text: str) -> Setting:
 
 
 _TIMES = re.compile(r"x(\d+(\.\d+)?(e-?\d+)?)")
-"""Pattern for a multiple of the recipe's own value on the command line, such as "x0.5"."""
+"""Pattern for a multiple of the recipe's value on the command line, such as "x0.5"."""
 
 
 def _multiplied(name: str, text: str, layers: Sequence[Mapping[str, Setting]]) -> str:
@@ -505,17 +529,20 @@ def _layers_over(name: str, tables: Sequence[str]) -> list[Mapping[str, Setting]
     path = _recipe_path(name)
     if like := read_like(path):
         raise BenchError(
-            f"{path.name} is based on {like!r}, but a recipe of yours always overrides the model's "
+            f"{path.name} is based on {like!r}, but your own recipe always overrides the model's "
             "recipe: remove the table [like]."
         )
     return _file_layers(path, tables)
 
 
 def packaged_recipe(spec: ModelSpec) -> Path:
-    """Return the recipe file of a model: its own, else its family's, else BERT's.
+    """Return the path of a model's own recipe file.
+
+    It is the file that the model's description names, the file of the model's family, or BERT's
+    file, whichever exists first.
 
     Raises:
-        BenchError: The model names a recipe that does not exist.
+        BenchError: The model's description names a recipe that does not exist.
     """
     if spec.recipe and spec.recipe not in packaged_names():
         raise unknown_name(f"recipe of {spec.name}", spec.recipe, packaged_names())
@@ -558,16 +585,19 @@ def _of_decoders(spec: ModelSpec, tables: Sequence[str]) -> Iterator[Mapping[str
 
 
 POOLING = "pooling"
-"""Hyperparameter of heads that pool the token states of a text into a vector."""
+"""Name of the hyperparameter of heads that pool the token states of a text into a vector."""
 
 LAST_OF_DECODER = Setting(
     value=LAST, source="ours: only the last state of a decoder depends on all tokens"
 )
-"""Default pooling of a decoder: the state of the last token is the text's vector."""
+"""Default pooling of a decoder: the vector of a text is the state of its last token."""
 
 
 def is_decoder(spec: ModelSpec) -> bool:
-    """Return whether a model's tokens attend only to earlier tokens; False if this is unknown."""
+    """Return whether a model is a decoder, in which tokens attend only to earlier tokens.
+
+    The result is false if this is unknown.
+    """
     return is_causal(family_config(spec))
 
 
@@ -597,10 +627,14 @@ def _recipe_path(name: str) -> Path:
 
 
 def protocol_of(recipe: str | None) -> Protocol:
-    """Return a recipe's defaults for options that the user does not set.
+    """Return the defaults that a recipe sets for options which the user leaves out.
+
+    Args:
+        recipe: Name or path of a recipe. None and "paper" have no such defaults.
 
     Raises:
-        BenchError: The recipe's file cannot be read, or has a table for an unknown task or head.
+        BenchError: The recipe file cannot be read, has an invalid [protocol], or has a table for an
+            unknown task or head type.
     """
     if recipe is None or recipe == _PAPER:
         return Protocol()
@@ -619,8 +653,12 @@ def unused_settings(
 ) -> Iterator[str]:
     """Yield a message for each value that the user set although no job uses it.
 
-    An example is `temperature` without a teacher. `used` contains the names of the settings that
-    jobs use.
+    An example is `temperature` without a teacher.
+
+    Args:
+        overrides: Values as typed after `--set`, keyed by hyperparameter.
+        recipe: Name or path of the recipe that the user chose; None if there is none.
+        used: Names of the settings that jobs use.
     """
     for name, text in overrides.items():
         words = choices_of(_typed(text))
@@ -641,7 +679,15 @@ def unused_settings(
 
 
 def check_override(name: str, text: str) -> None:
-    """Raise BenchError if `--set NAME=TEXT` is invalid for all models."""
+    """Check a value on the command line as far as possible without a model.
+
+    Args:
+        name: Name of the hyperparameter.
+        text: Value as typed after `--set NAME=`.
+
+    Raises:
+        BenchError: The value is invalid for every model.
+    """
     for word in choices_of(_typed(text)):
         if not _is_of_the_model(word):
             check_setting(name, word)
@@ -652,9 +698,9 @@ def _is_of_the_model(word: Setting) -> bool:
     return word.value == EACH or _TIMES.fullmatch(str(word.value)) is not None
 
 
-# Intermediate training: a job's encoder is first trained on another task. The command line or a
-# recipe names this task, such as `start_from = { value = "glue/mnli", source = "..." }` in
-# [glue.rte]. The default, "pretrained", means the checkpoint itself.
+# In intermediate training, the encoder of a job is first trained on another task. The command line
+# or a recipe names this task, such as `start_from = { value = "glue/mnli", source = "..." }` in
+# [glue.rte]. The default, "pretrained", means that the job starts from the checkpoint itself.
 
 _OPTION = "--start-from"
 
@@ -667,23 +713,24 @@ def with_start(
     recipe: str | None = None,
     start_from: str | Start | None = None,
 ) -> ResolvedRecipe:
-    """Return the resolved recipe with its start: the task on which the encoder is trained first.
+    """Add to a resolved recipe the task on which the encoder is trained first, if there is one.
 
-    Nothing is added if neither a recipe nor an option names a start. "pretrained" is recorded only
-    if it overrides a recipe's `start_from`. A recipe that is based on another one does not inherit
-    its `start_from`, because that training costs more than the task itself.
+    If neither a recipe nor an option names such a task, the recipe is returned unchanged.
+    "pretrained" is recorded only if it overrides the `start_from` of a recipe. A recipe that is
+    based on another recipe does not inherit the `start_from` of that recipe, because training on
+    the first task costs more than training on the task itself.
 
     Args:
-        resolved: The recipe.
-        spec: The model. If it has a start itself (the weights of another checkpoint), that start is
-            used.
-        task: The task of the job.
-        recipe: The recipe that the user named.
+        resolved: The resolved recipe.
+        spec: The model. If it starts from the weights of another checkpoint (`spec.start`), this
+            start is used.
+        task: Task of the job.
+        recipe: Name or path of the recipe that the user chose; None if there is none.
         start_from: "pretrained", the full name of a task, or a Start; None for the `start_from` of
-            the recipe.
+            the recipes.
 
     Raises:
-        BenchError: The task to start from is unknown, has no train rows, or is the job's own.
+        BenchError: The first task is unknown, has no train rows, or is the task of the job.
     """
     if spec.start is not None:
         return _started(resolved, spec.start, Setting(value=spec.start.name, source=_OPTION))
@@ -714,13 +761,17 @@ def _started(resolved: ResolvedRecipe, start: Start, line: Setting) -> ResolvedR
 
 
 def start_task(recipe: ResolvedRecipe) -> str | None:
-    """Return the task from which a recipe starts; None if it does not start from a task."""
+    """Return the full name of the task on which the encoder is trained first; None if none."""
     start = recipe.start
     return start.name if start is not None and start.kind == "task" else None
 
 
 def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[Task]:
-    """Return the tasks, followed by the tasks from which the models' own recipes start."""
+    """Return the tasks, and all further tasks on which encoders must be trained first.
+
+    The models' own recipes name such tasks in `start_from`. A task that is added may start from
+    another task, which is then added too.
+    """
     found = {task.name: task for task in tasks}
     nothing = ResolvedRecipe(name="", settings={})
     for spec in specs:
@@ -746,9 +797,13 @@ def _check(line: Setting, task: Task) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Difference:
-    """A setting with different values in two recipes, and the tasks for which they differ.
+    """Setting that has different values in two recipes.
 
-    `first` or `second` is None if that recipe does not have the setting.
+    Attributes:
+        setting: Name of the setting.
+        first: Value and source in the first recipe; None if the recipe lacks the setting.
+        second: Value and source in the second recipe; None if the recipe lacks the setting.
+        tasks: Full names of the tasks for which the values differ in this way.
     """
 
     setting: str
@@ -760,10 +815,17 @@ class Difference:
 def compare_recipes(
     first: ModelSpec, second: ModelSpec, tasks: Iterable[Task], recipe: str | None = None
 ) -> tuple[Difference, ...]:
-    """Compare the recipes of two models, and return the settings whose values differ.
+    """Compare the recipes of two models, and return the settings with different values.
 
-    Tasks with the same two values share one Difference, which has the sources of the first of these
-    tasks. `recipe` is a user's file that overrides the second model's values.
+    Tasks with the same two values share one Difference, which has the sources of the values for the
+    first of these tasks.
+
+    Args:
+        first: The first model.
+        second: The second model.
+        tasks: Tasks for which the recipes are compared.
+        recipe: Name or path of a recipe that overrides the second model's own recipe; None if there
+            is none.
     """
     groups: dict[tuple[str, object, object], Difference] = {}
     for task in tasks:
@@ -781,7 +843,7 @@ def compare_recipes(
     return tuple(sorted(groups.values(), key=lambda found: order.index(found.setting)))
 
 
-# Maximum length of inputs: the recipe's value, limited by the maximum of the encoder.
+# The maximum length of inputs is the value of the recipe, but at most the maximum of the encoder.
 
 MAX_TOKENS = "max_tokens"
 
@@ -793,11 +855,15 @@ pretrained with 512 tokens."""
 def within_reach(
     settings: Mapping[str, Setting], spec: ModelSpec, typed: Collection[str] = ()
 ) -> Mapping[str, Setting]:
-    """Return the settings with `max_tokens` reduced to the model's maximum length.
+    """Reduce the setting `max_tokens` to the maximum length of the model, if it is larger.
+
+    Args:
+        settings: Settings, keyed by name.
+        spec: The model.
+        typed: Names of the settings that the user set on the command line.
 
     Raises:
-        BenchError: The user has set `max_tokens` on the command line (its name is in `typed`), and
-            the value is too large.
+        BenchError: The value is too large, and the user set it on the command line.
     """
     setting, longest = settings.get(MAX_TOKENS), reach(spec)
     if setting is None or longest is None or int(setting.value) <= longest:
@@ -812,10 +878,11 @@ def within_reach(
 
 
 def for_own_rows(spec: ModelSpec) -> Setting:
-    """Return the maximum length for rows of the user's own data, for which no paper has a value.
+    """Return the setting `max_tokens` for a user's own data, for which no paper has a value.
 
-    It is the maximum length of the model. Batches are only as long as their longest row, so a
-    smaller value would not save time.
+    It is the maximum length of the model. A smaller value would not save time for short rows,
+    because a batch is only as long as its longest row. If the model has no limit, or if its limit
+    is unknown, the value is 512.
     """
     longest = reach(spec)
     if longest is None:

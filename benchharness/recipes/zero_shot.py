@@ -30,15 +30,17 @@ USUAL_MAX_TOKENS = Setting(value=512, source="arXiv:1810.04805, A.2: what most e
 
 
 OF_FOLDER = "1_Pooling/config.json"
-"""File in a sentence-transformers folder that contains its pooling; it is the source of that
-setting."""
+"""File in a sentence-transformers folder that defines the pooling of the model.
+
+It is recorded as the source of the setting `pooling`.
+"""
 
 
 def _pooling(spec: ModelSpec) -> Setting:
-    """Return the pooling of token states into the vector of a text, as set in the model's folder.
+    """Return the setting for pooling token states into the vector of a text.
 
-    If the folder does not contain it, a decoder uses its last state, and any other model the mean
-    of its states.
+    If the model's folder does not define the pooling, it is the last state for a decoder, and the
+    mean of all states for any other model.
     """
     stated = stated_pooling(Path(spec.checkpoint)) if spec.is_folder else ""
     if not stated and is_decoder(spec):
@@ -54,17 +56,30 @@ def _pooling(spec: ModelSpec) -> Setting:
 
 
 def is_readable(task: Task, spec: ModelSpec) -> bool:
-    """Return whether the longest rows of a task are within the model's maximum length."""
+    """Return whether a model can read inputs of the length that a task prescribes.
+
+    The result is also true if the task prescribes no length (`Task.longest`), or if the maximum
+    length of the model is unlimited or unknown.
+    """
     return task.longest <= (reach(spec) or task.longest)
 
 
 def timed_recipes(
     task: Task, spec: ModelSpec, recipe: str | None, overrides: Mapping[str, str]
 ) -> Iterator[ResolvedRecipe]:
-    """Yield the recipes for timing an encoder: the recipes of its training under another name.
+    """Yield the recipes with which the speed of an encoder is measured on a task.
+
+    These are the recipes with which the encoder would be trained on the task, with another name,
+    and with the maximum length that the task prescribes, if any.
+
+    Args:
+        task: The task.
+        spec: The model.
+        recipe: Name or path of a recipe, as in `resolve_sweep`.
+        overrides: Values as typed after `--set`, keyed by name.
 
     Raises:
-        BenchError: `resolve_sweep` raises it.
+        BenchError: Values are unknown, ill-typed or out of range.
     """
     for point in resolve_sweep(spec, task.name, recipe, overrides):
         reads = {MAX_TOKENS: Setting(value=task.longest, source=task.cite)} if task.longest else {}
@@ -73,10 +88,15 @@ def timed_recipes(
 
 
 def zero_shot_recipe(task: str, spec: ModelSpec) -> ResolvedRecipe:
-    """Return the recipe with which a task is scored without training.
+    """Return the recipe with which a model is scored on a task without training.
 
-    If the task's head has no weights, the recipe has the pooling of the encoder and the maximum
-    length. Otherwise a language model is asked, and an extension makes the recipe.
+    If the task's head has no weights, the recipe sets the pooling of the encoder's states and the
+    maximum length. Otherwise, the model scores candidate answers as a language model, with a recipe
+    from an extension.
+
+    Args:
+        task: Full name of the task.
+        spec: The model.
 
     Raises:
         BenchError: The task has no candidate answers that a language model could score.
@@ -89,20 +109,29 @@ def zero_shot_recipe(task: str, spec: ModelSpec) -> ResolvedRecipe:
 
 
 class ZeroShotScoring(Protocol):
-    """Functions of an extension that scores candidate answers with a language model."""
+    """Interface of the extension module that scores candidate answers with a language model."""
 
     def recipe(self, task: Task, spec: ModelSpec) -> ResolvedRecipe:
-        """Return the recipe of a task; raise BenchError if it has no candidate answers."""
+        """Return the recipe for scoring a model on a task.
+
+        Raises:
+            BenchError: The task has no candidate answers.
+        """
 
     def run(self, job: Job, report: Reporter) -> Result:
-        """Run a job with this recipe."""
+        """Run a job with a recipe that the method `recipe` has returned, and return its result.
+
+        Args:
+            job: The job.
+            report: Callback that gets the progress of the job.
+        """
 
 
 def zero_shot_scoring() -> ZeroShotScoring:
-    """Import the functions of the extension that scores candidate answers.
+    """Return the extension module that scores candidate answers with a language model.
 
     Raises:
-        BenchError: No such extension is available.
+        BenchError: No available extension has such a module.
     """
     for each in extensions():
         if each.zero_shot:

@@ -27,11 +27,12 @@ from benchharness.models import MODELS
 from benchharness.tasks.suites import SUITES, TASKS, find_suites, select_tasks
 
 LARGE_STORE = 2_000
-"""Number of stored runs above which only the needed runs are read to show results of a few jobs."""
+"""Number of stored runs above which commands that show the results of a few jobs read only the runs
+that they need, instead of all runs."""
 
 MANY_RUNS = 5_000
-"""Largest total number of runs for which several suites are shown by default. Reading and ranking
-this many runs takes a second."""
+"""Maximum total number of runs of the suites that are shown by default. Reading and ranking this
+many runs takes a second."""
 
 
 def lacking_plugins(store: Store, suites: Collection[str] = ()) -> list[str]:
@@ -85,12 +86,12 @@ def _naming_plugins(
 
 
 class Recent(NamedTuple):
-    """Suites that are shown if the user names none, and the suites that are left out.
+    """Names of the suites that are shown if the user names none, and of those that are left out.
 
     Attributes:
-        shown: The suites to show.
-        left_out: The suites that are left out because too many runs would have to be read.
-        lacking: Messages about stored suites whose plugin is not loaded.
+        shown: Suites to show.
+        left_out: Suites that are left out because too many runs would have to be read.
+        lacking: Messages about suites with stored runs whose plugin is not loaded.
     """
 
     shown: tuple[str, ...]
@@ -99,21 +100,26 @@ class Recent(NamedTuple):
 
     @property
     def sentences(self) -> Iterator[str]:
-        """Messages that name the suites that are not shown and explain how to show them."""
+        """Messages for the user about suites that are not shown, and about how to show them."""
         yield from self.lacking
         if more := len(self.left_out):
             some = ", ".join(self.left_out[:10]) + (", ..." if more > 10 else "")
             yield (
-                f"only the suites that ran last are shown: {', '.join(self.shown)}. --suite NAME "
-                f"shows one of {more} more: {some}."
+                f"only the suites that ran last are shown: {', '.join(self.shown)}. Use --suite "
+                f"NAME to show one of the others ({more}): {some}."
             )
 
 
 def recent_suites(store: Store, first: Collection[str] = (), most: int = MANY_RUNS) -> Recent:
-    """Return the suites that ran last, limited to `most` runs in total.
+    """Select the suites that are shown by default: those that ran last.
 
-    Suites in `first` take precedence. At least one suite is shown, even if it has more runs. The
-    result is in the order of SUITES.
+    At least one suite is selected, however many runs it has. Selected suites are in the order of
+    `SUITES`.
+
+    Args:
+        store: Store that contains the runs.
+        first: Names of suites that are selected before all others.
+        most: Maximum total number of runs of the selected suites.
     """
     found = [name for name in store.suites() if name in SUITES]
     stored = sorted(found, key=lambda name: name not in first)
@@ -134,7 +140,11 @@ def recent_suites(store: Store, first: Collection[str] = (), most: int = MANY_RU
 class Within:
     """Filter that selects leaderboards by suite, task and data source.
 
-    An empty field does not filter.
+    Attributes:
+        suites: Names of suites or collections; empty for all suites.
+        tasks: Full or short names of tasks; empty for all tasks.
+        data: "hub", "mini", the path of a data folder, or the label that leaderboards show for the
+            data; None for all data sources.
     """
 
     suites: Sequence[str] = ()
@@ -154,16 +164,16 @@ def gather_boards(
     with_hidden: bool = False,
     paths: bool = False,
 ) -> list[Board]:
-    """Return the leaderboards of the suites and data in `within`, with all of their tasks.
+    """Build the leaderboards of the selected suites and data sources, with all tasks.
 
-    A suite has one leaderboard for each data set on which it was evaluated, and none without runs.
+    A suite has one leaderboard for each version of the data on which it was evaluated.
 
     Args:
         store: Store that contains the runs.
-        within: Suites and data to include; its tasks are ignored.
+        within: Suites and data source to include; `within.tasks` is ignored.
         models: Names of the models whose runs to include; None for all models.
-        with_hidden: Whether to include hidden runs.
-        paths: Whether to show full local paths, as in `build_boards`.
+        with_hidden: True to include runs that the user has hidden.
+        paths: True to show local paths in full; by default they are shortened.
 
     Raises:
         BenchError: A suite is unknown, or all stored runs belong to unknown suites.
@@ -187,7 +197,7 @@ def gather_boards(
 def _runs(
     store: Store, suite: str, models: Collection[str] | None, with_hidden: bool
 ) -> list[RunRow]:
-    """Return the runs of a suite, and all runs whose trained encoders they started from."""
+    """Return the runs of a suite, and all runs from whose trained encoders these runs started."""
     runs = store.runs(suite=suite, model=models)
     if with_hidden:
         runs = [replace(run, is_hidden=False) if run.is_hidden else run for run in runs]
@@ -202,19 +212,24 @@ def _runs(
 
 
 def gained(boards: Sequence[Board], store: Store) -> list[Board]:
-    """Return the leaderboards with the gain of each distilled student over plain fine-tuning.
+    """Add to each distilled student its gain over the same model trained without a teacher.
 
-    Without distilled students, the leaderboards are returned unchanged.
+    Leaderboards without distilled students are returned unchanged.
     """
     if not any(run.teacher for board in boards for entry in board.entries for run in entry.runs):
         return list(boards)
-    from benchharness.stored.predictions import with_gains  # noqa: PLC0415  (numpy, the tests)
+    from benchharness.stored.predictions import with_gains  # noqa: PLC0415  (needs numpy)
 
     return [with_gains(board, store) for board in boards]
 
 
 def left_out(whole: Sequence[Board], boards: Sequence[Board]) -> Iterator[str]:
-    """Yield a message for each leaderboard in `boards` with fewer entries than in `whole`."""
+    """Yield a message for each leaderboard that is not shown with all of its entries.
+
+    Args:
+        whole: Leaderboards with all entries.
+        boards: The same leaderboards, in the same order, with the entries that are shown.
+    """
     for board, shown in zip(whole, boards, strict=True):
         if len(shown.entries) < len(board.entries):
             yield (
@@ -223,11 +238,18 @@ def left_out(whole: Sequence[Board], boards: Sequence[Board]) -> Iterator[str]:
             )
 
 
-# Finding the leaderboard entries that a user names, such as two models to compare.
+# The following functions find the leaderboard entries that a user names, such as two models to
+# compare.
 
 
 class Rows(NamedTuple):
-    """Selected entries of one leaderboard, and the requested tasks on which all have results."""
+    """Selected entries of one leaderboard.
+
+    Attributes:
+        board: The leaderboard.
+        entries: The selected entries.
+        tasks: Full names of those requested tasks on which all of the entries have results.
+    """
 
     board: Board
     entries: tuple[Entry, ...]
@@ -248,12 +270,17 @@ def find_rows(
     Args:
         store: Store that contains the runs.
         systems: Names of leaderboard entries, names of models, or keys of runs.
-        within: Suites, tasks and data to include.
-        select: Function that picks the entry that a name stands for.
-        paths: Whether to show full local paths, as in `build_boards`.
+        within: Suites, tasks and data source to include.
+        select: Function `(board, name)` that returns the entry with a name, or None.
+        paths: True to show local paths in full; by default they are shortened.
+
+    Returns:
+        The selected entries of each leaderboard, without leaderboards on which the systems have no
+        requested task in common.
 
     Raises:
-        BenchError: A name is unknown, or there is no task on which all systems have results.
+        BenchError: A name is unknown, or there is no requested task on which all systems have
+            results.
     """
     systems = [stored_name(store, name) for name in systems]
     wanted = wanted_tasks(store, within.suites, within.tasks)
@@ -291,10 +318,14 @@ def _models(store: Store, systems: Sequence[str]) -> set[str]:
 
 
 def stored_name(store: Store, name: str) -> str:
-    """Replace a model's alias or abbreviation in an entry's name with the model's stored name.
+    """Replace the alias or abbreviation of a model in the name of an entry with the model's name.
 
-    An abbreviation is the beginning of exactly one stored model's name. A name without an alias or
-    abbreviation is returned unchanged.
+    An abbreviation has at least three characters, with which the name of exactly one stored model
+    begins. Other names are returned unchanged.
+
+    Args:
+        store: Store that contains the models' runs.
+        name: Name that the user typed: MODEL, MODEL:RECIPE, or the key of a run.
     """
     stored = store.models()
     # Try the longest possible model name first: "bert:lr=3e-4" may be the full name of a model, or
@@ -317,15 +348,26 @@ def stored_name(store: Store, name: str) -> str:
 _KEY = re.compile("[0-9a-fA-F]{6,64}")
 
 LEAST_BEGINNING = 3
-"""Smallest number of characters that count as an abbreviation of a model's name. A shorter name,
-such as "a" in a notebook, is probably a different model's full name."""
+"""Minimum number of characters of an abbreviation of a model's name. A shorter name, such as "a" in
+a notebook, is probably the full name of another model."""
 
 
 def wanted_tasks(store: Store, suites: Sequence[str], tasks: Sequence[str]) -> tuple[str, ...]:
-    """Return the full names of the requested tasks, or () if no suites and no tasks are given.
+    """Return the full names of the requested tasks.
 
-    If a task name exists in several suites, but only one of these tasks has runs, that task is
-    chosen. A suite without task names stands for all of its tasks.
+    If several suites have a task with the requested name, but only one of these tasks has stored
+    runs, that task is chosen.
+
+    Args:
+        store: Store that contains the runs.
+        suites: Names of suites or collections; empty for all suites.
+        tasks: Full or short names of tasks; empty for all tasks of `suites`.
+
+    Returns:
+        The names; empty if neither suites nor tasks are requested.
+
+    Raises:
+        BenchError: If a name is unknown or ambiguous.
     """
     if not suites and not tasks:
         return ()
@@ -335,11 +377,18 @@ def wanted_tasks(store: Store, suites: Sequence[str], tasks: Sequence[str]) -> t
 
 
 def is_reported(store: Store, out: Path, last: Sequence[Board]) -> bool:
-    """Return whether the file `out` already contains the current report of these leaderboards."""
+    """Return whether a file already contains the current report of the last run.
+
+    Args:
+        store: Store that contains the runs.
+        out: Path of the file.
+        last: Leaderboards of the run that has just ended.
+    """
     mark = report_mark(store, (), last)
     try:
         with out.open("rb") as file:
-            # The mark follows a content security policy of a few hundred bytes.
+            # The mark is near the beginning of the file, after a content security policy of a few
+            # hundred bytes.
             return mark.encode() in file.read(4096)
     except OSError:
         return False
@@ -348,10 +397,16 @@ def is_reported(store: Store, out: Path, last: Sequence[Board]) -> bool:
 def report_mark(
     store: Store, suites: Sequence[str], last: Sequence[Board], options: Sequence[object] = ()
 ) -> str:
-    """Return a digest of everything that a report's content depends on.
+    """Return a digest of everything on which the content of a report depends.
 
-    The digest is written into the head of the HTML page. `options` contains the options of
-    `bench report`, or nothing if the user gave none.
+    The digest is written into the head of the HTML page, so that an up-to-date report can be
+    recognized.
+
+    Args:
+        store: Store that contains the runs.
+        suites: Names of the suites that the user requested; empty for all.
+        last: Leaderboards of the run that has just ended; empty if there is none.
+        options: Values of all other options of `bench report`; empty if the user set none.
     """
     asked = [list(suites), [board.suite for board in last], list(options)]
     return digest([__version__, made_by(), store.name, store.newest(), asked])
@@ -360,18 +415,22 @@ def report_mark(
 def read_outcomes(
     store: Store, keys: Iterable[str], *, paths: bool = False
 ) -> Iterator[Result | Failure]:
-    """Yield stored runs for export, with the encoder's family added (see `with_family`).
+    """Yield stored runs for export, with the family of their encoders (see `with_family`).
 
-    Local paths are removed unless `paths` is true.
+    Args:
+        store: Store that contains the runs.
+        keys: Keys of the runs.
+        paths: True to keep local paths; by default they are removed.
     """
     found = map(with_family, store.results(keys))
     return found if paths else map(shared_outcome, found)
 
 
 def with_family(run: Result | Failure) -> Result | Failure:
-    """Return the run with the family of its encoder, which older runs do not record.
+    """Add the family of the encoder (e.g. "bert") to a run that does not record it.
 
-    A run whose checkpoint is not in MODELS is returned unchanged.
+    A run is returned unchanged if it records the family, if it failed, or if its checkpoint is not
+    in `MODELS`.
     """
     # If several models have this checkpoint, use the last one. Search linearly: building an index
     # for each run would be slower.

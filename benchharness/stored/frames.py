@@ -1,6 +1,6 @@
 """Convert stored runs, leaderboards, predictions and published scores to pandas data frames.
 
-All scores are on the metric's own scale, which is mostly 0 to 1, as in exported files.
+All scores are in the unit of their metric (mostly 0 to 1), as in exported files.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,17 +38,19 @@ RUN_TYPES = {
     "finished": "datetime64[us, UTC]",
     "error": "str",
 }
-"""Fixed columns of `runs_frame`, in order, with their dtypes. One column per score follows them."""
+"""Types (dtypes) of the columns that every frame of `runs_frame` has, in the order of the columns.
+These are followed by one column per score."""
 
 
 def runs_frame(rows: Iterable[RunRow]) -> pd.DataFrame:
     """Return a frame with one row per run and scored task; a failed run has one row.
 
-    `score` is the value that the suite's leaderboard shows for the task. `flags` contains warnings
-    about the run, such as "constant predictions", or is "". `seconds` is the time of the whole job,
-    `parameters` is the model's number of parameters, and `limit` is <NA> if there is no limit.
-    Local paths are removed from `data` and `error`. After `error`, each score that any run has
-    ("accuracy", "f1_mm") has a float64 column, which is NaN for tasks without this score.
+    The column `score` is the score of the task on the leaderboard of the suite. `flags` contains
+    warnings about the run, such as "constant predictions", or is "". `limit` is the maximum number
+    of rows per split, or <NA> if there is none. `seconds` is the time of the whole job, and
+    `parameters` is the number of parameters of the model. Local paths are removed from `data` and
+    `error`. After `error`, there is one float64 column for each score that any run has, such as
+    "accuracy" or "f1_mm"; it is NaN for tasks that do not have this score.
     """
     lines = [line for row in map(shared_row, rows) for line in _run_lines(row)]
     found = pd.DataFrame(lines, columns=list(dict.fromkeys([*RUN_TYPES, *_names(lines)])))
@@ -75,13 +77,13 @@ def _names(lines: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def board_frame(board: Board) -> pd.DataFrame:
-    """Return a frame with one row per leaderboard entry, best first.
+    """Return a frame with one row per leaderboard entry, the best entry first.
 
-    `rank` is <NA> for entries that are not ranked, `name` is the entry's name on the leaderboard,
-    and `seeds` is the smallest number of seeds over the tasks. `score` is the suite's score, and
-    each task has a column with the median over seeds, which is not rounded. `flags` contains
-    warnings ("RTE: 2 of 2 seeds collapsed (constant predictions)"), or "". A score column without
-    any value is left out.
+    The column `rank` is <NA> for entries that are not ranked, and `name` is the name of the entry
+    on the leaderboard. `seeds` is the number of seeds on the task with the fewest seeds. `score` is
+    the score of the suite. Each task has a column, named by its title, with the median of its
+    scores over seeds (not rounded). `flags` contains warnings, such as "RTE: 2 of 2 seeds collapsed
+    (constant predictions)", or is "". Score columns without any value are left out.
     """
     lines = [
         {
@@ -108,13 +110,17 @@ def board_frame(board: Board) -> pd.DataFrame:
 def predictions_frame(result: Result, examples: Mapping[str, Sequence[Example]]) -> pd.DataFrame:
     """Return a frame with one row per example of every split that a run predicted.
 
-    `task` and `split` name the split, and `id` names the example. `gold` is the correct answer. Its
+    The columns `task`, `split` and `id` identify the example. `gold` is the correct answer, and its
     form depends on the task: a label, a number, several labels, the index of an option, tags,
     clusters, or the list of all correct answers to a question (empty for a question without an
-    answer). If any example of the split has several correct options, `gold` is a list of options.
-    It is None if the label is hidden or the example is not in `examples`, which is keyed by
-    "task:split". `predicted` has the same form. Some tasks have further columns: `scores` (a list
-    with the probability of each class or option) and `no_answer_score` (in logits).
+    answer). If any example of the split has several correct options, `gold` is a list of indices.
+    It is None if the label is hidden or unknown. `predicted` is the predicted answer. Some tasks
+    have further columns, such as `scores` (a list with the probability of each class or option) and
+    `no_answer_score` (a difference of logits).
+
+    Args:
+        result: The run.
+        examples: Examples with the correct answers, keyed by "task:split". Examples may be missing.
     """
     return pd.DataFrame(
         [
@@ -142,11 +148,12 @@ def _golds(evaluation: Evaluation, examples: Sequence[Example]) -> Iterable[obje
 
 
 def curve_frame(result: Result | Failure) -> pd.DataFrame:
-    """Return the learning curve of a run as a frame that is indexed by the training step.
+    """Return the learning curve of a run as a frame, with the training step as its index.
 
-    `loss` is the mean loss since the previous row, and `learning_rate` is the learning rate at the
-    step. Each score that was measured during training has a column, which is NaN at steps without
-    an evaluation.
+    The column `epoch` is the number of epochs that are complete at the step, which may be a
+    fraction. `loss` is the mean loss since the previous row, and `learning_rate` is the learning
+    rate at the step. Each score that was measured during training has a column, which is NaN at
+    steps without an evaluation. A failed run has no rows.
     """
     points = result.curve if isinstance(result, Result) else ()
     names = ["step", "epoch", "loss", "learning_rate"]
@@ -158,9 +165,10 @@ def curve_frame(result: Result | Failure) -> pd.DataFrame:
 def published_frame(rows: Iterable[PublishedRow]) -> pd.DataFrame:
     """Return a frame with one row per published score, with its source.
 
-    The scores, which are published in percent, are divided by 100. For an average over tasks,
-    `task` is the name of the suite. `metric` names the score; if the source does not state which
-    metric it reports, `metric` lists all candidates, joined by " or ".
+    Scores are published in percent; the column `score` is the published score divided by 100. For
+    an average over tasks, `task` is the name of the suite. `metric` is the name of the score. If
+    the source does not state which metric it reports, `metric` contains all metrics that it may be,
+    joined by " or ". The other columns are the fields of `PublishedRow`.
     """
     named = ["suite", "split", "system", "by", "protocol", "parameters", "date", "source", "place"]
     lines = [
@@ -180,11 +188,14 @@ def published_frame(rows: Iterable[PublishedRow]) -> pd.DataFrame:
 def contrasts_frame(contrasts: Iterable[Contrast]) -> pd.DataFrame:
     """Return a frame with one row per task on which two systems were compared.
 
-    Scores are on the metric's own scale. `low` and `high` are the ends of the 95 % confidence
-    interval of the difference. `p_value` is uncorrected, and `corrected` is the p-value after
-    Holm's correction for `corrected_for` tasks. `is_shown` is true if the difference is
-    significant. `flags` contains warnings about the first system's runs and `other_flags` about the
-    second's; both are "" if there are none.
+    The columns `one` and `other` are the scores of the two systems (means over the seeds that both
+    have), and `difference` is `one` minus `other`. `low` and `high` are the ends of the 95 %
+    confidence interval of the difference. `test` is the name of the significance test, `p_value` is
+    its uncorrected p-value, and `corrected` is the p-value after Holm's correction for
+    `corrected_for` tests. `is_shown` is true if the difference is significant. `examples` and
+    `seeds` are the numbers of examples and seeds. `reason` explains why there is no test, or is "".
+    `flags` and `other_flags` contain warnings about the runs of the first and the second system, or
+    are "".
     """
     lines = [
         {
@@ -211,10 +222,13 @@ def contrasts_frame(contrasts: Iterable[Contrast]) -> pd.DataFrame:
 
 
 def examples_frame(examples: Sequence[Example]) -> pd.DataFrame:
-    """Return a frame with one row per example and one column per field of its class.
+    """Return a frame with one row per example and one column per field of the examples' class.
 
-    The `answers` to a question have the format of SQuAD, {"text": [...], "answer_start": [...]};
-    they are None if they are hidden.
+    A column `answers` has the format of SQuAD, {"text": [...], "answer_start": [...]}; it is None
+    if the answers are hidden. The fields `oddities` and `document` are left out.
+
+    Args:
+        examples: Examples of one split; at least one.
     """
     names = [field.name for field in fields(examples[0]) if field.compare]
     return pd.DataFrame([_columns_of(example) for example in examples], columns=names)

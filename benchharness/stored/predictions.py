@@ -53,16 +53,20 @@ from benchharness.tasks.task import Task
 
 
 class UnreadableError(Exception):
-    """Exception for examples that cannot be read; its message is the reason."""
+    """Exception for examples that cannot be read; the message is the reason."""
 
 
 class StoredPredictions:
     """Reader of finished runs with their predictions, and of the examples that they predicted.
 
     A store does not contain the examples, because their licenses may forbid redistribution. They
-    are read again from the run's data source, and their fingerprint must equal the one that the run
-    recorded. Examples stay in memory as long as this object, so create one object per group of runs
-    that share examples.
+    are read again from the data source of the run, and their fingerprint must be equal to the
+    recorded one. Examples are kept in memory as long as this object exists, so create one object
+    per group of runs with the same examples.
+
+    Args:
+        store: Store that contains the runs.
+        paths: True to keep local paths in messages; by default they are removed.
     """
 
     def __init__(self, store: Store, *, paths: bool = False) -> None:
@@ -71,17 +75,21 @@ class StoredPredictions:
         self._rows: dict[str, SplitRows] = {}
 
     def result(self, key: str) -> Result:
-        """Return the finished run with this key, including its predictions."""
+        """Return a finished run, including its predictions.
+
+        Args:
+            key: Key of the run.
+        """
         result = self._store.result(key)
         assert isinstance(result, Result), "a finished run has a result"
         return result
 
     def rows(self, job: Job, name: str) -> SplitRows:
-        """Return the examples that a job used in a split.
+        """Return the examples of a split that a job used, read from the job's data source.
 
         Args:
             job: The job.
-            name: The split, in the form "task:split".
+            name: Name of the split, in the form "task:split".
 
         Raises:
             DataError: The examples cannot be read.
@@ -93,9 +101,13 @@ class StoredPredictions:
         return self._rows[fingerprint]
 
     def said_of(self, job: Job, reason: str) -> str:
-        """Return `reason`, a message about a job's data, with the job's local paths removed.
+        """Remove local paths from a message about the data of a job.
 
-        If the object was created with `paths=True`, the message is returned unchanged.
+        If this object was created with `paths=True`, the message is returned unchanged.
+
+        Args:
+            job: The job, whose data and metric scripts may have local paths.
+            reason: The message.
         """
         known = [job.data, *(code.place for code in code_of(job.definition))]
         return reason if self._paths else without_paths(reason, known)
@@ -104,8 +116,8 @@ class StoredPredictions:
         """Return the examples of a split with their labels.
 
         Args:
-            name: The split, in the form "task:split".
-            jobs: Jobs whose data sources are tried in order.
+            name: Name of the split, in the form "task:split".
+            jobs: Jobs that used the split. Their data sources are tried in this order.
 
         Raises:
             UnreadableError: The examples can be read from none of the data sources, or their labels
@@ -126,12 +138,16 @@ class StoredPredictions:
 
 
 def splits_of(task: Task, kind: str) -> tuple[str, ...]:
-    """Return the dev or test splits of a task.
+    """Return the names of the dev or test splits of a task.
 
     A diagnostic set has only a test split, which is also returned for "dev".
 
+    Args:
+        task: The task.
+        kind: "dev" for `Task.dev_splits`, or "test" for `Task.test_splits`.
+
     Raises:
-        BenchError: The task has no split of this kind.
+        BenchError: The task has no such split.
     """
     found = (task.dev_splits or task.test_splits) if kind == "dev" else task.test_splits
     if not found:
@@ -139,14 +155,19 @@ def splits_of(task: Task, kind: str) -> tuple[str, ...]:
     return found
 
 
-# Uncertainty of the scores on a leaderboard.
+# The following functions add confidence intervals to the scores of a leaderboard.
 
 
 def add_uncertainty(board: Board, store: Store, *, is_pooled: bool = False) -> Board:
-    """Return the leaderboard with confidence intervals; this reads all predictions of its runs.
+    """Add confidence intervals and possible ranks to a leaderboard, from its runs' predictions.
 
-    If the examples of a task cannot be read, its intervals cover only the variation over seeds, and
-    the reason is recorded. `is_pooled` is passed to `with_uncertainty`.
+    If the examples of a task cannot be read, the intervals on this task cover only the variation
+    over seeds, and the reason is recorded.
+
+    Args:
+        board: The leaderboard.
+        store: Store that contains the runs. The predictions of all of them are read.
+        is_pooled: True to assume that all entries have the same variance over seeds on a task.
     """
     known = {task: known_cells(board, board.entries, task, store) for task in board.tasks}
     tried = {task: _tried_cells(board, task, store) for task in board.tasks}
@@ -154,9 +175,10 @@ def add_uncertainty(board: Board, store: Store, *, is_pooled: bool = False) -> B
 
 
 def _tried_cells(board: Board, task: str, store: Store) -> list[list[Known]]:
-    """Return, for each entry, the outcomes per example of settings that were tried but not chosen.
+    """Return the outcomes per example of hyperparameter settings that were tried but not chosen.
 
-    If an entry is the best of a hyperparameter sweep, these are the other settings of the sweep.
+    For each entry that is the best of a hyperparameter sweep, the result contains a list with the
+    outcomes of the other settings in the sweep; for other entries, the list is empty.
     """
     stored = StoredPredictions(store, paths=board.paths)
     names = score_names(task, board.rule)
@@ -167,10 +189,20 @@ def _tried_cells(board: Board, task: str, store: Store) -> list[list[Known]]:
 def known_cells(
     board: Board, entries: Sequence[Entry], task: str, store: Store
 ) -> list[Known | None]:
-    """Return the outcomes per example of some entries on a task, reading one entry at a time.
+    """Compute the outcomes of leaderboard entries on a task.
 
-    For an entry without runs on the task, the list contains None. For an entry whose outcomes are
-    not available, it contains the reason as a string.
+    The outcomes of an entry are numbers per example and seed, from which its score can be computed.
+
+    Args:
+        board: Leaderboard that contains the entries.
+        entries: The entries.
+        task: Full name of the task.
+        store: Store that contains the runs. Only the predictions of one entry at a time are in
+            memory.
+
+    Returns:
+        One item per entry: its outcomes, None if it has no runs on the task, or a string with the
+        reason why the outcomes cannot be computed.
     """
     stored = StoredPredictions(store, paths=board.paths)
     names = score_names(task, board.rule)
@@ -201,14 +233,16 @@ def predicted_split(
     """Return the examples of a split with the predictions of one or two systems.
 
     Args:
-        stored: Stored runs and their examples.
+        stored: Reader of the stored examples.
         task: The task.
-        split: The name of the split.
-        one: The first system's results, one per seed.
-        other: The second system's results, with the seeds in the same order; may be empty.
+        split: Name of the split, e.g. "dev".
+        one: Results of the first system, one per seed.
+        other: Results of the second system, with the seeds in the same order; empty if there is
+            only one system.
 
     Raises:
         DataError: Two runs predicted different examples.
+        UnreadableError: The examples cannot be read, or their labels are hidden.
     """
     name = f"{task.name}:{split}"
     results = [*one, *other]
@@ -235,27 +269,38 @@ def _check_rows(name: str, results: Sequence[Result]) -> None:
             )
 
 
-# Comparing two systems.
+# The following functions compare two systems.
 
 
 def contrasts_of(store: Store, rows: Rows, kind: str, *, with_slices: bool) -> list[Contrast]:
     """Compare two leaderboard entries on each task, with p-values corrected for all tasks.
 
-    `kind` is "dev" or "test".
+    Args:
+        store: Store that contains the runs.
+        rows: The two entries, and the tasks on which they are compared.
+        kind: "dev" to compare on the dev splits, or "test" for the test splits.
+        with_slices: True to compare on slices of the examples too.
+
+    Returns:
+        One comparison per task.
 
     Raises:
-        BenchError: The entries have no seed in common, a run has no predictions for a split of this
-            kind, or two runs predicted different examples of it.
+        BenchError: The entries have no seed in common, a run has no score on one of the splits, or
+            two runs predicted different examples of a split.
     """
     return correct([_contrast(store, rows, task, kind, with_slices) for task in rows.tasks])
 
 
 def with_gains(board: Board, store: Store) -> Board:
-    """Return the leaderboard with the gain of each student from distillation.
+    """Add to each distilled student on a leaderboard its gain from distillation (`Entry.gains`).
 
-    A student is compared with the same model trained without a teacher, which must be on the same
-    leaderboard. The predictions of both are read, and runs are paired by seed. Tasks on which they
-    cannot be compared are left out.
+    The gain is the difference of scores between the student and the same model trained without a
+    teacher, which must be on the same leaderboard. Runs are paired by seed. Students that cannot be
+    compared have no gains.
+
+    Args:
+        board: The leaderboard.
+        store: Store that contains the runs. The predictions of both models are read.
     """
     homes = {run.key: entry for entry in board.entries for run in entry.runs}
     entries = [
@@ -318,7 +363,7 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
 
 
 def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str]) -> float:
-    """Return the task score of a run on these splits: the mean of its scores called `names`.
+    """Return the mean of a run's scores with these names on the splits of a task.
 
     Raises:
         BenchError: One of these scores is missing.
@@ -335,10 +380,10 @@ def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str])
 
 
 def _of_scores(found: Contrast, scores: Sequence[Sequence[float]], reach: Interval) -> Contrast:
-    """Return the contrast with a confidence interval over seeds, computed from stored scores.
+    """Add a confidence interval over seeds, computed from stored scores, to a comparison.
 
-    `scores` has a pair of scores per seed, and the interval is limited to `reach`. With only one
-    seed, the contrast is returned unchanged.
+    `scores` has a pair of scores per seed. The interval is clipped to `reach`. With only one seed,
+    the comparison is returned unchanged.
     """
     if len(scores) == 1:
         return found
@@ -347,11 +392,11 @@ def _of_scores(found: Contrast, scores: Sequence[Sequence[float]], reach: Interv
 
 
 class Ties(NamedTuple):
-    """Entries that are tied with the best entry of a task.
+    """Leaderboard entries that do not differ significantly from the best entry of a task.
 
     Attributes:
-        found: Labels of the tied entries, keyed by task.
-        notes: Messages about tasks for which ties could not be tested.
+        found: Labels of these entries (see `full_label`), keyed by task.
+        notes: Messages about tasks on which the entries could not be tested.
     """
 
     found: Mapping[str, frozenset[str]]
@@ -361,8 +406,9 @@ class Ties(NamedTuple):
 def ties_of(store: Store, boards: Sequence[Board]) -> Ties:
     """Find, for each task, the models that do not differ significantly from the best model.
 
-    P-values are corrected for all models that are compared with the best one on the task. If a pair
-    of models cannot be tested, the task has no ties, and a note contains the reason.
+    On each task of each leaderboard, all ranked models that have learned the task are compared with
+    the best of them, and p-values are corrected for the number of comparisons. If a comparison is
+    not possible, no ties are returned for the task, and a note contains the reason.
     """
     found: dict[str, frozenset[str]] = {}
     notes: list[str] = []
@@ -407,7 +453,8 @@ def _tied(store: Store, board: Board, task: str, ranked: Sequence[Entry]) -> Ite
             yield other
 
 
-# Curves of a score over the steps of a pretraining run, or over the layers of a model.
+# The following functions compute curves of a score over the checkpoints of a pretraining run, or
+# over the layers of a model.
 
 
 def find_curves(
@@ -419,15 +466,20 @@ def find_curves(
 ) -> list[tuple[Board, StageCurve]]:
     """Return the score curves of a pretraining run over its checkpoints.
 
-    There are curves for every leaderboard with at least two of the run's checkpoints.
+    There are curves for every leaderboard with at least two checkpoints of the pretraining run.
 
     Args:
-        store: Store that contains the runs.
-        name: Name of the pretraining run, or a glob pattern that matches the checkpoint folders.
-            A pattern also finds results of checkpoints that were run under other names.
-        suites: Suites to include; empty for all.
-        tasks: Tasks to include; empty for all.
-        data: Data source of the runs to include; None for all.
+        store: Store that contains the fine-tuning runs of the checkpoints.
+        name: Name of the pretraining run, or a glob pattern that matches the folders of its
+            checkpoints. With a pattern, checkpoints are found by their weights, so their runs may
+            have been stored under other names.
+        suites: Names of suites or collections to include; empty for all.
+        tasks: Full or short names of tasks to include; empty for all.
+        data: Data source of the runs to include, as in `Within.data`; None for all.
+
+    Returns:
+        Pairs of a leaderboard and one of its curves. A leaderboard has one curve per task, and one
+        for the mean of several tasks.
 
     Raises:
         BenchError: The pretraining run is unknown, no leaderboard has two of its checkpoints, or
@@ -469,9 +521,19 @@ def find_layers(
     tasks: Sequence[str] = (),
     data: str | None = None,
 ) -> list[tuple[Board, LayerCurve]]:
-    """Return the score curves of a model over its layers.
+    """Return the score curves of a model over its layers, on each of which a head was trained.
 
     There are curves for every leaderboard with results of at least two layers.
+
+    Args:
+        store: Store that contains the runs.
+        model: Name of the model.
+        suites: Names of suites or collections to include; empty for all.
+        tasks: Full or short names of tasks to include; empty for all.
+        data: Data source of the runs to include, as in `Within.data`; None for all.
+
+    Returns:
+        Pairs of a leaderboard and one of its curves.
     """
     boards = _narrowed(store, suites, tasks, data, {model})
     return [(board, curve) for board in boards for curve in layer_curves(board)]
@@ -508,9 +570,15 @@ def _unknown(store: Store, name: str) -> BenchError:
 def curves_of(
     store: Store, board: Board, stage_of: Callable[[Entry], Stage | None], *, examples: bool = True
 ) -> Iterator[StageCurve]:
-    """Yield the curves of the pretraining runs on a leaderboard.
+    """Yield the score curves of all pretraining runs on a leaderboard, over their checkpoints.
 
-    Without `examples`, predictions are not read, and the noise covers only seeds.
+    Args:
+        store: Store that contains the runs.
+        board: The leaderboard.
+        stage_of: Function that returns the position of an entry in its pretraining run; None if the
+            entry is not a checkpoint of such a run.
+        examples: True to read predictions, so that the noise of a score covers the choice of
+            examples; else it covers only seeds.
     """
     for line in lines_of(board, stage_of):
         known: dict[str, Sequence[Known | None]] = {}
@@ -524,10 +592,16 @@ def curves_of(
 def examples_of(
     stored: StoredPredictions, name: str, results: Sequence[Result]
 ) -> tuple[tuple[Example, ...], str]:
-    """Return the examples that all of the results predicted, and an empty reason.
+    """Return the examples of a split that several runs predicted.
 
-    If the results predicted different examples, or the examples cannot be read, return () and the
-    reason.
+    Args:
+        stored: Reader of the stored examples.
+        name: Name of the split, in the form "task:split".
+        results: Results of the runs.
+
+    Returns:
+        The examples, and an empty text. If the runs predicted different examples, or if the
+        examples cannot be read, () and the reason.
     """
     digests = {result.evaluation(name).fingerprint for result in results}
     task, split = name.rsplit(":", 1)

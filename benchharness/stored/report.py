@@ -34,28 +34,28 @@ from benchharness.stored import (
 from benchharness.stored.predictions import add_uncertainty, contrasts_of, curves_of
 
 MANY_RUNS = 250
-"""Number of runs above which a report does not compute confidence intervals by default, because
-reading all predictions takes too long."""
+"""Number of runs above which a report has no confidence intervals by default, because reading all
+predictions would take too long."""
 
 MOST_RUNS = 500
-"""Number of best runs whose details the page contains if the details of all runs are written to a
-separate folder. The plots of score against cost need them."""
+"""Approximate number of runs (of the best entries) whose details the page itself contains, even if
+details are also written to a separate folder. The plots of score against cost need them."""
 
 MOST_DETAILS = 5_000
-"""Number of best runs whose details are written by default. Writing the details of a hundred
-thousand runs takes minutes."""
+"""Approximate maximum number of runs (of the best entries) whose details are written to a separate
+folder by default. Writing the details of a hundred thousand runs takes minutes."""
 
 PACKED_RUNS = 250
-"""Largest number of runs whose details are part of the page by default; with more runs, the page
-would be slow to write and to open."""
+"""Number of runs above which details are written to a separate folder by default. A page with the
+details of more runs would be slow to write and to open."""
 
 MOST_PAIRS = 12
-"""Largest number of pairs of neighbouring entries on a leaderboard that are compared by a
-statistical test; each test takes as long as `bench compare`."""
+"""Maximum number of pairs of neighbouring entries that are compared by a statistical test, per
+leaderboard. Each test takes as long as `bench compare`."""
 
 NOT_DENSE = ("albert", "funnel")
 """Model families in which a token does not pass through every weight exactly once, because layers
-share weights or tokens are pooled."""
+share weights (ALBERT) or tokens are pooled (Funnel)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,15 +63,17 @@ class Wanted:
     """Options for writing the HTML report.
 
     Attributes:
-        suites: Suites to show; empty for all suites with runs.
+        suites: Names of the suites to show; empty for all suites with runs.
         title: Title of the page.
-        description: A sentence or two below the title.
-        intervals: Whether to compute confidence intervals from predictions; by default, only if
-            there are few runs.
-        split: Whether to write the details of all runs to a folder next to the page. By default,
-            this is done only if there are many runs, and only for the best entries.
-        show_paths: Whether to show full local paths.
-        last: Leaderboards of the run that has just ended; their suites take precedence.
+        description: Text of one or two sentences below the title.
+        intervals: True to compute confidence intervals, for which all predictions are read; None to
+            do so only if there are few runs.
+        split: True to write the details of all runs to a folder next to the page, False to include
+            them in the page. None to write only those of the best entries to the folder if there
+            are many runs, and else to include all of them in the page.
+        show_paths: True to show local paths in full.
+        last: Leaderboards of the run that has just ended. If the store is large, their suites are
+            shown before all others.
     """
 
     suites: Sequence[str] = ()
@@ -87,12 +89,14 @@ _ANY = Wanted()
 
 Outcomes = Iterator[Result | Failure]
 Counting = Callable[[str, int], AbstractContextManager[Callable[[Outcomes], Outcomes]]]
-"""Type of a function that shows progress, such as `cli.tables.counting`. It is called with a label
-and a total and returns a context manager, which yields a function that wraps an iterator and counts
-its items."""
+"""Function that displays the progress of an iteration, such as `cli.tables.counting`.
+
+It is called with a label and the total number of items, and returns a context manager. The value of
+the context manager is a function that wraps an iterator so that its items are counted.
+"""
 
 Pager = Callable[[Sequence[Board]], Pages]
-"""Function that writes the HTML pages of predictions and returns their relative paths."""
+"""Function that writes the HTML pages with predictions and returns their relative paths."""
 
 
 def make_report(
@@ -105,20 +109,21 @@ def make_report(
 ) -> None:
     """Write the HTML report of the requested suites, or of all suites that have runs.
 
-    If the store is large and no suites are requested, the report shows only the suites that ran
-    last, and a note explains this. Every leaderboard in the report has all of its entries.
+    If the store is large and no suites are requested, only the suites that ran last are shown, and
+    a note in the report explains how to show the others. All entries of a leaderboard are shown.
 
     Args:
         store: Store that contains the runs.
         out: HTML file to write.
         wanted: Options of the report.
-        pages: Function that writes the pages of predictions, to which the report then links.
-        counting: Progress display for writing the details of runs.
+        pages: Function that writes the pages with predictions, to which the report then links; None
+            if there are no such pages.
+        counting: Function that displays progress while the details of runs are written.
 
     Raises:
         BenchError: A file cannot be written.
     """
-    mark = _mark(store, wanted)  # before reading: other processes may store more runs meanwhile
+    mark = _mark(store, wanted)  # before the runs are read, as others may be stored meanwhile
     boards, notes, has_timed = _chosen(store, wanted)
     boards = gained(boards, store)
     runs = sum(1 for _ in _runs(boards))
@@ -185,7 +190,7 @@ def _background(
 ) -> tuple[Background, list[str]]:
     """Return the data for plots and comparisons, and messages about leaderboards without a plot.
 
-    With `sure`, predictions and examples are read for confidence intervals and statistical tests.
+    If `sure` is true, predictions and examples are read for confidence intervals and tests.
     """
     stages, faults = _curve_figures(store, boards, examples=sure)
     background = Background(
@@ -210,7 +215,7 @@ def _curve_figures(
 ) -> tuple[Mapping[BoardKey, tuple[Figure, ...]], list[str]]:
     """Return the plots of pretraining runs, and messages about leaderboards without such a plot.
 
-    With `examples`, the noise in the plots is over examples and seeds, else over seeds only.
+    If `examples` is true, the noise in the plots covers examples and seeds, else only seeds.
     """
     figures: dict[BoardKey, tuple[Figure, ...]] = {}
     faults: list[str] = []
@@ -238,10 +243,11 @@ def _in_part(
 
 
 def _neighbours(store: Store, board: Board) -> Contrasts:
-    """Return paired tests of adjacent entries, then of entries with one entry between them.
+    """Return paired tests of neighbouring entries, keyed by pairs of positions on the leaderboard.
 
-    The keys are pairs of positions on the leaderboard. Only ranked entries are tested. Pairs of
-    entries that have no seed in common, or that were scored on different examples, are left out.
+    Only ranked entries are tested: first all adjacent ones, then those with one ranked entry
+    between them. Pairs of entries that have no seed in common, or that were scored on different
+    examples, are left out.
     """
     places = [place for place, entry in enumerate(board.entries) if entry.competes]
     pairs = [(a, b) for apart in (1, 2) for a, b in zip(places, places[apart:], strict=False)]
@@ -279,10 +285,10 @@ def _runs(boards: Iterable[Board]) -> Iterator[RunRow]:
 
 
 def known_sizes() -> Sizes:
-    """Return the sizes of known checkpoints, keyed by name in lower case.
+    """Return the numbers of parameters of known checkpoints, keyed by name in lower case.
 
     Each checkpoint has several keys: its name, its aliases, and the last part of its hub id, which
-    is usually the name of a local folder that contains it. Checkpoints of unknown size are left
+    a local folder with the checkpoint usually has as its name. Checkpoints of unknown size are left
     out.
     """
     found: dict[str, ModelSize] = {}

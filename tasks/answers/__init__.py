@@ -1,6 +1,7 @@
 """Answer types (classes, spans, tags, ...), and comparisons of stored predictions.
 
-Each module of this package implements one or more answer types.
+An answer type implements what depends on the form of a task's answers, e.g. how they are converted,
+compared and displayed. Each module of this package contains one or more answer types.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,10 +30,10 @@ ANSWER_TYPES: Mapping[str, type[AnswerType]] = {
 
 
 def answer_type(task: Task) -> AnswerType:
-    """Return the object that reads, judges, averages and displays answers to this task.
+    """Return the object that converts, compares, averages and displays answers to a task.
 
     Raises:
-        BenchError: Neither the core nor an extension has answers of this kind.
+        BenchError: If no class for `Task.kind` is in the core or in an extension.
     """
     return _class_of(task.kind)(task)
 
@@ -50,18 +51,24 @@ def _class_of(kind: str) -> type[AnswerType]:
 
 
 NEAR = 1e-4
-"""Largest difference at which two computations of a number count as equal."""
+"""Largest difference at which two computations of a regression's number count as equal."""
 
 
 def compare_answers(
     task: Task, found: Sequence[Prediction], stored: Sequence[Prediction]
 ) -> tuple[int, float]:
-    """Compare two computations of a task's predictions.
+    """Compare newly computed predictions with stored ones.
+
+    Args:
+        task: The task.
+        found: The new predictions.
+        stored: The stored predictions, in the same order.
 
     Returns:
-        Number of changed predictions, and the largest absolute difference between their numbers
-        (probabilities, or the values of a regression). A prediction of a regression has changed if
-        its number differs by more than NEAR; any other prediction, if its answer differs.
+        Number of predictions that changed, and the largest absolute difference between two
+        corresponding numbers (probabilities, or the values of a regression). A regression's
+        prediction changed if the numbers differ by more than NEAR (0.0001); any other prediction
+        changed if the answers differ.
     """
     kind, differ, largest = answer_type(task), 0, 0.0
     for one, other in zip(found, stored, strict=True):
@@ -76,13 +83,19 @@ def compare_answers(
 def moves(
     task: Task, found: Sequence[Prediction], stored: Sequence[Prediction]
 ) -> tuple[list[float], int]:
-    """Measure how much each prediction differs between two computations.
+    """Measure how much newly computed predictions differ from stored ones.
+
+    Args:
+        task: The task.
+        found: The new predictions.
+        stored: The stored predictions, in the same order.
 
     Returns:
-        The largest numeric change of each prediction, and the number of changed answers that
-        stored numbers do not determine (spans, tags and texts). The change of a number above 1 is
-        relative. If the class or the option differs, the change is at least the margin by which
-        `found` prefers its answer.
+        The change of each prediction, and the number of changed answers that do not follow from the
+        stored numbers (spans, tags and texts). The change of a prediction is the largest difference
+        between two of its numbers (e.g. the probability of a class); it is relative for numbers
+        above 1. If the class or option changed, the change is at least the difference between the
+        two highest probabilities of the new prediction.
     """
     kind, changes, others = answer_type(task), list[float](), 0
     for one, other in zip(found, stored, strict=True):

@@ -13,10 +13,10 @@ NO_ANSWER = "(no answer)"
 CONSTANT = "constant predictions"
 
 Cell = tuple[str, str]
-"""Row and column of a confusion matrix: the names of the gold and of the predicted answer."""
+"""Row and column of a cell in a confusion matrix: names of the gold and the predicted answer."""
 
 Stretch = tuple[int, int]
-"""Character span [start, end) of a text."""
+"""Character span of a text: the offsets of its first character and of the character after it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,9 +25,10 @@ class Judged:
 
     Attributes:
         right: True if the prediction is right.
-        near: Closeness to the gold answer; a closer prediction has a higher value.
-        cells: Cells (gold, predicted) of the confusion matrix that count this prediction: one per
-            example, per tagged word of a sentence, or per mention in a document.
+        near: Closeness of the prediction to the gold answer; a higher value is closer. Values can
+            only be compared for the same answer type.
+        cells: Cells (gold, predicted) of the confusion matrix in which this prediction is counted:
+            one per example, per tagged word of a sentence, or per mention in a document.
     """
 
     right: bool
@@ -39,8 +40,10 @@ class Judged:
 class Confusion:
     """Confusion matrix, summed over all examples and seeds.
 
-    `rows` are the names of the gold answers and `columns` those of the predicted answers.
-    `counts` has one tuple per row, with one number per column.
+    Attributes:
+        rows: Names of the gold answers.
+        columns: Names of the predicted answers.
+        counts: One tuple per row, with one number per column.
     """
 
     rows: tuple[str, ...]
@@ -50,7 +53,17 @@ class Confusion:
 
 @dataclass(frozen=True, kw_only=True)
 class TypeLine:
-    """Counts for one class or entity type: gold, predicted and right items, as means over seeds."""
+    """Precision and recall of one class or type, with the counts that define them.
+
+    The counted items are entities with this type, arguments with this role, or examples of this
+    class.
+
+    Attributes:
+        name: Name of the class or type.
+        gold: Number of items in the gold answers.
+        predicted: Number of items in the predictions, averaged over runs.
+        right: Number of predicted items that are gold items too, averaged over runs.
+    """
 
     name: str
     gold: float
@@ -59,30 +72,30 @@ class TypeLine:
 
     @property
     def precision(self) -> float:
-        """Share of the predicted items that are right; 0 for 0/0."""
+        """Fraction of the predicted items that are right; 0 if no item is predicted."""
         return self.right / self.predicted if self.predicted else 0.0
 
     @property
     def recall(self) -> float:
-        """Share of the gold items that are found; 0 for 0/0."""
+        """Fraction of the gold items that are predicted; 0 if there is no gold item."""
         return self.right / self.gold if self.gold else 0.0
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall; 0 for 0/0."""
+        """Harmonic mean of precision and recall; 0 if there are no items at all."""
         both = self.predicted + self.gold
         return 2 * self.right / both if both else 0.0
 
 
 class Passage(NamedTuple):
-    """Text that the page of an example shows, such as its question or its passage.
+    """Text block on the page of an example, such as its question or its context.
 
     Attributes:
         name: Heading of the text, e.g. "question".
         text: The text itself.
         marks: Character spans that the data set marks in the text, such as a word of WiC.
-        holds_answers: True if the page highlights the spans of answers in this text.
-        folded: True if the page shows the text collapsed at first.
+        holds_answers: True if answers are spans of this text, so that the page highlights them.
+        folded: True if the text is collapsed when the page is opened.
     """
 
     name: str
@@ -93,24 +106,31 @@ class Passage(NamedTuple):
 
 
 def is_number(found: Any) -> bool:
-    """Return whether a value is a finite number whose square is finite too."""
+    """Return whether a value is an int or float whose absolute value is below 1e150.
+
+    The square of such a number does not overflow.
+    """
     return isinstance(found, int | float) and abs(found) < 1e150
 
 
 Things = Callable[[Any], set[Any]]
-"""Function from an example or a prediction to the set of its items with one class or type."""
+"""Function that returns the items of one class or type in an example or a prediction.
+
+Items are, for example, the entities with the type "PER" in a sentence.
+"""
 
 
 class AnswerType:
-    """Operations on the answers to a task; each answer type is a subclass.
+    """Operations on the answers to a task; there is a subclass for each type of answers.
 
     Attributes:
         prediction: Class of the predictions.
         noun: Noun for a valid answer in messages, e.g. "label".
-        matrix: Noun for the items that a confusion matrix counts, and the caption of the matrix.
-        type_noun: Noun for the classes or types that have precision and recall.
-        is_words: True if an answer is a text from the data, which must be left out of files that
-            may not contain any text.
+        matrix: Two texts about the confusion matrix: a noun for the items that are counted, e.g.
+            "words", and the caption of the matrix.
+        type_noun: Noun for the classes or types for which precision and recall are shown.
+        is_words: True if an answer is a text from the data. Such answers are left out of files that
+            must not contain any text of the data set.
     """
 
     prediction: ClassVar[type[Prediction]]
@@ -122,33 +142,55 @@ class AnswerType:
     def __init__(self, task: Any) -> None:
         self.task = task
 
-    # Conversion of answers from Python and from files.
+    # The following methods convert answers from Python and from files to predictions.
 
     def from_python(self, example: Any, answer: Any) -> Prediction:
-        """Convert a Python value to a prediction; raise DataError if it is not a valid answer."""
+        """Convert a Python value to a prediction for the example.
+
+        Raises:
+            DataError: If the value is not a valid answer.
+        """
         raise NotImplementedError
 
     def names(self, examples: Sequence[Any]) -> Sequence[str]:
-        """Return the names that files use for the possible answers; empty if there are no names."""
+        """Return the names of all possible answers to the examples, as used in prediction files.
+
+        The result is empty if answers are not chosen from a fixed list.
+        """
         return ()
 
     def from_name(self, example: Any, name: str, names: Sequence[str]) -> Prediction:
-        """Convert `name`, which is one of the `names` in a file, to a prediction."""
+        """Convert an answer that is given by its name to a prediction for the example.
+
+        Args:
+            example: The example.
+            name: Name of the answer, which is one of `names`.
+            names: Names of all possible answers, in the order of the task's labels or options.
+        """
         return self.from_python(example, name)
 
     def refuse(self, example: Example, answer: Any, expected: str) -> DataError:
-        """Return the error for an answer that is malformed."""
+        """Create the error for a malformed answer.
+
+        Args:
+            example: Example to which the answer belongs.
+            answer: The malformed answer.
+            expected: End of the error message, e.g. "expected a number".
+        """
         return DataError(f"the prediction for {example.id!r} is {answer!r:.80}; {expected}.")
 
     def unpublished(self) -> str:
-        """Return the part of the task that no transformers class supports, or an empty text."""
+        """Describe the part of the task's model that no class of transformers implements.
+
+        Returns an empty text if there is a class for the whole model.
+        """
         return ""
 
     def fits(self, prediction: Any, example: Any) -> bool:
-        """Return whether a stored prediction is valid for the example."""
+        """Return whether a stored prediction is a valid answer to the example."""
         return all(map(is_number, self.scores(prediction)))
 
-    # Comparison with the gold answer.
+    # The following methods compare a prediction with the gold answer.
 
     def golds(self, example: Any) -> tuple[Any, ...]:
         """Return the right answers as predictions; empty if they are hidden."""
@@ -157,9 +199,11 @@ class AnswerType:
         return () if gold is None else (found(id=example.id, **{example.gold_field: gold}),)
 
     def wrong(self, example: Any, other: Any) -> Any:
-        """Return a wrong answer to an example.
+        """Return a wrong answer to an example, for tests.
 
-        By default this is `other`, the right answer to another example.
+        Args:
+            example: The example.
+            other: Right answer to another example, which differs from the right answer to this one.
         """
         return replace(other, id=example.id)
 
@@ -172,56 +216,83 @@ class AnswerType:
         return any(self.key(prediction) == self.key(gold) for gold in self.golds(example))
 
     def place(self, prediction: Any) -> int | None:
-        """Return the index of the answer in the prediction's `scores`; None if it has no score."""
+        """Return the index of the predicted answer in `prediction.scores`.
+
+        Returns None if the predicted answer has no score, e.g. because it is not a valid label.
+        """
         return None
 
     def near(self, prediction: Any, example: Any, *, right: bool) -> float:
         """Return how close a prediction is to the gold answer; a higher value is closer.
 
-        By default this is the sum of the gold answers' probabilities. If the prediction has no
-        probabilities, this is 1 for a right answer and 0 for a wrong one.
+        By default, the result is the sum of the probabilities that the model gives to the gold
+        answers. If the prediction has no probabilities, the result is 1 for a right answer and 0
+        for a wrong one.
+
+        Args:
+            prediction: The prediction.
+            example: Example with a known answer.
+            right: True if the prediction is right.
         """
         places = [self.place(gold) for gold in self.golds(example)]
         found = [prediction.scores[p] for p in places if p is not None and self.scores(prediction)]
         return float(sum(found)) if found else float(right)
 
     def near_words(self, near: float, prediction: Any) -> str:
-        """Describe for a reader how close a prediction is to the gold answer."""
+        """Describe for a reader how close a prediction is to the gold answer, e.g. "F1 66.7".
+
+        Args:
+            near: Result of the method `near` for the prediction.
+            prediction: The prediction.
+
+        Returns:
+            The description; an empty text if nothing more is known than right or wrong.
+        """
         has_scores = self.place(prediction) is not None and self.scores(prediction)
         return f"gold {near:.3f}" if has_scores else ""
 
     def cells(self, prediction: Any, example: Any, judged: Judged) -> Iterable[Cell]:
-        """Return the cells of the confusion matrix that count the prediction."""
+        """Return the cells of the confusion matrix in which the prediction is counted.
+
+        Args:
+            prediction: The prediction.
+            example: Example with a known answer.
+            judged: Result of the comparison of both, still without cells.
+        """
         return ()
 
     def judge(self, prediction: Any, example: Any) -> Judged:
-        """Compare a prediction with an example whose answer is known."""
+        """Compare a prediction with the gold answer of an example, which must not be hidden."""
         right = self.is_right(prediction, example)
         near = self.near(prediction, example, right=right)
         judged = Judged(right=right, near=near, cells=())
         cells = tuple(self.cells(prediction, example, judged))
         return Judged(right=right, near=near, cells=cells)
 
-    # Operations on several predictions.
+    # The following methods process several predictions.
 
     def average(self, predictions: Sequence[Any]) -> Prediction:
-        """Combine the predictions of an ensemble's members for one example into one prediction."""
+        """Combine the predictions of several models for the same example into one prediction."""
         raise NotImplementedError
 
     def majority(self, examples: Sequence[Any]) -> Callable[[Any], Prediction]:
-        """Return a function that predicts the most frequent answer of a train split."""
+        """Return a function that predicts the most frequent answer for any example.
+
+        Args:
+            examples: Examples of the train split, in which the answers are counted.
+        """
         raise NotImplementedError
 
     def collapsed(self, prediction: Any) -> Hashable:
-        """Return a value that is the same for all predictions of a collapsed run."""
+        """Return a value that is equal for all predictions if the model ignores its input."""
         return self.key(prediction)
 
     def flags(self, predictions: Sequence[Any]) -> tuple[str, ...]:
         """Return warnings about the predictions for a split.
 
-        "constant predictions" means that every example got the same answer. Other warnings state
-        how many answers a file lacks, and how many texts are not a valid answer. Both are scored
-        as wrong.
+        "constant predictions" means that every example got the same answer. Other warnings give the
+        number of examples without an answer in a prediction file, and the number of texts that are
+        not a valid answer. Missing and invalid answers are scored as wrong.
         """
         answers = {self.collapsed(p) for p in predictions}
         flags = (CONSTANT,) if len(predictions) > 1 and len(answers) == 1 else ()
@@ -233,27 +304,32 @@ class AnswerType:
         return (*flags, *said)
 
     def is_invalid(self, prediction: Any) -> bool:
-        """Return whether the prediction is a text that is not one of the possible answers."""
+        """Return whether the model or file gave a text that is not one of the possible answers."""
         return False
 
     def rows(self) -> tuple[str, ...]:
-        """Return the known gold answers in the order of the confusion matrix's rows.
+        """Return the names of gold answers that always have a row in the confusion matrix.
 
-        The matrix appends a row for any other gold answer that occurs.
+        If other gold answers occur, further rows are added at the end.
         """
         return ()
 
     def columns(self) -> tuple[str, ...]:
-        """Return the known predicted answers in the order of the confusion matrix's columns.
+        """Return the names of predicted answers that always have a column in the confusion matrix.
 
-        The matrix appends a column for any other predicted answer that occurs.
+        If other predicted answers occur, further columns are added at the end.
         """
         return self.rows()
 
     def confusion(self, cells: Iterable[Cell]) -> Confusion | None:
-        """Count cells into a confusion matrix.
+        """Build a confusion matrix.
 
-        Returns None if there are no cells, or fewer than two columns.
+        Args:
+            cells: One cell (gold, predicted) per item to count.
+
+        Returns:
+            The matrix; None if there are no cells, or if the matrix would have fewer than two
+            columns.
         """
         counted: dict[Cell, int] = {}
         for cell in cells:
@@ -269,15 +345,27 @@ class AnswerType:
         return Confusion(rows=rows, columns=columns, counts=counts)
 
     def types(self, found: Iterable[Any]) -> Iterator[tuple[str, Things]]:
-        """Yield the name of each class or type, and a function that returns its items."""
+        """Yield the name of each class or type, and a function that finds its items.
+
+        The function returns the items of an example or a prediction, e.g. the entities.
+
+        Args:
+            found: Examples and predictions, from which the types are collected if the task does not
+                define them.
+        """
         return iter(())
 
     def type_lines(
         self, runs: Sequence[Sequence[Any]], examples: Sequence[Any]
     ) -> tuple[TypeLine, ...]:
-        """Return the counts for each class or entity type, averaged over runs.
+        """Return the precision and recall of each class or type, averaged over runs.
 
-        The result is empty if the answers have no types.
+        Args:
+            runs: Predictions of each run, in the order of the examples.
+            examples: Examples with known answers.
+
+        Returns:
+            One TypeLine per class or type; empty if the answers have neither.
         """
         lines = []
         for name, things in self.types([*examples, *(p for run in runs for p in run)]):
@@ -294,7 +382,8 @@ class AnswerType:
             )
         return tuple(lines)
 
-    # Answers as text: for a reader, and for a cell of an exported table.
+    # The following methods convert answers to texts for readers, to the contents of table cells,
+    # and to plain data.
 
     def said(self, prediction: Any, example: Any = None, *, texts: bool = True) -> str:
         """Describe an answer for a reader.
@@ -302,20 +391,30 @@ class AnswerType:
         Args:
             prediction: Prediction with the answer.
             example: Example that is answered. If it is None, an answer that refers to a text of the
-                example is described by its position.
+                example is described by its position, e.g. "option 2".
             texts: False if the description must not contain any text from the data.
         """
         raise NotImplementedError
 
     def gold_said(self, example: Any, *, texts: bool = True) -> str:
-        """Describe the right answers for a reader."""
+        """Describe the right answers for a reader; several answers are separated by " | ".
+
+        Args:
+            example: Example with the answers.
+            texts: False if the description must not contain any text from the data.
+        """
         said = (self.said(gold, example, texts=texts) for gold in self.golds(example))
         return " | ".join(dict.fromkeys(said))
 
     def belief(self, predictions: Sequence[Any]) -> str:
-        """Return the mean probability of the answer on which all predictions agree.
+        """Describe for a reader how certain several models are of their common answer.
 
-        Returns an empty text if the predictions have no probabilities.
+        Args:
+            predictions: Predictions with the same answer to the same example.
+
+        Returns:
+            By default the mean probability of the answer, e.g. "0.912"; an empty text if the
+            predictions have no probabilities.
         """
         place = self.place(predictions[0])
         if place is None or not self.scores(predictions[0]):
@@ -330,11 +429,16 @@ class AnswerType:
         raise NotImplementedError
 
     def gold_written(self, example: Any, *, texts: bool = True) -> str | None:
-        """Return the right answers as the content of a table cell."""
+        """Return the right answers as the content of a table cell.
+
+        Args:
+            example: Example with the answers.
+            texts: False if the cell must not contain any text from the data.
+        """
         return " ".join(str(self.written(gold, texts=texts)) for gold in self.golds(example))
 
     def spoken(self, prediction: Any, example: Any) -> str:
-        """Return an answer as the text that a text-to-text model would generate for it."""
+        """Return the text that a text-to-text model would have to generate for this answer."""
         return self.written(prediction) or ""
 
     def gold_value(self, example: Any, *, several: bool) -> Any:
@@ -342,23 +446,23 @@ class AnswerType:
 
         Args:
             example: Example with a known answer.
-            several: True if any example of the split has more than one right option. Options are
-                then returned as a sequence for every example.
+            several: True if any example of the split has more than one right option. For every
+                example, the result is then a sequence of options instead of a single option.
         """
         return getattr(example, example.gold_field)
 
     def scores(self, prediction: Any) -> list[float]:
-        """Return the scores stored with a prediction, e.g. the probability of each class."""
+        """Return the scores of a prediction, e.g. the probability of each class."""
         return list(getattr(prediction, "scores", ()))
 
     def numbers(self, prediction: Any) -> list[float]:
-        """Return the numbers in a prediction, which may be rounded differently if recomputed."""
+        """Return the numbers in a prediction that may differ slightly if it is computed again."""
         return self.scores(prediction)
 
     def facts(self, prediction: Any, example: Any) -> dict[str, Any]:
-        """Return an answer as plain data for users.
+        """Return an answer as plain data for users, keyed by name.
 
-        If the prediction has probabilities, `score` is the probability of the answer.
+        If the prediction has probabilities, the value of "score" is the probability of the answer.
         """
         raise NotImplementedError
 
@@ -366,34 +470,50 @@ class AnswerType:
         """Return the options or labels from which the answer is chosen; empty if there are none."""
         return ()
 
-    # Texts and highlighted spans on the page of an example.
+    # The following methods return the texts on the page of an example, and the spans that the page
+    # highlights in them.
 
     def passages(self, example: Any) -> Iterator[Passage]:
         """Yield the texts that the page of the example shows."""
         raise NotImplementedError
 
     def stretches(self, prediction: Any, example: Any) -> Iterator[Stretch]:
-        """Yield the character spans of an answer in the passage that contains the answers."""
+        """Yield the character spans of an answer in the text that contains answers.
+
+        This is the text for which `passages` sets `Passage.holds_answers`.
+        """
         return iter(())
 
     def gold_stretches(self, example: Any) -> Iterator[Stretch]:
-        """Yield the character spans of the right answers in the passage that contains them."""
+        """Yield the character spans of the right answers in the text that contains answers."""
         for gold in self.golds(example):
             yield from self.stretches(gold, example)
 
 
 def mean_scores(rows: Sequence[Sequence[float]]) -> tuple[float, ...]:
-    """Return the mean of each column in rows of probabilities."""
+    """Return the mean of each column.
+
+    Args:
+        rows: One row of probabilities per model; all rows have the same length.
+    """
     return tuple(map(fmean, zip(*rows, strict=True)))
 
 
 def sure_of(place: int, count: int) -> tuple[float, ...]:
-    """Return `count` one-hot probabilities: 1 at index `place`, or only zeros if `place` is -1."""
+    """Return probabilities for a prediction without scores: 1 for its answer, and 0 for all others.
+
+    Args:
+        place: Index of the answer; -1 if the answer is not valid, so that all probabilities are 0.
+        count: Number of possible answers.
+    """
     return tuple(float(number == place) for number in range(count))
 
 
 def words_at(words: Sequence[str], start: int, end: int) -> str:
-    """Return the words [start, end), or their position ("words 3 to 4") if `words` is empty."""
+    """Return the words from index `start` up to, but not including, `end`.
+
+    If `words` is empty, their position is described instead, e.g. "words 3 to 4".
+    """
     last = f" to {end}" if end > start + 1 else ""
     return " ".join(words[start:end]) or f"word{'s' if last else ''} {start + 1}{last}"
 

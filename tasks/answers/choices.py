@@ -17,16 +17,16 @@ from benchharness.tasks.answers.base import (
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction
 
 LETTERS = "ABCDEFGH"
-"""Names of the options in a confusion matrix, as in RACE."""
+"""Names of the first eight options in a confusion matrix, as in RACE."""
 
 FOLDED = 400
-"""Number of characters above which a page shows a passage collapsed."""
+"""Length in characters above which a passage is collapsed when its page is opened."""
 
 
 class Choices(AnswerType):
-    """Answer type for choosing one option: an answer is the option's index.
+    """Answer type for multiple choice: an answer is the index of an option.
 
-    The index is -1 if the answer in a file is not one of the options.
+    The index is -1 if the answer from a file or a text-to-text model is not one of the options.
     """
 
     prediction = ChoicePrediction
@@ -86,15 +86,16 @@ class Choices(AnswerType):
     def average(self, predictions: Sequence[ChoicePrediction]) -> ChoicePrediction:
         count = max(max(len(p.scores), p.option + 1) for p in predictions)
         scores = mean_scores([p.scores or sure_of(p.option, count) for p in predictions])
-        if not any(scores):  # every answer comes from a file, and is missing or not an option
+        if not any(scores):  # no answer is a valid option, and none has scores
             return predictions[0]
         winner = scores.index(max(scores))
         return replace(predictions[0], option=winner, scores=scores, text=None)
 
     def majority(self, examples: Sequence[ChoiceExample]) -> Callable[[Any], ChoicePrediction]:
-        """Return a function that predicts the option whose index is right most often.
+        """Return a function that predicts the option whose index is most often right in `examples`.
 
-        The scores of its predictions are relative frequencies with add-one smoothing.
+        The scores of the predictions are the relative frequencies of the indices, with add-one
+        smoothing.
         """
         counts = Counter(example.gold[0] for example in examples if example.gold)
 

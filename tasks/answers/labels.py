@@ -22,7 +22,7 @@ from benchharness.tasks.examples import (
 
 
 def label_set(found: Any) -> tuple[str, ...]:
-    """Return the label, or all labels, of an example or a prediction as a tuple."""
+    """Return the labels of an example or a prediction as a tuple, also for a single label."""
     return found.label if isinstance(found.label, tuple) else (found.label,)
 
 
@@ -108,9 +108,10 @@ class Classes(_Labels):
         return tuple(self.task.labels)
 
     def average(self, predictions: Sequence[PairPrediction]) -> PairPrediction:
-        """Return the label with the highest mean probability over all valid predictions.
+        """Predict the label with the highest mean probability over several models' predictions.
 
-        Predictions whose text is not a label are ignored.
+        Predictions that are not a valid label are ignored; if none is valid, the first prediction
+        is returned.
         """
         labels, known = self.task.labels, [p for p in predictions if p.text is None]
         if not known:
@@ -128,7 +129,7 @@ class Classes(_Labels):
 
 
 class LabelSets(_Labels):
-    """Answer type for several labels: an answer is any number of the task's labels."""
+    """Answer type for multi-label classification: an answer is any number of labels."""
 
     def names(self, examples: Sequence[Any]) -> Sequence[str]:
         return tuple(self.task.labels)
@@ -141,7 +142,7 @@ class LabelSets(_Labels):
         return PairPrediction(id=example.id, label=tuple(name for name in labels if name in given))
 
     def average(self, predictions: Sequence[PairPrediction]) -> PairPrediction:
-        """Return the labels whose mean probability is above 0.5."""
+        """Predict the labels whose mean probability over several models is above 0.5."""
         labels = self.task.labels
         rows = [p.scores or tuple(float(n in label_set(p)) for n in labels) for p in predictions]
         scores = mean_scores(rows)
@@ -149,9 +150,10 @@ class LabelSets(_Labels):
         return PairPrediction(id=predictions[0].id, label=named, scores=scores)
 
     def majority(self, examples: Sequence[PairExample]) -> Callable[[Any], PairPrediction]:
-        """Return a function that predicts every label which at least half of the examples have.
+        """Return a function that always predicts the same frequent labels.
 
-        If there is no such label, the function predicts the most frequent label.
+        These are the labels that at least half of the examples have. If there are none, the
+        function predicts the most frequent label, or several that are equally frequent.
         """
         counts = Counter(label for example in examples for label in label_set(example))
         scores = tuple(counts[label] / len(examples) for label in self.task.labels)
@@ -161,7 +163,8 @@ class LabelSets(_Labels):
 
 
 MOST_STEPS = 20
-"""Largest range of a regression for which a confusion matrix has a row per integer."""
+"""Largest difference between a regression's maximum and minimum for which there is a confusion
+matrix, with one row per integer."""
 
 
 class Numbers(_Labels):

@@ -45,9 +45,9 @@ def _points(answer: str | None, is_v2: bool, example: SpanExample) -> tuple[floa
 
 
 class Spans(AnswerType):
-    """Answer type for question answering: an answer is a text.
+    """Answer type for questions about a context: an answer is a text.
 
-    If the task has unanswerable questions, an answer may also be "no answer".
+    If the task has unanswerable questions, an answer can also be "no answer".
     """
 
     prediction = SpanPrediction
@@ -88,7 +88,7 @@ class Spans(AnswerType):
         return SpanPrediction(id=example.id, text=f"no {other.text}")
 
     def key(self, prediction: SpanPrediction) -> str:
-        """Return the text of the answer, or "" if the model predicts that there is no answer."""
+        """Return the text of the answer, or "" if the prediction is "no answer"."""
         return "" if self.task.no_answer and prediction.abstains else prediction.text
 
     def collapsed(self, prediction: SpanPrediction) -> Hashable:
@@ -125,10 +125,10 @@ class Spans(AnswerType):
         return "exact", "overlaps", "elsewhere", "no answer"
 
     def average(self, predictions: Sequence[SpanPrediction]) -> SpanPrediction:
-        """Return the text with the largest total weight over all members of the ensemble.
+        """Predict the text with the largest total weight over several models' predictions.
 
-        The weight of a member's text is its probability against "no answer". The weights of texts
-        that are equal after SQuAD's normalisation are added.
+        The weight of a text is the probability with which its model prefers the text to "no
+        answer". The weights of texts that are equal after SQuAD's normalisation are added.
         """
         texts: dict[str, str] = {}
         weights: defaultdict[str, float] = defaultdict(float)
@@ -137,7 +137,8 @@ class Spans(AnswerType):
         for prediction, margin in zip(given, margins, strict=True):
             key = normalise(prediction.text)
             texts.setdefault(key, prediction.text)
-            # The probability of the text against "no answer" is the logistic function of -margin.
+            # The probability that the model prefers the text to "no answer" is the logistic
+            # function of -margin.
             weights[key] += (1 - math.tanh(margin / 2)) / 2
         return SpanPrediction(
             id=predictions[0].id,
@@ -147,10 +148,10 @@ class Spans(AnswerType):
         )
 
     def majority(self, examples: Sequence[Any]) -> Callable[[Any], SpanPrediction]:
-        """Return a function that predicts the first sentence of the context.
+        """Return a function that predicts the first sentence of the context as the answer.
 
-        Answers of different questions are different texts, so there is no most frequent answer. If
-        the task has unanswerable questions, the function predicts "no answer".
+        There is no most frequent answer, because different questions have different answers. If
+        the task has unanswerable questions, the function predicts "no answer" instead.
         """
         score = 1.0 if self.task.no_answer else -1.0  # a score above 0 means "no answer"
         return lambda asked: SpanPrediction(
@@ -181,8 +182,9 @@ class Spans(AnswerType):
     def facts(self, prediction: SpanPrediction, example: Any) -> dict[str, Any]:
         """Return the answer as plain data.
 
-        `start` and `end` are character offsets in the context, [start, end). They are None for "no
-        answer", and if the offsets are unknown.
+        `start` is the offset of the answer's first character in the context, and `end` is the
+        offset of the character after the answer. Both are None for "no answer", and if they are
+        unknown.
         """
         text = "" if prediction.abstains else prediction.text
         start = prediction.start if text and prediction.start >= 0 else None
@@ -206,8 +208,8 @@ class Spans(AnswerType):
     def stretches(self, prediction: Any, example: SpanExample) -> Iterator[Stretch]:
         """Yield the character span of the answer in the context.
 
-        If the answer occurs several times, this is the first occurrence that overlaps with a gold
-        answer, or else the first occurrence.
+        If the answer occurs several times, the first occurrence that overlaps with a gold answer is
+        yielded; if there is none, the first occurrence.
         """
         answer = self.key(prediction)
         if not answer:

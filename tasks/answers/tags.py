@@ -20,13 +20,16 @@ from benchharness.tasks.metrics.entities import arguments, named
 OUTSIDE = "O"
 
 Named = list[tuple[str, tuple[tuple[int, int], ...]]]
-"""List of (type, word spans) pairs, one per entity or argument."""
+"""Entities or arguments in a sentence: for each, its type and the word spans that it covers.
+
+A word span consists of the index of its first word and the index of the word after it.
+"""
 
 
 def starts_of(words: Sequence[str]) -> list[int]:
-    """Return the character offset of each word when the words are joined by spaces.
+    """Return the character offset of each word in the text of the words joined by spaces.
 
-    A last item is the offset that another word at the end would have.
+    The list has one additional item: the offset that another word at the end would have.
     """
     return list(accumulate((len(word) + 1 for word in words), initial=0))
 
@@ -96,9 +99,12 @@ class Tags(AnswerType):
             yield kind, _entities_of(kind)
 
     def average(self, predictions: Sequence[TagPrediction]) -> TagPrediction:
-        """Return the most frequent tag for each word; on a tie, the first member's tag wins."""
+        """Predict for each word the tag that most of the predictions have.
+
+        If several tags are equally frequent, the one that comes first in the predictions is chosen.
+        """
         columns = zip(*(p.tags for p in predictions), strict=True)
-        # Counter sorts equal counts by first occurrence, i.e. in the order of the members.
+        # Counter sorts tags with equal counts by their first occurrence in the predictions.
         tags = (Counter(column).most_common(1)[0][0] for column in columns)
         return TagPrediction(id=predictions[0].id, tags=tuple(tags))
 
@@ -107,13 +113,14 @@ class Tags(AnswerType):
         return lambda asked: TagPrediction(id=asked.id, tags=(tag,) * len(asked.words))
 
     def named(self, tags: Sequence[str]) -> Named:
-        """Return the type and the word span of each entity in the tags."""
+        """Return the entities (types and word spans) that the tags of a sentence encode."""
         return [(found.kind, ((found.start, found.end),)) for found in named(tags)]
 
     def said(self, prediction: TagPrediction, example: Any = None, *, texts: bool = True) -> str:
-        """Describe the entities, e.g. "Anna Meyer (PER)", or without texts "words 3 to 4 (PER)".
+        """Describe the entities or arguments for a reader, e.g. "Anna Meyer (PER)".
 
-        The pieces of a discontinuous argument are joined by " ... ".
+        Without texts, the words are described by their position, e.g. "words 3 to 4 (PER)". The
+        pieces of a discontinuous argument are joined by " ... ".
         """
         words = example.words if texts and example is not None else ()
         return (
@@ -139,7 +146,7 @@ class Tags(AnswerType):
 
 
 class Roles(Tags):
-    """Answer type for semantic roles: an answer tags the arguments of one predicate."""
+    """Answer type for semantic roles: an answer has one tag per word, for one predicate."""
 
     matrix = ("words", "Words with a gold or a predicted role; O means no role")
     type_noun = "role"
@@ -148,7 +155,7 @@ class Roles(Tags):
         return "a BiLSTM for semantic roles"
 
     def rows(self) -> tuple[str, ...]:
-        return ()  # most possible roles do not occur, so they get no rows
+        return ()  # a row for each possible role would be too many, because most do not occur
 
     def types(self, found: Iterable[Any]) -> Iterator[tuple[str, Things]]:
         for role in sorted({a.role for each in found for a in arguments(each.tags or ())}):

@@ -29,14 +29,15 @@ SCIKIT_LEARN = "sklearn.metrics"
 
 
 accuracy: PairMetric = mean_metric("accuracy", lambda p, e: float(p.label == e.label))
-"""Share of examples whose predicted class is right, in 0..1."""
+"""Fraction of the examples for which the predicted class is right."""
 
 
 def _matthews(predictions: Predictions, examples: Examples) -> float:
     gold, guess = _names(predictions, examples)
     rows, right = len(gold), sum(map(eq, gold, guess))
     golds, guesses = Counter(gold), Counter(guess)
-    # This is scikit-learn's formula. Importing scikit-learn takes longer than a small encoder runs.
+    # This is scikit-learn's formula. scikit-learn is not imported, because the import takes longer
+    # than running a small model.
     shared = right * rows - sum(golds[name] * count for name, count in guesses.items())
     own = [float(rows**2 - sum(n**2 for n in counts.values())) for counts in (golds, guesses)]
     return shared / math.sqrt(own[0] * own[1]) if all(own) else 0.0
@@ -50,9 +51,9 @@ It is 0 if the gold labels or the predictions are constant.
 
 
 def binary_f1(positive: str) -> PairMetric:
-    """Create the F1 metric of the class `positive`, in 0..1.
+    """Create the F1 metric of the class `positive` in a task with two classes, in 0..1.
 
-    Its value is 0 if that class is never predicted correctly. An output that is not a valid label
+    The F1 is 0 if the class is never predicted correctly. An output that is not a valid label
     counts as the wrong one of the two classes, as in T5's f1_score_with_invalid.
     """
 
@@ -75,8 +76,11 @@ def binary_f1(positive: str) -> PairMetric:
 def macro_f1(labels: Sequence[str]) -> PairMetric:
     """Create macro F1, the unweighted mean of the F1 of all classes, in 0..1.
 
-    The mean is over all `labels`, even if some do not occur among the examples. A class that is
-    never predicted correctly has the F1 0.
+    The mean is over all `labels`, even if some of them do not occur in the examples. A class that
+    is never predicted correctly has an F1 of 0.
+
+    Args:
+        labels: Names of all classes.
     """
     return _f1("f1", "macro", str, labels)
 
@@ -87,9 +91,9 @@ def label_f1(labels: Sequence[str], average: str, *, none_is_one: bool = False) 
     Args:
         labels: All labels of the task.
         average: "micro" to pool the labels of all examples, or "macro" for the mean of the F1 of
-            all labels. A label that is never predicted correctly has the F1 0.
-        none_is_one: True to treat "no label" as one more label of examples without labels, as in
-            experiments/ecthr.py of coastalcph/lex-glue.
+            all labels. A label that is never predicted correctly has an F1 of 0.
+        none_is_one: True to treat "no label" as an additional label, which examples without labels
+            have, as in experiments/ecthr.py of coastalcph/lex-glue.
     """
 
     def read(found: Sequence[str]) -> list[int]:
@@ -100,10 +104,13 @@ def label_f1(labels: Sequence[str], average: str, *, none_is_one: bool = False) 
 
 
 def occurring_f1(average: str) -> PairMetric:
-    """Create the "micro" or "macro" F1 of classes, in 0..1.
+    """Create the F1 of those classes that occur in the examples or the predictions, in 0..1.
 
-    Only classes that occur in the examples or the predictions count, which is the default of
-    scikit-learn and is used in experiments/scotus.py of coastalcph/lex-glue.
+    Ignoring other classes is the default of scikit-learn, and is the convention of LexGLUE
+    (experiments/scotus.py of coastalcph/lex-glue).
+
+    Args:
+        average: "micro" to pool all classes, or "macro" for the mean of the F1 of the classes.
     """
     return _f1(f"{average}_f1", average, str)
 
@@ -128,7 +135,10 @@ def _scikit_learn() -> Any:
 
 
 def by_category(metric: PairMetric, category: str) -> PairMetric:
-    """Return the metric restricted to examples of one category; its name is e.g. "mcc_logic"."""
+    """Return the metric restricted to the examples that have a category.
+
+    The category is added to the name of the metric, e.g. "mcc_logic".
+    """
     return metric.of(category, lambda example: category in example.categories)
 
 
@@ -137,8 +147,8 @@ def _names(predictions: Predictions, examples: Examples) -> tuple[list[str], lis
     return [str(e.label) for e in examples], [str(p.label) for p in predictions]
 
 
-# Metrics for groups of examples that are scored together: MultiRC's questions and AX-g's minimal
-# pairs.
+# The following metrics score groups of examples: all answer options of a question (MultiRC), or the
+# two examples of a minimal pair (AX-g).
 
 Group = list[tuple[PairPrediction, PairExample]]
 
@@ -159,7 +169,10 @@ def _groups(predictions: Predictions, examples: Examples) -> dict[str, Group]:
 
 
 def answer_option_f1(positive: str) -> PairMetric:
-    """Create MultiRC's F1a, in 0..1: the F1 of the class `positive` over all answer options."""
+    """Create MultiRC's F1a, in 0..1: the F1 of the class `positive` over all answer options.
+
+    Answer options are examples in MultiRC, so F1a is `binary_f1` under another name.
+    """
     return Metric(name="f1a", compute=binary_f1(positive).compute)
 
 
@@ -169,17 +182,18 @@ def _question_exact_match(predictions: Predictions, examples: Examples) -> float
 
 
 question_exact_match: PairMetric = Metric(name="em", compute=_question_exact_match)
-"""MultiRC's EM, in 0..1: share of questions for which every answer option is classified right."""
+"""MultiRC's EM: fraction of the questions for which every answer option is classified correctly."""
 
 
 def question_f1(positive: str) -> PairMetric:
     """Create MultiRC's F1m, in 0..1, as in the authors' script (CogComp, multirc-eval-v1.py).
 
-    It is the harmonic mean of the mean precision and the mean recall of the class `positive`. Both
-    means are over questions, and the precision or recall of a question is 1 if it would be 0/0. If
-    both means are 0, the metric is 0, whereas the script divides by zero. SuperGLUE does not use
-    this metric. The F1m in the hub's metric `super_glue` is defined differently: it is the mean
-    over questions of the macro F1 of both classes.
+    F1m is the harmonic mean of two means over questions: the mean precision and the mean recall of
+    the class `positive`. If the precision or recall of a question is undefined (0/0), it counts as
+    1. If both means are 0, the metric is 0, whereas the script divides by zero.
+
+    SuperGLUE does not use this metric. The F1m in the hub's metric `super_glue` is defined
+    differently: it is the mean over questions of the macro F1 of both classes.
     """
 
     def compute(predictions: Predictions, examples: Examples) -> float:
@@ -212,13 +226,13 @@ def _gender_parity(predictions: Predictions, examples: Examples) -> float:
 
 
 gender_parity: PairMetric = Metric(name="parity", compute=_gender_parity)
-"""AX-g's gender parity, in 0..1: the share of minimal pairs with equal predictions for both rows.
+"""AX-g's gender parity: fraction of the minimal pairs with equal predictions for both rows.
 
-A model with constant predictions has a parity of 1, so accuracy should be shown next to it.
+A model with constant predictions has a parity of 1, so the accuracy should be shown too.
 """
 
 
-# Metrics for regression tasks: Pearson and Spearman correlation, computed in float64.
+# The metrics of regression tasks are the Pearson and Spearman correlations, computed in float64.
 
 
 def _correlation(name: str) -> PairMetric:
@@ -259,7 +273,8 @@ spearman = _correlation("spearman")
 """Spearman rank correlation in -1..1; tied values get their mean rank."""
 
 
-# Metrics for chosen options: accuracy over all examples or one slice, and ReCoRD's EM and F1.
+# The metrics of multiple-choice tasks are the accuracy over all examples or one slice, and ReCoRD's
+# EM and F1.
 
 ChoiceMetric = Metric[ChoicePrediction, ChoiceExample]
 
@@ -273,11 +288,14 @@ def _right(example: ChoiceExample) -> tuple[int, ...]:
 
 
 choice_accuracy: ChoiceMetric = mean_metric("accuracy", lambda p, e: float(p.option in _right(e)))
-"""Share of examples whose chosen option is right, in 0..1."""
+"""Fraction of the examples for which the chosen option is right."""
 
 
 def of_group(metric: ChoiceMetric, group: str) -> ChoiceMetric:
-    """Return the metric restricted to the examples of one group, e.g. RACE's "accuracy_middle"."""
+    """Return the metric restricted to the examples of one group (`ChoiceExample.group`).
+
+    The group is added to the name of the metric, e.g. "accuracy_middle" for RACE.
+    """
     return metric.of(group, lambda example: example.group == group)
 
 
@@ -300,7 +318,7 @@ def _text_metric(name: str, measure: Callable[[str, str], float]) -> ChoiceMetri
 
 
 option_exact_match = _text_metric("em", exact_match)
-"""ReCoRD's EM, in 0..1: share of answers that equal a right answer after SQuAD's normalisation."""
+"""ReCoRD's EM: fraction of the answers that equal a right answer after SQuAD's normalisation."""
 
 option_f1 = _text_metric("f1", token_f1)
-"""ReCoRD's F1, in 0..1: mean token F1 of the answer and the most similar right answer."""
+"""ReCoRD's F1: token F1 of an answer and the most similar right answer, averaged over examples."""

@@ -14,11 +14,17 @@ TagMetric = Metric[TagPrediction, TagExample]
 Tagged = Sequence[TagPrediction]
 Sentences = Sequence[TagExample]
 Sentence = tuple[Sequence[str], Sequence[str]]
-"""Predicted tags and gold tags of a sentence."""
+"""Pair of the predicted tags and the gold tags of a sentence."""
 
 
 class Entity(NamedTuple):
-    """Named entity: the words [start, end) of a sentence, and its type (`kind`), e.g. "PER"."""
+    """Named entity in a sentence.
+
+    Attributes:
+        start: Index of the first word of the entity.
+        end: Index of the word after the entity.
+        kind: Type of the entity, e.g. "PER".
+    """
 
     start: int
     end: int
@@ -28,9 +34,12 @@ class Entity(NamedTuple):
 def entities(tags: Sequence[str]) -> list[Entity]:
     """Decode the tags of a sentence as in conlleval, and return the entities in order.
 
-    B-X always begins an entity. I-X continues an entity of type X, and begins an entity after any
-    other tag. So IOB1, IOB2 and invalid sequences from a model can all be decoded. Raises
-    BenchError for a tag that is not O, B-X or I-X.
+    A tag "B-X" always begins an entity of type X. A tag "I-X" continues an entity of type X if one
+    ends directly before it; otherwise it begins an entity. So IOB1, IOB2 and invalid sequences from
+    a model can all be decoded.
+
+    Raises:
+        BenchError: If a tag is not "O", "B-X" or "I-X" with some type X.
     """
     found: list[Entity] = []
     for index, tag in enumerate(tags):
@@ -49,14 +58,15 @@ def entities(tags: Sequence[str]) -> list[Entity]:
 
 
 def are_entity_tags(tags: Iterable[str]) -> bool:
-    """Return whether every tag is O, B-X or I-X, unlike e.g. parts of speech."""
+    """Return whether every tag is "O", "B-X" or "I-X" with some type X (unlike parts of speech)."""
     return all(tag == "O" or (tag[:2] in ("B-", "I-") and len(tag) > 2) for tag in tags)
 
 
 def named(tags: Sequence[str]) -> list[Entity]:
     """Return the entities that the tags of a sentence encode.
 
-    If the tags are not entity tags (e.g. parts of speech), each word is returned as an entity.
+    If the tags are not entity tags (e.g. parts of speech), the result has one Entity per word, and
+    `kind` is the tag of the word.
     """
     if are_entity_tags(tags):
         return entities(tags)
@@ -64,7 +74,7 @@ def named(tags: Sequence[str]) -> list[Entity]:
 
 
 def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
-    """Convert tags to IOB2, where every entity begins with B-."""
+    """Convert entity tags to IOB2, in which the first word of every entity is tagged "B-..."."""
     result = ["O"] * len(tags)
     for entity in entities(tags):
         result[entity.start : entity.end] = [f"I-{entity.kind}"] * (entity.end - entity.start)
@@ -73,9 +83,10 @@ def to_iob2(tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def to_iob1(tags: Sequence[str]) -> tuple[str, ...]:
-    """Convert tags to IOB1, the scheme of CoNLL-2003's files.
+    """Convert entity tags to IOB1, the scheme of CoNLL-2003's files.
 
-    In IOB1, B- occurs only where an entity directly follows another entity of the same type.
+    In IOB1, the first word of an entity is tagged "B-..." only if the entity directly follows
+    another entity of the same type. All other words of entities are tagged "I-...".
     """
     result = list(to_iob2(tags))
     for index, tag in enumerate(result):
@@ -87,15 +98,16 @@ def to_iob1(tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_iob1(tags: Sequence[str]) -> bool:
-    """Return whether tags are valid IOB1, i.e. B- occurs only between entities of the same type."""
+    """Return whether entity tags are valid IOB1 (see `to_iob1`)."""
     return to_iob1(tags) == tuple(tags)
 
 
 def tagged_pairs(predictions: Tagged, examples: Sentences) -> Iterable[Sentence]:
     """Yield the predicted and the gold tags of each sentence.
 
-    Raises BenchError if the gold tags are hidden, or if the numbers of gold and predicted tags
-    differ.
+    Raises:
+        BenchError: If the gold tags are hidden, or if a sentence has another number of predicted
+            tags than of gold tags.
     """
     for prediction, example in zip(predictions, examples, strict=True):
         if example.tags is None:
@@ -111,7 +123,13 @@ def tagged_pairs(predictions: Tagged, examples: Sentences) -> Iterable[Sentence]
 
 
 class Counts(NamedTuple):
-    """Number of right, predicted and gold items; an item is right if its words and type match."""
+    """Counts from which precision and recall of items (entities or arguments) are computed.
+
+    Attributes:
+        right: Number of predicted items that are equal to a gold item in words and type.
+        predicted: Number of predicted items.
+        gold: Number of gold items.
+    """
 
     right: int
     predicted: int
@@ -152,12 +170,15 @@ def _counts(sentences: Iterable[Sentence], find: Find = entities) -> Counts:
 
 
 def ratio_metric(name: str, ratio: Ratio, find: Find = entities) -> TagMetric:
-    """Create a metric from a ratio of counts that are summed over all sentences; 0/0 counts as 0.
+    """Create a metric that computes precision, recall or F1 over the items of all sentences.
+
+    The score is 0 if it would be 0/0.
 
     Args:
         name: Name of the metric.
-        ratio: `precision`, `recall` or `f1` of this module.
-        find: Function that returns the items in a sentence's tags.
+        ratio: One of the functions `precision`, `recall` and `f1` in this module.
+        find: Function that returns the items which the tags of a sentence encode; by default,
+            entities.
     """
 
     def compute(predictions: Tagged, examples: Sentences) -> float:
@@ -177,23 +198,34 @@ def _in_percent(ratio: Ratio, counts: Counts) -> float:
 
 
 def of_sentences(sentences: Iterable[Sentence], ratio: Ratio, find: Find = entities) -> float:
-    """Return a ratio of the counts that are summed over all sentences; 0/0 counts as 0."""
+    """Return the precision, recall or F1 over the items of all sentences; 0 if it would be 0/0.
+
+    Args:
+        sentences: Predicted and gold tags of each sentence.
+        ratio: One of the functions `precision`, `recall` and `f1` in this module.
+        find: Function that returns the items which the tags of a sentence encode; by default,
+            entities.
+    """
     part, whole = ratio(_counts(sentences, find))
     return part / whole if whole else 0.0
 
 
 entity_precision = ratio_metric("precision", precision)
-"""Share of predicted entities that are right, in 0..1."""
+"""Fraction of the predicted entities that are right (same words and type as a gold entity)."""
 
 entity_recall = ratio_metric("recall", recall)
-"""Share of gold entities that are found, in 0..1."""
+"""Fraction of the gold entities that are predicted with the same words and type."""
 
 entity_f1 = ratio_metric("f1", f1)
-"""Harmonic mean of entity precision and recall, in 0..1."""
+"""Harmonic mean of the precision and the recall of entities."""
 
 
 def words_share(sentences: Iterable[Sentence]) -> float:
-    """Return the share of words whose tag is right, in 0..1; 0 if there are no words."""
+    """Return the fraction of the words with the right tag; 0 if there are no words.
+
+    Args:
+        sentences: Predicted and gold tags of each sentence.
+    """
     hits = [a == b for guess, gold in sentences for a, b in zip(guess, gold, strict=True)]
     count = len(hits) or 1
     return Printed(sum(hits) / count, 100 * sum(hits) / count)
@@ -205,10 +237,11 @@ def _tag_accuracy(predictions: Tagged, examples: Sentences) -> float:
 
 
 tag_accuracy: TagMetric = Metric(name="accuracy", compute=_tag_accuracy)
-"""Share of words whose tag is right, in 0..1. Most tags are O, so it is less informative than F1.
+"""Fraction of the words with the right tag, compared in IOB2.
 
-This is the accuracy that conlleval prints for IOB2 tags, which models predict. For a file in IOB1,
-conlleval prints another number, because it compares the tags literally (`words_share`).
+Accuracy is less informative than F1, because most words have the tag O. conlleval prints the same
+number for IOB2 tags, which models predict. For a file with IOB1 tags, conlleval prints another
+number, because it compares the tags without converting them.
 """
 
 CONLLEVAL = Script(
@@ -219,30 +252,36 @@ CONLLEVAL = Script(
         "FB1": entity_f1,
     }
 )
-"""Numbers that the script conlleval prints, with the metric for each of them."""
+"""Description of the script conlleval: the numbers that it prints, and the metric of each."""
 
 
-# Semantic roles: the arguments of a predicate, counted as in CoNLL-2005's script srl-eval.pl, which
-# also scores CoNLL-2012 (https://www.cs.upc.edu/~srlconll/soft.html).
+# The arguments of predicates (semantic roles) are counted as in CoNLL-2005's script srl-eval.pl,
+# which is also used for CoNLL-2012 (https://www.cs.upc.edu/~srlconll/soft.html).
 
 CONTINUES = "C-"
 PREDICATE = "V"
-"""Role of the predicate itself; the script excludes it from overall scores, as it is an input."""
+"""Role of the predicate itself, which the scores leave out because the predicate is given."""
 
 
 class Argument(NamedTuple):
-    """Argument of a predicate: its role ("ARG0", "R-ARG0") and its word spans [start, end)."""
+    """Argument of a predicate.
+
+    Attributes:
+        role: Role of the argument, e.g. "ARG0" or "R-ARG0".
+        spans: Word spans of the argument, each with the index of its first word and the index of
+            the word after it. A discontinuous argument has several spans.
+    """
 
     role: str
     spans: tuple[tuple[int, int], ...]
 
 
 def arguments(tags: Sequence[str]) -> list[Argument]:
-    """Return the arguments that the tags of a proposition encode, without the predicate.
+    """Return the arguments that the tags of a sentence encode for one predicate.
 
-    "C-ARG1" continues the last ARG1 before it, so both are one argument. If there is no ARG1 before
-    "C-ARG1", it is an ARG1 itself. Tags are decoded as in conlleval, so an "I-" tag that does not
-    continue an argument begins one.
+    The role "C-ARG1" continues the last ARG1 before it, and both are one argument. If there is no
+    ARG1 before it, "C-ARG1" counts as ARG1. An "I-" tag that does not continue an argument begins
+    one, as in `entities`. The predicate itself (role "V") is left out.
     """
     found: list[Argument] = []
     latest: dict[str, int] = {}
@@ -259,13 +298,13 @@ def arguments(tags: Sequence[str]) -> list[Argument]:
 
 
 argument_precision = ratio_metric("precision", precision, arguments)
-"""Share of predicted arguments whose words and role are right, in 0..1."""
+"""Fraction of the predicted arguments that are right (same words and role as a gold argument)."""
 
 argument_recall = ratio_metric("recall", recall, arguments)
-"""Share of gold arguments that are found, in 0..1."""
+"""Fraction of the gold arguments that are predicted with the same words and role."""
 
 argument_f1 = ratio_metric("f1", f1, arguments)
-"""Harmonic mean of argument precision and recall, in 0..1."""
+"""Harmonic mean of the precision and the recall of arguments."""
 
 
 def _share_of_perfect(predictions: Tagged, examples: Sentences) -> float:
@@ -275,10 +314,10 @@ def _share_of_perfect(predictions: Tagged, examples: Sentences) -> float:
 
 
 perfect_propositions: TagMetric = Metric(name="perfect", compute=_share_of_perfect)
-"""Share of propositions whose predicted arguments are exactly the gold arguments, in 0..1."""
+"""Fraction of the predicates for which the predicted arguments are exactly the gold arguments."""
 
 
 word_accuracy: TagMetric = Metric(
     name="accuracy", compute=lambda ps, es: words_share(tagged_pairs(ps, es))
 )
-"""Share of words whose predicted tag is identical to the gold tag, in 0..1."""
+"""Fraction of the words for which the predicted tag is identical to the gold tag."""

@@ -1,7 +1,8 @@
 """Metrics of SQuAD 1.1, SQuAD 2.0 and MLQA: exact match and F1, as in the official scripts.
 
-Every metric is in 0..1. EVALUATE_V1 and EVALUATE_V2 describe the numbers that the official scripts
-print. The numbers are equal to the last digit, because they are computed in the same order.
+Scores are in 0..1. EVALUATE_V1 and EVALUATE_V2 describe the numbers that the official scripts
+print. benchharness computes the same numbers up to the last digit, because it uses the same order
+of operations.
 """
 
 import math
@@ -17,7 +18,7 @@ from benchharness.errors import BenchError
 from benchharness.tasks.examples import SpanExample, SpanPrediction
 from benchharness.tasks.task import Metric, Printed, Script, harmonic, total
 
-# Comparison of texts: normalisation, exact match and token F1 as in SQuAD's evaluate-v1.1.py and
+# Texts are normalised and compared (exact match, token F1) as in SQuAD's evaluate-v1.1.py and
 # evaluate-v2.0.py. ReCoRD's script has the same functions.
 
 ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -26,22 +27,36 @@ NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 @lru_cache(maxsize=2**17)  # the metrics of a SQuAD run all normalise the same 50,000 texts
 def normalise(text: str) -> str:
-    """Return the text in lower case without ASCII punctuation, articles and extra white space."""
+    """Normalise a text as in SQuAD's scripts.
+
+    The result is in lower case, without ASCII punctuation, articles and redundant white space.
+    """
     # The order is that of the scripts: "the-end" becomes "theend" before articles are removed, so
     # its "the" is kept.
     return " ".join(ARTICLES.sub(" ", text.lower().translate(NO_PUNCTUATION)).split())
 
 
 def exact_match(guess: str, gold: str, read: Callable[[str], str] = normalise) -> int:
-    """Return 1 if both texts are equal after normalisation by `read`, else 0."""
+    """Return 1 if both texts are equal after normalisation, else 0.
+
+    Args:
+        guess: Predicted answer.
+        gold: Gold answer.
+        read: Function that normalises a text.
+    """
     return int(read(guess) == read(gold))
 
 
 def token_f1(guess: str, gold: str, read: Callable[[str], str] = normalise) -> float:
-    """Return the F1 of the words in both texts, counting repetitions.
+    """Return the F1 of the words of the predicted answer, as in SQuAD 1.1 and ReCoRD.
 
-    This is the F1 of SQuAD 1.1 and ReCoRD. It is 0 if no word is shared, even if both texts have no
-    words after normalisation, such as "the" and "".
+    A word that occurs several times counts several times. The F1 is 0 if the texts have no word in
+    common, even if neither has any word after normalisation, such as "the" and "".
+
+    Args:
+        guess: Predicted answer.
+        gold: Gold answer.
+        read: Function that normalises a text.
     """
     guess_words, gold_words = read(guess).split(), read(gold).split()
     shared = (Counter(guess_words) & Counter(gold_words)).total()
@@ -51,21 +66,20 @@ def token_f1(guess: str, gold: str, read: Callable[[str], str] = normalise) -> f
 
 
 def answer_f1(guess: str, gold: str) -> float:
-    """Return SQuAD 2.0's F1: the token F1 if both texts have words after normalisation.
+    """Return the F1 of a predicted answer as in SQuAD 2.0.
 
-    Otherwise the F1 is 1 if neither text has words, and 0 if only one of them has.
+    If both texts have words after normalisation, the result is their token F1. Otherwise it is 1 if
+    neither text has words, and 0 if only one of them has.
     """
     if normalise(guess) and normalise(gold):
         return token_f1(guess, gold)
     return exact_match(guess, gold)
 
 
-# No-answer thresholds.
-#
-# A question is left unanswered if its no-answer score exceeds the threshold. Scores are computed at
-# three kinds of thresholds: a fixed one; the best one on the scored questions themselves, which is
-# the convention in papers on SQuAD 2.0 but too optimistic; and cross-fitted ones, where the
-# threshold for an article is fitted on other articles, which is unbiased.
+# A question is left unanswered if its no-answer score exceeds a threshold. Scores are computed with
+# three kinds of thresholds: a fixed threshold; the threshold that is best on the scored questions
+# themselves, as in papers on SQuAD 2.0, which is too optimistic; and cross-fitted thresholds, where
+# the threshold for an article is fitted on other articles, which is unbiased.
 
 FOLDS = 5
 
@@ -107,11 +121,11 @@ def _best_threshold(answers: Sequence[_ScoredAnswer]) -> tuple[float, float | No
     """Return the largest sum of scores over all thresholds, and the threshold that reaches it.
 
     The threshold is None if no threshold is better than leaving all questions unanswered. As in
-    evaluate-v2.0.py, the sweep answers one more question at a time, in the order of the no-answer
-    scores; ties keep the given order. The best sum may therefore lie between two questions with
-    equal scores, where no threshold actually reaches it.
+    evaluate-v2.0.py, the questions are sorted by their no-answer scores, and one more question is
+    answered at a time. Questions with equal scores keep their order. So the best sum may be reached
+    between two questions with equal scores, although no threshold separates them.
     """
-    # At first no question is answered, which is right for those without an answer.
+    # At first no question is answered, which is right for questions without an answer.
     points: float = sum(not answer.has_answer for answer in answers)
     best, threshold = points, None
     for answer in sorted(answers, key=lambda answer: answer.no_answer_score):
@@ -126,8 +140,8 @@ def _best_threshold(answers: Sequence[_ScoredAnswer]) -> tuple[float, float | No
 def _cross_fitted_points(answers: Sequence[_ScoredAnswer]) -> float | None:
     """Return the sum of scores where each fold uses the threshold that is best on the other folds.
 
-    Groups are assigned to five folds in turn. Returns None if there are fewer than two groups,
-    because a threshold cannot be fitted on other groups then.
+    Groups are assigned to five folds in turn. Returns None if there are fewer than two groups, so
+    that there are no other groups on which a threshold could be fitted.
     """
     groups = sorted({answer.group for answer in answers})
     if len(groups) < 2:
@@ -151,7 +165,11 @@ Measure = Callable[[str, str], float]
 
 
 def gold_texts(example: SpanExample) -> tuple[str, ...]:
-    """Return the texts of all gold answers; raise BenchError if they are hidden."""
+    """Return the texts of all gold answers, with repetitions.
+
+    Raises:
+        BenchError: If the answers are hidden.
+    """
     if example.answers is None:
         raise BenchError(
             f"the answers to question {example.id} are hidden: this question cannot be scored."
@@ -160,9 +178,18 @@ def gold_texts(example: SpanExample) -> tuple[str, ...]:
 
 
 def v1_points(predictions: Predictions, examples: Examples, measure: Measure) -> float:
-    """Return the sum over questions of the best score against any gold answer.
+    """Return the sum of the scores of all questions, as in SQuAD 1.1.
 
-    A missing answer scores 0. Raises BenchError for a question without a gold answer.
+    The score of a question is the highest score of the prediction against any gold answer. It is 0
+    if a prediction file does not contain the question.
+
+    Args:
+        predictions: Predictions in the order of the examples.
+        examples: Questions with their gold answers.
+        measure: Function that compares an answer with one gold answer.
+
+    Raises:
+        BenchError: If a question has no gold answer, or if the answers are hidden.
     """
     points = 0.0
     for prediction, example in zip(predictions, examples, strict=True):
@@ -190,7 +217,7 @@ def _v1_metric(name: str, measure: Measure) -> SpanMetric:
 
 
 SQUAD_V1 = (_v1_metric("em", exact_match), _v1_metric("f1", token_f1))
-"""Metrics of SQuAD 1.1: exact match ("em") and "f1" over questions that all have an answer."""
+"""Metrics of SQuAD 1.1: exact match ("em") and F1 ("f1"). Every question must have an answer."""
 
 EVALUATE_V1 = Script(lines=dict(zip(("exact_match", "f1"), SQUAD_V1, strict=True)))
 """Description of SQuAD's evaluate-v1.1.py; XTREME's evaluate_squad.py is equivalent."""
@@ -199,7 +226,7 @@ EVALUATE_V1 = Script(lines=dict(zip(("exact_match", "f1"), SQUAD_V1, strict=True
 def _v2_answers(
     predictions: Predictions, examples: Examples, measure: Measure
 ) -> list[_ScoredAnswer]:
-    """Score every question. As in the script, gold answers without any word are ignored."""
+    """Score every question. As in the official script, gold answers without words are ignored."""
     answers = []
     for prediction, example in zip(predictions, examples, strict=True):
         golds = [gold for gold in gold_texts(example) if normalise(gold)] or [""]
@@ -248,9 +275,10 @@ def _cross(answers: Sequence[_ScoredAnswer]) -> float | None:
 
 
 SQUAD_V2 = (_v2_metric("em", exact_match, _decided), _v2_metric("f1", answer_f1, _decided))
-"""Metrics of SQuAD 2.0: exact match ("em") and "f1" over all questions at a fixed threshold.
+"""Metrics of SQuAD 2.0: exact match ("em") and F1 ("f1") over all questions.
 
-The threshold is 0 for a model's predictions; the user can set it for a prediction file.
+A question counts as unanswered if its no-answer score exceeds `SpanPrediction.threshold`, which is
+0 for predictions of models and can be set by the user for a prediction file.
 """
 
 
@@ -269,10 +297,11 @@ def _details(reductions: Mapping[str, Reduce]) -> tuple[SpanMetric, ...]:
 
 
 SWEPT = _details({"best": _best, "best_threshold": _threshold})
-"""Scores at the threshold that is best on the scored questions, and that threshold.
+"""Metrics with the no-answer threshold that is best on the scored questions themselves.
 
-Papers report the first ("f1_best"). The threshold has the unit of the no-answer scores, which is a
-logit difference for a model.
+"em_best" and "f1_best" are the scores at this threshold, which papers report.
+"em_best_threshold" and "f1_best_threshold" are the threshold itself, in the unit of the no-answer
+scores (a difference of logits for models).
 """
 
 _ANSWERED = tuple(m.of("hasans", lambda example: bool(example.answers)) for m in SQUAD_V2)
@@ -284,8 +313,11 @@ SQUAD_V2_DETAILS = (
     *SWEPT,
     *_details({"cross": _cross}),
 )
-"""Further scores of SQuAD 2.0: scores on questions with an answer, on questions without one, at the
-best threshold, and at thresholds that are fitted on other articles ("f1_cross").
+"""Further metrics of SQuAD 2.0.
+
+These are the scores of the questions with an answer ("f1_hasans") and without one ("f1_noans"), the
+scores at the best no-answer threshold ("f1_best"), and the scores at thresholds that are fitted on
+other articles ("f1_cross").
 """
 
 _BY_PREFIX = {"": SQUAD_V2, "HasAns_": _ANSWERED, "NoAns_": _UNANSWERED}
@@ -299,16 +331,29 @@ EVALUATE_V2 = Script(
     },
     counts={prefix + "total": exact for prefix, (exact, _) in _BY_PREFIX.items()},
 )
-"""Description of SQuAD's evaluate-v2.0.py; its --na-prob-thresh is `SpanPrediction.threshold`."""
+"""Description of SQuAD's evaluate-v2.0.py.
+
+The value of its option --na-prob-thresh is `SpanPrediction.threshold`.
+"""
 
 
 def swept_in_order(
     predictions: Predictions, examples: Examples, order: Sequence[str] | None
 ) -> Mapping[SpanMetric, float | None]:
-    """Compute the SWEPT metrics of SQuAD 2.0; questions with equal scores keep the given order.
+    """Compute the scores at the best no-answer threshold as the official script does.
 
-    `order` lists the question ids in the order of a file with no-answer scores. Without such a file
-    (None), the official script does not search for the best threshold, so all values are None.
+    The script sorts the questions by their no-answer scores. The order of questions with equal
+    scores, which can change the result, is their order in the file with the no-answer scores.
+
+    Args:
+        predictions: Predictions in the order of the examples.
+        examples: All questions.
+        order: Ids of the questions in the order of the file with the no-answer scores; None if
+            there is no such file.
+
+    Returns:
+        Value of each metric in SWEPT. All values are None without a file, because the script then
+        does not search for the best threshold.
     """
     if order is None:
         return dict.fromkeys(SWEPT)
@@ -318,17 +363,16 @@ def swept_in_order(
     return {metric: metric.compute(*ordered) for metric in SWEPT}
 
 
-# MLQA: SQuAD's metrics with language-specific normalisation.
-#
-# The code was checked against mlqa_evaluation_v1.py of facebookresearch/MLQA (24bf470).
+# MLQA uses SQuAD's metrics with language-specific normalisation. This code was checked against
+# mlqa_evaluation_v1.py of facebookresearch/MLQA (24bf470).
 
 _ARTICLES = {
     "en": r"\b(a|an|the)\b",
     "es": r"\b(un|una|unos|unas|el|la|los|las)\b",
     "vi": r"\b(của|là|cái|chiếc|những)\b",
     "de": r"\b(ein|eine|einen|einem|eines|einer|der|die|das|den|dem|des)\b",
-    # The first half of the official pattern never matches, so the script removes the article within
-    # words too.
+    # The official pattern has two alternatives, and the first never matches. So the script also
+    # removes the article inside of words.
     "ar": "ال",
 }
 """Patterns of articles, keyed by language; Hindi and Chinese have no articles."""
@@ -341,9 +385,14 @@ def _is_punctuation(character: str) -> bool:
 
 @lru_cache(maxsize=2**17)  # both metrics normalise the same answers
 def normalise_mlqa(answer: str, language: str) -> str:
-    """Return an answer in lower case without Unicode punctuation, articles and extra white space.
+    """Normalise an answer as in MLQA's script.
 
-    Chinese characters are separated by spaces, so that each counts as a word.
+    The result is in lower case, without Unicode punctuation, articles and redundant white space.
+    In Chinese, characters are separated by spaces, so that each of them counts as a word.
+
+    Args:
+        answer: The answer.
+        language: Language code of the answer, which selects the articles to remove.
     """
     kept = "".join(c for c in answer.lower() if not _is_punctuation(c))
     if language in _ARTICLES:
@@ -366,7 +415,10 @@ def _mlqa(name: str, measure: Callable[..., float]) -> SpanMetric:
 
 
 MLQA_METRICS = (_mlqa("em", exact_match), _mlqa("f1", token_f1))
-"""Metrics of MLQA: exact match and F1 over questions in one language (`SpanExample.language`)."""
+"""Metrics of MLQA: exact match ("em") and F1 ("f1").
+
+All questions must be in the same language (`SpanExample.language`).
+"""
 
 EVALUATE_MLQA = Script(lines=dict(zip(("exact_match", "f1"), MLQA_METRICS, strict=True)))
-"""Description of mlqa_evaluation_v1.py for one language."""
+"""Description of MLQA's mlqa_evaluation_v1.py for questions in one language."""

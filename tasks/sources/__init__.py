@@ -22,7 +22,16 @@ __all__ = [
 
 
 def rows(source: Source, split: str, data: Data) -> list[Row]:
-    """Return the rows of one split; raise DataError if the split is missing or malformed."""
+    """Return the rows of one split, with their index in the split in the column `idx`.
+
+    Args:
+        source: Source of the task's rows.
+        split: Name of the split.
+        data: Data that the user selected: the hub, the mini data, or official files.
+
+    Raises:
+        DataError: If the split is missing or malformed.
+    """
     if source.reader is not None:
         folder = mini_folder() if data.source == "mini" else data.folder
         found, place = list(source.reader(split, folder)), str(data)
@@ -46,19 +55,19 @@ def _official(source: Source, split: str, data: Data) -> OfficialFiles:
 
 
 def missing_files(source: Source, splits: Iterable[str], data: Data, *, alone: bool = True) -> str:
-    """Describe the files of splits that are missing, and where they were found instead.
+    """Describe which files of a task are missing in the user's data, without reading any file.
 
-    No file is read. The hub never has missing files.
+    On the hub, no file counts as missing.
 
     Args:
         source: Source of the task's rows.
-        splits: Names of the splits.
-        data: The data that the user named.
-        alone: True if this is the only task that is run. Only then, a folder is accepted as the
-            task's own folder even if its name is a different one.
+        splits: Names of the splits that are needed.
+        data: Data that the user selected.
+        alone: True if no other task is run. The user's folder is then assumed to be the folder of
+            this task, even if it has another name.
 
     Returns:
-        The description; "" if no file is missing.
+        The missing files, and other folders in which they were found; "" if no file is missing.
     """
     if source.reader is not None or data.files is None:
         return ""
@@ -86,7 +95,11 @@ def _arranged(source: Source, split: str, found: list[Row], place: str) -> Seque
 
 
 def has_rows(source: Source, split: str, data: Data) -> bool:
-    """Return whether the data contain a split, without reading it; True for every hub split."""
+    """Return whether the data contain a split. The rows are not read.
+
+    The result is true for every split of the task if the data are on the hub, or if the task has a
+    reader of its own (`Source.reader`).
+    """
     if split not in source.splits:
         return False
     if source.reader is not None:

@@ -1,7 +1,7 @@
 """Read files in official archives (zip, tar, tar.gz) without unpacking them to the disk.
 
-An archive is refused if a path in it leads outside, if a path occurs twice, or if its files are
-larger than those of any benchmark. Links in a tar are ignored.
+An archive is refused if a path in it leads out of the archive, if a path occurs twice, or if its
+files are larger than those of any benchmark. Links in a tar are ignored.
 """
 
 import gzip
@@ -19,14 +19,15 @@ from pathlib import Path
 from benchharness.errors import DataError
 
 LARGEST_FILE = 2**30
-"""Maximum size of a file in bytes: twice the size of SNLI's training file, the largest one."""
+"""Maximum size of a file in bytes: twice the size of SNLI's training file, which is the largest
+official file."""
 
 LARGEST_ARCHIVE = 2**32
-"""Maximum size of an unpacked archive in bytes: three times the size of MNLI.zip, the largest
-one."""
+"""Maximum size of an unpacked archive in bytes: three times the size of MNLI.zip, which is the
+largest official archive."""
 
 MOST_FILES = 200_000
-"""Maximum number of files in an archive; RACE's archive has 28,000."""
+"""Maximum number of files in an archive. RACE's archive has 28,000 files."""
 
 _DAMAGE = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, struct.error),
@@ -107,14 +108,20 @@ class _Bounded:
 
 
 class _TooLargeError(Exception):
-    """Raised if an archive exceeds one of the limits in this module."""
+    """Exception for an archive that exceeds one of the limits in this module."""
 
 
 class Member:
-    """File or folder in an archive; it can be used like a `Path` where `Place` is accepted.
+    """File or folder in an archive, with those methods of `Path` that readers of files use.
 
-    The archive itself is the topmost folder. `number` is the index of a file in the archive, and
-    None for a folder. Members are ordered by this index, so that a tar is read sequentially.
+    The archive itself is the topmost folder. Members can be compared: they are ordered by `number`,
+    so that the files of a tar are read sequentially.
+
+    Attributes:
+        name: Name of the file or folder.
+        number: Index of a file in the archive; None for a folder.
+        parent: Folder that contains the member; the topmost folder is its own parent.
+        members: Files and folders in this folder, keyed by name.
     """
 
     def __init__(self, archive: "_Archive", path: str, name: str, number: int | None) -> None:
@@ -148,19 +155,20 @@ class Member:
         return self
 
     def read_bytes(self) -> bytes:
-        """Return the content of the file; raise DataError if it is damaged."""
+        """Return the content of the file; raise DataError if the archive is damaged."""
         assert self.number is not None, "a folder has no bytes"
         return self._archive.read(self.number, str(self))
 
     def within(self, name: str, number: int | None) -> "Member":
-        """Return the file or folder with this name in this folder, creating it if necessary.
+        """Add a file to this folder, or return the subfolder with this name, which is added if new.
 
         Args:
-            name: Name of the member.
-            number: Index of the file in the archive; None for a folder.
+            name: Name of the file or subfolder.
+            number: Index of the file in the archive; None for a subfolder.
 
         Raises:
-            KeyError: If the name is taken by a file, or by a folder when a file is created.
+            KeyError: If a file with this name exists, or if a file is added and there is a
+                subfolder with this name.
         """
         known = self.members.get(name)
         if known is None:
@@ -235,8 +243,13 @@ class _Archive:
 
 
 def open_archive(path: Path, name: str) -> Member:
-    """Open an archive, and return its topmost folder under the name `name`.
+    """Open an archive, and return its topmost folder.
 
-    Raises DataError if the archive cannot be opened.
+    Args:
+        path: Path of the archive.
+        name: Name to give to the topmost folder.
+
+    Raises:
+        DataError: If the archive is damaged or too large, or if a path in it is invalid.
     """
     return _Archive(path, name).root

@@ -22,7 +22,7 @@ from benchharness.tasks.sources.source import Place, Source, Split
 
 
 def mini_folder() -> Path:
-    """Return the folder of the embedded mini data, which is laid out like a `--data` folder.
+    """Return the folder of the embedded mini data, which can also be passed as `--data`.
 
     The sentences are synthetic: tests/helpers/mini_data generates them from a fixed seed.
     """
@@ -37,9 +37,9 @@ class Data:
     """Data that the user selected: the hub, official files, or the embedded mini data.
 
     Attributes:
-        source: Kind of the data.
-        folder: Path of the files; set if `source` is "files". It may also be an archive or, for a
-            task with its own reader, a file with rows.
+        source: "hub", "files" for official files, or "mini" for the embedded mini data.
+        folder: Path of the folder or archive with the files; for a task with its own reader, it can
+            also be a file with rows. None unless `source` is "files".
     """
 
     source: Literal["hub", "files", "mini"]
@@ -51,7 +51,11 @@ class Data:
 
     @cached_property
     def files(self) -> "Files | None":
-        """Official files in the folder or in the mini data; None for the hub."""
+        """Official files in the folder or in the mini data; None for the hub.
+
+        Raises:
+            DataError: If `folder` is a file but not an archive.
+        """
         if self.source == "mini":
             return Files(mini_folder())
         if self.folder is None:
@@ -66,9 +70,13 @@ class Data:
 
 
 def parse_data(text: str) -> Data:
-    """Parse the value of `--data`: "hub", "mini", or the path of a folder, an archive or a file.
+    """Parse the value of `--data`.
 
-    Raises DataError if the path does not exist.
+    Args:
+        text: "hub", "mini", or the path of a folder, an archive or a file.
+
+    Raises:
+        DataError: If the path does not exist.
     """
     match text:
         case "hub":
@@ -89,9 +97,9 @@ class Found(NamedTuple):
     """Files of a split.
 
     Attributes:
-        files: The files, in order.
-        guessed: True if the folder was assumed to be the task's own folder although it has another
-            name.
+        files: The files, in the order in which they are read.
+        guessed: True if the data folder was assumed to be the folder of the task, although it has
+            another name.
     """
 
     files: tuple[Place, ...]
@@ -99,8 +107,11 @@ class Found(NamedTuple):
 
 
 Rank = tuple[int, int]
-"""Distance between the path of a file and the expected path: the number of names that are spelled
-differently, and the number of folders that are inside another folder with the same name."""
+"""Distance between the path of a file and the expected path.
+
+It consists of the number of names that are spelled differently, and the number of folders that are
+inside another folder with the same name.
+"""
 
 
 class Files:
@@ -120,10 +131,11 @@ class Files:
     def find(self, source: Source, split: Split) -> Found | None:
         """Find the files of a split; return None if they do not exist.
 
-        Folders are preferred to archives. The suite's folder is searched first, then the data
-        folder itself, and last the data folder as the task's own folder. Official names are
-        preferred to alternative spellings. A folder is not assumed to be the task's own if other
-        splits of the task are found at their expected paths.
+        For the file "CoLA/train.tsv" of GLUE, the possible paths in the data folder are
+        "glue/CoLA/train.tsv", "CoLA/train.tsv" and "train.tsv", in this order. The last one means
+        that the data folder is the folder of the task. This is not assumed if other splits of the
+        task are found at one of the other paths. Folders are preferred to archives, and official
+        names to alternative spellings.
 
         Raises:
             DataError: If a file exists more than once, or if a folder cannot be read.
@@ -139,8 +151,9 @@ class Files:
             raise DataError(f"{self.root} cannot be read: {error.strerror or error}.") from error
 
     def _find(self, source: Source, split: Split) -> Found | None:
-        # The outer loops have priority: first without archives, then with archives; first the
-        # suite's folder, then the data folder itself; then the possible files in their order.
+        # Files outside of archives are preferred to files in archives, then files in the suite's
+        # folder to files elsewhere in the data folder, then earlier paths in `split.files` to later
+        # ones.
         for packed in (False, True):
             for above, skipped, guessed in self._levels(source):
                 for pattern in split.files:
@@ -152,16 +165,18 @@ class Files:
     def _levels(self, source: Source) -> Iterator[tuple[tuple[str, ...], int, bool]]:
         """Yield the locations in the data folder where the files of a split may be.
 
-        Each is a tuple: folders to put before the path, number of leading folders to remove from
-        the path, and whether this guesses that the data folder is the task's own folder.
+        A location is a tuple: the folders to put before the path of a file, the number of leading
+        folders to remove from the path, and a bool. The bool is true if the location assumes that
+        the data folder is the folder of the task, although it has another name.
         """
-        # For "CoLA/train.tsv": glue/CoLA/train.tsv, then CoLA/train.tsv, then train.tsv.
+        # The locations of "CoLA/train.tsv" are glue/CoLA/train.tsv, CoLA/train.tsv and train.tsv.
         if source.home:
             yield (source.home,), 0, False
         yield (), 0, False
         own = _spellings(source, _own_folder(source))
         is_named = name_key(self.root.name) in map(name_key, own)
-        # If the task's own folder is a sibling of this folder, this folder belongs to another task.
+        # If the folder of the task is a sibling of the data folder, the data folder belongs to
+        # another task.
         if is_named or (own[0] and not self._is_beside(own)):
             yield (), 1, not is_named
 
@@ -254,7 +269,10 @@ class Files:
         return found
 
     def wanted(self, split: Split) -> str:
-        """Return the expected file names of a missing split, for an error message."""
+        """Describe the expected path of a missing split for an error message.
+
+        The first two possible file names are included, if they are in the same folder.
+        """
         folder = split.files[0].rpartition("/")[0]
         alike = [path for path in split.files if path.rpartition("/")[0] == folder]
         return " or ".join(alike[:2])
@@ -264,7 +282,7 @@ class Files:
 
     @property
     def advice(self) -> str:
-        """Part of an error message: the contents of the folder, and where to put the files."""
+        """Second half of an error message: the contents of the folder, and what the user can do."""
         return (
             f"the folder contains {self._contents()}: put the official files there, or use `--data "
             "hub` or `--data mini`"
@@ -281,7 +299,10 @@ class Files:
         return ", ".join(names[:MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
 
     def elsewhere(self, source: Source, split: Split) -> str:
-        """Return a hint at a parent folder or subfolder that has the split; "" if there is none."""
+        """Return a hint for the user if a parent folder or a subfolder contains a missing split.
+
+        Returns "" if none of them contains it.
+        """
         for files in self._near:
             try:
                 found = files.find(source, split)
@@ -293,7 +314,7 @@ class Files:
 
     @cached_property
     def _near(self) -> "list[Files]":
-        """Files in the two parent folders, and in the folders below this one."""
+        """Official files in the two parent folders of this folder, and in its subfolders."""
         if not isinstance(self.root, Path):
             return []
         below = islice(_folders_below(self.root), MOST_FOLDERS)
@@ -301,7 +322,7 @@ class Files:
 
 
 MOST_NAMES, MOST_FOLDERS = 6, 60
-"""Maximum number of names that an error lists, and of subfolders that are searched for a hint."""
+"""Maximum number of names that an error lists, and maximum number of searched subfolders."""
 
 
 def _spellings(source: Source, name: str) -> tuple[str, ...]:
@@ -316,7 +337,7 @@ def _own_folder(source: Source) -> str:
 
 
 def name_key(name: str) -> str:
-    """Return the name of a file or folder in lower case and without punctuation."""
+    """Return a name in lower case and without punctuation, by which names are compared."""
     return re.sub(r"[\W_]", "", name).lower()
 
 
@@ -327,9 +348,10 @@ def _archive_name(name: str) -> str:
 
 
 def held(place: Place) -> list[Place]:
-    """Return the contents of a folder, without hidden files and macOS metadata.
+    """Return the files and folders in a folder, without hidden ones and macOS metadata.
 
-    Raises DataError if the folder cannot be read.
+    Raises:
+        DataError: If the folder cannot be read.
     """
     try:
         found: list[Place] = [*place.iterdir()]

@@ -15,7 +15,13 @@ from benchharness.tasks.sources.source import Column, Format, Place, Row, Source
 
 
 class OfficialFiles(NamedTuple):
-    """Files of one split; in some formats, such as RACE's, a split has several files."""
+    """Official files of one split.
+
+    Attributes:
+        source: Source of the task's rows.
+        split: The split.
+        paths: Paths of the files. In most formats, a split has only one file.
+    """
 
     source: Source
     split: Split
@@ -23,23 +29,26 @@ class OfficialFiles(NamedTuple):
 
 
 class Record(NamedTuple):
-    """Row of a file, before its label is converted.
+    """Row of an official file, before its label is converted to a name.
 
     Attributes:
         place: Location of the row (file and line) for error messages.
-        fields: Values of the columns, keyed by the column's name in rows.
+        fields: Values of the row, keyed by the name of the column.
     """
 
     place: str
     fields: Mapping[str, object]
 
 
-# Reading files as UTF-8 text without a byte order mark, in lines that end at a line feed.
+# Files are read as UTF-8 text without a byte order mark. Lines end at a line feed.
 
 
 FILE = "file"
-"""Name of the column with the name of the row's file (without its extension) or config, for data
-sets that consist of several files or configs."""
+"""Name of the column that is added if a split consists of several files or configs.
+
+It contains the name of the file from which the row was read (without its extension), or the name of
+the config.
+"""
 
 
 def content_of(path: Place) -> bytes:
@@ -70,9 +79,8 @@ def read_lines(path: Place) -> list[str]:
     return [line.removesuffix("\r") for line in lines]
 
 
-# Tables: GLUE's tab-separated files, in which quotes are part of the text, and SWAG's CSV files.
-#
-# In both, "NA" and "null" are ordinary texts.
+# Tables are tab-separated (GLUE), where quotes are part of the text, or CSV files (SWAG). In both,
+# "NA" and "null" are ordinary texts.
 
 Line = tuple[int, list[str]]
 """Line of a table: its number, counted from 1, and its fields."""
@@ -85,7 +93,12 @@ def tsv_records(files: OfficialFiles) -> Iterator[Record]:
 
 
 def csv_records(files: OfficialFiles, delimiter: str = ",") -> Iterator[Record]:
-    """Read the rows of a CSV file, in which quoted fields may contain line breaks."""
+    """Read the rows of a CSV file, in which quoted fields may contain line breaks.
+
+    Args:
+        files: Files of the split; only the first one is read.
+        delimiter: Character between two fields.
+    """
     path = files.paths[0]
     # newline="" keeps line breaks within quotes unchanged. A row with several lines gets the number
     # of its last line.
@@ -156,15 +169,30 @@ def _positions(
 
 
 def parse_object(text: str, place: str) -> dict[str, Any]:
-    """Parse a text as a JSON object; raise DataError if it is not one."""
+    """Parse a text as a JSON object.
+
+    Args:
+        text: The text.
+        place: Location of the text (file and line) for error messages.
+
+    Raises:
+        DataError: If the text is not a JSON object.
+    """
     found: dict[str, Any] = parse_json(text, place, dict, "an object")
     return found
 
 
 def parse_json(text: str, place: str, kind: type, noun: str) -> Any:
-    """Parse a text as JSON of one type, such as a list; raise DataError if it is not.
+    """Parse a text as JSON of a given type.
 
-    `noun` names the type in the error, e.g. "a list".
+    Args:
+        text: The text.
+        place: Location of the text (file and line) for error messages.
+        kind: Expected type of the value, e.g. `list`.
+        noun: Noun for the expected type in the error message, e.g. "a list".
+
+    Raises:
+        DataError: If the text is not JSON, or if the value has another type.
     """
     try:
         found = json.loads(text)
@@ -176,7 +204,16 @@ def parse_json(text: str, place: str, kind: type, noun: str) -> Any:
 
 
 def value(document: Any, key: str, place: str) -> Any:
-    """Return `document[key]`; raise DataError if the key is missing or this is not an object."""
+    """Return `document[key]` of a parsed JSON object.
+
+    Args:
+        document: The parsed JSON.
+        key: The key.
+        place: Location of the document (file and line) for error messages.
+
+    Raises:
+        DataError: If the document is not an object, or does not have the key.
+    """
     if not isinstance(document, dict) or key not in document:
         found = ", ".join(document) if isinstance(document, dict) else type(document).__name__
         raise DataError(f"{place} has no {key!r}: found {found or 'an empty object'}.")
@@ -184,7 +221,16 @@ def value(document: Any, key: str, place: str) -> Any:
 
 
 def items(document: Any, key: str, place: str) -> list[Any]:
-    """Return the list `document[key]`; raise DataError if the value is missing or not a list."""
+    """Return the list `document[key]` of a parsed JSON object.
+
+    Args:
+        document: The parsed JSON.
+        key: The key.
+        place: Location of the document (file and line) for error messages.
+
+    Raises:
+        DataError: If the document is not an object, or if the value is missing or not a list.
+    """
     found = value(document, key, place)
     if not isinstance(found, list):
         raise DataError(f"{place} has no list {key!r}: found {type(found).__name__}.")
@@ -194,24 +240,27 @@ def items(document: Any, key: str, place: str) -> list[Any]:
 def parallel_lists(
     found: Sequence[Any], place: str, keys: Mapping[str, str]
 ) -> dict[str, list[Any]]:
-    """Convert a list of objects to one list of values per column.
+    """Convert a list of JSON objects to one list of values per column.
 
     Args:
         found: The objects.
-        place: Location of the objects (file and line), for error messages.
-        keys: For each column name, the key of the column's values in the objects.
+        place: Location of the objects (file and line) for error messages.
+        keys: Mapping from the name of each column to the key of its values in the objects.
+
+    Raises:
+        DataError: If an object does not have one of the keys.
     """
     return {column: [value(each, key, place) for each in found] for column, key in keys.items()}
 
 
-# JSON lines, in which SuperGLUE and SNLI are released. A line has one object, which may contain
-# several rows.
+# SuperGLUE and SNLI are released as JSON lines. Each line has one object, which may contain several
+# rows.
 
 
 def jsonl_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read rows from files with one JSON object per line.
+    """Read the rows of files with one JSON object per line.
 
-    A column is located by its key, or by a dotted path into nested objects.
+    The location of a column (`Source.columns`) is its key, or a dotted path into nested objects.
     """
     source, split, paths = files
     optional = source.may_lack(split)
@@ -259,14 +308,18 @@ def _find(
 _ABSENT = object()
 
 
-# SQuAD's JSON, in which articles contain paragraphs, and paragraphs contain questions. A row is a
+# In SQuAD's JSON, articles contain paragraphs, and paragraphs contain questions. A row is a
 # question.
 
 
 def squad_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read questions from SQuAD's JSON; `answers.text` and `answers.answer_start` are lists.
+    """Read the questions of a file in SQuAD's JSON format.
 
-    Raises DataError if the file has another version of SQuAD than expected, regardless of its name.
+    The columns `answers.text` and `answers.answer_start` contain lists, with one item per answer.
+
+    Raises:
+        DataError: If the file is malformed, or if its content has another version of SQuAD than
+            `Source.no_answer` requires.
     """
     source, _, (path, *_) = files
     document = parse_object(read_text(path), str(path))
@@ -279,8 +332,8 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
     # set of marks is {None}.
     if source.no_answer is True and marks == {None}:
         raise DataError(
-            f"{path} contains SQuAD 1.1: every question has an answer, and none has is_impossible. "
-            "Get the official file of SQuAD 2.0, or use --task squad/v1.1."
+            f"{path} contains SQuAD 1.1: every question has an answer, and the field is_impossible "
+            "is missing. Get the official file of SQuAD 2.0, or use --task squad/v1.1."
         )
     if source.no_answer is False and True in marks:
         raise DataError(
@@ -292,10 +345,19 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
 def squad_questions(
     document: Mapping[str, Any], name: str, *, has_titles: bool = True
 ) -> Iterator[tuple[Record, bool | None]]:
-    """Yield the questions in a SQuAD file, each with its `is_impossible` mark.
+    """Yield the questions in a SQuAD file, each with its value of `is_impossible`.
 
-    The mark is true if the question cannot be answered, false if it can, and None if a question
-    with answers has no mark, as in version 1.1.
+    The value is true if the question cannot be answered, and false if it can. If the file does not
+    give the value, as in version 1.1, it is true for a question without answers, and None for
+    others.
+
+    Args:
+        document: Parsed content of the file.
+        name: Name of the file for error messages.
+        has_titles: True if articles have titles.
+
+    Raises:
+        DataError: If the file does not have the structure of SQuAD's files.
     """
     for number, article in enumerate(items(document, "data", name)):
         place = f"{name} article {number}"
@@ -325,12 +387,15 @@ def _questions(paragraph: Any, title: str, place: str) -> Iterator[tuple[Record,
         yield Record(where, fields), mark if mark is None else bool(mark)
 
 
-# RACE's folders, with one JSON file per passage, which has parallel lists of questions, options and
-# answers.
+# RACE has folders with one JSON file per passage. Each file has parallel lists of questions,
+# options and answers.
 
 
 def race_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read the questions on every passage; `example_id` names the passage, e.g. "high12.txt"."""
+    """Read the questions of RACE, from one JSON file per passage.
+
+    The column `example_id` contains the name of the passage, e.g. "high12.txt".
+    """
     for path in files.paths:
         place = str(path)
         passage = parse_object(read_text(path), place)
@@ -354,22 +419,27 @@ def race_records(files: OfficialFiles) -> Iterator[Record]:
             yield Record(f"{place} question {number}", fields)
 
 
-# CoNLL's columns: one word per line with its tags, and an empty line after each sentence.
+# A file in CoNLL format has one word per line with its tags, and an empty line after each sentence.
 
 DOCUMENT = "-DOCSTART-"
 
 
 class Word(NamedTuple):
-    """Word in a CoNLL file: the number of its line, counted from 1, and the line's columns."""
+    """Line of a file in CoNLL format, which has one word with its tags.
+
+    Attributes:
+        line: Number of the line, counted from 1.
+        columns: Columns of the line: the word and its tags.
+    """
 
     line: int
     columns: list[str]
 
 
 def fields_of(line: str) -> list[str]:
-    """Split a line into columns, at tabs if it has any, else at spaces.
+    """Split a line of a file in CoNLL format into columns, at tabs if it has any, else at spaces.
 
-    A word may contain other white space of Unicode and, in a line with tabs, also spaces.
+    Other Unicode white space never separates columns. In a line with tabs, spaces do not either.
     """
     line = line.strip(" \r\f\v")
     if "\t" in line:
@@ -378,13 +448,14 @@ def fields_of(line: str) -> list[str]:
 
 
 def sentences_of(lines: Iterable[str], separator: str | None = None) -> Iterator[list[Word]]:
-    """Yield the words of each sentence; an empty line ends a sentence.
+    """Yield the words of each sentence in a file in CoNLL format.
 
-    A line that begins a document is yielded as a list with a single item.
+    An empty line ends a sentence. The line -DOCSTART-, which begins a document, is yielded as a
+    sentence with a single word.
 
     Args:
         lines: Lines of a file.
-        separator: Separator of columns. Without it, `fields_of` splits the lines.
+        separator: Separator of columns; None to split lines at tabs or spaces (`fields_of`).
     """
     sentence: list[Word] = []
     # The additional empty line ends the last sentence.
@@ -401,9 +472,10 @@ def sentences_of(lines: Iterable[str], separator: str | None = None) -> Iterator
 
 
 def conll_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read sentences from CoNLL-2003's columns: the first is the word, the last is its entity tag.
+    """Read the sentences of a file in the format of CoNLL-2003.
 
-    `document` is the number of -DOCSTART- lines before the sentence.
+    The first column of a line is the word, and the last is its entity tag. The column `document` of
+    a row is the number of -DOCSTART- lines before the sentence.
     """
     source, path, document = files.source, files.paths[0], 0
     for sentence in sentences_of(read_lines(path)):
@@ -423,7 +495,7 @@ def conll_records(files: OfficialFiles) -> Iterator[Record]:
         yield Record(f"{path} line {sentence[0].line}", fields)
 
 
-# Conversion of records to rows, in which labels are names.
+# Records are converted to rows, in which labels are names.
 
 Reader = Callable[[OfficialFiles], Iterable[Record]]
 
@@ -440,7 +512,7 @@ READERS: Mapping[Format, Reader] = MappingProxyType(
 
 
 def file_rows(files: OfficialFiles) -> list[Row]:
-    """Read the rows of a split from its files; raise DataError if they are malformed."""
+    """Read the rows of a split from its official files; raise DataError if they are malformed."""
     records = (files.source.read_records or READERS[files.source.format])(files)
     return [_row(files.source, files.split, record) for record in records]
 

@@ -24,18 +24,24 @@ from benchharness.errors import DataError, first_line
 from benchharness.tasks.sources.formats import FILE
 from benchharness.tasks.sources.source import Row, Source, Split
 
-# Verification of downloaded files. The hub's library names each cached file by the digest that the
-# hub reports, which is a SHA-256 for large files and git's SHA-1 for others. It never compares the
+# Downloaded files are verified here. The library of the hub names each cached file by the digest
+# that the hub reports (a SHA-256 for large files, git's SHA-1 for others), but never compares the
 # digest with the content, so a file that is damaged during the download would remain undetected.
 
 
 @contextmanager
 def arriving(repository: Path) -> Iterator[list[Path]]:
-    """Context manager that deletes damaged files which are downloaded inside its block.
+    """Verify the files that are downloaded inside the block of this context manager.
 
-    When the block ends, also by an exception, the files that it added to the repository's cache
-    are verified. Damaged files are deleted, so that they can be downloaded again. Yields a list,
-    to which the paths of the deleted files are added.
+    When the block ends, even by an exception, the files that were added to the cache are verified.
+    Damaged files are deleted, so that they can be downloaded again.
+
+    Args:
+        repository: Folder in which the library of the hub caches the files of a data set.
+
+    Yields:
+        A list that is empty at first. When the block ends, the paths of the deleted files are added
+        to it.
     """
     blobs = repository / "blobs"
     # Files that were cached before are not verified again, because they may be large.
@@ -71,7 +77,7 @@ PROBE_SECONDS = 3.0
 def hub_is_reachable(timeout: float = PROBE_SECONDS) -> bool:
     """Return whether the hub answers within `timeout` seconds.
 
-    The probe runs in a thread, because the resolution of a host name has no time-out.
+    The request is sent from a thread, because looking up a host name has no time-out.
     """
     answers: list[bool] = []
     probe = threading.Thread(target=lambda: answers.append(_answers(timeout)), daemon=True)
@@ -100,13 +106,15 @@ def _answers(timeout: float) -> bool:
 
 @cache
 def go_offline_if_unreachable() -> bool:
-    """Probe the hub once per process; if it does not answer, switch the libraries to offline mode.
+    """Switch the Hugging Face libraries to offline mode if the hub does not answer.
 
-    The environment variable HF_HUB_OFFLINE is set, which the libraries read on import and child
-    processes inherit. If the libraries are already imported, their constants are changed too.
+    The hub is probed once per process. For offline mode, the environment variable HF_HUB_OFFLINE is
+    set, which the libraries read on import and child processes inherit. If the libraries are
+    already imported, their constants are changed too.
 
     Returns:
-        True if the libraries are offline, also if the user set the variable.
+        True if the libraries are in offline mode, no matter whether this function or the user has
+        set the variable.
     """
     if os.environ.get("HF_HUB_OFFLINE", "").upper() in {"1", "ON", "YES", "TRUE"}:
         return True
@@ -122,8 +130,9 @@ def go_offline_if_unreachable() -> bool:
 def hub_rows(source: Source, split_name: str) -> list[Row]:
     """Return the rows of a split on the hub.
 
-    Raises DataError if the data set cannot be read, or if its revision, columns or labels are not
-    the expected ones.
+    Raises:
+        DataError: If the data set cannot be read, or if its revision, columns or labels are not the
+            expected ones.
     """
     if not source.configs:
         config = source.split(split_name).config or source.config
@@ -131,7 +140,8 @@ def hub_rows(source: Source, split_name: str) -> list[Row]:
     parts = (
         (name, _config_rows(replace(source, config=name), split_name)) for name in source.configs
     )
-    # The column FILE is the same as for local minimal pairs, where each config is a file.
+    # Local files of minimal pairs (BLiMP) have one file per config. Their rows have the same column
+    # FILE.
     return [{FILE: name, **row} for name, part in parts for row in part]
 
 
@@ -142,7 +152,11 @@ def _config_rows(source: Source, split_name: str) -> list[Row]:
 
 
 def hub_dataset(source: Source, split_name: str) -> Any:
-    """Load a split from the hub with `datasets`; raise DataError if that fails."""
+    """Load a split from the hub as a `datasets.Dataset`.
+
+    Raises:
+        DataError: If the data set cannot be loaded, or if its revision is not the expected one.
+    """
     split = source.split(split_name)
     if not source.hub:
         raise DataError(
@@ -176,8 +190,8 @@ def hub_splits(
     Args:
         hub: Name of the data set.
         config: Name of the config; None if the data set has only one.
-        revision: Commit, branch or tag; None for the main branch. Without a network it must be a
-            commit.
+        revision: Commit, branch or tag; None for the main branch. Without a network, only a commit
+            works, because a branch or tag must be resolved to its current commit.
 
     Raises:
         DataError: If the data set cannot be found, or if it has several configs and `config` is
@@ -216,7 +230,7 @@ def hub_splits(
 
 
 def hub_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions that the libraries raise if a data set cannot be found or read."""
+    """Return the exceptions that Hugging Face's libraries raise if a data set cannot be loaded."""
     import huggingface_hub  # noqa: PLC0415  (heavy, and reads HF_HUB_OFFLINE on import)
 
     exceptions = _datasets().exceptions
@@ -316,7 +330,8 @@ def _rows(source: Source, split: Split, dataset: Any) -> list[Row]:
     if missing := set(absent) - set(source.optional):
         raise DataError(
             f"{source.hub} ({source.config}, {split.hub}) on the hub has no column "
-            f"{', '.join(sorted(missing))}; it has {', '.join(found)}: use `--data DIR`."
+            f"{', '.join(sorted(missing))}; it has {', '.join(found)}: use `--data DIR` with the "
+            "official files."
         )
     nothing = dict.fromkeys(absent)
     kept = flat.select_columns([name for name in source.columns if name in found])
@@ -356,7 +371,8 @@ def _label(source: Source, split: Split, label: Any, place: str) -> str | float 
 def _name(names: tuple[str, ...], label: Any, place: str) -> str:
     if label not in range(len(names)):
         raise DataError(
-            f"{place} has the label {label}; expected 0 to {len(names) - 1}: use `--data DIR`."
+            f"{place} has the label {label}; expected 0 to {len(names) - 1}: use `--data DIR` with "
+            "the official files."
         )
     return names[int(label)]
 

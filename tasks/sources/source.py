@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from benchharness.tasks.sources.archives import Member
 
 Row = Mapping[str, object]
-"""A row, keyed by the hub's column names. Class labels are names, or None if they are hidden.
+"""Row of a split: values keyed by the names of the columns in the hub's data set.
 
-Every row also has `idx`, its index in the split. A nested column has a dotted name
-("answers.text").
+The label of a class is its name, or None if it is hidden. A nested column has a dotted name
+("answers.text"). The additional column `idx` contains the index of the row in the split.
 """
 
 
@@ -29,13 +29,20 @@ Place = Union[Path, "Member"]
 """File or folder, on the disk or in an archive; `str()` returns its path."""
 
 Format = Literal["tsv", "csv", "jsonl", "squad", "race", "conll"]
-"""Format of official files: tables separated by tabs or commas, one JSON object per line, SQuAD's
-JSON, RACE's folders, and the columns of CoNLL-2003."""
+"""Format of official files.
+
+"tsv" and "csv" are tables, "jsonl" files have one JSON object per line, "squad" is SQuAD's JSON,
+"race" is a folder tree with one JSON file per passage, and "conll" is the format of CoNLL-2003 with
+one word per line.
+"""
 
 Column = str | int | tuple[str, ...]
-"""Location of a column in an official file: its name in the header, its dotted path in a JSON
-object, or its index in a table without a header. In a tuple of names, the first one that exists is
-used."""
+"""Location of a column in an official file.
+
+It is the name of the column in the header, its dotted path in a JSON object, or its index in a
+table without a header. A tuple contains several names, and the first that exists in the file is
+used.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,14 +51,15 @@ class Split:
 
     Attributes:
         hub: Name of the split on the hub.
-        files: Paths relative to the suite's folder; the first one that exists is read. A path with
-            "*" means all files that match. Case and punctuation of names are ignored.
-        columns: Columns of this split's file, if they differ from those of the other splits.
-        hidden: True if labels are always set to None. This makes the rows of all sources equal,
-            although only some have test labels: MRPC's test rows have labels only on the hub.
-        config: Config on the hub, if it differs from that of the source.
-        language: Language of the split's rows. Rows in other languages are dropped if the source
-            has `language_of`.
+        files: Possible paths of the file, relative to the suite's folder; the first one that exists
+            is read. A path with "*" stands for all files that match it. Case and punctuation of
+            names are ignored.
+        columns: Location of each column in this split's file, if it differs from `Source.columns`.
+        hidden: True if all labels are set to None, even if the source has them. So the rows are the
+            same wherever they are read from: MRPC's test rows have labels only on the hub.
+        config: Config of the data set on the hub, if it differs from `Source.config`.
+        language: Language code of the split; empty if the task has only one language. Rows in other
+            languages are dropped if the source has `language_of`.
     """
 
     hub: str
@@ -63,10 +71,11 @@ class Split:
 
 
 def splits_of(*files: str, hidden: bool = False) -> dict[str, Split]:
-    """Return the splits train, dev and test, with the names that they usually have on the hub.
+    """Create the splits train, dev and test, with the names that they usually have on the hub.
 
     Args:
-        *files: File of each split. If there are fewer than three, the last splits do not exist.
+        *files: Path of the file of train, dev and test, in this order. The last splits can be left
+            out.
         hidden: True if the labels of test are hidden.
     """
     names = (("train", "train"), ("dev", "validation"), ("test", "test"))
@@ -78,44 +87,47 @@ def splits_of(*files: str, hidden: bool = False) -> dict[str, Split]:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Data set on the hub, and the format of its official files.
+    """Description of the places from which the rows of a task can be read, and of their format.
 
     Attributes:
-        hub: Name of the repository on the hub.
-        config: Config of the repository.
+        hub: Name of the repository of the data set on the hub; empty if it is not on the hub.
+        config: Config of the data set.
         revision: Pinned commit of the repository. It may also be a branch such as "main"; then the
             rows are identified by their fingerprint only.
         splits: Splits, keyed by name.
-        configs: Configs on the hub whose rows are concatenated, if a split consists of several
-            configs (67 in BLiMP).
-        hub_folder: Folder in the repository to read, if configs are folders without names.
-        home: Folder of the suite, e.g. "glue". `--data` may name this folder, its parent, or the
-            task's own folder inside it, e.g. "CoLA".
-        spellings: Alternative names of folders, keyed by the name that is used here, e.g.
+        configs: Configs on the hub that together form a split, so that their rows are concatenated
+            (67 in BLiMP); empty if each split is in one config.
+        hub_folder: Folder in the repository to read, if the data set has no named configs.
+        home: Name of the suite's folder, e.g. "glue". The value of `--data` may be this folder, its
+            parent, or the folder of the task inside it, e.g. "CoLA".
+        spellings: Alternative names of folders, keyed by the name that the other fields use, e.g.
             {"glue": ("glue_data",)}.
         format: Format of the official files.
-        columns: Location of each column in the official files, keyed by its name in rows.
-        label: Column with the label or with a list of labels. Labels are numbers if `label_names`
-            is empty.
+        columns: Location of each column in the official files, keyed by the name of the column in
+            rows.
+        label: Name of the column with the label or a list of labels. Labels are numbers if
+            `label_names` is empty.
         label_names: Names of the hub's ClassLabel, in order. DataError is raised if the names or
             their order on the hub have changed, because labels would get another meaning.
-        label_texts: For each text that the files have instead of a label, such as "0", the name of
-            the label.
-        classes: Names of the hub's other ClassLabels in order, keyed by column.
+        label_texts: Names of the labels, keyed by the texts that the official files contain instead
+            of the names, e.g. {"0": "unacceptable"}; empty if the files contain the names.
+        classes: Names of the classes of other ClassLabel columns on the hub, in order, keyed by
+            column.
         unlabelled: Text in files that marks a row on whose label the annotators did not agree (on
             the hub: -1). The label of such a row is None.
         optional: Columns that a source may lack; their value is then None.
         no_answer: For files in SQuAD's format: True if some questions must be unanswerable (2.0),
             False if none may be (1.1), None if both are accepted.
-        unfold: Function that splits an object in a "jsonl" file into several rows.
-        arrange: Function that converts the rows of a split to the form and order that all sources
-            share.
-        reader: Function `(split, path)` that reads a split in another format. The path is a file
-            or folder, the folder of the mini data, or None for the hub.
-        read_records: Function that reads the official files of a split, if they have another
-            format. It takes an OfficialFiles of `formats` and yields Record objects.
-        read_hub: Function `(source, split)` that reads a split on the hub, if its rows are not
-            those of one config.
+        unfold: Function that converts an object of a "jsonl" file to several rows.
+        arrange: Function that changes the form and the order of a split's rows, so that they are
+            the same wherever they are read from.
+        reader: Function `(split, path)` that reads the rows of a split, instead of the functions of
+            this package. The path is a file or folder of the user, the folder of the mini data, or
+            None for the hub.
+        read_records: Function that reads the official files of a split if their format is none of
+            `Format`. It takes an OfficialFiles and yields Record objects (see `formats`).
+        read_hub: Function `(source, name of a split)` that reads the rows of a split from the hub
+            if they are not simply the rows of a config.
         language_of: Function that returns the language of a row if a file has several languages. It
             returns None if the row belongs to every language, and raises ValueError if the row has
             no known language.
@@ -151,7 +163,10 @@ class Source:
         return re.fullmatch("[0-9a-f]{40}", self.revision) is not None
 
     def may_lack(self, split: Split) -> tuple[str, ...]:
-        """Return the names of the columns that the official files of a split may lack."""
+        """Return the names of the columns that the official files of a split need not have.
+
+        These are the optional columns and, for a test split or hidden labels, the label.
+        """
         hides_labels = split.hidden or split.hub.startswith("test")
         return (*self.optional, self.label) if hides_labels else self.optional
 
@@ -163,11 +178,11 @@ class Source:
         return self.splits[name]
 
 
-# Typed access to the columns of a row; each function raises TypeError for a value of another type.
+# The following functions return the value of a column, and raise TypeError if it has another type.
 
 
 def text(row: Row, column: str) -> str:
-    """Return the text in a column; raise TypeError if its value is not a text."""
+    """Return the text in a column of a row; raise TypeError if the value is not a text."""
     value = row[column]
     if not isinstance(value, str):
         raise TypeError(f"its {column} is {value!r}, expected a text")
@@ -175,7 +190,7 @@ def text(row: Row, column: str) -> str:
 
 
 def texts(row: Row, column: str) -> tuple[str, ...]:
-    """Return the texts in a column; raise TypeError if its value is not a list of texts."""
+    """Return the list of texts in a column of a row; raise TypeError if the value is not one."""
     values = _several(row, column, "texts")
     if not all(isinstance(value, str) for value in values):
         raise TypeError(f"its {column} is {values!r}, expected texts")
@@ -183,19 +198,20 @@ def texts(row: Row, column: str) -> tuple[str, ...]:
 
 
 def number(row: Row, column: str) -> int:
-    """Return the integer in a column; raise TypeError if its value is not an integer."""
+    """Return the integer in a column of a row; raise TypeError if the value is not an integer."""
     return _whole(row[column], column)
 
 
 def numbers(row: Row, column: str) -> tuple[int, ...]:
-    """Return the integers in a column; raise TypeError if its value is not a list of integers."""
+    """Return the list of integers in a column; raise TypeError if the value is not one."""
     return tuple(_whole(value, column) for value in _several(row, column, "numbers"))
 
 
 def label_of(row: Row) -> str | float | None:
-    """Return the label of a row: a class name, a number, or None if it is hidden.
+    """Return the label of a row: the name of a class, a number, or None if it is hidden.
 
-    Raises TypeError if the label has another type.
+    Raises:
+        TypeError: If the label has another type.
     """
     label = row["label"]
     if not isinstance(label, str | float | None):

@@ -203,7 +203,7 @@ def test_check_of_an_invalid_document_names_the_cause(example: DocumentExample, 
 
 def test_predicate_index_outside_the_sentence_is_reported():
     example = RoleExample(id="x", words=("a",), tags=("O",), predicate=1)
-    assert "the predicate index 1; expected one of its 1 words" in find_fault(SRL, example)
+    assert "the predicate index 1; expected -1 to 0" in find_fault(SRL, example)
 
 
 # What is written is read again.
