@@ -42,10 +42,12 @@ _OPEN, _CLOSE = "[({'\"", "])}'\""
 def read_cells(table: Table, *, is_part: bool = False) -> Table:
     """Parse the values in a table's cells, and give every key of an object its own column.
 
+    If a column marks spans of a text, columns of words and tags are added.
+
     Args:
         table: The table to parse.
-        is_part: Whether the table is a part of a file. Ticked boxes are then not detected, because
-            the rest of the file may contradict them.
+        is_part: True if the table has only a part of the rows of a file. Columns of ticked boxes
+            are then not detected, because other rows of the file may have other values.
 
     Raises:
         DataError: A cell has another form than the rest of its column; the error names its row.
@@ -108,7 +110,7 @@ def _may_be_value(value: Any) -> bool:
 
 
 def value_of(text: str) -> Any:
-    """Parse a list, object or quoted text in the notation of JSON, Python or numpy.
+    """Parse the text of a list, object or quoted string in the notation of JSON, Python or numpy.
 
     Raises ValueError for any other text.
     """

@@ -16,18 +16,23 @@ MAGIC = {
     b"SQLite": "an SQLite database",
     b"PAR1": "Parquet",
 }
+"""Descriptions of file formats that are not text, keyed by the first bytes of such files."""
 
 
 def text_of(
     path: Place, content: bytes, encoding: str, above: int = 0
 ) -> tuple[str, tuple[str, ...]]:
-    """Return a file's text, and a note if its encoding was guessed and is not UTF-8.
+    """Decode the bytes of a file.
 
     Args:
         path: The file, for error messages.
         content: The bytes of the file, or of a part of it.
         encoding: The encoding that the user gave, or "".
         above: The number of the file's lines before `content`.
+
+    Returns:
+        The text, and a note for the user if the encoding was guessed and is not UTF-8, else no
+        note.
 
     Raises:
         DataError: The content is not text, or not in this encoding.
@@ -67,8 +72,8 @@ COMMON: Mapping[str, tuple[str, str]] = {
     "euc_jp": ("EUC-JP", _KANA),
     "cp949": ("EUC-KR", "이다는의에고을가하지를은도로한자기나사리어서아시인대그해일들부정수여있었"),
 }
-"""East Asian encodings, keyed by Python's name: the usual name, and the most common characters of
-the language.
+"""East Asian encodings, keyed by their names in Python. A value is the usual name of the encoding,
+and the most common characters of its language.
 """
 
 CONVINCING, FEWEST_LETTERS, LOOKED_AT = 0.2, 20, 2**16
@@ -106,7 +111,7 @@ def _has_common_letters(part: bytes, encoding: str) -> bool:
 
 
 MOST_STRANGE = 0.4
-"""Maximum share of non-ASCII letters in a text in a western language."""
+"""Maximum share of non-ASCII letters among the letters of a text in a western language."""
 
 _LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff\u0152\u0153\u0160\u0161\u0178\u017d\u017e"
 _WITHIN = re.compile(

@@ -50,15 +50,20 @@ from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS
 from benchharness.tasks.task import Task, find_fault
 
 HELD_OUT = 0.2
-"""Share of train that becomes dev if the data have no dev split."""
+"""Share of the rows of train that become dev if the data have no dev split."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
     """A task that was detected in a user's data, with sentences that describe it.
 
-    `own` is the definition of the task; the other attributes are those of
-    `benchharness.tasks.custom.FoundTask`.
+    Attributes:
+        own: The definition of the task.
+        task: The task.
+        data: The value of `--data` from which the rows are read: "hub", or a path.
+        sentences: Notes for the user about the columns, the rows and the labels.
+        leaks: For each split except train, the number of rows whose text is also in train, and the
+            number of rows whose text is nearly identical to one in train.
     """
 
     own: OwnData
@@ -81,15 +86,16 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
 
     Args:
         place: A path or, with `hub`, "org/name[:config][@revision]".
-        hub: Whether the rows are on the hub.
+        hub: True if the rows are on the hub.
         columns: The value of `--columns`; "" to detect the columns.
         metrics: The values of `--metric`; empty for the default metrics of this kind of task.
         encoding: The encoding of the files; "" to detect it.
-        no_header: Whether line 1 of a table is a row, so that its columns are numbered from 1.
+        no_header: True if line 1 of a table is a row and not the names of its columns. The columns
+            are then numbered from 1.
 
     Raises:
-        DataError: Rows cannot be read, do not fit the task, or fit several tasks.
-        BenchError: The options, such as the columns or the metrics, make no sense.
+        DataError: The rows cannot be read, do not fit the task, or fit several tasks.
+        BenchError: The options do not fit the data or each other.
     """
     metric_names(metrics)  # refuses repeated metrics before anything is read
     if hub and no_header:

@@ -1,4 +1,7 @@
-"""Find the names of a table's columns, also below a title, in two lines or above descriptions."""
+"""Find the lines that name the columns of a table.
+
+The names may be below a title, in two lines, or above lines that describe the columns.
+"""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +9,7 @@ from itertools import takewhile
 from typing import Any
 
 Lines = Sequence[tuple[int, Sequence[Any]]]
-"""Pairs of a line number and the row in this line."""
+"""Rows of a table, each as (line number, cells)."""
 
 MOST_TITLES = 6
 """Maximum number of title lines above the column names."""
@@ -17,7 +20,16 @@ _ANSWER = frozenset(("", "response", "open-ended response"))
 
 
 def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[str, ...]]:
-    """Return the names of the columns, the rows below them, and notes on what was left out."""
+    """Separate the names of a table's columns from its rows.
+
+    Args:
+        name: The name of the file, for notes.
+        rows: All rows of the file, including the header and possible title lines above it.
+
+    Returns:
+        The names of the columns, the rows below them, and notes for the user on lines that are not
+        read as rows.
+    """
     if not rows:
         return [], rows, ()
     used = _used_columns(rows)

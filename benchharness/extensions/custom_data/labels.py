@@ -28,10 +28,18 @@ from benchharness.tasks.sources.formats import fields_of
 
 
 def with_labels(own: OwnData, tables: Mapping[str, Table], *, as_written: bool) -> OwnData:
-    """Complete a task definition from its rows: labels, range of numbers, or details of answers.
+    """Complete the definition of a task with facts from its rows.
 
-    With `as_written` the spelling of tags is not interpreted. Raises DataError if a column is
-    missing, or if there are fewer than two labels or different numbers.
+    Depending on the kind of task, these are the labels and the separator between them, the range
+    and scale of numbers, whether questions may have no answer, or the number of the first option.
+
+    Args:
+        own: The definition.
+        tables: The rows of each split, keyed by split.
+        as_written: True if tags are labels of words as they are, and not tags of spans.
+
+    Raises:
+        DataError: A column is missing, or there are fewer than two labels or different numbers.
     """
     train = tables["train"]
     for name in (name for names in own.columns.values() for name in names):
@@ -175,7 +183,12 @@ def _tag_order(tags: Collection[str]) -> Callable[[str], tuple[bool, str]]:
 
 
 def written_tags(own: OwnData, train: Table) -> Iterator[tuple[int, int, str]]:
-    """Yield each tag's row index, its position in the row and its spelling."""
+    """Yield the row index, the position in the row and the text of each tag, as it is written.
+
+    Args:
+        own: The definition of the task.
+        train: The rows of train.
+    """
     for row, value in enumerate(train.columns[own.columns["tags"][0]]):
         each = (
             fields_of(value) if isinstance(value, str) and "sentence" not in own.columns else value
@@ -186,7 +199,12 @@ def written_tags(own: OwnData, train: Table) -> Iterator[tuple[int, int, str]]:
 
 
 def spelling_in(own: OwnData, train: Table) -> Spelling:
-    """Detect the spelling of the tags in train."""
+    """Detect the scheme of the tags in train, such as IOB2.
+
+    Args:
+        own: The definition of the task.
+        train: The rows of train.
+    """
     return spelling_of(Counter(tag for _, _, tag in written_tags(own, train)))
 
 

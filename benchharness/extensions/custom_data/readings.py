@@ -1,4 +1,7 @@
-"""Find the mapping of a table's columns to roles; exactly one mapping must fit."""
+"""Find the mapping of a table's columns to roles, such as text and label.
+
+A table is accepted only if exactly one mapping fits.
+"""
 
 import re
 from collections import Counter, defaultdict
@@ -53,7 +56,7 @@ from benchharness.tasks.sources.formats import fields_of
 
 
 def is_headless(table: Table) -> bool:
-    """Return whether line 1 of a table is surely a row rather than the names of its columns."""
+    """Return whether line 1 of a table is certainly a row and not the names of the columns."""
     # Names may be whole questions (Google Forms), but then do not occur among the values.
     if not (table.has_header and any(name in values for name, values in table.columns.items())):
         return False
@@ -65,7 +68,10 @@ def is_headless(table: Table) -> bool:
 
 
 def count_readings(table: Table) -> int:
-    """Return the number of mappings that fit a table; 0 if the table is refused."""
+    """Return the number of ways to map the columns of a table to the roles of a task.
+
+    Returns 0 if the table has an error, such as a line 1 that is a row.
+    """
     try:
         return len(_mappings(table)[0])
     except DataError:
@@ -73,7 +79,7 @@ def count_readings(table: Table) -> int:
 
 
 def find_mapping(table: Table) -> ColumnMapping:
-    """Return the only mapping that fits a table.
+    """Return the only mapping of a table's columns to the roles of a task.
 
     Raises DataError if no mapping fits, or if several do; the error lists them.
     """
@@ -194,7 +200,12 @@ def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMa
 
 
 def check_header(table: Table, columns: Sequence[Column]) -> None:
-    """Raise DataError if the first line of a table is a row rather than names of its columns."""
+    """Raise DataError if line 1 of a table is a row and not the names of its columns.
+
+    Args:
+        table: The table.
+        columns: The columns of the table.
+    """
     if is_row_above(table, columns):
         raise DataError(
             f"line 1 of {table.name} is a row instead of column names: pass --no-header, which "
@@ -203,7 +214,12 @@ def check_header(table: Table, columns: Sequence[Column]) -> None:
 
 
 def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
-    """Return whether line 1 of a table is a row, judged by the values below it."""
+    """Return whether line 1 of a table is a row, judged by the values below it.
+
+    Args:
+        table: The table.
+        columns: The columns of the table.
+    """
     # A name above dates or numbers shows that line 1 has names, however long they are. Questions
     # (Google Forms) are names too.
     is_named = any(
@@ -228,8 +244,8 @@ def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
 def split_column(table: Table) -> str:
     """Return the name of the column with the split of each row; "" if there is none.
 
-    Raises DataError if the values of the column are not names of different splits that include
-    train.
+    Raises DataError if the column has values that name no split, two values for the same split, or
+    no value for train.
     """
     for name, values in table.columns.items():
         found = dict.fromkeys("" if value is None else str(value) for value in values)
@@ -370,7 +386,9 @@ def _conll(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 FEW_TAGS = 100
-"""Number of different values at which a column is taken for lemmas or heads instead of tags."""
+"""A column of a CoNLL file with at least this number of different values contains lemmas or heads
+instead of tags.
+"""
 
 
 def _parts(value: Any) -> Sequence[Any]:
@@ -618,7 +636,9 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 MOST_ALIKE = 0.05
-"""Maximum share of texts with contradictory labels that is attributed to annotation noise."""
+"""Maximum share of texts with contradictory labels that are considered mistakes of annotators. With
+a larger share, the labels probably depend on another column.
+"""
 
 
 def _with_aspects(
@@ -665,7 +685,7 @@ def _count_odd(given: Sequence[Column], label: Column) -> int:
 
 
 GRADES = (5, 7, 10)
-"""Highest grades of common rating scales."""
+"""Highest grades of common rating scales, such as 5 stars."""
 
 
 def _released(columns: Sequence[Column]) -> ColumnMapping | None:
@@ -748,7 +768,7 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
 
 
 TITLES = ("title", "headline", "heading")
-"""Words with which the names of columns of titles end."""
+"""Last words in the names of columns that contain titles."""
 
 
 def _by_key(columns: Sequence[Column], texts: Sequence[Column]) -> dict[str, Column]:
@@ -898,8 +918,8 @@ def _number_roles(column: Column) -> tuple[str, ...]:
 
 
 SETS, LASTS = 8, 3
-"""Minimum number of values with several labels, and of different last labels in them, for values to
-be read as sets of labels.
+"""Conditions for reading values such as "3,5" as sets of labels: at least SETS values have several
+labels, and at least LASTS different labels are the last one of a value.
 """
 
 
@@ -943,8 +963,12 @@ def _sets_in(values: Collection[str]) -> list[list[str]]:
 def separator_of(values: Sequence[Any]) -> str:
     """Detect the separator between labels in a cell; return "" if each cell has one label.
 
-    Either the parts repeat, and there are fewer different parts than different cells, or each part
-    also occurs alone in a cell. Empty values are ignored.
+    The values contain several labels if their parts repeat and there are fewer different parts than
+    different values, or if each part is also a value of its own. In both cases, no part may have
+    more than three words.
+
+    Args:
+        values: The values of a column; empty ones are ignored.
     """
     known = [normalize("NFC", str(value)) for value in values if value not in (None, "")]
     for separator in SEPARATORS + RARE_SEPARATORS if known else "":
@@ -978,6 +1002,7 @@ FINDERS: tuple[Finder, ...] = (
     _options_in_rows,
     _labels,
 )
-"""Functions that yield mappings. The first function that yields any is used, so functions for
-layouts that only one kind of task has come first.
+"""Functions that yield the possible mappings of columns, each for one layout of tables. The first
+function that yields a mapping is used, so functions for layouts that belong to only one kind of
+task come first.
 """

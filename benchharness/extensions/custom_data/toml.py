@@ -38,11 +38,15 @@ KEYS: Mapping[str, tuple[type, str]] = {
     "no_header": (bool, "true or false"),
     "recipe": (dict, "a value for each setting, such as { epochs = 5 }"),
 }
-"""Keys that a file may have: the type of each value, and its description in errors."""
+"""Keys that a file may have. A value is the type of the key's value, and its description in errors.
+"""
 
 
 def read_task(file: Path) -> tuple[Task, Mapping[str, Any]]:
-    """Read a task and the settings of its recipe; raise BenchError with a line per mistake."""
+    """Read a task and the settings of its recipe, keyed by name, from a TOML file.
+
+    Raises BenchError with one line per mistake in the file.
+    """
     try:
         said = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
