@@ -22,6 +22,7 @@ from benchharness.tasks.sources.formats import (
 from benchharness.tasks.sources.source import Place
 
 BEGIN, END = "#begin document", "#end document"
+"""Beginnings of the lines that begin and end a document."""
 NO_WORD = "[WORD]"
 """Placeholder for words in the shared task's skeleton files, which lack the words because of the
 LDC's licence."""

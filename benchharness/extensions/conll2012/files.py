@@ -94,7 +94,6 @@ def _role_columns(path: Path, task: RoleTask, sentence: Sequence[Word]) -> Mappi
     return found
 
 
-# Matches e.g. "#begin document (bc/cctv/00/cctv_0000); part 000".
 BEGIN = re.compile(r"#begin document \((.*)\); part (\d+)")
 """Pattern of a line with which a document begins: "#begin document (bc/cctv/00/cctv_0000); part
 000".

@@ -64,8 +64,9 @@ have four times the encoder's size instead.
 DROPOUT, SPREAD = 0.3, 0.02
 """Dropout rate of the head, and standard deviation of its initial weights."""
 DISTANCES = 10
-"""Number of buckets for the distance between two kept spans, in kept spans: 0, 1, 2, 3, 4, 5-7,
-8-15, 16-31, 32-63, and 64 or more."""
+"""Number of buckets for the distance between two kept spans. The distance is counted in kept spans.
+The buckets are 0, 1, 2, 3, 4, 5-7, 8-15, 16-31, 32-63, and 64 or more.
+"""
 
 DEFAULT_SEGMENTS = 5
 """Maximum number of segments of a document that a training step reads, if the recipe does not set
@@ -236,7 +237,7 @@ class Spans(NamedTuple):
     lasts: Tensor
 
     def at(self, places: Tensor) -> "Spans":
-        """Return the spans at these indices."""
+        """Return only the spans at these indices."""
         return Spans(*(values[places] for values in self))
 
 
@@ -266,7 +267,14 @@ class CorefNetwork(nn.Module):
         self.segments = segments
 
     def forward(self, targets: Tensor | None = None, **inputs: Any) -> Tensor:
-        """Return losses in training, and the codes of the antecedents otherwise."""
+        """Return losses in training, and the codes of the antecedents otherwise.
+
+        Args:
+            targets: Gold mentions of every document, as returned by the function `targets`; None
+                outside of training.
+            **inputs: Inputs of the encoder, and the columns of CorefFeatures that are named in
+                `per_token`, `[rows, tokens]` each.
+        """
         told = {name: inputs.pop(name) for name in CorefFeatures.per_token}
         shape = told["words"].shape  # (rows, tokens)
         _, counts = torch.unique_consecutive(told["documents"][:, 0], return_counts=True)
@@ -588,7 +596,15 @@ def network(encoder: Encoder, task: CorefTask, segments: int = DEFAULT_SEGMENTS)
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the loss of each document, `[documents]`, from the network's output in training."""
+    """Return the loss of each document, `[documents]`.
+
+    The losses are computed by the network, which reads the targets in training.
+
+    Args:
+        logits: Output of the network in training, `[documents, segments, 1]`, with -inf for missing
+            segments.
+        targets: Not used.
+    """
     # The network reads the targets itself and returns losses, (documents, segments, 1).
     found = logits[..., 0]  # (documents, segments), -inf for missing segments
     return found.masked_fill(found.isneginf(), 0.0).sum(1)

@@ -145,7 +145,8 @@ def to_number(value: Any, decimal: str = ".") -> float:
 
     Args:
         value: The cell.
-        decimal: The decimal mark: "." reads "1,234.5", and "," reads "1.234,5" and "12,50".
+        decimal: The decimal mark. With ".", "1,234.5" is read as 1234.5; with ",", "1.234,5" is
+            read as 1234.5.
 
     Raises:
         ValueError: The cell is not a number.
@@ -221,7 +222,7 @@ class Table:
         return replace(self, columns=columns, ids=[self.ids[n] for n in rows])
 
     def place(self, row: int) -> str:
-        """Return the location of a row for error messages: "reviews.csv line 7"."""
+        """Return the location of a row for error messages, such as "reviews.csv line 7"."""
         return f"{self.name} {self.unit} {self.ids[row]}"
 
     def place_of_word(self, row: int, word: int) -> str:

@@ -1,4 +1,4 @@
-"""Decode the bytes of a file, and note a guessed encoding."""
+"""Decode the bytes of a file, with a note for the user if the encoding had to be guessed."""
 
 import re
 from collections.abc import Mapping
@@ -77,8 +77,8 @@ and the most common characters of its language.
 """
 
 CONVINCING, FEWEST_LETTERS, LOOKED_AT = 0.2, 20, 2**16
-"""Thresholds for an East Asian encoding: minimum share of common characters, minimum number of
-non-ASCII letters, and number of bytes that are examined.
+"""Conditions for decoding a text with an East Asian encoding: minimum share of common characters,
+minimum number of non-ASCII letters, and number of bytes that are examined.
 """
 
 

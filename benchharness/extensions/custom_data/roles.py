@@ -1,6 +1,6 @@
 """Roles of a table's columns, and the kinds of tasks that they determine.
 
-A mapping gives columns roles, and the roles determine the kind of task:
+A mapping gives roles to columns, and these roles determine the kind of task:
 
     text [text2] label          one class                (label=a+b: the only column that holds 1)
     text [text2] labels         several labels, or none  (labels=a+b: each column that holds 1)
@@ -11,9 +11,9 @@ A mapping gives columns roles, and the roles determine the kind of task:
     question option label [context]   the same, with a row per option
 
 Any task may have the roles `group`, `split` and `verdict` as well. Rows of one group are all in
-train or all in dev if dev is held out. `split` contains train, dev or test for each row, and
-`verdict` whether the row counts (see verdicts.py). `keys` are names of the options that the answer
-uses instead of their positions or texts.
+train or all in dev if dev is split off from train. `split` contains train, dev or test for each
+row. `verdict` contains a word such as "accept" or "rejected" (see verdicts.py). `keys` are names of
+the options, such as "A" and "B", one of which is the answer.
 """
 
 import re

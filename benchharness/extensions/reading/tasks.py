@@ -49,12 +49,10 @@ CANNOT_ANSWER = "CANNOTANSWER"
 """Text at the end of QuAC's contexts, and answer that means "no answer"."""
 
 YES_NO = ("y", "n", "x")
-"""Labels of the dialog acts in QuAC. YES_NO: the answer is yes, no, or neither. FOLLOW_UP: the
-student should, should not, or may ask a follow-up question.
-"""
+"""Labels of the first dialog act in QuAC: the answer is yes, no, or neither."""
 FOLLOW_UP = ("y", "n", "m")
-"""Labels of both dialog acts. YES_NO: the answer is yes, no or neither. FOLLOW_UP: the student
-should, should not or may ask a follow-up question.
+"""Labels of the second dialog act in QuAC: the student should, should not, or may ask a follow-up
+question.
 """
 
 # "C_69758fcdfc1f46baba0e92c0f3b0919c_1_q#7" is question 7 in a dialog.

@@ -28,7 +28,7 @@ class Corpus:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Indices of the documents, keyed by their ids."""
+        """Index of each document, keyed by its id."""
         return {name: place for place, name in enumerate(self.ids)}
 
     def text(self, document: str) -> str:
