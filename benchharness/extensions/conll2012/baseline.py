@@ -43,7 +43,7 @@ def learn_mentions(
         words, end = _lower(example), 0
         clusters: defaultdict[tuple[str, ...], list[Mention]] = defaultdict(list)
         for start, last in _stretches(example):
-            # A span that begins before `end` overlaps a mention, which has an earlier start or is
+            # A span that begins before `end` overlaps the last mention, which begins earlier or is
             # longer.
             if start >= end and words[start:last] in likely:
                 clusters[words[start:last]].append((start, last))

@@ -309,7 +309,8 @@ class CorefNetwork(nn.Module):
         left = last - first - self.segments
         if not self.training or left <= 0:
             return range(first, last)
-        # Drawn on the CPU, because the snapshots of a job contain its generator's state.
+        # The row is drawn on the CPU, because the snapshots of a job contain the state of the CPU's
+        # random number generator.
         start = first + int(torch.randint(left + 1, ()))
         return range(start, start + self.segments)
 
@@ -605,7 +606,7 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
             segments.
         targets: Not used.
     """
-    # The network reads the targets itself and returns losses, (documents, segments, 1).
+    # The output consists of losses, (documents, segments, 1).
     found = logits[..., 0]  # (documents, segments), -inf for missing segments
     return found.masked_fill(found.isneginf(), 0.0).sum(1)
 
@@ -620,7 +621,7 @@ def decode(
 
     Clusters, and the mentions in them, are sorted by position.
     """
-    # Codes are (tokens, 30), with the rows concatenated as in token_ids.
+    # The codes have the shape (tokens, 30): rows are concatenated, as in `features.token_ids`.
     bounds = features.starts[features.item_starts]  # (documents + 1,)
     return tuple(
         ClusterPrediction(id=example.id, clusters=_clusters(logits[a:b], features.words[a:b]))

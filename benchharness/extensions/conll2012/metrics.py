@@ -107,10 +107,11 @@ def b_cubed(gold: Clusters, predicted: Clusters) -> Sums:
     """
     shared = _shared(gold, predicted).items()
     common = _common(map(set, gold), predicted)
-    # For each pair of a gold and a predicted cluster, each of the `count` shared mentions adds
-    # common / size of the cluster. `count` and `common` are equal unless a mention is in two gold
-    # clusters. If a gold cluster contains a mention twice, its size counts both, but the sum counts
-    # the mention once, because the sum is over predicted mentions.
+    # A gold and a predicted cluster share `count` mentions. Each of them adds common / (size of the
+    # gold cluster) to the numerator of recall, and common / (size of the predicted cluster) to that
+    # of precision. `count` and `common` differ only if a mention is in two gold clusters. If a gold
+    # cluster contains a mention twice, its size counts both, but the sum has only one term for the
+    # mention.
     return Sums(
         total(count * common[both] / len(gold[both[0]]) for both, count in shared),
         sum(map(len, gold)),
@@ -170,8 +171,8 @@ def summed(measure: Measure, predictions: Clustered, examples: Documents) -> Sum
 
 def _coref(name: str, value: Callable[[Clustered, Documents], float]) -> CorefMetric:
     library = None if name.startswith(("muc", "b3")) else "scipy.optimize"
-    # CEAF-e counts a mention as often as its gold cluster repeats it. So a similarity may be as
-    # high as 2, and the mean of the three metrics as high as 4/3.
+    # If a gold cluster repeats a mention, CEAF-e counts each repetition as shared. So a similarity
+    # may be as high as 2, and the mean of the three metrics as high as 4/3.
     high = 2.0 if name.startswith("ceafe") else 4 / 3 if name == "f1" else 1.0
     return Metric(name=name, compute=value, library=library, bounds=(0.0, high))
 

@@ -201,7 +201,8 @@ def _chains(sentences: Sequence[Mapping[str, Any]]) -> list[list[Mention]]:
     for sentence in sentences:
         for chain, start, last in sentence["coref_spans"]:
             found.append(((first + int(start), first + int(last) + 1), int(chain)))
-        # A row counts words from the start of the sentence, a mention from that of the document.
+        # The spans in the data count words from the beginning of the sentence, and mentions from
+        # the beginning of the document.
         first += len(sentence["words"])
     chains: dict[int, list[Mention]] = {}
     for mention, chain in sorted(found, key=_begin):

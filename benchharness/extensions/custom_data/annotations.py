@@ -181,7 +181,8 @@ def _with_runs(table: Table) -> Table:
         if not pairs or not all(_are_places(places) for _, places in pairs):
             continue
         runs = [(said, run) for said, places in pairs for run in _runs(places)]
-        # Class or word indices seldom coincide with the boundaries of words.
+        # Lists of numbers may also be indices of classes or of words. These rarely agree with the
+        # boundaries of words.
         whole = sum(_is_whole(said, start, end) for said, (start, end, _) in runs)
         if whole < MOST_WHOLE * len(runs):
             continue
@@ -244,7 +245,7 @@ def _tagged(
         places = _words(str(text or ""))
         spans = [span._replace(end=span.end + more) for span in each_spans[row]]
         words.append([str(text)[start:end] for start, end in places])
-        # A row without a list is unlabelled; an empty list means that nothing is marked.
+        # A row without a list is unlabelled. An empty list means that the text has no spans.
         tags.append(None if found in (None, "") or not places else _tags(places, spans, table, row))
         ends = {start for start, _ in places}, {end for _, end in places}
         cut += sum(span.start not in ends[0] or span.end not in ends[1] for span in spans)
@@ -335,7 +336,7 @@ def _label_studio(name: str, rows: Numbered) -> ToolRows:
     Raises DataError if the annotations of one task differ.
     """
     done = [list(_answers(name, task)) for _, task in rows]
-    marking = {  # controls for spans, or for several choices
+    marking = {  # labelling controls for spans, or for several choices
         control
         for answers in done
         for each in answers
@@ -498,7 +499,7 @@ def _has_messages(row: Any) -> bool:
     said = _objects(row, "messages")
     if not said or not all({"role", "content"} <= each.keys() for each in said):
         return False
-    return len({str(each["role"]) for each in said}) == len(said)  # one turn per role
+    return len({str(each["role"]) for each in said}) == len(said)  # each role speaks once
 
 
 def _has_points(row: Any) -> bool:

@@ -79,7 +79,7 @@ PAIRS = (
 )  # fmt: skip
 """Names of two columns whose texts form a pair, normalized as by `key_of`."""
 
-# "2024-01-31", "31.1.2024" and "1/31/24 12:00".
+# Pattern of dates such as "2024-01-31", "31.1.2024" and "1/31/24 12:00".
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
@@ -119,8 +119,9 @@ SEEN = 100
 numbers.
 """
 
-# Maximum number of words in a label, of classes, of different whole numbers that may be classes, of
-# interpretations of a table that an error lists, and of words in a column's name, in this order.
+# Maximum numbers: SHORT_WORDS for the words in a label, MOST_CLASSES for classes, FEW for different
+# whole numbers that may be classes, MOST_SHOWN for the mappings that an error lists, and LONG_NAME
+# for the words in a column's name.
 SHORT_WORDS, MOST_CLASSES, FEW, MOST_SHOWN, LONG_NAME = 3, 1000, 20, 6, 8
 
 NAME_WORDS = 2.5
@@ -159,7 +160,8 @@ def to_number(value: Any, decimal: str = ".") -> float:
             raise ValueError(value) from error
     word = CURRENCY.sub("", value).strip()
     other = "," if decimal == "." else "."
-    # Groups of three digits: "1,234,567" and "1,234.5", or with decimal commas "1.234,5".
+    # Remove the separators of thousands in "1,234,567" and "1,234.5", or with decimal commas in
+    # "1.234,5".
     if re.fullmatch(rf"[-+]?[1-9]\d{{0,2}}(\{other}\d{{3}})+(\{decimal}\d+)?", word):
         word = word.replace(other, "")
     # "1.5" has no decimal comma, but `float` below would accept it.
@@ -284,7 +286,7 @@ class Column:
 
         Examples are "Country", "recorded_date", "airline_sentiment_confidence" and "meta.country".
         """
-        bare = re.sub(r"\(.*?\)", "", self.name.rpartition(".")[2])  # "Duration (in seconds)"
+        bare = re.sub(r"\(.*?\)", "", self.name.rpartition(".")[2])  # e.g. "Duration (in seconds)"
         return bool({key_of(bare), _last_word(bare)} & NAMED["origin"]) or self.is_meta
 
     @cached_property
@@ -331,8 +333,8 @@ class Column:
         found = [number for _, number in self._read_numbers]
         if len(found) == len(self.known):
             return found or None
-        # "NA" among many different numbers is a missing value; among few whole ones it may be a
-        # class.
+        # "NA" among many different numbers is a missing value. Among a few whole numbers it may be
+        # a class.
         odd = {str(v).strip() for v in self.known if _is_missing(v)}
         if len(found) + self._count_missing < len(self.known):
             return None
@@ -482,7 +484,8 @@ class Column:
         # pandas writes its index as a column without a name, and reads it as "Unnamed: 0".
         if self.key in NAMED["id"] or self.key.startswith("unnamed") or not self.key:
             return True
-        # GitHub's "number" of an issue, which only rises or only falls.
+        # A column "number", such as that of GitHub's issues, is an id if its values only rise or
+        # only fall.
         if self.key == "number" and self.is_whole and len(self.distinct) == len(self.values) > FEW:
             steps = [after > one for one, after in pairwise(self.numbers or ())]
             return all(steps) or not any(steps)

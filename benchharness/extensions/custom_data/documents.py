@@ -20,7 +20,8 @@ def read_json(path: Place, text: str) -> Table:
     Raises DataError if the text is not JSON, or has none of the layouts that can be read.
     """
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    # Files of JSON lines often end in .json, too; their first line is then a whole object.
+    # The names of files with JSON lines often end in .json too. Their first line is then a complete
+    # object.
     is_lines = ending_of(path) in (".jsonl", ".ndjson") or (
         len(lines) > 1 and is_object(lines[0][1])
     )

@@ -49,7 +49,8 @@ def text_of(
     # The byte order marks of UTF-16, which Excel's "Unicode text" begins with.
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _decoded(path, content, "utf-16"), (note.format("utf-16"),)
-    # A zero byte is valid UTF-8, but UTF-16 without a mark has one next to every ASCII letter.
+    # A zero byte is valid UTF-8, but UTF-16 without a byte order mark has one next to every ASCII
+    # letter.
     if b"\0" in content:
         line = above + content.count(b"\n", 0, content.index(b"\0")) + 1
         raise DataError(
@@ -126,8 +127,9 @@ def _western(path: Place, content: bytes, odd: int, above: int) -> str:
     `odd` is the index of the first byte that is not UTF-8.
     """
     found = content.decode("cp1252", "replace")
-    # cp1252 leaves five bytes undefined (81, 8D, 8F, 90 and 9D). Other encodings have letters where
-    # it has signs, which then appear within words ("wa\u00bfny"), or have no Latin letters at all.
+    # cp1252 leaves five bytes undefined (81, 8D, 8F, 90 and 9D). If a text has another encoding,
+    # decoding it as cp1252 gives undefined bytes, symbols within words ("wa\u00bfny"), or many
+    # non-ASCII letters.
     strange = [letter for letter in found if ord(letter) > 127]
     letters = sum(map(str.isalpha, found))
     is_foreign = sum(map(str.isalpha, strange)) > MOST_STRANGE * letters

@@ -104,7 +104,7 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
         )
     own = _on_hub(place, columns) if hub else _in_files(place, columns, encoding, no_header)
     folder = None if hub else Path(place).expanduser().resolve()
-    # A held-out dev comes from the table of train.
+    # If dev is held out from train, its rows are in the table of train.
     tables = {
         split: table_of(own, split, folder)
         for split in own.splits
@@ -170,7 +170,8 @@ def _is_of(task: Task, data: Data) -> bool:
     if source.reader is not None or task.suite == "xtreme":
         return False
     splits = [name for name, split in source.splits.items() if all("/" in f for f in split.files)]
-    # Any folder in BEIR's layout is a retrieval task; for others the folder's name must fit.
+    # A folder in BEIR's layout is a retrieval task, whatever its name is. The folder of another
+    # task must have the right name.
     is_alone = task.suite == "retrieval"
     return any(not missing_files(source, [split], data, alone=is_alone) for split in splits)
 
@@ -192,7 +193,7 @@ def _of_place(path: Path, columns: str, encoding: str, *, no_header: bool) -> Ow
     files = split_files(path)
     splits = {name: "" for name in SPLIT_NAMES if name in files}
     base = replace(
-        # "reviews.csv.gz" and "reviews.csv" are titled "reviews".
+        # For example, "reviews.csv.gz" and "reviews.csv" have the title "reviews".
         _base(path.name if path.is_dir() else re.sub(r"\.\w+(\.gz)?$", "", path.name)),
         splits={"train": "", **splits},
         encoding=encoding,
@@ -201,7 +202,7 @@ def _of_place(path: Path, columns: str, encoding: str, *, no_header: bool) -> Ow
     return _read_columns(base, path, columns)
 
 
-# "stanfordnlp/imdb", "nyu-mll/glue:cola" or "nyu-mll/glue:cola@main".
+# Pattern of a value of `--hf`: "stanfordnlp/imdb", "nyu-mll/glue:cola" or "nyu-mll/glue:cola@main".
 HUB = re.compile(r"(?P<hub>[\w.-]+/[\w.-]+)(:(?P<config>[\w.-]+))?(@(?P<revision>[\w./-]+))?")
 
 
@@ -251,7 +252,7 @@ def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
         base, table = (bare, rows) if count_readings(rows) == 1 else (base, table)
     mapping = parse_columns(columns) if columns else find_mapping(table)
     own = replace(base, kind=mapping.kind, columns=mapping.columns)
-    # A tool's column of verdicts is used even if the user gives other columns.
+    # The verdicts that an annotation tool wrote are used even if the user gives other columns.
     verdict, is_sure = verdict_column(table)
     if is_sure and VERDICT not in own.columns and verdict not in mapping.names:
         own = replace(own, columns={**own.columns, VERDICT: (verdict,)})

@@ -40,7 +40,8 @@ def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[st
         rows = rows[above:]
     header, body = rows[0][1], rows[1:]
     if counters := _counters(rows, used):
-        # A template may number more rows than are filled in.
+        # Drop rows at the end that have only a number: a template may number more rows than are
+        # filled in.
         empty = takewhile(lambda line: _is_empty(line[1], counters), reversed(body))
         body = body[: len(body) - sum(1 for _ in empty)]
     if described := _count_descriptions(body):
@@ -100,7 +101,7 @@ def _joined(header: Sequence[Any], below: Sequence[Any], used: Sequence[int]) ->
     the first line leaves empty, at least two, and has "" or "Response" in the other columns.
     """
     blank = [n for n in used if header[n] == ""]
-    # The column before a blank one is the first of its group.
+    # The column before a blank one has the first option of the same question.
     grouped = {*blank, *(n - 1 for n in blank if n > 0 and below[n - 1] != "")}
     others = [str(below[n]).lower() for n in used if n not in grouped]
     if len(blank) < 2 or any(below[n] == "" for n in blank) or not _ANSWER.issuperset(others):

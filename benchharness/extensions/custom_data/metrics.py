@@ -87,7 +87,7 @@ def known_metrics(
         ),
         "number": (pearson, spearman),
         "tags": (entity_f1, entity_precision, entity_recall, tag_accuracy),
-        # F1 first: it is the main metric for answers in a context.
+        # The order is reversed so that F1 is the first and therefore the main metric.
         "spans": tuple(reversed(SQUAD_V2 if no_answer else SQUAD_V1)),
         "choice": (choice_accuracy,),
     }
@@ -129,7 +129,8 @@ def metric_of(
     if word.startswith(EVALUATE):
         return _evaluated(word, labels, script)
     name, _, positive = word.partition(":")
-    # "f1:spam" is the F1 of the class "spam". It needs the kind "class", the only one with "mcc".
+    # "f1:spam" is the F1 of the class "spam". It is only for tasks with one class per text, which
+    # are the only ones with the metric "mcc".
     if name == "f1" and positive in labels and "mcc" in known:
         return binary_f1(positive)
     if word not in known:
@@ -234,7 +235,7 @@ def _evaluated(word: str, labels: Sequence[str], script: Script | None) -> AnyMe
             ) from error
         return _number(source, given.get("score"), found) / (best if best == 100.0 else 1.0)
 
-    # Right answers mostly score 1 or 100; the lowest score of a script is unknown.
+    # If right answers score 1 or 100, this is the highest score. The lowest score is unknown.
     is_bounded = script is not None and best in (1.0, 100.0)
     bounds = (-math.inf, 1.0 if is_bounded else math.inf)
     return Metric(name=name, compute=compute, bounds=bounds, is_slow=True)
@@ -398,7 +399,7 @@ def _form(module: Any) -> str:
     """Return the form of predictions that a metric's features require: "class", "texts", ..."""
     features = module.features
     feature = (features[0] if isinstance(features, list) else features)["predictions"]
-    # An object per example, with "id" and "prediction_text", as in the metric squad.
+    # For some metrics, such as squad, a prediction is an object with "id" and "prediction_text".
     if hasattr(feature, "keys"):
         return "squad"
     inner = getattr(feature, "feature", None)

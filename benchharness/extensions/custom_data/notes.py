@@ -112,7 +112,7 @@ def row_notes(
 def _share(part: int, rest: int, wanted: float) -> tuple[str, str]:
     """Return the share of dev among all rows, and the reason if it is far from `wanted`."""
     whole = part + rest
-    if abs(part - wanted * whole) < 1:  # the nearest number of whole rows
+    if abs(part - wanted * whole) < 1:  # as near as whole rows allow
         return f"{wanted:.0%}", ""
     is_near = abs(part / whole - wanted) < wanted / 2
     why = f" (instead of {wanted:.0%}: groups stay whole, and train keeps every label)"
@@ -140,7 +140,8 @@ def label_notes(
             has = "1 row of {} has" if len(odd) == 1 else f"{len(odd)} rows of {{}} have"
             counts = "its prediction counts" if len(odd) == 1 else "their predictions count"
             yield f"{has.format(split)} a label that train lacks ({names}): {counts} as wrong"
-    # If dev is held out from train, equal texts are all in train or all in dev.
+    # If dev is held out from train, equal texts are all in train or all in dev, so both are
+    # searched.
     rows = [*splits["train"], *(splits["dev"] if own.held_out else ())]
     yield from _contradictions(own, table, rows)
 

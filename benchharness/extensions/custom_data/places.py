@@ -35,7 +35,8 @@ def split_of(name: str) -> str:
 
     Returns "" if no word names a split, or if words name several splits.
     """
-    # "train-00000-of-00002.parquet" is in train; "train_test.csv" names two splits, so none.
+    # "train-00000-of-00002.parquet" is a file of train. "train_test.csv" names two splits, so its
+    # split is unknown.
     words = set(re.findall("[a-z]+", name.lower()))
     found = [split for split, names in SPLIT_NAMES.items() if words & names]
     return found[0] if len(found) == 1 else ""
@@ -66,7 +67,7 @@ def split_files(path: Path) -> dict[str, list[Place]]:
         rows, folders = _files_of_rows(folders[0]), []
     found = _by_split([f for f in folders if _is_classes(f) or _is_table(f)])
     found = found if "train" in found else _by_split(rows)
-    # A folder for each split, as `DatasetDict.save_to_disk` writes them.
+    # There may be a folder for each split, as `DatasetDict.save_to_disk` writes them.
     found = found if "train" in found or rows else _in_folders(folders)
     _check_parts(path, found)
     if "train" in found:
@@ -113,7 +114,8 @@ def with_labels_apart(files: Sequence[Place]) -> tuple[Place, Place] | None:
 def _files_of_rows(folder: Place) -> list[Place]:
     found = [child for child in children(folder) if child.is_file() and kind_of(child)]
     rows = [child for child in found if child.name not in _ABOUT]
-    # XML files mostly describe other files (UD's stats.xml).
+    # XML files mostly describe other files (UD's stats.xml), so they are read only if there are no
+    # others.
     return [child for child in rows if kind_of(child) != "xml"] or rows
 
 

@@ -57,11 +57,13 @@ from benchharness.tasks.sources.formats import fields_of
 
 def is_headless(table: Table) -> bool:
     """Return whether line 1 of a table is certainly a row and not the names of the columns."""
-    # Names may be whole questions (Google Forms), but then do not occur among the values.
+    # The name of a column may be a whole question (Google Forms), but it is then not also a value
+    # of the column.
     if not (table.has_header and any(name in values for name, values in table.columns.items())):
         return False
     columns = [Column(name, values) for name, values in table.columns.items()]
-    # "toxic" above "toxic" and "clean" may be a name, but prose above prose is not.
+    # A cell "toxic" above the values "toxic" and "clean" may be the name of the column, but prose
+    # above prose is not.
     above = [c.name for c in columns if c.is_text and c.mean_words > SHORT_WORDS]
     is_prose = bool(above) and all(len(name.split()) > NAME_WORDS for name in above)
     return is_prose and is_row_above(table, columns)
@@ -230,9 +232,9 @@ def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
         if column.known
     )
     for column in columns if table.has_header else ():
-        # Line 1 is a row rather than column names if one of its cells is also a value further down
-        # in a column with few different values (such as "pos"), or is a number above numbers, or a
-        # whole sentence above sentences.
+        # Line 1 is a row rather than column names if one of its cells is (1) also a value further
+        # down in a column with few different values, such as "pos", (2) a number above numbers, or
+        # (3) a whole sentence above sentences.
         is_value = column.name in column.distinct and len(column.distinct) < len(column.known) / 2
         is_number = re.fullmatch(r"-?\d+(\.\d+)?", column.name) and column.numbers is not None
         is_long = len(column.name.split()) > LONG_NAME and not column.name.rstrip().endswith("?")
@@ -254,7 +256,8 @@ def split_column(table: Table) -> str:
         if (key not in NAMED["split"] and not key.endswith("mluse")) or len(found) < 2:
             continue
         splits = {value: split_of(value) for value in found}
-        # A column "set" or "fold" without names of splits, such as 0 to 4, is not a split column.
+        # A column "set" or "fold" is not a column of splits if its values, such as 0 to 4, are not
+        # names of splits.
         if not any(splits.values()) and key_of(name) not in ("split", "splits"):
             continue
         odd = [value for value, split in splits.items() if not split]
@@ -300,7 +303,7 @@ def _spans(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         return
     rows = zip(context.values, answer.values, strict=True)
     pairs = [(c, a if isinstance(a, list) else [a]) for c, a in rows if c and a]
-    # An answer that is a span occurs in its context, apart from a few that are spelled differently.
+    # If answers are spans, they occur in their contexts. A few answers may be spelled differently.
     inside = sum(any(isinstance(t, str) and t in c for t in found) for c, found in pairs)
     if answer.numbers is not None or inside < 0.9 * max(1, len(pairs)):
         return
@@ -349,10 +352,11 @@ def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         beside = [c for c in columns if c is not words and (c.is_list or c.mean_words > 1)]
         fitting = [c for c in beside if _fits(lengths, c)]
         entities = [c for c in fitting if _are_spans(c)]
-        # Tags are spans, or a list that is not named as words; next to a text it must be named as
-        # tags.
+        # A column may contain the tags if its values are tags of spans. Another list may too,
+        # unless its name is one for words. If the words are a text and not a list, its name must be
+        # one for tags.
         fitting = [c for c in fitting if c in entities or (c.is_list and _may_be_tags(words, c))]
-        # Any list of the same lengths may be the tags, unless one of them is named as tags.
+        # If no such column has a usual name for tags, each of them may contain the tags.
         named = [c for c in fitting if c.key in NAMED["tags"]] or fitting
         chosen = [c for c in named if c in entities] or named
         for tags in chosen:
@@ -420,7 +424,8 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     rest = [column for column in columns if column is not word]
     tags = [c for c in rest if c.key in NAMED["tags"] and len(c.distinct) <= MOST_CLASSES]
     entities = [c for c in tags if spelling_of(Counter(map(str, c.known))).kinds]
-    # Columns such as "Sentence #", "sent_id", "doc", "s" and "utterance".
+    # Columns that may number the sentences, such as "Sentence #", "sent_id", "doc", "s" and
+    # "utterance".
     numbers = [c for c in rest if c not in tags and re.match("sent|doc|s$|utt", c.key)]
     sentence = [c for c in numbers if _tells_apart(c)]
     if entities and not sentence:
@@ -436,7 +441,8 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 def _tells_apart(column: Column) -> bool:
     """Return whether a column has a value per sentence, at every word or only at the first."""
-    # A column with values at the first words only is like "Sentence: 1", "", "", "Sentence: 2".
+    # Some columns have a value only at the first word of a sentence: "Sentence: 1", "", "",
+    # "Sentence: 2".
     on_first = column.values[0] in column.known and len(column.known) == len(column.distinct)
     if len(column.known) < len(column.values) and on_first:
         return len(column.known) <= len(column.values) / 2
@@ -448,7 +454,8 @@ def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     inner = (column for column in lists if column.name.endswith((".choices.text", "options.text")))
     options = _called(lists, "options") or next(inner, None)
     rest = [column for column in columns if column is not options]
-    # Prodigy's "accept" is a list of one key; options that are the same in each row are classes.
+    # Prodigy's column "accept" is a list with one key. If all rows have the same options, these are
+    # classes and not the options of a question.
     answer = _called(rest, "right") or _first(rest, {"accept"})
     if options is None or answer is None or len(options.distinct) < 2:
         return
@@ -482,15 +489,16 @@ def _nearly_all(found: Iterable[bool]) -> bool:
     return sum(every) >= (1 - FEW_ODD) * len(every)
 
 
-# Keys of options: "optiona" for "option_a" or "Option A", "ending0", "choice1", or "b" alone.
+# Pattern of the normalized name of a column with an option: "optiona" (from "option_a" or "Option
+# A"), "ending0", "choice1", or "b".
 WIDE = re.compile(r"(option|choice|ending|answer|opt|alternative|candidate)?([a-h]|\d)")
 
 
 def _option_columns(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     if columns and all(
         column.name.isdigit() for column in columns
-    ):  # without names: the answer's letter is last
-        # Three columns are too few: a question, two options and the letter are four.
+    ):  # if columns have no names, the letter of the answer is last
+        # At least four columns are needed: a question, two options and the letter of the answer.
         question, *between, last = columns if len(columns) > 3 else (columns[0], columns[-1])
         rows = zip(last.values, *(column.values for column in between), strict=True)
         if len(between) > 1 and _nearly_all(
@@ -517,10 +525,12 @@ def _are_answers(answer: Column, options: Sequence[Column]) -> bool:
     rows = zip(answer.values, *(column.values for column in options), strict=True)
     pairs = [(right, given) for right, *given in rows if right not in (None, "")]
     first = first_number(pairs)
-    # 1 may mean "Answer 1" or, counted from 0, the second option. No row shows which.
+    # If the first option is called "Answer 1" and no answer is 0, the answer 1 may mean "Answer 1"
+    # or, counted from 0, the second option. No row shows which one is right.
     if not first and options[0].head[-1] == "1" and 0 not in (answer.numbers or [0]):
         return False
-    # With two options a mistake cannot be distinguished from a column about something else.
+    # With only two options, every answer must match: otherwise a mistake could not be distinguished
+    # from a column about something else.
     is_near = _nearly_all if len(options) > 2 else all
     return is_near(place_of(right, given, first=first) is not None for right, given in pairs)
 
@@ -554,8 +564,8 @@ def _choice(
     texts = [column for column in rest if column.is_text]
     question = _called(rest, "question") or _whole(texts)
     if question is None:
-        # With options the task is a multiple choice. If several texts may be the question, the user
-        # is asked.
+        # With options, the task is a multiple choice. If several texts may be the question, the
+        # user has to choose.
         for text in texts:
             yield _mapping("choice", question=text, options=options, keys=keys, answer=answer)
         return
@@ -596,7 +606,8 @@ def _options_in_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     for asked, flag in zip(question.values, flags[0].values, strict=True):
         right[str(asked)].append(float(flag))
     if all(len(found) > 1 and sum(found) == 1 for found in right.values()):
-        # The rows do not show which is meant: with both mappings the user is asked.
+        # The rows do not show whether they are options or pairs. Both mappings are yielded, so the
+        # user has to choose.
         yield _mapping("choice", question=question, option=texts[0], label=flags[0])
         yield _mapping("class", text=question, text2=texts[0], label=flags[0])
 
@@ -612,18 +623,18 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     texts = list(_text_roles([column for column in rest if not column.is_id]))
     used = {name for roles in texts for names in roles.values() for name in names}
     free = [column for column in rest if column.name not in used and not column.is_id]
-    # STS has the genre of two sentences next to their score.
+    # In STS, a pair of sentences has a score, which is the label, and a genre, which is not.
     keys = {column.key for column in columns}
     if {"sentence1", "sentence2"} <= keys and _first(free, NAMED["number"]):
         free = [column for column in free if column.key != "genre"]
-    # "Q4_theme" judges the text in "Q4".
+    # Some columns judge the text in another one: "Q4_theme" judges the text in "Q4".
     names = {name for roles in texts for name in roles["text"]}
     coded = [c for c in free if _label_roles(c) and any(_codes(c, name) for name in names)]
     named = [c for c in free if c not in coded and (_is_label(c) or _is_called_label(c))]
     targets = _targets(coded if coded and not named else free)
     taken = {name for target in targets for names in target.values() for name in names}
-    # A text that often repeats may be the second one of a pair, such as a headline or one of 171
-    # hypotheses.
+    # A text that often repeats, such as a headline or a hypothesis, may be the second text of a
+    # pair.
     again = [c for c in free if c.mean_words > SHORT_WORDS and c.name not in taken]
     again = list(filter(_is_of_most_rows, again))
     _check_answers(columns, used | taken, is_named=any(_is_label(c) for c in free))
@@ -660,7 +671,8 @@ def _with_aspects(
     odd = _count_odd([text], label)
     if odd <= max(2, MOST_ALIKE * len(text.distinct)):
         return texts
-    # Columns of words that together with the text determine the label, apart from a few rows.
+    # Keep the columns of words that, together with the text, determine the label in nearly all
+    # rows.
     found = [c for c in free if c not in (text, label) and c.mean_words and not c.is_origin]
     found = [c for c in found if len(c.distinct) > 1]
     found = [c for c in found if _count_odd([text, c], label) <= FEW_ODD * odd]
@@ -747,7 +759,8 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
     texts = _texts(columns)
     by_key = _by_key(columns, texts)
     for one, other in PAIRS:
-        # Columns of one or two words are a pair if their names are and no other column is a text.
+        # Columns with only one or two words per cell are a pair of texts if their names form a
+        # pair, and if no other column contains texts.
         if not {one, other} <= by_key.keys():
             continue
         if by_key[one] in texts or by_key[other] in texts or not texts:
@@ -758,7 +771,8 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
             if one == "question" and answer is not None:
                 yield {"text": (pair[0], answer.name), "text2": pair[1:]}
             return
-    # Two texts with other names may be a pair, or only one of them may matter: yield all three.
+    # Two texts with other names may be a pair, or only one of them may matter. Yield all three
+    # possibilities.
     for column in texts:
         yield {"text": (column.name,)}
     if len(texts) == 2:
@@ -790,7 +804,8 @@ def _by_key(columns: Sequence[Column], texts: Sequence[Column]) -> dict[str, Col
 def _texts(columns: Sequence[Column]) -> list[Column]:
     """Return the columns of texts: those with prose if there are any, else those with words."""
     texts = [column for column in columns if column.is_text and column.key not in NAMED["label"]]
-    # Remarks on some rows, and facts about their origin, are texts only if no other column is.
+    # Columns with remarks on some rows, or with facts about the origin of rows, contain the texts
+    # only if no other column does.
     texts = list(filter(_is_of_most_rows, texts)) or texts
     if any(column.mean_words > SHORT_WORDS for column in texts):
         return [column for column in texts if column.mean_words > NAME_WORDS]
@@ -806,9 +821,10 @@ def _is_of_most_rows(column: Column) -> bool:
 def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     """Return the possible targets; each maps a role to its columns."""
     fitting = [(column, roles) for column in columns if (roles := _label_roles(column))]
-    # A column that describes the row is not a label if any other column may be one.
+    # A column about the origin of the row is not the label if any other column may be.
     plain = [pair for pair in fitting if not pair[0].is_origin]
-    # But a column that is named as a label inside "meta" may be one if no other is named so.
+    # But a column inside "meta" that has a usual name for labels may be the label, unless a column
+    # elsewhere has such a name.
     called = [p for p in fitting if _is_label(p[0]) or _is_called_label(p[0])]
     if any(p in plain for p in called) or not any(column.is_meta for column, _ in called):
         fitting = plain or fitting
@@ -817,7 +833,8 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
         fitting = [pair for pair in fitting if not pair[0].is_fact or pair[0].is_flag]
     best = [pair for pair in fitting if _is_label(pair[0])]
     named = [pair for pair in fitting if _is_called_label(pair[0])]
-    # Of "label" and "sentiment" with the same classes one may be a model's prediction.
+    # If "label" and "sentiment" have the same classes, one of them may be a model's prediction, so
+    # both are possible.
     if len(best) == 1 and best[0][0].key in {"label", "labels", "class"}:
         best += [p for p in named if p not in best and p[0].distinct == best[0][0].distinct]
     # "target" may name the topic of a stance, which is the same in all rows: it is not a label.
@@ -834,7 +851,8 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
         names = tuple(column.name for column in flags)
         one = all(sum(map(float, row)) == 1 for row in zip(*(c.values for c in flags), strict=True))
         return [{"label": names}, {"labels": names}] if one else [{"labels": names}]
-    # "label" goes before "sentiment" and "score", and these before any other column that fits.
+    # A column called "label" is preferred to "sentiment" and "score", and these to all other
+    # columns.
     chosen = best or named or fitting
     together = [{"labels": tuple(column.name for column in flags)}]
     return (together if chosen is fitting and len(flags) > 1 else []) + [
@@ -859,7 +877,7 @@ def _label_roles(column: Column) -> tuple[str, ...]:
         return _number_roles(column)
     is_bool = all(isinstance(value, bool) for value in column.known)
     are_tags = _are_sentences_of_tags(column)
-    # Three numbers separated by commas are not one decimal number.
+    # A value that consists of three numbers with commas between them is not a decimal number.
     are_several = any(len(found) > 2 for found in _sets_in(column.distinct))
     if not (is_bool or are_tags) and (are_several or separator_of(column.known)):
         return ("labels",)
@@ -877,12 +895,14 @@ def _list_roles(column: Column) -> tuple[str, ...]:
     words = all(isinstance(each, str) for each in inner)
     if not words or column.key in NAMED["words"] or not any(column.known):
         return ()
-    # Tags of words are not labels of a text, nor are the options of labels (Prodigy).
+    # Tags of words are not labels of a text. Prodigy's options, which are the same in all rows, are
+    # not either.
     is_menu = column.key.startswith("options") and len(column.distinct) == 1
     if all(map(is_entity_tag, inner)) or is_menu:
         return ()
-    # Lists of exactly one item are classes. With empty lists among them, labels are possible too,
-    # unless the empty lists are few: they are then texts that nobody has labelled yet.
+    # If all lists have one item, the items are classes. If some lists are empty, the items may be
+    # classes or labels, of which a text has any number. If only a few are empty, nobody has
+    # labelled these texts yet, and the items are classes.
     counts = frozenset(map(len, column.known))
     empty = sum(not value for value in column.known)
     if counts == {0, 1} and empty <= FEW_ODD * len(column.known):
@@ -898,7 +918,7 @@ def _are_sentences_of_tags(column: Column) -> bool:
 
 
 def _number_roles(column: Column) -> tuple[str, ...]:
-    # "1,2" in a column with "3" is 1.2, or the labels 1 and 2.
+    # In a column that also has "3", the value "1,2" may be 1.2, or the labels 1 and 2.
     if column.decimal == ",":
         is_mixed = not all("," in word for word in column.distinct - MISSING)
         if is_mixed and _are_sets(column.distinct - MISSING):
@@ -911,7 +931,8 @@ def _number_roles(column: Column) -> tuple[str, ...]:
     is_counted = column.key in CLASSES and found == set(range(len(found)))
     if len(found) == 2 or is_counted:
         return ("label",)
-    # Few whole numbers, such as 1 to 5 stars, are classes or numbers: the user is asked.
+    # A few whole numbers, such as 1 to 5 stars, may be classes or numbers. Both are possible, so
+    # the user has to choose.
     if len(found) > FEW:
         return ("number",)
     return ("label", "number")

@@ -399,7 +399,8 @@ def text_kind(kind: str, text: str) -> str:
     if kind == "text" and (own := next((name for name, fits in LINES.items() if fits(text)), "")):
         return own
     lines = [line.removesuffix("\r") for line in text[:20_000].split("\n")]
-    # The last line may be truncated, and an empty line at an end separates no sentences.
+    # The last of these lines may be truncated. An empty line at the beginning or end separates no
+    # sentences.
     blank = sum(not line.strip() for line in lines[1:-1])
     said = [line for line in lines[:-1] if line.strip() and not line.startswith("#")]
     widths = {len(fields_of(line)) for line in said}
@@ -678,8 +679,8 @@ def table_rows(
                 yield above + before + 1, fields
             before = reader.line_num
     except csv.Error as error:
-        # Without its end, a quoted field extends to a quote some lines below, or to the end of the
-        # file.
+        # If a quote is not closed, the field extends to a quote some lines below, or to the end of
+        # the file.
         start = before + 1
         place = f"{path.name} line {above + start}"
         if "unexpected end" in str(error) or reader.line_num > start + 1:
@@ -879,7 +880,7 @@ def _workbook(path: Place, content: bytes) -> Table | Lines:
         sheets = {sheet.title: list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets}
     except (DataError, MemoryError):
         raise
-    except Exception as error:  # the parsers of zip and XML raise many types
+    except Exception as error:  # the parsers of zip and XML raise many types of errors
         raise DataError(f"{path.name} is not a valid workbook: save the sheet as CSV.") from error
     held = {title: rows for title, rows in sheets.items() if any(map(any, rows))}
     return _of_sheets(path, {title: _filled(rows) for title, rows in held.items()})
@@ -896,7 +897,7 @@ def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
     """Return the rows of the only sheet that is a table, or of all sheets if each is a split."""
     tables = {title: rows for title, rows in sheets.items() if _is_sheet_of_rows(rows)}
     if len(tables) > 1 and not any(map(split_of, tables)):
-        # Code books and notes may be tables too, but no task fits them.
+        # Sheets with code books or notes may be tables too, but no task fits them.
         readable = {
             title: rows
             for title, rows in tables.items()

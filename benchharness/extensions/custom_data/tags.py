@@ -88,7 +88,7 @@ def to_iob(tag: str, kinds: Collection[str]) -> str | None:
             return f"{IN_IOB[letter]}-{kind}"
     if tag in kinds:
         return f"I-{tag}"
-    if is_entity_tag(tag):  # its kind is not in train
+    if is_entity_tag(tag):  # the label of its span is not in train
         return tag if tag == OUTSIDE else f"{IN_IOB[tag[0]]}-{tag[2:]}"
     for letter, kind in _parts(tag):
         if kind != SPAN:

@@ -140,8 +140,8 @@ class OwnData:
 
     def to_json(self) -> dict[str, Any]:
         """Return the definition as JSON data, without fields that have their default value."""
-        # Defaults are left out, so that new fields do not change the names of stored tasks. The
-        # round trip through JSON turns tuples into lists on both sides.
+        # Defaults are left out, so that new fields do not change the names of stored tasks. Both
+        # sides of the comparison are converted to JSON and back, which turns tuples into lists.
         default = OwnData(title="", kind="class", columns={}, metrics=())
         found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         plain = json.loads(json.dumps(asdict(default)))
@@ -342,8 +342,8 @@ def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
     for is_near in (True, False):  # if most texts are near duplicates, group only equal ones
         groups = duplicate_groups(examples, given, is_near=is_near)
         dev_ids = _dev_of(own, whole, groups)
-        # Whole groups rarely give exactly the wanted share. With less than half of it, the groups
-        # are too large.
+        # Whole groups rarely give exactly the wanted share. If dev gets less than half of it, the
+        # groups are too large.
         if len(dev_ids) >= own.held_out * len(whole) / 2:
             break
     dev = [example for example in examples if example.id in dev_ids]
@@ -409,7 +409,7 @@ def _folded(mapping: ColumnMapping, table: Table, *, may_hide: bool) -> Table:
     for number, found in enumerate(zip(*(table.columns[name] for name in keys), strict=True)):
         if any(value not in (None, "") for value in found):
             key = tuple(map(str, found))  # empty cells repeat the key of the row above
-        # Rows of one key are one example, even if other rows are between them.
+        # Rows with the same key are one example, even if there are other rows between them.
         rows.setdefault(key, []).append(number)
     folded = table.take([numbers[0] for numbers in rows.values()])
     whole = {name: [[table.columns[name][n] for n in ns] for ns in rows.values()] for name in lists}
@@ -619,8 +619,8 @@ def _tagged(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -
             f"{place} has no tag for the word {words[missing.index(True)]!r}: tag every word."
         )
     named = None if tags is None or any(missing) else tuple(map(class_name, tags))
-    # If any label of the task is not an IOB tag, the tags stay unchanged. The tags of this sentence
-    # alone do not decide it.
+    # Tags are converted only if all labels of the task are IOB tags, whatever the tags of this
+    # sentence are.
     if named is not None and (kinds := kinds_of(own.labels)):
         read = [to_iob(tag, kinds) for tag in named]
         if None in read:
@@ -639,11 +639,11 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
         texts = row["answer"][0]
         texts = texts if isinstance(texts, list) else [texts] if texts else []
         starts = row["start"][0] if row.get("start") else None
-        # A position may be a pair of start and end.
+        # The start may also be a pair of start and end.
         if isinstance(starts, list) and (len(texts), len(starts)) == (1, 2):
             starts = starts[:1]
-        # A number is the start of the only answer. Without a start, the first occurrence of each
-        # answer is used.
+        # If the start is a number and not a list, there is only one answer. If it is missing, the
+        # first occurrence of each answer is used.
         starts = starts if isinstance(starts, list) else [starts] * len(texts)
         if len(starts) != len(texts):
             raise DataError(

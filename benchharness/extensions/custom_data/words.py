@@ -38,8 +38,8 @@ def read_conll(path: Place, text: str) -> Table:
     kept = ("" if number in comments else line for number, line in enumerate(lines))
     width = 0
     for found in sentences_of(kept):
-        # CoNLL-U also has lines for contractions, whose words follow, and for words that the text
-        # lacks.
+        # In CoNLL-U, some lines are not words of the text: contractions, whose words are in the
+        # following lines, and words that the text omits.
         words = [
             w for w in found if len(w.columns) != CONLLU or not NO_WORD.fullmatch(w.columns[0])
         ]
@@ -76,7 +76,7 @@ def _comments(lines: Sequence[str]) -> set[int]:
     width = Counter(map(len, words)).most_common(1)[0][0] if words else 0
     tags = {found[-1] for found in words if len(found) == width}
     hashes = [found[-1] for found in fields if found and found[0] == "#" and len(found) == 2]
-    # A tag that occurs only with hashes, but with many of them, counts too.
+    # A tag that occurs only after hashes counts too, if many of the hashes have it.
     tags |= {tag for tag, count in Counter(hashes).items() if count > len(hashes) / 3 > 1}
     comments: set[int] = set()
     is_first = True
@@ -151,8 +151,9 @@ MOST_TAGS, NEARLY_ALL = 100, 0.95
 at least the share NEARLY_ALL of the words there have a tag.
 """
 
-# Tags of Penn and Universal Dependencies, punctuation, and tags of spans. Brown's tags follow a
-# slash and are in lower case; after an underscore, lower case would match words in snake_case.
+# Tags of Penn and Universal Dependencies, punctuation, and tags of spans. Tags in lower case, as in
+# the Brown corpus, are allowed only after a slash: after an underscore they would match words in
+# snake_case.
 _TAG = r"[A-Z][A-Z0-9$+*|-]*|[BIESLUO]-\S+|[^\w\s]+|-[A-Z]+-"
 _TAGS = {"_": re.compile(_TAG), "/": re.compile(rf"{_TAG}|[a-z][a-z0-9$+*-]*")}
 

@@ -55,7 +55,6 @@ FOLLOW_UP = ("y", "n", "m")
 question.
 """
 
-# "C_69758fcdfc1f46baba0e92c0f3b0919c_1_q#7" is question 7 in a dialog.
 TURN = re.compile(r".*_q#(\d+)")
 """Pattern of the id of a question in QuAC, such as "C_69758fcdfc1f46baba0e92c0f3b0919c_1_q#7" for
 question 7 of a dialog.
