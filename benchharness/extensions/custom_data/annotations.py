@@ -166,8 +166,8 @@ def _text_column(table: Table) -> str | None:
 
 
 MOST_WHOLE = 0.8
-"""Numbers in lists are read as positions of characters only if at least this share of the spans
-that they form begins and ends at word boundaries.
+"""Minimum share of whole words among spans that are marked by lists of character positions. If
+fewer of the spans begin and end at word boundaries, the lists are not read as positions.
 """
 
 

@@ -1,4 +1,4 @@
-"""Parse the cells of a table, before its columns are given roles.
+"""Parse the cells of a table, before its columns get roles such as text and label.
 
 A cell may hold a value that was written as text: a list or an object in the notation of JSON,
 Python or numpy. Objects become columns, and marked spans become columns of words and tags.

@@ -282,7 +282,7 @@ class Column:
 
     @cached_property
     def is_origin(self) -> bool:
-        """True if the name describes where a row comes from and not what its text is about.
+        """True if the name describes the origin of a row, such as its source, time or annotator.
 
         Examples are "Country", "recorded_date", "airline_sentiment_confidence" and "meta.country".
         """
@@ -304,7 +304,7 @@ class Column:
 
     @cached_property
     def is_fact(self) -> bool:
-        """True if the name describes the writer of the text or the writing task."""
+        """True if the name describes the writer of the text ("gender") or the task ("prompt")."""
         return bool({self.key, _last_word(self.name)} & NAMED["fact"])
 
     @cached_property
@@ -434,7 +434,7 @@ class Column:
 
     @cached_property
     def is_flag(self) -> bool:
-        """True if all values are 0 or 1, or booleans. At most a tenth of the values is missing."""
+        """True if all values are 0, 1 or booleans, and at most a tenth of them is missing."""
         if len(self.known) < (1 - FEW_ODD) * len(self.values):
             return False
         if self.known and all(isinstance(value, bool) for value in self.known):
@@ -443,7 +443,11 @@ class Column:
 
     @cached_property
     def is_text(self) -> bool:
-        """True if the values are sentences, or long names and terms that mostly differ."""
+        """True if the values are sentences, or long names and terms that mostly differ.
+
+        Sentences have more than three words on average. Long names and terms have more than 12
+        characters on average, and more than half of them are different.
+        """
         if not self.mean_words:
             return False
         letters = sum(map(len, self.known)) / len(self.known)
@@ -470,7 +474,7 @@ class Column:
 
     @cached_property
     def is_code(self) -> bool:
-        """True if every value is a hash, a UUID, or a code in a column named "... id"."""
+        """True if every value is a hash or a UUID, or a single word in a column named "... id"."""
         texts = [v.strip() for v in self.known if isinstance(v, str)]
         if not texts or len(texts) < len(self.known):
             return False
@@ -480,7 +484,11 @@ class Column:
 
     @cached_property
     def is_id(self) -> bool:
-        """True if the values only number or identify the rows."""
+        """True if the values only number or identify the rows.
+
+        This is so for names such as "id" or "user_id", for dates, times and hashes, and for whole
+        numbers that are different in all rows.
+        """
         # pandas writes its index as a column without a name, and reads it as "Unnamed: 0".
         if self.key in NAMED["id"] or self.key.startswith("unnamed") or not self.key:
             return True

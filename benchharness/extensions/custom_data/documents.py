@@ -15,9 +15,14 @@ from benchharness.tasks.sources.source import Place
 
 
 def read_json(path: Place, text: str) -> Table:
-    """Read the rows of a JSON file with this text.
+    """Read the rows of a JSON file into a table.
 
-    Raises DataError if the text is not JSON, or has none of the layouts that can be read.
+    Args:
+        path: The file, for error messages.
+        text: The text of the file.
+
+    Raises:
+        DataError: The text is not JSON, or has none of the layouts that can be read.
     """
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
     # The names of files with JSON lines often end in .json too. Their first line is then a complete

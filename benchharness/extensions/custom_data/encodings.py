@@ -27,7 +27,7 @@ def text_of(
     Args:
         path: The file, for error messages.
         content: The bytes of the file, or of a part of it.
-        encoding: The encoding that the user gave, or "".
+        encoding: The encoding that the user gave; "" to guess it.
         above: The number of the file's lines before `content`.
 
     Returns:
@@ -78,8 +78,9 @@ and the most common characters of its language.
 """
 
 CONVINCING, FEWEST_LETTERS, LOOKED_AT = 0.2, 20, 2**16
-"""Conditions for decoding a text with an East Asian encoding: minimum share of common characters,
-minimum number of non-ASCII letters, and number of bytes that are examined.
+"""A text is decoded with an East Asian encoding only if it has at least FEWEST_LETTERS non-ASCII
+letters, and if at least the share CONVINCING of them are common characters of the language. At most
+LOOKED_AT bytes of the text are examined.
 """
 
 

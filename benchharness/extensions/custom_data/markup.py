@@ -16,8 +16,8 @@ MOST_LEVELS = 20
 def read_xml(path: Place, text: str) -> Table:
     """Read a row from each of the elements that have the same name and the same parent.
 
-    The rows are the most frequent children of the root. If the root has only one child, this child
-    counts as the root, and so on.
+    The parent is the root, and the rows are its children with the most frequent name. If the root
+    has only one child, this child counts as the root, and so on.
 
     Raises DataError if the text is not XML or has no repeated elements, and if it declares
     entities, which may expand to any amount of text.

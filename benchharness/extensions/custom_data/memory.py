@@ -39,8 +39,8 @@ _BETWEEN = b"\n,;\t|"
 def free_memory() -> int:
     """Return the number of bytes that this process may still allocate.
 
-    This is the smallest of three limits: free memory of the machine, of the container, and below
-    the process's own limit (`ulimit -v`).
+    This is the smallest of three numbers: the free memory of the machine, the free memory of its
+    container, and the memory that the process's own limit (`ulimit -v`) leaves.
     """
     free = [2**62]
     with suppress(OSError, ValueError, StopIteration):

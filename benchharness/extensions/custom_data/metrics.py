@@ -294,6 +294,9 @@ def load_script(source: str, config: str | None, script: Script | None) -> Any:
         config: The config of the metric, or None.
         script: Facts about the code as it was tested; None to load any code.
 
+    Returns:
+        The object with which `evaluate` computes the metric.
+
     Raises:
         DataError: The metric cannot be loaded, or its code differs from the tested code.
     """

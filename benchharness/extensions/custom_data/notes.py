@@ -122,7 +122,10 @@ def _share(part: int, rest: int, wanted: float) -> tuple[str, str]:
 def label_notes(
     own: OwnData, table: Table, splits: Mapping[str, Sequence[Example]]
 ) -> Iterator[str]:
-    """Yield notes on labels that look alike, contradict each other, or are missing in train.
+    """Yield notes on the labels, such as similar names and labels that train lacks.
+
+    Other notes are about values that stand for a missing label, equal texts with different labels,
+    and the scheme of tags.
 
     Args:
         own: The definition of the task.

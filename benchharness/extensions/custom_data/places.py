@@ -15,7 +15,7 @@ SPLIT_NAMES = {
     "dev": {"dev", "devel", "development", "valid", "val", "validation", "testa"},
     "test": {"test", "testing", "testb"},
 }
-"""Words in the names of files that mean a split, keyed by split."""
+"""Words that stand for a split, keyed by split."""
 
 ENDINGS = {
     **dict.fromkeys((".csv", ".tsv", ".tab"), "table"),
@@ -27,13 +27,13 @@ ENDINGS = {
     ".xml": "xml",
     **dict.fromkeys((".txt", ".ft"), "text"),
 }
-"""Format of a file, keyed by the ending of its name."""
+"""Format of a file, keyed by the ending of the file's name."""
 
 
 def split_of(name: str) -> str:
-    """Return the split that is named by a word in a name, such as "train" for "train-1.csv".
+    """Return the split that a name contains as a word, such as "train" for "train-1.csv".
 
-    Returns "" if no word names a split, or if words name several splits.
+    Returns "" if the name contains no split or several.
     """
     # "train-00000-of-00002.parquet" is a file of train. "train_test.csv" names two splits, so its
     # split is unknown.
@@ -210,10 +210,16 @@ def is_brat(folder: Place) -> bool:
 
 
 def scored_files(folder: Place) -> dict[Place, Place]:
-    """Return the file with the scores of each file of text pairs, keyed by the latter.
+    """Find the files in a folder that contain pairs of texts, and the files with their scores.
 
-    For example, STS.gs.news.txt has the scores of STS.input.news.txt. The result is empty if a file
-    of pairs has no scores, or if any file in the folder is named after a split.
+    For example, STS.gs.news.txt has the scores of STS.input.news.txt.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The file with the scores, keyed by the file with the pairs. Empty if a file with pairs has
+        no scores, or if any file in the folder is named after a split.
     """
     files = {c.name: c for c in children(folder) if c.is_file()} if folder.is_dir() else {}
     pairs = {name: name.replace(".input.", ".gs.") for name in files if ".input." in name}

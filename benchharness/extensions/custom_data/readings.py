@@ -72,7 +72,7 @@ def is_headless(table: Table) -> bool:
 def count_readings(table: Table) -> int:
     """Return the number of ways to map the columns of a table to the roles of a task.
 
-    Returns 0 if the table has an error, such as a line 1 that is a row.
+    Returns 0 if the table has an error, such as a first line that is not a header.
     """
     try:
         return len(_mappings(table)[0])
@@ -647,8 +647,8 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 MOST_ALIKE = 0.05
-"""Maximum share of texts with contradictory labels that are considered mistakes of annotators. With
-a larger share, the labels probably depend on another column.
+"""If at most this share of the texts occurs with several labels, these are considered mistakes of
+annotators. If it is more, the label probably depends on another column too.
 """
 
 
@@ -939,8 +939,9 @@ def _number_roles(column: Column) -> tuple[str, ...]:
 
 
 SETS, LASTS = 8, 3
-"""Conditions for reading values such as "3,5" as sets of labels: at least SETS values have several
-labels, and at least LASTS different labels are the last one of a value.
+"""Conditions for reading values such as "3,5" as sets of labels and not as decimals: at least SETS
+values must have several labels, and at least LASTS different labels must be the last one of a
+value.
 """
 
 

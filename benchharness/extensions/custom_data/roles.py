@@ -25,6 +25,9 @@ from benchharness.errors import BenchError
 from benchharness.extensions.custom_data.verdicts import VERDICT
 
 Kind = Literal["class", "labels", "number", "tags", "spans", "choice"]
+"""Kind of task: one class per text, any number of labels per text, a number per text, a tag per
+word, a span of a context, or one of several options.
+"""
 
 Columns = Mapping[str, tuple[str, ...]]
 """Names of the columns that have each role, keyed by role. Most roles have one column."""

@@ -179,7 +179,7 @@ def _as_table(path: Place, kind: str, encoding: str, *, is_said: bool, no_header
 
 
 def refuse_no_header(path: Place) -> None:
-    """Raise the error that --no-header was passed for a file that is not a table."""
+    """Raise BenchError, because --no-header was passed for a file that is not a table."""
     raise BenchError(
         f"--no-header applies to tables only, and {path.name} is not a table: remove the option."
     )
@@ -599,7 +599,7 @@ def numbers_of(row: Sequence[Any]) -> list[str]:
 
 
 def named_table(path: Place, rows: Lines, notes: tuple[str, ...] = ()) -> Table:
-    """Make a table from rows, of which the first contain the names of the columns.
+    """Make a table from rows that begin with the names of the columns.
 
     A row of totals at the end is left out, and a note reports this.
 

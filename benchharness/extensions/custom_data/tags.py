@@ -20,7 +20,7 @@ OUTSIDES = frozenset(("o", "0", "_", "-", "out", "outside", "none", "null", "nil
 """Tags of words outside of all spans, in lower case."""
 
 SPAN = "SPAN"
-"""Label of all spans if the tags in a file are only letters, such as "B" and "I"."""
+"""Label of all spans if the data do not name their labels, as with the tags "B" and "I"."""
 
 MOSTLY = 0.5
 """Minimum share of words outside of spans in a file whose tags are bare labels such as PER. With a

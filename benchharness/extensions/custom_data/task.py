@@ -178,8 +178,8 @@ class OwnData:
 def define(data: Mapping[str, Any]) -> Task:
     """Build and register the task of a stored definition, or return the registered task.
 
-    If `data` has no digits of its own (see `OwnData`) but the registered task of the same name has,
-    the registered task is replaced: the paths of its scripts were removed, or it was forged.
+    If `data` has no digits (see `OwnData`) but the definition of the registered task has, the
+    registered task is replaced: it lacks the paths of its scripts, or was forged.
 
     Args:
         data: The definition, as `OwnData.to_json` returned it.
@@ -456,7 +456,12 @@ def _role_values(
 
 
 def no_column(table: Table, name: str) -> DataError:
-    """Return the error that a table lacks a column of this name."""
+    """Return the error for a column that a table does not have.
+
+    Args:
+        table: The table.
+        name: The name of the column.
+    """
     names = ", ".join(map(repr, table.columns))
     hint = " (--no-header numbers them from 1)" if name.isdigit() and table.has_header else ""
     return DataError(f"{table.name} has no column {name!r}: its columns are {names}{hint}.")
@@ -507,7 +512,7 @@ another of these values occurs as well.
 
 
 def may_be_no_label(name: str) -> bool:
-    """Return whether a label may stand for "no label", as "n/a" and "None" may.
+    """Return whether a label may stand for "no label"; examples are "n/a" and "None".
 
     "none" and "NONE" are not accepted, because they are often the names of classes.
     """
@@ -662,7 +667,8 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
 
 
 NO_ANSWERS = ("ANSWERNOTFOUND", "CANNOTANSWER")
-"""Answers that stand for "no answer" in SubjQA and QuAC. There, each context ends with this word.
+"""Answers that stand for "no answer" in the data sets SubjQA and QuAC. There, each context ends
+with this word.
 """
 
 
