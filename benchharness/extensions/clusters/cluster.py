@@ -43,7 +43,7 @@ the reason.
 class Needs:
     """Resources that a job needs on its node.
 
-    The numbers are sums over all processes in which the job trains.
+    GPUs, cores and memory are sums over all processes in which the job trains.
 
     Attributes:
         gpus: Number of GPUs; 0 if the job runs on the CPU.
@@ -120,13 +120,14 @@ def run_remote(
 
 
 def sparsely(seconds: float, tell: Callable[[Progress], None]) -> Callable[[Progress], None]:
-    """Wrap a function so that it is called at most every `seconds` seconds.
+    """Return a function that passes on progress, but at most every `seconds` seconds.
 
-    A new phase of the job, such as "training", is always reported at once.
+    Progress in between is dropped. A new phase of the job, such as "training", is always passed on
+    at once.
 
     Args:
-        seconds: Minimum number of seconds between two calls in the same phase.
-        tell: Function that is called with the job's progress.
+        seconds: Minimum number of seconds between two calls of `tell` in the same phase.
+        tell: Function to which the progress is passed on.
     """
     phase, told = "", float("-inf")
 
@@ -288,8 +289,8 @@ class ClusterEngine:
 
         The iterator `jobs` is advanced only when the cluster has room for another job. A None in it
         means that the next jobs must wait until a running job has ended. If the node of a job was
-        lost, the job is sent again, at most `retries` times. Closing the iterator that is returned,
-        or an exception in it, cancels the running jobs.
+        lost or stopped the job, the job is sent again, at most `retries` times. Closing the
+        iterator that is returned, or an exception in it, cancels the running jobs.
 
         Args:
             jobs: The jobs.

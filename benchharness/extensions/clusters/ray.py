@@ -112,7 +112,8 @@ def connect(address: str) -> None:
     except (OSError, RuntimeError, ValueError) as error:
         raise BenchError(
             f"no Ray cluster answers at {address} ({first_line(error)}): start one with "
-            "`ray start --head`, or pass --address HOST:PORT on one of its nodes."
+            "`ray start --head`, or run this command on a node of a cluster with --address "
+            "HOST:PORT."
         ) from error
     finally:
         signal.signal(signal.SIGTERM, handler)

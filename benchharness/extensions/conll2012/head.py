@@ -56,9 +56,9 @@ the first, the representation of a span is mixed with the representations of its
 """
 
 HIDDEN_SIZE, FEATURE_SIZE = 3000, 20
-"""Sizes of the hidden layers of scores, and of each feature embedding. If an encoder's size is less
-than a quarter of HIDDEN_SIZE, as for encoders that are smaller than BERT-base, the hidden layers
-have four times the encoder's size instead.
+"""Sizes of the hidden layers that compute scores, and of each feature embedding. If an encoder's
+size is less than a quarter of HIDDEN_SIZE, as for encoders that are smaller than BERT-base, the
+hidden layers have four times the encoder's size instead.
 """
 
 DROPOUT, SPREAD = 0.3, 0.02
@@ -248,6 +248,11 @@ class CorefNetwork(nn.Module):
     of the document, and 0 at its other rows. Otherwise, the output has a code for the antecedent of
     each span, `[rows, tokens, 30]`, indexed by the span's row, its first token, and its number of
     tokens minus 1 (see DROPPED).
+
+    Args:
+        encoder: The encoder.
+        genres: Number of genres.
+        segments: Maximum number of segments of a document that a training step reads.
     """
 
     reads_targets = True

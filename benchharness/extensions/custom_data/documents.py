@@ -277,7 +277,7 @@ def parsed(path: Place, text: str, line: int = 1) -> Any:
         ) from error
     except RecursionError as error:
         raise DataError(
-            f"{path.name} line {line} has JSON that is nested too deep: use fewer levels."
+            f"{path.name} line {line} has JSON that is nested too deeply: use fewer levels."
         ) from error
 
 

@@ -231,7 +231,7 @@ def _values_said(own: OwnData, table: Table, examples: Sequence[Example]) -> Ite
     none = sum(isinstance(e, PairExample) and e.label == () for e in examples)
     if none:
         yield (
-            f"{none} rows of train have no label, which is read as none of the labels: remove rows "
+            f"{none} rows of train have no label, which means that no label applies: remove rows "
             "that nobody has labelled"
         )
     if own.kind in ("choice", "spans"):

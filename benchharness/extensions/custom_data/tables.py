@@ -927,7 +927,9 @@ def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
         )
     names = [*next(iter(parts.values())).columns]
     if "split" in names:
-        raise DataError(f"{path.name} has a sheet for each split and a column 'split': remove it.")
+        raise DataError(
+            f"{path.name} has a sheet for each split and also a column 'split': remove the column."
+        )
     columns = {name: [v for part in parts.values() for v in part.columns[name]] for name in names}
     columns["split"] = [splits[title] for title, part in parts.items() for _ in part.ids]
     ids = [f"{title}:{n}" for title, part in parts.items() for n in part.ids]

@@ -184,7 +184,7 @@ def _by_name(tags: Mapping[str, int]) -> Spelling | None:
     if outside is None or not kinds or tags[outside] < MOSTLY * words:
         return None
     first = next(tag for tag in tags if tag in kinds)
-    said = f"tags such as {first} are read as spans, and neighbours with one tag as one span"
+    said = f"tags such as {first} are read as spans, and neighbours with the same tag as one span"
     return Spelling(kinds, (), f"{said}; {outside} means outside of spans")
 
 

@@ -78,7 +78,7 @@ def _mistakes(said: Mapping[str, Any]) -> Iterator[str]:
     for key in {"name", "columns"} - set(said):
         yield f"its {key} is missing, expected {KEYS[key][1]}"
     if ("data" in said) == ("hub" in said):
-        yield "it must have either data or hub, the source of the rows"
+        yield "it must have either data or hub, which names the source of the rows"
 
 
 def _misfits(said: Mapping[str, Any]) -> Iterator[str]:
@@ -96,7 +96,10 @@ def _misfits(said: Mapping[str, Any]) -> Iterator[str]:
         yield str(error).removesuffix(".")
         return
     if kind not in ("class", "number", "choice"):
-        yield f"its columns define a {kind} task, which needs a plugin (`bench run --write-task`)"
+        yield (
+            f"its columns define a task of the kind {kind}, which needs a plugin in Python "
+            "(`bench run --write-task`)"
+        )
     if kind == "class" and len(set(map(str, said.get("labels", ())))) < 2:
         yield f"its labels are missing or too few, expected {KEYS['labels'][1]}"
     bounds = said.get("range", ())

@@ -12,7 +12,7 @@ from benchharness.tasks.task import Metric, Task
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Corpus:
-    """Documents in which queries are searched.
+    """Collection of documents that is searched with queries.
 
     Attributes:
         ids: Ids of the documents.
