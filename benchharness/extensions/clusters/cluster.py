@@ -58,10 +58,7 @@ class Needs:
     processes: int = 1
 
     def of(self, job: Job) -> "Needs":
-        """Return the resources for one job.
-
-        The memory is estimated if `memory_bytes` is 0. A baseline needs one core and no GPU.
-        """
+        """Return the resources for one job; a baseline needs one core and no GPU."""
         if job.kind == "baseline":
             return Needs(gpus=0, cpus=1, memory_bytes=estimate_memory(job))
         estimated = self.processes * estimate_memory(job, gpu=self.gpus > 0)
@@ -120,14 +117,10 @@ def run_remote(
 
 
 def sparsely(seconds: float, tell: Callable[[Progress], None]) -> Callable[[Progress], None]:
-    """Return a function that passes on progress, but at most every `seconds` seconds.
+    """Return a function that passes on progress to `tell`, but at most every `seconds` seconds.
 
     Progress in between is dropped. A new phase of the job, such as "training", is always passed on
     at once.
-
-    Args:
-        seconds: Minimum number of seconds between two calls of `tell` in the same phase.
-        tell: Function to which the progress is passed on.
     """
     phase, told = "", float("-inf")
 
@@ -144,9 +137,7 @@ def sparsely(seconds: float, tell: Callable[[Progress], None]) -> Callable[[Prog
 def refuse(sentence: str, details: object = "") -> Mapping[str, Any]:
     """Return the answer of a node that could not start a job.
 
-    Args:
-        sentence: The reason.
-        details: Further text for the log, such as an exception.
+    `sentence` is the reason, and `details` is further text for the log, such as an exception.
     """
     return {REFUSED: sentence, "details": str(details)}
 
@@ -189,11 +180,7 @@ RETRIES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Lost:
-    """Message that the connection to a job was lost.
-
-    Attributes:
-        reason: A clause that can follow "because".
-    """
+    """Message that the connection to a job was lost; `reason` is a clause after "because"."""
 
     reason: str
 
@@ -205,11 +192,7 @@ outcome is a Result, a Failure, or the answer from `refuse`.
 
 
 class Cluster(Protocol):
-    """Interface of a cluster that runs remote jobs.
-
-    Attributes:
-        name: Name of the cluster in messages and results.
-    """
+    """Interface of a cluster that runs remote jobs; `name` is its name in messages and results."""
 
     name: str
 
@@ -220,29 +203,17 @@ class Cluster(Protocol):
         """Return how many remote jobs (at least one) may be queued or running at the same time."""
 
     def send(self, remote: RemoteJob) -> Any:
-        """Send a remote job to the next node that has the resources for it.
-
-        Returns an object by which the cluster identifies the job.
-        """
+        """Send a remote job to the next node that can run it; return the cluster's handle of it."""
 
     def news(self, sent: Mapping[str, Any]) -> Iterable[tuple[str, News]]:
-        """Return new messages about jobs, or wait a moment if there are none.
+        """Return pairs (ticket, message) about jobs, or wait a moment if there are no messages.
 
-        Messages may be late, repeated or missing.
-
-        Args:
-            sent: The object that `send` returned for each job, keyed by the job's ticket.
-
-        Returns:
-            Pairs of a ticket and a message about its job.
+        Messages may be late, repeated or missing. `sent` contains the handle of each job, keyed by
+        the job's ticket.
         """
 
     def cancel(self, sent: Collection[Any]) -> None:
-        """Cancel remote jobs; wait until their processes have ended, but at most some seconds.
-
-        Args:
-            sent: The objects that `send` returned for the jobs.
-        """
+        """Cancel the jobs with these handles, and wait some seconds for their processes to end."""
 
 
 class _Sent(NamedTuple):
@@ -399,14 +370,8 @@ CANCEL_SECONDS = SAVING_SECONDS + 10
 def placement(cluster: Cluster, choice: EngineChoice, *, gpus: int, cpus: int) -> Placement:
     """Return the placement of a run's jobs on a cluster.
 
-    Args:
-        cluster: The cluster.
-        choice: The user's options.
-        gpus: Number of GPUs per job.
-        cpus: Number of CPU cores per job.
-
-    Raises:
-        BenchError: An engine option is invalid.
+    `gpus` and `cpus` are the numbers of GPUs and CPU cores per job. Raises BenchError if one of the
+    user's engine options is invalid.
     """
     numbers = read_numbers(choice)
     memory = int(numbers.get("memory", 0) * 1e9)
@@ -420,13 +385,8 @@ def placement(cluster: Cluster, choice: EngineChoice, *, gpus: int, cpus: int) -
 def gpus_of_job(choice: EngineChoice, *, there: bool) -> int:
     """Return the number of GPUs per job, which is 0 if jobs run on CPUs.
 
-    Args:
-        choice: The user's options.
-        there: True if the cluster has GPUs, or may have some. It decides what `--device auto`
-            means.
-
-    Raises:
-        BenchError: `--device` names a device of this machine, such as cuda:1.
+    `there` is True if the cluster has or may have GPUs, which decides what `--device auto` means.
+    Raises BenchError if `--device` names a device of this machine, such as cuda:1.
     """
     if choice.device not in ("auto", "cpu", "cuda"):
         raise BenchError(
@@ -438,18 +398,10 @@ def gpus_of_job(choice: EngineChoice, *, there: bool) -> int:
 
 
 def read_numbers(choice: EngineChoice) -> dict[str, int]:
-    """Parse the engine options that are whole numbers (see NUMBERS).
+    """Parse the engine options that are whole numbers (see NUMBERS), keyed by name.
 
-    Options that the user has not set are left out.
-
-    Args:
-        choice: The user's options.
-
-    Returns:
-        The values, keyed by the name of the option.
-
-    Raises:
-        BenchError: A value is not a whole number or is too small.
+    Options that the user has not set are left out. Raises BenchError if a value is not a whole
+    number or is too small.
     """
     given = {name: text for name, text in choice.options.items() if name in NUMBERS}
     for name, text in given.items():

@@ -43,11 +43,8 @@ KNOCK_SECONDS = 5.0
 def place(choice: EngineChoice) -> Placement:
     """Connect to a Ray cluster, and return the placement of a run's jobs on it.
 
-    Args:
-        choice: The user's options.
-
-    Raises:
-        BenchError: An option is invalid, no cluster answers, or no node is large enough for a job.
+    Raises BenchError if an option is invalid, no cluster answers, or no node is large enough for a
+    job.
     """
     numbers = read_numbers(choice)
     known = NUMBERS.keys() - {"minutes"}
@@ -71,13 +68,7 @@ def place(choice: EngineChoice) -> Placement:
 
 
 class NodeSize(NamedTuple):
-    """Total resources of a node of the cluster, used and free ones.
-
-    Attributes:
-        gpus: Number of GPUs.
-        cpus: Number of CPU cores.
-        memory_bytes: Main memory in bytes.
-    """
+    """Total GPUs, CPU cores and bytes of main memory of a node, including those in use."""
 
     gpus: int
     cpus: int
@@ -129,25 +120,14 @@ def node_sizes() -> list[NodeSize]:
 
 
 def jobs_at_once(sizes: Collection[NodeSize], gpus: int, cpus: int) -> int:
-    """Return how many jobs fit on the nodes at the same time.
-
-    Args:
-        sizes: The total resources of each node.
-        gpus: Number of GPUs per job.
-        cpus: Number of CPU cores per job.
-    """
+    """Return how many jobs, with this number of GPUs and cores each, fit on the nodes at once."""
     return sum(
         min(size.cpus // cpus, size.gpus // gpus if gpus else size.cpus // cpus) for size in sizes
     )
 
 
 class RayCluster:
-    """The Ray cluster to which this process is connected.
-
-    Args:
-        gpus: Number of GPUs per job.
-        cpus: Number of CPU cores per job.
-    """
+    """The connected Ray cluster, on which each job gets this number of GPUs and CPU cores."""
 
     name = "ray"
 
@@ -178,10 +158,7 @@ class RayCluster:
         return max(1, self._fit(node_sizes()))
 
     def send(self, remote: RemoteJob) -> Any:
-        """Send a remote job as a Ray task to the next node that has the resources for it.
-
-        Returns the task.
-        """
+        """Send a remote job as a Ray task to the next node that can run it; return the task."""
         needs = remote.needs
         largest = max((size.memory_bytes for size in node_sizes()), default=0)
         task = ray.remote(
@@ -255,10 +232,5 @@ class ProgressActor:
 
 
 def run_on_node(remote: RemoteJob, progress: Any) -> Mapping[str, Any]:
-    """Run a remote job in a Ray task on a node, and return its outcome as JSON data.
-
-    Args:
-        remote: The job and everything that it needs.
-        progress: Handle of the driver's ProgressActor, to which the progress is sent.
-    """
+    """Run a remote job in a Ray task; send its progress to the driver's ProgressActor."""
     return run_remote(remote, partial(progress.put.remote, remote.ticket), SECONDS_BETWEEN_NOTES)

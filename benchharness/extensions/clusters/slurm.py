@@ -53,11 +53,7 @@ CPUS = 8
 def place(choice: EngineChoice) -> Placement:
     """Return the placement of a run's jobs in Slurm's queue.
 
-    Args:
-        choice: The user's options.
-
-    Raises:
-        BenchError: An option is invalid, or submitit or Slurm is not installed on this machine.
+    Raises BenchError if an option is invalid, or if submitit or Slurm is not on this machine.
     """
     numbers, where = read_numbers(choice), choice.address or "slurm"
     if where not in ("slurm", "local"):
@@ -124,10 +120,7 @@ class SlurmCluster:
         return 1 if self.where == "local" else AT_ONCE
 
     def send(self, remote: RemoteJob) -> Any:
-        """Submit a remote job as a batch job.
-
-        Returns submitit's object for the batch job.
-        """
+        """Submit a remote job as a batch job; return submitit's object for the batch job."""
         executor = submitit.AutoExecutor(self.folder, cluster=self.where)
         executor.update_parameters(
             name="bench",
@@ -177,12 +170,7 @@ class SlurmCluster:
 
 
 def run_on_node(remote: RemoteJob, note: Path) -> Mapping[str, Any]:
-    """Run a remote job inside a batch job, and return its outcome as JSON data.
-
-    Args:
-        remote: The job and everything that it needs.
-        note: The file to which the latest progress of the job is written.
-    """
+    """Run a remote job inside a batch job; write its latest progress to the file `note`."""
 
     def write(progress: Progress) -> None:
         draft = note.with_suffix(".draft")

@@ -429,11 +429,10 @@ class SpanRanker(nn.Module):
         self.apply(_initialise)
 
     def forward(self, states: Tensor, told: dict[str, Tensor]) -> Ranking:
-        """Rank the antecedents of one document.
+        """Rank the antecedents of one document, given its `states` `[rows, tokens, size]`.
 
-        Args:
-            states: States of the encoder, `[rows, tokens, size]`.
-            told: Columns of CorefFeatures that are named in `per_token`, `[rows, tokens]` each.
+        `told` contains the columns of CorefFeatures that are named in `per_token`, `[rows, tokens]`
+        each.
         """
         every = _candidates(told["words"], told["sentences"])
         embedded = self._embed(states, every)  # (spans, span)

@@ -186,12 +186,7 @@ def _tag_order(tags: Collection[str]) -> Callable[[str], tuple[bool, str]]:
 
 
 def written_tags(own: OwnData, train: Table) -> Iterator[tuple[int, int, str]]:
-    """Yield the row index, the position in the row and the text of each tag, as it is written.
-
-    Args:
-        own: The definition of the task.
-        train: The rows of train.
-    """
+    """Yield the row index, the position in the row and the text of each tag, as it is written."""
     for row, value in enumerate(train.columns[own.columns["tags"][0]]):
         each = (
             fields_of(value) if isinstance(value, str) and "sentence" not in own.columns else value
@@ -202,12 +197,7 @@ def written_tags(own: OwnData, train: Table) -> Iterator[tuple[int, int, str]]:
 
 
 def spelling_in(own: OwnData, train: Table) -> Spelling:
-    """Detect the scheme of the tags in train, such as IOB2.
-
-    Args:
-        own: The definition of the task.
-        train: The rows of train.
-    """
+    """Detect the scheme of the tags in the rows of train, such as IOB2."""
     return spelling_of(Counter(tag for _, _, tag in written_tags(own, train)))
 
 

@@ -66,11 +66,9 @@ def _cached_files() -> int:
 
 
 def cells_per_byte(head: bytes) -> float:
-    """Estimate the number of cells per byte of a text file.
+    """Estimate the number of cells per byte of a text file from the first bytes of the file.
 
-    Args:
-        head: The first bytes of the file. The line breaks and the usual delimiters in them are
-            counted.
+    Line breaks and the usual delimiters of fields are counted as the ends of cells.
     """
     return sum(map(head.count, (bytes([each]) for each in _BETWEEN))) / max(1, len(head))
 

@@ -38,10 +38,6 @@ def what_is_found(own: OwnData, task: Task) -> str:
     """Describe a task in one line: kind, columns, range or names of its labels, and metrics.
 
     An example is "text regression: review -> stars (1 to 5); pearson and spearman".
-
-    Args:
-        own: The definition of the task.
-        task: The task that was built from the definition.
     """
     columns = {role: "+".join(names) for role, names in own.columns.items()}
     head = SHAPES[own.kind].head

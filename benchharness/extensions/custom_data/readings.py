@@ -202,12 +202,7 @@ def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMa
 
 
 def check_header(table: Table, columns: Sequence[Column]) -> None:
-    """Raise DataError if line 1 of a table is a row and not the names of its columns.
-
-    Args:
-        table: The table.
-        columns: The columns of the table.
-    """
+    """Raise DataError if line 1 of a table is a row and not the names of its columns."""
     if is_row_above(table, columns):
         raise DataError(
             f"line 1 of {table.name} is a row instead of column names: pass --no-header, which "
@@ -216,12 +211,7 @@ def check_header(table: Table, columns: Sequence[Column]) -> None:
 
 
 def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
-    """Return whether line 1 of a table is a row, judged by the values below it.
-
-    Args:
-        table: The table.
-        columns: The columns of the table.
-    """
+    """Return whether line 1 of a table is a row, judged by the values below it."""
     # A name above dates or numbers shows that line 1 has names, however long they are. Questions
     # (Google Forms) are names too.
     is_named = any(

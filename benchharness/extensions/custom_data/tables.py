@@ -590,11 +590,7 @@ def _cells_in(path: Place, column: str, has_header: bool) -> Sequence[str]:
 
 
 def numbers_of(row: Sequence[Any]) -> list[str]:
-    """Return the names "1", "2", ... for the columns of a table that has no header.
-
-    Args:
-        row: Any row of the table.
-    """
+    """Return the names "1", "2", ... for the columns of a table that has no header."""
     return [str(number) for number, _ in enumerate(row, start=1)]
 
 

@@ -97,11 +97,7 @@ def to_iob(tag: str, kinds: Collection[str]) -> str | None:
 
 
 def kinds_of(labels: Sequence[str]) -> frozenset[str]:
-    """Return the span labels, such as PER, in IOB tags; empty if some tag is not an IOB tag.
-
-    Args:
-        labels: The tags.
-    """
+    """Return the span labels, such as PER, in IOB tags; empty if some tag is not an IOB tag."""
     if not all(label == OUTSIDE or label[:2] in ("B-", "I-") for label in labels):
         return frozenset()
     return frozenset(label[2:] for label in labels if label != OUTSIDE)

@@ -281,13 +281,8 @@ def examples_of(own: OwnData, split: str, place: Path | None) -> Sequence[Exampl
 def table_of(own: OwnData, split: str, place: Path | None) -> Table:
     """Return the rows of a split as a table, without rows that were rejected or not finished.
 
-    Args:
-        own: The definition of the task.
-        split: The name of the split.
-        place: The file or folder with the rows; None to read them from the hub.
-
-    Raises:
-        DataError: The rows cannot be read.
+    `place` is the file or folder with the rows, or None for the hub. Raises DataError if the rows
+    cannot be read.
     """
     table = _of_split(own, split, place)
     if VERDICT not in own.columns:
@@ -456,12 +451,7 @@ def _role_values(
 
 
 def no_column(table: Table, name: str) -> DataError:
-    """Return the error for a column that a table does not have.
-
-    Args:
-        table: The table.
-        name: The name of the column.
-    """
+    """Return the error for a column that a table does not have."""
     names = ", ".join(map(repr, table.columns))
     hint = " (--no-header numbers them from 1)" if name.isdigit() and table.has_header else ""
     return DataError(f"{table.name} has no column {name!r}: its columns are {names}{hint}.")
@@ -689,10 +679,6 @@ def answers_in(own: OwnData, table: Table) -> list[tuple[Any, Sequence[Any]]]:
 
     Rows with a hidden answer are left out. The result is empty if each row is a single option, or
     if the options have keys: then an answer is not the number, letter or text of an option.
-
-    Args:
-        own: The definition of the task.
-        table: The rows.
     """
     if "option" in own.columns or "keys" in own.columns:
         return []
