@@ -34,16 +34,22 @@ from benchharness.tasks.custom import define_task
 # Jobs for other machines: the message that the driver sends to a node, and the job's execution.
 
 REFUSED = "refused"
-"""Key in the answer of a node that could not start a job. Its value is a sentence with the reason.
+"""Key in the answer of a node that could not start a job. The value of the key is a sentence with
+the reason.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """Resources that a job needs on its node: GPUs, cores, and main memory in bytes.
+    """Resources that a job needs on its node.
 
-    A job trains in `processes` processes, with one GPU each if it has GPUs. The resources are sums
-    over all processes. If `memory_bytes` is 0, it is estimated from the size of the model.
+    GPUs, cores and memory are sums over all processes in which the job trains.
+
+    Attributes:
+        gpus: Number of GPUs; 0 if the job runs on the CPU.
+        cpus: Number of CPU cores.
+        memory_bytes: Main memory in bytes; 0 to estimate it from the size of the model.
+        processes: Number of processes. If the job has GPUs, each process uses one of them.
     """
 
     gpus: int
@@ -52,7 +58,7 @@ class Needs:
     processes: int = 1
 
     def of(self, job: Job) -> "Needs":
-        """Return the resources that a job needs; a baseline needs one core and no GPU."""
+        """Return the resources for one job; a baseline needs one core and no GPU."""
         if job.kind == "baseline":
             return Needs(gpus=0, cpus=1, memory_bytes=estimate_memory(job))
         estimated = self.processes * estimate_memory(job, gpu=self.gpus > 0)
@@ -64,15 +70,16 @@ class RemoteJob:
     """A job with everything that a node needs to run it, as plain data without secrets.
 
     Attributes:
-        ticket: The id of this attempt; a job that is sent again gets a new one.
-        job: The job as plain data.
+        ticket: Unique id of this attempt; a job that is sent again gets a new one.
+        job: The job as JSON data.
         needs: The resources that the job needs.
         folder: The driver's working directory. Paths of data and checkpoints may be relative to it.
-        variables: Variables of the driver's environment that jobs need on every node.
+        variables: Environment variables of the driver that jobs need on every node, and their
+            values.
         orders: The options of the engine.
-        mark: A file that the driver creates in the folder of saved models. A node that does not see
-            the file does not share this folder. There, jobs that save a model or need one fail, and
-            other jobs run without snapshots.
+        mark: Path of an empty file that the driver creates in the folder of saved models. A node
+            that does not see the file does not share this folder. There, jobs that save a model or
+            need a saved one fail, and other jobs run without snapshots.
         version: The version of benchharness on the driver's machine.
     """
 
@@ -87,21 +94,21 @@ class RemoteJob:
 
 
 def version() -> str:
-    """Return the version of benchharness, which must be equal on the driver's machine and nodes."""
+    """Return the version of benchharness, which must be the same on all machines of a run."""
     return f"{__version__}, method {METHOD}"
 
 
 def run_remote(
     remote: RemoteJob, tell: Callable[[Progress], None], seconds: float = 0.0
 ) -> Mapping[str, Any]:
-    """Run a job on this machine as the local engine does; return its outcome as plain data.
+    """Run a job on this machine as the local engine does, and return its outcome as JSON data.
 
     An error that the user can fix is not raised, but returned under the key REFUSED.
 
     Args:
         remote: The job and everything that it needs.
         tell: Function that is called with the job's progress.
-        seconds: Minimum number of seconds between two calls of `tell` in the same phase.
+        seconds: Minimum number of seconds between two calls of `tell` in the same phase of the job.
     """
     try:
         return _run(remote, sparsely(seconds, tell))
@@ -110,7 +117,11 @@ def run_remote(
 
 
 def sparsely(seconds: float, tell: Callable[[Progress], None]) -> Callable[[Progress], None]:
-    """Wrap `tell` to call it at once for a new phase, and else every `seconds` seconds."""
+    """Return a function that passes on progress to `tell`, but at most every `seconds` seconds.
+
+    Progress in between is dropped. A new phase of the job, such as "training", is always passed on
+    at once.
+    """
     phase, told = "", float("-inf")
 
     def report(progress: Progress) -> None:
@@ -124,7 +135,10 @@ def sparsely(seconds: float, tell: Callable[[Progress], None]) -> Callable[[Prog
 
 
 def refuse(sentence: str, details: object = "") -> Mapping[str, Any]:
-    """Return the answer of a node that could not start a job."""
+    """Return the answer of a node that could not start a job.
+
+    `sentence` is the reason, and `details` is further text for the log, such as an exception.
+    """
     return {REFUSED: sentence, "details": str(details)}
 
 
@@ -161,7 +175,7 @@ def _run(remote: RemoteJob, report: Callable[[Progress], None]) -> Mapping[str, 
 
 
 RETRIES = 2
-"""Default number of times that a job is sent again after its node was lost."""
+"""Default number of times that a job is sent again because its node was lost."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,15 +186,13 @@ class Lost:
 
 
 News = Progress | Lost | Mapping[str, Any]
-"""Message about a remote job: its progress, its loss, or its Result or Failure as plain data."""
+"""Message about a remote job: its progress, the loss of its node, or its outcome as JSON data. The
+outcome is a Result, a Failure, or the answer from `refuse`.
+"""
 
 
 class Cluster(Protocol):
-    """Interface of a cluster that runs remote jobs.
-
-    `send` returns the cluster's own handle for a job. Messages from `news` may be late, repeated,
-    missing, or about a job that was given up.
-    """
+    """Interface of a cluster that runs remote jobs; `name` is its name in messages and results."""
 
     name: str
 
@@ -188,19 +200,20 @@ class Cluster(Protocol):
         """Context manager that connects to the cluster for the duration of a run."""
 
     def room(self) -> int:
-        """Return how many remote jobs (at least one) may be queued or running at once."""
+        """Return how many remote jobs (at least one) may be queued or running at the same time."""
 
     def send(self, remote: RemoteJob) -> Any:
-        """Send a remote job to the next node that has the resources for it; return its handle."""
+        """Send a remote job to the next node that can run it; return the cluster's handle of it."""
 
     def news(self, sent: Mapping[str, Any]) -> Iterable[tuple[str, News]]:
-        """Return pairs of a ticket and a message about its job; wait a moment if there are none.
+        """Return pairs (ticket, message) about jobs, or wait a moment if there are no messages.
 
-        `sent` maps the tickets of the jobs to their handles.
+        Messages may be late, repeated or missing. `sent` contains the handle of each job, keyed by
+        the job's ticket.
         """
 
     def cancel(self, sent: Collection[Any]) -> None:
-        """Cancel remote jobs; wait until their processes have ended, or for some seconds."""
+        """Cancel the jobs with these handles, and wait some seconds for their processes to end."""
 
 
 class _Sent(NamedTuple):
@@ -214,15 +227,16 @@ class _Sent(NamedTuple):
 class ClusterEngine:
     """Engine that runs each job in an ordinary worker process on a node of a cluster.
 
-    Only the process that iterates over `run` receives results, so a database has a single writer.
+    Nodes send results to the process that iterates over `run`, so only this process writes to the
+    database.
 
     Args:
         cluster: The cluster.
-        needs: The resources of a job.
+        needs: The resources that each job needs.
         orders: The options of the engine.
         at_once: Maximum number of jobs that are queued or running; by default, as many as the
             cluster has room for.
-        retries: Number of times that a job is sent again after its node was lost.
+        retries: Number of times that a job is sent again because its node was lost.
     """
 
     def __init__(
@@ -244,10 +258,14 @@ class ClusterEngine:
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
         """Yield the Result or Failure of each job once, in the order in which jobs end.
 
-        A job is taken from `jobs` only when the cluster has room for it. A None in `jobs` means
-        that the next jobs must wait for a running job. If the node of a job was lost, the job is
-        sent again, at most `retries` times. Closing the iterator, or an exception in it, cancels
-        the running jobs.
+        The iterator `jobs` is advanced only when the cluster has room for another job. A None in it
+        means that the next jobs must wait until a running job has ended. If the node of a job was
+        lost or stopped the job, the job is sent again, at most `retries` times. Closing the
+        iterator that is returned, or an exception in it, cancels the running jobs.
+
+        Args:
+            jobs: The jobs.
+            report: Function that is called with a job and its progress.
         """
         queue = iter(jobs)
         self._sent = {}
@@ -340,16 +358,21 @@ class ClusterEngine:
 # Options that are common to all clusters.
 
 NUMBERS = {"cpus": 1, "memory": 1, "retries": 0, "minutes": 1}
-"""Minimum values of the options that are whole numbers: the cores and gigabytes of a job, the
-number of retries after its node was lost, and, for Slurm only, its time limit in minutes.
+"""Minimum values of the options (`--engine-option`) that are whole numbers: the cores of a job, its
+memory in gigabytes, the number of retries after its node was lost, and, for Slurm only, its time
+limit in minutes.
 """
 
 CANCEL_SECONDS = SAVING_SECONDS + 10
-"""Seconds that cancelled jobs have to save their states and end."""
+"""Maximum number of seconds that cancelled jobs have to save their states and end."""
 
 
 def placement(cluster: Cluster, choice: EngineChoice, *, gpus: int, cpus: int) -> Placement:
-    """Return the placement of jobs on a cluster, with these resources and the user's options."""
+    """Return the placement of a run's jobs on a cluster.
+
+    `gpus` and `cpus` are the numbers of GPUs and CPU cores per job. Raises BenchError if one of the
+    user's engine options is invalid.
+    """
     numbers = read_numbers(choice)
     memory = int(numbers.get("memory", 0) * 1e9)
     needs = Needs(gpus=gpus, cpus=cpus, memory_bytes=memory, processes=choice.processes)
@@ -360,9 +383,10 @@ def placement(cluster: Cluster, choice: EngineChoice, *, gpus: int, cpus: int) -
 
 
 def gpus_of_job(choice: EngineChoice, *, there: bool) -> int:
-    """Return the number of GPUs per job.
+    """Return the number of GPUs per job, which is 0 if jobs run on CPUs.
 
-    `there` is whether the cluster has GPUs, as far as known.
+    `there` is True if the cluster has or may have GPUs, which decides what `--device auto` means.
+    Raises BenchError if `--device` names a device of this machine, such as cuda:1.
     """
     if choice.device not in ("auto", "cpu", "cuda"):
         raise BenchError(
@@ -374,10 +398,10 @@ def gpus_of_job(choice: EngineChoice, *, there: bool) -> int:
 
 
 def read_numbers(choice: EngineChoice) -> dict[str, int]:
-    """Parse the engine options that are whole numbers; return their values, keyed by name.
+    """Parse the engine options that are whole numbers (see NUMBERS), keyed by name.
 
-    Raises:
-        BenchError: A value is not a whole number or is too small.
+    Options that the user has not set are left out. Raises BenchError if a value is not a whole
+    number or is too small.
     """
     given = {name: text for name, text in choice.options.items() if name in NUMBERS}
     for name, text in given.items():

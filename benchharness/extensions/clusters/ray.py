@@ -31,6 +31,7 @@ except ImportError:  # an optional dependency
     ray: Any = None  # type: ignore[no-redef]
 
 POLL_SECONDS = 0.2
+"""Maximum number of seconds to wait for the end of a task before progress is read again."""
 
 SECONDS_BETWEEN_NOTES = 1.0
 """Minimum number of seconds between two progress messages of a job."""
@@ -40,10 +41,10 @@ KNOCK_SECONDS = 5.0
 
 
 def place(choice: EngineChoice) -> Placement:
-    """Return the placement of jobs on a Ray cluster.
+    """Connect to a Ray cluster, and return the placement of a run's jobs on it.
 
-    Raises:
-        BenchError: No cluster answers, or no node is large enough for a job.
+    Raises BenchError if an option is invalid, no cluster answers, or no node is large enough for a
+    job.
     """
     numbers = read_numbers(choice)
     known = NUMBERS.keys() - {"minutes"}
@@ -67,7 +68,7 @@ def place(choice: EngineChoice) -> Placement:
 
 
 class NodeSize(NamedTuple):
-    """Total resources of a node."""
+    """Total GPUs, CPU cores and bytes of main memory of a node, including those in use."""
 
     gpus: int
     cpus: int
@@ -75,7 +76,14 @@ class NodeSize(NamedTuple):
 
 
 def connect(address: str) -> None:
-    """Connect this process to a running cluster; raise BenchError if there is none."""
+    """Connect this process to a running Ray cluster.
+
+    Args:
+        address: HOST:PORT of the cluster's head node, or "auto" for the cluster of this machine.
+
+    Raises:
+        BenchError: Ray is not installed, the address has the wrong form, or no cluster answers.
+    """
     if ray is None:
         raise BenchError(
             "--engine ray needs Ray, which is not installed: pip install 'benchharness[ray]'."
@@ -95,14 +103,15 @@ def connect(address: str) -> None:
     except (OSError, RuntimeError, ValueError) as error:
         raise BenchError(
             f"no Ray cluster answers at {address} ({first_line(error)}): start one with "
-            "`ray start --head`, or pass --address HOST:PORT on one of its nodes."
+            "`ray start --head`, or run this command on a node of a cluster with --address "
+            "HOST:PORT."
         ) from error
     finally:
         signal.signal(signal.SIGTERM, handler)
 
 
 def node_sizes() -> list[NodeSize]:
-    """Return the sizes of the live nodes of the connected cluster."""
+    """Return the total resources of each live node of the connected cluster."""
     offers = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     return [
         NodeSize(*(int(offer.get(name, 0)) for name in ("GPU", "CPU", "memory")))
@@ -111,14 +120,14 @@ def node_sizes() -> list[NodeSize]:
 
 
 def jobs_at_once(sizes: Collection[NodeSize], gpus: int, cpus: int) -> int:
-    """Return how many jobs, with `gpus` GPUs and `cpus` cores each, fit on the nodes."""
+    """Return how many jobs, with this number of GPUs and cores each, fit on the nodes at once."""
     return sum(
         min(size.cpus // cpus, size.gpus // gpus if gpus else size.cpus // cpus) for size in sizes
     )
 
 
 class RayCluster:
-    """The connected Ray cluster, on which each job gets `gpus` GPUs and `cpus` cores."""
+    """The connected Ray cluster, on which each job gets this number of GPUs and CPU cores."""
 
     name = "ray"
 
@@ -128,10 +137,10 @@ class RayCluster:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Start the progress actor on the driver's node; disconnect after the run.
+        """Context manager that starts the progress actor on this node, and disconnects at the end.
 
-        Ray prints long messages about lost nodes to stdout. They are dropped, because lost jobs are
-        reported anyway.
+        Inside of it, nothing is printed to stdout, because Ray prints long messages about lost
+        nodes there. Lost jobs are reported anyway.
         """
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
@@ -145,11 +154,11 @@ class RayCluster:
                 ray.shutdown()
 
     def room(self) -> int:
-        """Return how many jobs (at least one) fit on the nodes that are available now."""
+        """Return how many jobs fit on the nodes that are in the cluster now, but at least 1."""
         return max(1, self._fit(node_sizes()))
 
     def send(self, remote: RemoteJob) -> Any:
-        """Send a remote job as a task to the next node with enough resources; return the task."""
+        """Send a remote job as a Ray task to the next node that can run it; return the task."""
         needs = remote.needs
         largest = max((size.memory_bytes for size in node_sizes()), default=0)
         task = ray.remote(
@@ -163,7 +172,7 @@ class RayCluster:
         return task.remote(remote, self._progress)
 
     def news(self, sent: Mapping[str, Any]) -> Iterator[tuple[str, News]]:
-        """Wait a moment for a task to end; yield new progress and the outcomes of ended tasks."""
+        """Wait a moment for a task to end; yield new progress, then the outcomes of ended tasks."""
         waiting = {task: ticket for ticket, task in sent.items()}
         ended, _ = ray.wait(
             list(waiting), num_returns=len(waiting), timeout=POLL_SECONDS, fetch_local=False
@@ -174,7 +183,7 @@ class RayCluster:
             yield waiting[task], self._read_end(task)
 
     def cancel(self, sent: Collection[Any]) -> None:
-        """Interrupt the tasks, so that they end their processes; kill those that do not end."""
+        """Interrupt tasks, which then end their processes; kill tasks that do not end in time."""
         if not sent:
             return
         try:
@@ -207,7 +216,7 @@ class RayCluster:
 
 
 class ProgressActor:
-    """Actor that keeps the jobs' progress until the driver takes it."""
+    """Ray actor that keeps the latest progress of each remote job until the driver reads it."""
 
     def __init__(self) -> None:
         self._notes: dict[str, Progress] = {}
@@ -217,11 +226,11 @@ class ProgressActor:
         self._notes[ticket] = note
 
     def take(self) -> dict[str, Progress]:
-        """Return and forget all progress."""
+        """Return the latest progress of jobs, keyed by ticket, and forget it."""
         notes, self._notes = self._notes, {}
         return notes
 
 
 def run_on_node(remote: RemoteJob, progress: Any) -> Mapping[str, Any]:
-    """Run a remote job in a Ray task on a node; report its progress to the driver's actor."""
+    """Run a remote job in a Ray task; send its progress to the driver's ProgressActor."""
     return run_remote(remote, partial(progress.put.remote, remote.ticket), SECONDS_BETWEEN_NOTES)

@@ -1,4 +1,4 @@
-"""Jobs on a Slurm cluster: submitit submits each as a batch job, and the nodes share a folder."""
+"""Jobs on a Slurm cluster, where all nodes share a folder. submitit submits a batch job per job."""
 
 import json
 import os
@@ -33,8 +33,8 @@ except ImportError:  # an optional dependency
     submitit: Any = None  # type: ignore[no-redef]
 
 POLL_SECONDS = {"slurm": 2.0, "local": 0.2}
-"""Seconds between two reads of the shared folder, keyed by executor. Reading more often could
-overload a network file system.
+"""Seconds between two reads of the shared folder, keyed by executor: Slurm, or processes on this
+machine. Reading more often could overload a network file system.
 """
 
 SECONDS_BETWEEN_NOTES = 2.0
@@ -51,7 +51,10 @@ CPUS = 8
 
 
 def place(choice: EngineChoice) -> Placement:
-    """Return the placement of jobs in Slurm's queue; raise BenchError for an invalid option."""
+    """Return the placement of a run's jobs in Slurm's queue.
+
+    Raises BenchError if an option is invalid, or if submitit or Slurm is not on this machine.
+    """
     numbers, where = read_numbers(choice), choice.address or "slurm"
     if where not in ("slurm", "local"):
         raise BenchError(
@@ -89,12 +92,12 @@ class SlurmCluster:
     """Cluster that submits batch jobs to Slurm or, for tests, starts processes on this machine.
 
     Attributes:
-        name: Name of the cluster in messages.
+        name: Name of the cluster in messages and results.
         where: Executor of submitit: "slurm", or "local" for processes on this machine.
         folder: Folder of this run, which every node must see under the same path. It is removed at
-            the end.
+            the end of the run.
         minutes: Time limit of a batch job in minutes.
-        options: Options that are passed to sbatch.
+        options: Other options that are passed to sbatch, keyed by name.
     """
 
     name: str
@@ -105,7 +108,7 @@ class SlurmCluster:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Create the shared folder; remove it at the end of the run."""
+        """Context manager that creates the shared folder, and removes it at the end of the run."""
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             yield
@@ -117,7 +120,7 @@ class SlurmCluster:
         return 1 if self.where == "local" else AT_ONCE
 
     def send(self, remote: RemoteJob) -> Any:
-        """Submit a remote job as a batch job; return submitit's job object."""
+        """Submit a remote job as a batch job; return submitit's object for the batch job."""
         executor = submitit.AutoExecutor(self.folder, cluster=self.where)
         executor.update_parameters(
             name="bench",
@@ -131,7 +134,7 @@ class SlurmCluster:
         return executor.submit(run_on_node, remote, self._note(remote.ticket))
 
     def news(self, sent: Mapping[str, Any]) -> Iterator[tuple[str, News]]:
-        """Wait a moment, then yield the new progress and the outcomes of batch jobs."""
+        """Wait a moment, then yield new progress and the outcomes of batch jobs that have ended."""
         time.sleep(POLL_SECONDS[self.where])
         for ticket, job in sent.items():
             if job.done():
@@ -143,7 +146,7 @@ class SlurmCluster:
                 yield ticket, Progress(**json.loads(taken.read_bytes()))
 
     def cancel(self, sent: Collection[Any]) -> None:
-        """Remove jobs from the queue, and wait some seconds for running jobs to end."""
+        """Remove batch jobs from the queue, and wait some seconds for running ones to end."""
         for job in sent:
             job.cancel(check=False)
         deadline = time.monotonic() + CANCEL_SECONDS
@@ -167,7 +170,7 @@ class SlurmCluster:
 
 
 def run_on_node(remote: RemoteJob, note: Path) -> Mapping[str, Any]:
-    """Run a remote job inside a batch job, and write its progress to the file `note`."""
+    """Run a remote job inside a batch job; write its latest progress to the file `note`."""
 
     def write(progress: Progress) -> None:
         draft = note.with_suffix(".draft")

@@ -1,4 +1,4 @@
-"""Answers that group the mentions in a document into coreference clusters."""
+"""Answer type of coreference."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -24,7 +24,9 @@ from benchharness.tasks.answers.base import (
 from benchharness.tasks.answers.tags import starts_of
 
 MENTION = {True: "a mention", False: "no mention"}
-"""Names of rows and columns in the confusion matrix, keyed by whether the span is a mention."""
+"""Names of rows and columns in the confusion matrix of spans: for gold or predicted mentions
+(True), and for other spans (False).
+"""
 
 
 def _mentions(clusters: Clusters) -> set[Mention]:
@@ -36,7 +38,7 @@ def _clusters(found: Any) -> Clusters:
 
 
 class Coreference(AnswerType):
-    """Answer type for coreference: an answer is the clusters of mentions in a document."""
+    """Answer type of coreference: an answer is the clusters of mentions in a document."""
 
     prediction = ClusterPrediction
     matrix = ("spans", "Spans that are a gold or a predicted mention; clusters are ignored")
@@ -79,10 +81,10 @@ class Coreference(AnswerType):
         return tuple(MENTION.values())
 
     def average(self, predictions: Sequence[ClusterPrediction]) -> ClusterPrediction:
-        """Combine the clusters of an ensemble's members by majority vote.
+        """Combine the predictions of an ensemble's members by majority vote.
 
-        Two mentions are linked if more than half of the members put them in the same cluster.
-        Mentions that are linked directly or through others form a cluster.
+        Two mentions are linked if more than half of the members put them into the same cluster.
+        Mentions that are linked directly or through other mentions form a cluster.
         """
         votes = Counter(
             pair
@@ -108,7 +110,8 @@ class Coreference(AnswerType):
     ) -> str:
         """Describe the clusters, e.g. "Anna = she | the cart = it".
 
-        Without texts, mentions are described by the positions of their words.
+        If `example` is None or `texts` is false, mentions are described by the positions of their
+        words.
         """
         words = example.words if texts and example is not None else ()
         named = (" = ".join(words_at(words, *m) for m in each) for each in prediction.clusters)

@@ -1,4 +1,4 @@
-"""Baseline of coreference: spans that are mentions in train; equal mentions form a cluster."""
+"""Baseline of coreference: it learns which spans are mentions, and clusters equal mentions."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,16 +15,22 @@ from benchharness.extensions.conll2012.task import (
 from benchharness.tasks.task import Task
 
 LONGEST_MENTION = 10
-"""Longest span that is considered as a mention, in words."""
+"""Maximum number of words in a mention that is predicted."""
 
 
 def learn_mentions(
     _task: Task, examples: Sequence[DocumentExample], _values: Mapping[str, Any]
 ) -> Predictor:
-    """Learn which word sequences are mentions in more than half of their occurrences in train.
+    """Learn which sequences of words are mentions in most of their occurrences in train.
 
-    In predictions, mentions with the same words (ignoring case) form a cluster, which needs at
-    least two mentions. Only the longest of nested mentions is kept.
+    The predictor that is returned groups mentions with the same words (ignoring case) into a
+    cluster. A mention without an equal one is dropped, and of overlapping mentions only the first
+    or, if they begin together, the longest is kept.
+
+    Args:
+        _task: Not used.
+        examples: The documents of train.
+        _values: Not used.
     """
     known, seen = Counter[tuple[str, ...]](), Counter[tuple[str, ...]]()
     for example in examples:
@@ -37,7 +43,7 @@ def learn_mentions(
         words, end = _lower(example), 0
         clusters: defaultdict[tuple[str, ...], list[Mention]] = defaultdict(list)
         for start, last in _stretches(example):
-            # A span that begins before `end` overlaps a mention, which has an earlier start or is
+            # A span that begins before `end` overlaps the last mention, which begins earlier or is
             # longer.
             if start >= end and words[start:last] in likely:
                 clusters[words[start:last]].append((start, last))

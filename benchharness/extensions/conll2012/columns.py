@@ -1,8 +1,8 @@
 """Read CoNLL-2012's columns (https://conll.cemantix.org/2012/data.html).
 
-There is one word per line, with twelve columns and one more per proposition in its sentence. A
-document has one or more parts. A row is a document, in the layout of the hub. This is the line of
-the predicate in a sentence with one proposition:
+There is one word per line, with twelve columns and one more per proposition (predicate with its
+arguments) in its sentence. A document has one or more parts. A record is a document, with the same
+fields as on the hub. This is the line of the predicate in a sentence with one proposition:
 
     bc/mini/00/dev_0000 0 1 closed XX * close 01 - - * (V*) -
 """
@@ -22,6 +22,7 @@ from benchharness.tasks.sources.formats import (
 from benchharness.tasks.sources.source import Place
 
 BEGIN, END = "#begin document", "#end document"
+"""Beginnings of the lines that begin and end a document."""
 NO_WORD = "[WORD]"
 """Placeholder for words in the shared task's skeleton files, which lack the words because of the
 LDC's licence."""
@@ -29,17 +30,22 @@ LDC's licence."""
 FIRST_PROPOSITION = 11
 """Index of the column with the first proposition. The columns before it are document, part, number,
 word, part of speech, parse, lemma, frameset, sense, speaker and named entity. The column after the
-last proposition has the coreference chains."""
+last proposition has the coreference chains.
+"""
 
 
 def document_records(files: OfficialFiles) -> Iterator[Record]:
     """Read the documents of a split; all parts of a document form one record.
 
     Every sentence has its `words`, its `part_id`, the `speaker` of its first word, `srl_frames`
-    with IOB2 tags, and `coref_spans`, a list of [chain, first word, last word].
+    with the IOB2 tags of each predicate, and `coref_spans`, a list of [chain, first word, last
+    word].
+
+    Args:
+        files: The official files of the split.
 
     Raises:
-        DataError: If a file is malformed.
+        DataError: A file is malformed.
     """
     for path in files.paths:
         documents: dict[str, tuple[str, list[dict[str, Any]]]] = {}
@@ -97,8 +103,14 @@ def _sentence(lines: list[list[str]], place: str) -> dict[str, Any]:
 def role_tags(column: Sequence[str], place: str) -> list[str]:
     """Convert the column of a proposition to IOB2 tags.
 
-    For example, "(ARG0*", "*", "*)" is converted to B-ARG0, I-ARG0, I-ARG0. Raises DataError if an
-    argument is malformed.
+    For example, "(ARG0*", "*", "*)" is converted to B-ARG0, I-ARG0, I-ARG0.
+
+    Args:
+        column: The cell of each word.
+        place: Location of the sentence, for error messages.
+
+    Raises:
+        DataError: An argument is malformed.
     """
     tags, role = [], ""
     for cell in column:
@@ -120,21 +132,26 @@ def role_tags(column: Sequence[str], place: str) -> list[str]:
 
 
 MARK = re.compile(r"\(\d{1,9}\)?|\d{1,9}\)", re.ASCII)
-"""Pattern of a mark in the coreference column: "(7" begins a mention, "7)" ends one, and "(7)" does
-both."""
+"""Pattern of a mark in the coreference column: "(7" begins a mention of chain 7, "7)" ends one, and
+"(7)" is a mention of one word.
+"""
 
 
 def chain_mentions(column: Sequence[str], place: str) -> Iterator[list[int]]:
     """Yield the mentions in a coreference column as [chain, first word, last word].
 
     For example, "(7", "-", "7)" is the mention [7, 0, 2]. Bars separate several marks at a word. As
-    in scorer.pl, all marks that begin a mention are read before those that end one, so in "7)|(7"
-    the end belongs to the mention that begins there. Mentions are yielded in the order in which
-    scorer.pl reads their beginnings, with one-word mentions first at each word. The order matters
-    because scorer.pl assigns a mention in two chains to the later one.
+    in scorer.pl, all marks that begin a mention are read before those that end one, so "7)|(7" is a
+    mention of one word. Mentions are yielded in the order in which scorer.pl reads their
+    beginnings, with one-word mentions first at each word. The order matters because scorer.pl
+    assigns a mention in two chains to the later one.
+
+    Args:
+        column: The cell of each word.
+        place: Location of the sentence or document, for error messages.
 
     Raises:
-        DataError: If a mark is malformed, or if a mention does not begin or end.
+        DataError: A mark is malformed, or a mention does not begin or end.
     """
     begun: defaultdict[str, list[list[int]]] = defaultdict(list)
     found: list[list[int]] = []

@@ -1,8 +1,9 @@
 """Read and write files with the semantic roles and the clusters of CoNLL-2012.
 
 Files of roles are for srl-eval.pl: the first column has the predicates, and there is one more
-column per predicate of the sentence. Files of clusters are for scorer.pl, which compares the last
-column with the official *_gold_conll file. There is no server, because the labels are public.
+column per predicate of the sentence. Files of clusters are for scorer.pl, which compares their last
+column with that of the official *_gold_conll file. There is no evaluation server, because the
+labels are public.
 """
 
 import re
@@ -40,10 +41,19 @@ OUTSIDE = "O"
 
 
 def read_roles(path: Path, task: RoleTask, rows: SplitRows, _: object) -> PredictionFile:
-    """Read the predicted arguments of every predicate from the predicate's column.
+    """Read a prediction file of semantic roles, in the format of srl-eval.pl.
 
     As in srl-eval.pl, a predicate that the file lacks has no arguments, and predictions for words
-    that are not predicates are ignored. The file may contain or omit sentences without predicates.
+    that are not predicates are ignored. Sentences without predicates are optional.
+
+    Args:
+        path: The file.
+        task: The task, which determines the known roles.
+        rows: The examples of the split; an example is a predicate in a sentence.
+        _: Not used.
+
+    Raises:
+        DataError: The file is malformed, or its sentences differ from those of the examples.
     """
     text, notes = text_of(path)
     examples: Sequence[Any] = rows.examples
@@ -84,15 +94,26 @@ def _role_columns(path: Path, task: RoleTask, sentence: Sequence[Word]) -> Mappi
     return found
 
 
-# Matches e.g. "#begin document (bc/cctv/00/cctv_0000); part 000".
 BEGIN = re.compile(r"#begin document \((.*)\); part (\d+)")
+"""Pattern of a line with which a document begins: "#begin document (bc/cctv/00/cctv_0000); part
+000".
+"""
 
 
 def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> PredictionFile:
-    """Read the predicted clusters of every document from the last column of the file.
+    """Read a prediction file of coreference, whose last column has the predicted clusters.
 
-    Gold mentions that are repeated are dropped, as in scorer.pl. Raises DataError if documents or
-    words differ from those of the examples, or if too many gold mentions are repeated.
+    If the file repeats a gold mention, only the first occurrence is kept, as in scorer.pl.
+
+    Args:
+        path: The file.
+        task: The task.
+        rows: The documents of the split.
+        _: Not used.
+
+    Raises:
+        DataError: The file is malformed, its documents or words differ from those of the examples,
+            or it repeats too many gold mentions.
     """
     text, notes = text_of(path)
     documents: dict[str, list[Word]] = {}
@@ -127,8 +148,9 @@ def read_clusters(path: Path, task: CorefTask, rows: SplitRows, _: object) -> Pr
 
 
 MOST_AGAIN = 10
-"""Maximum number of repeated gold mentions that scorer.pl 8.01 accepts in a file (CorScorer.pm,
-IdentifMentions)."""
+"""Maximum number of repeated gold mentions in a file that scorer.pl 8.01 accepts (function
+IdentifMentions of CorScorer.pm).
+"""
 
 
 def _said_of(path: Path, again: int) -> Iterator[str]:
@@ -180,16 +202,21 @@ def _read_chains(path: Path, example: DocumentExample, lines: Sequence[Word]) ->
 
 
 WORD_COLUMN = 3
+"""Index of the column with the words in official files."""
 
 
 # Write roles and clusters.
 
 
 def write_roles(predictions: Sequence[TagPrediction], examples: Sequence[RoleExample]) -> bytes:
-    """Return the bytes of a file with semantic roles ("(ARG0*", "*", "*)") for srl-eval.pl.
+    """Return the bytes of a prediction file of semantic roles for srl-eval.pl.
 
-    The first column has the predicates as they are written in the text, so the gold file must be
-    written by this function too.
+    The first column has the predicates as they are written in the text. The gold file needs the
+    same first column, so it must be written by this function too.
+
+    Args:
+        predictions: The predicted or gold tags of each example.
+        examples: The examples; an example is a predicate in a sentence.
     """
     pairs = zip(examples, predictions, strict=True)
     lines = (
@@ -222,7 +249,12 @@ def _start_end(tags: Sequence[str]) -> Iterator[str]:
 def write_clusters(
     predictions: Sequence[ClusterPrediction], examples: Sequence[DocumentExample]
 ) -> bytes:
-    """Return the bytes of a response file with predicted clusters for scorer.pl."""
+    """Return the bytes of a response file for scorer.pl.
+
+    Args:
+        predictions: The predicted clusters of each document.
+        examples: The documents.
+    """
     lines = (
         line
         for example, prediction in zip(examples, predictions, strict=True)
@@ -256,10 +288,10 @@ def _document_lines(example: DocumentExample, clusters: Clusters) -> Iterator[st
 
 
 ROLES = Layout(read=read_roles)
-"""Prediction files of semantic roles, which `bench score` reads."""
+"""Reader of prediction files with semantic roles for `bench score`."""
 
 CLUSTERS = Layout(read=read_clusters)
-"""Prediction files of coreference, which `bench score` reads."""
+"""Reader of prediction files with coreference clusters for `bench score`."""
 
 
 def _conll2012(task: Any, predictions: Any, examples: Any, _: Any) -> Mapping[str, bytes]:
@@ -273,4 +305,4 @@ def _conll2012(task: Any, predictions: Any, examples: Any, _: Any) -> Mapping[st
 
 
 SUBMISSION = Form(split="test", write=_conll2012, needs_rows=True)
-"""Files for the official scripts of both tasks."""
+"""Form of the prediction files that the official scripts of both tasks read."""

@@ -1,14 +1,16 @@
-"""Coreference head: clusters the mentions of a document by ranking spans.
+"""Coreference head, which finds the mentions in a document and groups them into clusters.
 
-The model is from Joshi et al., arXiv:1908.09091 (also used for SpanBERT, arXiv:1907.10529). It is
-the model of Lee et al., arXiv:1804.05392 (c2f-coref), with BERT as the encoder. The hyperparameters
-are from experiments.conf in mandarjoshi90/coref. A document is cut into segments, which are encoded
-independently, as one row each. Every span of up to 30 tokens gets a mention score; the best spans
-are kept. Each kept span chooses its antecedent, or none, among the 50 earlier spans that a cheap
-bilinear score ranks highest. Spans that are linked form a cluster.
+The model is from Joshi et al., arXiv:1908.09091 (also used for SpanBERT, arXiv:1907.10529): the
+model of Lee et al., arXiv:1804.05392 (c2f-coref), with BERT as the encoder. The hyperparameters are
+from experiments.conf in mandarjoshi90/coref.
 
-Unlike in that code, spans begin and end at word boundaries and lie in one segment, as gold mentions
-do, because other spans are never correct.
+A document is cut into segments. Each segment is a row, so it is encoded independently of the
+others. Every span of up to 30 tokens gets a mention score, and only the best spans are kept. Each
+kept span chooses its antecedent, or none, among the 50 earlier spans that a cheap bilinear score
+ranks highest. Spans that are linked in this way form a cluster.
+
+Unlike in mandarjoshi90/coref, only spans that begin and end at word boundaries and lie in one
+sentence and one segment are considered, because gold mentions do so too.
 """
 
 from collections.abc import Iterator, Sequence
@@ -39,45 +41,56 @@ from benchharness.training.batching import Features
 from benchharness.training.compute import in_fp32
 
 MAX_SPAN_TOKENS = 30
+"""Maximum number of tokens in a span."""
 KEPT_PER_TOKEN, MOST_KEPT = 0.4, 3900
-"""Number of spans that are kept per document: KEPT_PER_TOKEN times its tokens, at most
-MOST_KEPT."""
+"""Number of spans that are kept per document: KEPT_PER_TOKEN times the number of its tokens, but at
+most MOST_KEPT.
+"""
 
 MAX_ANTECEDENTS = 50
+"""Number of possible antecedents per span that are scored in full."""
 REFINEMENTS = 2
 """Number of rounds in which spans are scored against their antecedents. Before every round except
-the first, a span's representation is mixed with the representations of its likely antecedents (Lee
-et al., section 3)."""
+the first, the representation of a span is mixed with the representations of its likely antecedents
+(Lee et al., section 3).
+"""
 
 HIDDEN_SIZE, FEATURE_SIZE = 3000, 20
-"""Size of the scoring layers, and of each feature embedding. For encoders that are smaller than
-BERT-base, the scoring layers have four times the encoder's size instead."""
+"""Sizes of the hidden layers that compute scores, and of each feature embedding. If an encoder's
+size is less than a quarter of HIDDEN_SIZE, as for encoders that are smaller than BERT-base, the
+hidden layers have four times the encoder's size instead.
+"""
 
 DROPOUT, SPREAD = 0.3, 0.02
+"""Dropout rate of the head, and standard deviation of its initial weights."""
 DISTANCES = 10
-"""Number of buckets for the distance between two kept spans, in kept spans: 0, 1, 2, 3, 4, 5-7,
-8-15, 16-31, 32-63, and 64 or more."""
+"""Number of buckets for the distance between two kept spans. The distance is counted in kept spans.
+The buckets are 0, 1, 2, 3, 4, 5-7, 8-15, 16-31, 32-63, and 64 or more.
+"""
 
 DEFAULT_SEGMENTS = 5
-"""Maximum number of a document's segments in a training step, if the recipe does not set it."""
+"""Maximum number of segments of a document that a training step reads, if the recipe does not set
+it.
+"""
 
 DROPPED, ALONE, FIRST_CODE = 0, 1, 2
-"""Codes of a span in the network's output: DROPPED if the span was not kept, ALONE if it has no
-antecedent, and else FIRST_CODE or a higher number, which identifies the antecedent."""
+"""Codes for a span in the network's output. DROPPED: the span was not kept. ALONE: it has no
+antecedent. FIRST_CODE or a higher number: it has an antecedent, which the number identifies.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorefFeatures(Features):
-    """Features of documents: an item is a document, and its rows are the document's segments.
+    """Features of documents. An item is a document, and its rows are the document's segments.
 
-    All arrays have one value per token.
+    Each array has one value per token.
 
     Attributes:
         words: Index of the token's word in its document, from 1; 0 for special tokens.
-        sentences: Index of the token's sentence in its document.
-        speakers: Index of the token's speaker in its document.
-        documents: Index of the token's document.
-        genres: Index of the document's genre, from 0.
+        sentences: Index of the token's sentence in its document, from 0.
+        speakers: Number of the token's speaker in its document, from 0.
+        documents: Index of the token's document among the examples.
+        genres: Index of the document's genre in `CorefTask.genres`; 0 if the genre is unknown.
     """
 
     per_token: ClassVar[tuple[str, ...]] = (
@@ -101,10 +114,19 @@ def encode(
     limits: Limits,
     genres: Sequence[str] = (),
 ) -> CorefFeatures:
-    """Encode every document as segments, cut between sentences if possible, else between words.
+    """Encode every document as segments of at most `max_tokens` tokens.
 
-    Raises ModelError if the tokenizer does not map its tokens to characters, or if `max_tokens`
-    leaves no room for a word.
+    Segments end at the end of a sentence if possible, else at the end of a word.
+
+    Args:
+        examples: The documents.
+        tokenizer: The tokenizer of the encoder.
+        limits: The limits of the recipe, such as `max_tokens`.
+        genres: The known genres.
+
+    Raises:
+        ModelError: The tokenizer does not map its tokens to characters, or `max_tokens` leaves no
+            room for a word.
     """
     frame = Frame.of(tokenizer, texts=1)
     room = limits.max_tokens - frame.size
@@ -175,7 +197,8 @@ def targets(
 ) -> NDArray[np.int64]:
     """Return the gold mentions of every document, `[documents, mentions, 3]`, padded with 0.
 
-    The three values are the first word, the last word and the cluster, all counted from 1.
+    The three values of a mention are its first word, its last word and its cluster, each counted
+    from 1. Raises DataError if a document hides its clusters.
     """
     hidden = next((e for e in examples if e.clusters is None), None)
     if hidden is not None:
@@ -197,10 +220,14 @@ def targets(
 
 
 class Spans(NamedTuple):
-    """Spans of one document in text order; each tensor is `[spans]`.
+    """Spans of one document in text order. Each tensor has one value per span, `[spans]`.
 
-    A span consists of the tokens `starts` to `ends` (inclusive) in the row `rows`, and of the words
-    `firsts` to `lasts` of the document, counted from 1.
+    Attributes:
+        rows: Row (segment) of the span.
+        starts: Position of its first token in the row.
+        ends: Position of its last token in the row.
+        firsts: Number of its first word in the document, from 1.
+        lasts: Number of its last word in the document, from 1.
     """
 
     rows: Tensor
@@ -210,23 +237,30 @@ class Spans(NamedTuple):
     lasts: Tensor
 
     def at(self, places: Tensor) -> "Spans":
-        """Return the spans at these indices."""
+        """Return only the spans at these indices."""
         return Spans(*(values[places] for values in self))
 
 
 class CorefNetwork(nn.Module):
-    """Encoder and a ranker of spans and their antecedents.
+    """Encoder with a ranker of the possible antecedents of each span.
 
-    In training it returns losses `[rows, 1]`, with the loss of each document at its first row.
-    Otherwise it returns codes `[rows, tokens, 30]`: the antecedent of every span, indexed by the
-    span's first token and its width.
+    In training, the output is the loss of each document, `[rows, 1]`; the value is at the first row
+    of the document, and 0 at its other rows. Otherwise, the output has a code for the antecedent of
+    each span, `[rows, tokens, 30]`, indexed by the span's row, its first token, and its number of
+    tokens minus 1 (see DROPPED).
+
+    Args:
+        encoder: The encoder.
+        genres: Number of genres.
+        segments: Maximum number of segments of a document that a training step reads.
     """
 
     reads_targets = True
     reads_items = True
     is_recordable = False
-    """False, so that steps are not recorded as CUDA graphs: the number of spans depends on the
-    text."""
+    """False, because the number of spans depends on the text, so a training step cannot be recorded
+    as a CUDA graph.
+    """
 
     def __init__(self, encoder: Encoder, genres: int, segments: int) -> None:
         super().__init__()
@@ -238,7 +272,14 @@ class CorefNetwork(nn.Module):
         self.segments = segments
 
     def forward(self, targets: Tensor | None = None, **inputs: Any) -> Tensor:
-        """Return losses in training, and the codes of the antecedents otherwise."""
+        """Return losses in training, and the codes of the antecedents otherwise.
+
+        Args:
+            targets: Gold mentions of every document, as returned by the function `targets`; None
+                outside of training.
+            **inputs: Inputs of the encoder, and the columns of CorefFeatures that are named in
+                `per_token`, `[rows, tokens]` each.
+        """
         told = {name: inputs.pop(name) for name in CorefFeatures.per_token}
         shape = told["words"].shape  # (rows, tokens)
         _, counts = torch.unique_consecutive(told["documents"][:, 0], return_counts=True)
@@ -273,7 +314,8 @@ class CorefNetwork(nn.Module):
         left = last - first - self.segments
         if not self.training or left <= 0:
             return range(first, last)
-        # Drawn on the CPU, because the snapshots of a job contain its generator's state.
+        # The row is drawn on the CPU, because the snapshots of a job contain the state of the CPU's
+        # random number generator.
         start = first + int(torch.randint(left + 1, ()))
         return range(start, start + self.segments)
 
@@ -292,9 +334,13 @@ def _at(rows: Tensor, inputs: dict[str, Any]) -> dict[str, Any]:
 class Ranking:
     """Scores of the possible antecedents of each kept span of a document.
 
-    `scores` is `[spans, antecedents + 1]`; the first column is the score for having no antecedent.
-    `antecedents` `[spans, antecedents]` are indices of spans. `is_before` is False for candidates
-    that do not precede the span and are therefore impossible.
+    Attributes:
+        spans: The kept spans.
+        scores: Scores `[spans, antecedents + 1]`; the first column is the score for having no
+            antecedent.
+        antecedents: Indices of the possible antecedents in `spans`, `[spans, antecedents]`.
+        is_before: Mask `[spans, antecedents]`, which is False for a candidate that does not precede
+            the span and therefore cannot be its antecedent.
     """
 
     spans: Spans
@@ -303,11 +349,13 @@ class Ranking:
     is_before: Tensor
 
     def loss(self, gold: Tensor) -> Tensor:
-        """Return the summed negative log-likelihood of the spans' correct antecedents.
+        """Return the negative log-likelihood of correct antecedents, summed over the spans.
 
-        The probabilities of all correct antecedents of a span are added up. A span without a
-        correct antecedent should choose none. `gold` `[mentions, 3]` contains the mentions of this
-        document, as returned by `targets`.
+        If a span has several correct antecedents, their probabilities are added up. If it has none,
+        the choice of no antecedent is correct.
+
+        Args:
+            gold: The gold mentions of this document, `[mentions, 3]`, as returned by `targets`.
         """
         is_gold = (self.spans.firsts[:, None] == gold[:, 0]) & (
             self.spans.lasts[:, None] == gold[:, 1]
@@ -321,10 +369,15 @@ class Ranking:
         return total
 
     def codes(self, sizes: Tensor, table: Tensor) -> Tensor:
-        """Return the table `[rows, tokens, 30]` filled with the best antecedent of each span.
+        """Return a copy of a table of codes, with the best antecedent of each kept span.
 
-        On ties, the first antecedent is chosen. Its code combines its first token, counted over the
-        whole document without padding, with its width. `sizes` is the number of tokens per row.
+        The code of an antecedent combines the position of its first token with its length. The
+        position is counted over the whole document without padding. On ties, the first antecedent
+        is chosen.
+
+        Args:
+            sizes: Number of tokens per row, `[rows]`.
+            table: Codes `[rows, tokens, 30]`, which are all DROPPED.
         """
         offsets = sizes.cumsum(0) - sizes  # (rows,), the start of each row's tokens
         spans = self.spans
@@ -339,7 +392,14 @@ class Ranking:
 
 
 class SpanRanker(nn.Module):
-    """Ranker of antecedents, given the states `[rows, tokens, size]` of a document's segments."""
+    """Network that scores the spans of a document, and the possible antecedents of each kept span.
+
+    Args:
+        size: Size of the encoder's states.
+        genres: Number of genres.
+        segments: Maximum number of segments in training. A larger distance between two segments
+            counts as the largest one in training.
+    """
 
     def __init__(self, size: int, genres: int, segments: int) -> None:
         super().__init__()
@@ -369,9 +429,10 @@ class SpanRanker(nn.Module):
         self.apply(_initialise)
 
     def forward(self, states: Tensor, told: dict[str, Tensor]) -> Ranking:
-        """Rank the antecedents of one document.
+        """Rank the antecedents of one document, given its `states` `[rows, tokens, size]`.
 
-        `told` contains the columns `per_token` of CorefFeatures, `[rows, tokens]` each.
+        `told` contains the columns of CorefFeatures that are named in `per_token`, `[rows, tokens]`
+        each.
         """
         every = _candidates(told["words"], told["sentences"])
         embedded = self._embed(states, every)  # (spans, span)
@@ -529,13 +590,27 @@ def _bucket(distances: Tensor) -> Tensor:
 
 
 def network(encoder: Encoder, task: CorefTask, segments: int = DEFAULT_SEGMENTS) -> CorefNetwork:
-    """Return the network of a task; in training it reads at most `segments` rows per document."""
+    """Return the network of a task.
+
+    Args:
+        encoder: The encoder.
+        task: The task.
+        segments: Maximum number of segments of a document that a training step reads.
+    """
     return CorefNetwork(encoder, len(task.genres), segments)
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the loss of each document, `[documents]`, from the network's output in training."""
-    # The network reads the targets itself and returns losses, (documents, segments, 1).
+    """Return the loss of each document, `[documents]`.
+
+    The losses are computed by the network, which reads the targets in training.
+
+    Args:
+        logits: Output of the network in training, `[documents, segments, 1]`, with -inf for missing
+            segments.
+        targets: Not used.
+    """
+    # The output consists of losses, (documents, segments, 1).
     found = logits[..., 0]  # (documents, segments), -inf for missing segments
     return found.masked_fill(found.isneginf(), 0.0).sum(1)
 
@@ -546,8 +621,11 @@ def decode(
     examples: Sequence[DocumentExample],
     task: CorefTask,
 ) -> tuple[ClusterPrediction, ...]:
-    """Return the sorted clusters of every document: spans that are linked by antecedents."""
-    # Codes are (tokens, 30), with the rows concatenated as in token_ids.
+    """Return the clusters of every document: the spans that are linked by antecedents.
+
+    Clusters, and the mentions in them, are sorted by position.
+    """
+    # The codes have the shape (tokens, 30): rows are concatenated, as in `features.token_ids`.
     bounds = features.starts[features.item_starts]  # (documents + 1,)
     return tuple(
         ClusterPrediction(id=example.id, clusters=_clusters(logits[a:b], features.words[a:b]))
@@ -575,7 +653,12 @@ def _clusters(
 
 
 def head(task: CorefTask, options: CorefOptions | None) -> Head:
-    """Return the head, with the task's genres and the recipe's limit on segments in training."""
+    """Return the functions of the coreference head.
+
+    Args:
+        task: The task, which determines the known genres.
+        options: Hyperparameters of the recipe; None for the defaults.
+    """
     return _head(task.genres, options and options.training_segments)
 
 

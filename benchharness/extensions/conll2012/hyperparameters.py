@@ -10,9 +10,10 @@ from benchharness.hyperparameter import COUNT, hyperparameter
 class CorefOptions:
     """Options for coreference resolution.
 
-    A training step reads `training_segments` consecutive segments of a document, from a random
-    position, or all segments if the document has fewer. Each segment has at most `max_tokens`
-    tokens. None stands for the head's default number of segments.
+    Attributes:
+        training_segments: Maximum number of segments of a document that a training step reads, from
+            a random position on. A segment has at most `max_tokens` tokens. None for the default of
+            the head, which is 5.
     """
 
     heads: ClassVar = ("coref",)

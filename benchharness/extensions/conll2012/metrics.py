@@ -25,9 +25,13 @@ Documents = Sequence[DocumentExample]
 
 
 class Sums(NamedTuple):
-    """Numerators and denominators of recall and precision for a coreference metric.
+    """Numerators and denominators of recall and precision for one coreference metric.
 
-    Recall is `recalled / gold`, and precision is `precise / predicted`.
+    Attributes:
+        recalled: Numerator of recall.
+        gold: Denominator of recall.
+        precise: Numerator of precision.
+        predicted: Denominator of precision.
     """
 
     recalled: float
@@ -37,12 +41,12 @@ class Sums(NamedTuple):
 
     @property
     def recall(self) -> float:
-        """Recall; it is 0 instead of 0/0, as in the official scorer."""
+        """Recall; 0 if the denominator is 0, as in the official scorer."""
         return self.recalled / self.gold if self.gold else 0.0
 
     @property
     def precision(self) -> float:
-        """Precision; it is 0 instead of 0/0, as in the official scorer."""
+        """Precision; 0 if the denominator is 0, as in the official scorer."""
         return self.precise / self.predicted if self.predicted else 0.0
 
     @property
@@ -84,7 +88,7 @@ def _common(gold: Iterable[Iterable[Mention]], predicted: Clusters) -> Counter[t
 
 
 def muc(gold: Clusters, predicted: Clusters) -> Sums:
-    """Compute the sums of MUC (Vilain et al. 1995), which counts links between mentions.
+    """Compute MUC (Vilain et al. 1995) for one document, which counts links between mentions.
 
     A cluster with n mentions has n - 1 links. A link is right if its mentions are in the same gold
     cluster and in the same predicted cluster.
@@ -96,16 +100,18 @@ def muc(gold: Clusters, predicted: Clusters) -> Sums:
 
 
 def b_cubed(gold: Clusters, predicted: Clusters) -> Sums:
-    """Compute the sums of B3 (Bagga and Baldwin 1998).
+    """Compute B3 (Bagga and Baldwin 1998) for one document.
 
-    For each mention, B3 computes the share of the mention's cluster that is right.
+    For each mention, B3 computes which share of the mentions in its cluster is right. Precision is
+    the mean over predicted mentions, and recall the mean over gold mentions.
     """
     shared = _shared(gold, predicted).items()
     common = _common(map(set, gold), predicted)
-    # For each pair of a gold and a predicted cluster, each of the `count` shared mentions adds
-    # common / size of the cluster. `count` and `common` are equal unless a mention is in two gold
-    # clusters. If a gold cluster contains a mention twice, its size counts both, but the sum counts
-    # the mention once, because the sum is over predicted mentions.
+    # A gold and a predicted cluster share `count` mentions. Each of them adds common / (size of the
+    # gold cluster) to the numerator of recall, and common / (size of the predicted cluster) to that
+    # of precision. `count` and `common` differ only if a mention is in two gold clusters. If a gold
+    # cluster contains a mention twice, its size counts both, but the sum has only one term for the
+    # mention.
     return Sums(
         total(count * common[both] / len(gold[both[0]]) for both, count in shared),
         sum(map(len, gold)),
@@ -115,11 +121,11 @@ def b_cubed(gold: Clusters, predicted: Clusters) -> Sums:
 
 
 def ceaf_e(gold: Clusters, predicted: Clusters) -> Sums:
-    """Compute the sums of CEAF-e (Luo 2005).
+    """Compute CEAF-e (Luo 2005) for one document.
 
-    CEAF-e is the total similarity of gold and predicted clusters in the best one-to-one alignment.
-    The similarity of two clusters is twice the number of shared mentions, divided by the sum of
-    their sizes.
+    CEAF-e aligns each gold cluster with at most one predicted cluster, so that the total similarity
+    of aligned clusters is as high as possible. The similarity of two clusters is twice the number
+    of their shared mentions, divided by the sum of their sizes.
     """
     import numpy as np  # noqa: PLC0415  (needed only with scipy)
     from scipy.optimize import linear_sum_assignment  # noqa: PLC0415  (importing takes a second)
@@ -136,13 +142,21 @@ def ceaf_e(gold: Clusters, predicted: Clusters) -> Sums:
 Measure = Callable[[Clusters, Clusters], Sums]
 
 MEASURES: dict[str, Measure] = {"muc": muc, "b3": b_cubed, "ceafe": ceaf_e}
-"""Coreference metrics, keyed by the prefix of their scores' names."""
+"""Functions that compute a coreference metric for one document, keyed by the prefix of the names of
+the metric's scores.
+"""
 
 
 def summed(measure: Measure, predictions: Clustered, examples: Documents) -> Sums:
-    """Sum numerators and denominators of a coreference metric over all documents.
+    """Sum the numerators and denominators of a coreference metric over all documents.
 
-    Raises BenchError if a document hides its clusters.
+    Args:
+        measure: Function that computes the metric for one document.
+        predictions: Predicted clusters of each document.
+        examples: The documents.
+
+    Raises:
+        BenchError: A document hides its clusters.
     """
     found = []
     for prediction, example in zip(predictions, examples, strict=True):
@@ -157,15 +171,15 @@ def summed(measure: Measure, predictions: Clustered, examples: Documents) -> Sum
 
 def _coref(name: str, value: Callable[[Clustered, Documents], float]) -> CorefMetric:
     library = None if name.startswith(("muc", "b3")) else "scipy.optimize"
-    # CEAF-e counts a mention as often as its gold cluster repeats it. So a similarity may be as
-    # high as 2, and the mean of the three metrics as high as 4/3.
+    # If a gold cluster repeats a mention, CEAF-e counts each repetition as shared. So a similarity
+    # may be as high as 2, and the mean of the three metrics as high as 4/3.
     high = 2.0 if name.startswith("ceafe") else 4 / 3 if name == "f1" else 1.0
     return Metric(name=name, compute=value, library=library, bounds=(0.0, high))
 
 
 coreference_f1 = _coref("f1", lambda *both: fmean(summed(m, *both).f1 for m in MEASURES.values()))
-"""CoNLL score: the mean F1 of MUC, B3 and CEAF-e. It exceeds 1 only if gold clusters repeat
-mentions.
+"""CoNLL score: the mean F1 of MUC, B3 and CEAF-e. It can exceed 1 only if a gold cluster contains a
+mention several times.
 """
 
 

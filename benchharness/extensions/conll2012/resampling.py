@@ -1,4 +1,4 @@
-"""Parts of coreference scores, from which bootstrap resamples are computed."""
+"""Parts of coreference scores per document, from which bootstrap resamples are scored."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -8,7 +8,12 @@ from benchharness.leaderboard.comparing import Array, Breakdown, Units, divided,
 
 
 def breakdowns(_: Any, metric: str) -> Iterator[Breakdown]:
-    """Yield the decomposition of the mean F1 into sums over documents."""
+    """Yield a decomposition of the mean F1 into sums over documents; nothing for other metrics.
+
+    Args:
+        _: Not used.
+        metric: The name of the metric.
+    """
     if metric == "f1":
         yield Breakdown(parts=_cluster_sums, score=mean_f1_of_sums)
 
@@ -26,10 +31,12 @@ def _cluster_sums(predictions: Sequence[Any], examples: Sequence[Any], units: Un
 
 
 def mean_f1_of_sums(means: Array) -> Array:
-    """Return the mean of several F1 scores.
+    """Return the mean of the F1 scores of several metrics.
 
-    The last axis of `means` has four numbers per score: numerator and denominator of recall, then
-    numerator and denominator of precision.
+    Args:
+        means: Array whose last axis has four numbers per metric, one metric after the other:
+            numerator and denominator of recall, then numerator and denominator of precision. Other
+            axes are kept.
     """
     # The parts contain four numbers per metric, one metric after the other.
     recalled, gold, precise, predicted = (means[..., place::4] for place in range(4))

@@ -1,4 +1,4 @@
-"""Task of coreference resolution: its documents and predicted clusters."""
+"""Task of coreference resolution, with its examples (documents) and predictions (clusters)."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -9,10 +9,11 @@ from benchharness.tasks.sources.source import Row
 from benchharness.tasks.task import Metric, Task
 
 Mention = tuple[int, int]
-"""Word span [start, end) of a mention, counted from the beginning of its document."""
+"""Mention as a span [start, end) of words; indices count from 0 at the beginning of the document.
+"""
 
 Clusters = tuple[tuple[Mention, ...], ...]
-"""Coreference clusters; each cluster is a tuple of mentions."""
+"""Coreference clusters of a document; each cluster is a tuple of mentions."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +24,9 @@ class DocumentExample(Example):
         sentences: Words of each sentence.
         speakers: Speaker of each sentence.
         genre: Genre in OntoNotes, e.g. "nw" for newswire.
-        clusters: Gold clusters; each mention is in exactly one. None if hidden.
-        chains: Gold clusters as annotated, if some of them share or repeat a mention; otherwise
-            empty. The official scorer uses these.
+        clusters: Gold clusters; each mention is in exactly one. None if they are hidden.
+        chains: Gold clusters as they were annotated, if some of them have a mention in common or
+            contain a mention twice; otherwise empty. The official scorer uses these clusters.
     """
 
     sentences: tuple[tuple[str, ...], ...]
@@ -54,17 +55,21 @@ class DocumentExample(Example):
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterPrediction(Prediction):
-    """Predicted coreference clusters of a document."""
+    """Predicted coreference clusters of a document.
+
+    Attributes:
+        clusters: The clusters, each a tuple of mentions.
+    """
 
     clusters: Clusters
 
 
 @dataclass(frozen=True, kw_only=True)
 class CorefTask(Task):
-    """Task that clusters the mentions in a document by coreference.
+    """Task of finding the mentions in a document, and grouping those that refer to the same entity.
 
     Attributes:
-        genres: Genres of documents that a model can distinguish.
+        genres: Genres of documents. A model gets the genre as an input.
     """
 
     convert: Callable[[Row], DocumentExample]
@@ -78,7 +83,7 @@ class CorefTask(Task):
     baseline_has_settings: ClassVar[bool] = False
 
     def problems(self, example: DocumentExample) -> Iterator[str]:
-        """Check the words and clusters of a document; see `Task.problems`."""
+        """Check the sentences, the speakers and the clusters of a document; see `Task.problems`."""
         return _cluster_faults(example)
 
 

@@ -27,22 +27,23 @@ CITE = (
 )
 
 NUMBERED = ("ARG0", "ARG1", "ARG2", "ARG3", "ARG4", "ARG5", "ARGA")
+"""Numbered roles of PropBank, and ARGA, the role of an agent who causes the action."""
 MODIFIERS = (
     *("ADJ", "ADV", "CAU", "COM", "DIR", "DIS", "DSP", "EXT", "GOL", "LOC", "LVB", "MNR"),
     *("MOD", "NEG", "PNC", "PRD", "PRP", "PRR", "PRX", "REC", "TMP"),
 )
-"""PropBank's modifier roles that occur in OntoNotes."""
+"""Modifier roles of PropBank that occur in OntoNotes."""
 
 ROLES = (*NUMBERED, *(f"ARGM-{name}" for name in MODIFIERS))
 KINDS = ("V", "C-V", *(f"{prefix}{role}" for prefix in ("", "C-", "R-") for role in ROLES))
 TAGS = ("O", *(f"{prefix}-{kind}" for kind in KINDS for prefix in "BI"))
-"""IOB2 tags of all roles, their continuations ("C-") and references ("R-"). Some of these tags
-never occur, but one full list serves all data.
+"""IOB2 tags of all roles, of their continuations ("C-"), and of references to them ("R-"). The data
+do not contain all of these tags.
 """
 
 STOPS = {"/.": ".", "/?": "?"}
-"""Replacements of the punctuation that OntoNotes writes with a slash, as in mandarjoshi90/coref
-(minimize.py).
+"""Replacements for punctuation that OntoNotes writes with a slash. They are the same as in
+mandarjoshi90/coref (minimize.py).
 """
 
 
@@ -110,6 +111,7 @@ def _parts(rows: Sequence[Row]) -> Iterator[tuple[str, list[Mapping[str, Any]]]]
 # Semantic roles: one row per proposition. A proposition is a predicate with its arguments.
 
 PREDICATE = "B-V"
+"""Tag of the word that is the predicate."""
 
 
 def _propositions(rows: Sequence[Row]) -> list[Row]:
@@ -156,11 +158,12 @@ SRL = RoleTask(
 # independently.
 
 GENRES = ("bc", "bn", "mz", "nw", "pt", "tc", "wb")
-"""Genres, which are the first part of document names: broadcast conversations, broadcast news,
-magazines, newswire, the New Testament, telephone conversations and web logs.
+"""Genres of OntoNotes, which are the first parts of document names: broadcast conversations,
+broadcast news, magazines, newswire, the New Testament, telephone conversations and web logs.
 """
 
 NOBODY = "-"
+"""Speaker of a sentence without a speaker."""
 
 
 def _documents(rows: Sequence[Row]) -> list[Row]:
@@ -198,7 +201,8 @@ def _chains(sentences: Sequence[Mapping[str, Any]]) -> list[list[Mention]]:
     for sentence in sentences:
         for chain, start, last in sentence["coref_spans"]:
             found.append(((first + int(start), first + int(last) + 1), int(chain)))
-        # A row counts words from the start of the sentence, a mention from that of the document.
+        # The spans in the data count words from the beginning of the sentence, and mentions from
+        # the beginning of the document.
         first += len(sentence["words"])
     chains: dict[int, list[Mention]] = {}
     for mention, chain in sorted(found, key=_begin):
@@ -284,6 +288,6 @@ RULES = (
         "predicates",
     ),
 )
-"""Rules of published scores for one of the tasks alone."""
+"""Rules of published scores that cover only one of the two tasks."""
 
 SUITES = (suite_of(TASKS, "CoNLL-2012", RULE, collections=("seeds",)),)

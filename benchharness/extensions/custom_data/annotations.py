@@ -12,11 +12,18 @@ from benchharness.extensions.custom_data.columns import FEW_ODD, Table, key_of
 from benchharness.extensions.custom_data.tags import SPAN
 
 Numbered = Sequence[tuple[str, Any]]
-"""Pairs of a row's number or key, as text, and the row itself, in file order."""
+"""Rows in the order of the file, each as a pair (id, row). The id is the row's number or key, as
+text.
+"""
 
 
 class ToolRows(NamedTuple):
-    """Result of `tool_rows`: the converted rows with their numbers, and notes for the user."""
+    """Rows that were converted from an export of an annotation tool.
+
+    Attributes:
+        rows: The id and the content of each row.
+        notes: Notes for the user, e.g. on annotations that were left out.
+    """
 
     rows: Numbered
     notes: tuple[str, ...] = ()
@@ -25,7 +32,15 @@ class ToolRows(NamedTuple):
 def tool_rows(name: str, rows: Numbered) -> ToolRows:
     """Convert rows in the export format of a known annotation tool; keep other rows unchanged.
 
-    Raises DataError if rows look like such an export but lack one of its fields.
+    Args:
+        name: The name of the file, for messages.
+        rows: The id and the content of each row.
+
+    Returns:
+        The converted or unchanged rows, with notes.
+
+    Raises:
+        DataError: The rows look like such an export but lack one of its fields.
     """
     for title, has_layout, read in _LAYOUTS:
         if rows and all(has_layout(row) for _, row in rows):
@@ -43,10 +58,14 @@ def tool_rows(name: str, rows: Numbered) -> ToolRows:
 
 
 class Span(NamedTuple):
-    """A labelled span of a text, given by character offsets.
+    """A labelled span of a text.
 
-    `end` is exclusive, unless the tool counts the last character (see `_is_inclusive`). `text` is
-    the text of the span if the file repeats it, else "".
+    Attributes:
+        start: The index of the first character.
+        end: The index after the last character or, in exports of a few tools, of the last character
+            (see `_is_inclusive`).
+        label: The label.
+        text: The text of the span if the file repeats it, else "".
     """
 
     start: int
@@ -96,14 +115,20 @@ _TEXTS = ("text", "data", "sentence", "content", "document", "textcontent", "sou
 
 
 def words_in(text: str) -> list[str]:
-    """Split a text into words: runs of letters, digits and accents, or other single characters."""
+    """Split a text into words.
+
+    A word is a run of letters, digits and accents, or any other single character except a space.
+    """
     return [text[start:end] for start, end in _words(text)]
 
 
 def with_words(table: Table) -> Table:
     """Add columns of words and tags to a table in which one column marks spans of a text.
 
-    A span that begins or ends within a word is extended to the whole word, and a note reports this.
+    The columns are called "words" and "tags" or, if one of these names is in use, "SPANS.words" and
+    "SPANS.tags", where SPANS is the column that marks the spans. A span that begins or ends within
+    a word is extended to the whole word, and a note reports this.
+
     The table is returned without such columns if it has no text, or if no column or several columns
     mark spans.
     """
@@ -141,8 +166,8 @@ def _text_column(table: Table) -> str | None:
 
 
 MOST_WHOLE = 0.8
-"""Minimum share of spans that must begin and end at word boundaries. With a smaller share, a list
-of numbers is not read as character positions.
+"""Minimum share of whole words among spans that are marked by lists of character positions. If
+fewer of the spans begin and end at word boundaries, the lists are not read as positions.
 """
 
 
@@ -156,7 +181,8 @@ def _with_runs(table: Table) -> Table:
         if not pairs or not all(_are_places(places) for _, places in pairs):
             continue
         runs = [(said, run) for said, places in pairs for run in _runs(places)]
-        # Class or word indices seldom coincide with the boundaries of words.
+        # Lists of numbers may also be indices of classes or of words. These rarely agree with the
+        # boundaries of words.
         whole = sum(_is_whole(said, start, end) for said, (start, end, _) in runs)
         if whole < MOST_WHOLE * len(runs):
             continue
@@ -219,7 +245,7 @@ def _tagged(
         places = _words(str(text or ""))
         spans = [span._replace(end=span.end + more) for span in each_spans[row]]
         words.append([str(text)[start:end] for start, end in places])
-        # A row without a list is unlabelled; an empty list means that nothing is marked.
+        # A row without a list is unlabelled. An empty list means that the text has no spans.
         tags.append(None if found in (None, "") or not places else _tags(places, spans, table, row))
         ends = {start for start, _ in places}, {end for _, end in places}
         cut += sum(span.start not in ends[0] or span.end not in ends[1] for span in spans)
@@ -310,7 +336,7 @@ def _label_studio(name: str, rows: Numbered) -> ToolRows:
     Raises DataError if the annotations of one task differ.
     """
     done = [list(_answers(name, task)) for _, task in rows]
-    marking = {  # controls for spans, or for several choices
+    marking = {  # labelling controls for spans, or for several choices
         control
         for answers in done
         for each in answers
@@ -451,7 +477,7 @@ def _is_label_studio(row: Any) -> bool:
 
 
 def is_pair(row: Any) -> bool:
-    """Return whether a row is a pair of a text and an object, as in spaCy's training data."""
+    """Return whether a row is a list of a text and an object, as in spaCy's training data."""
     return isinstance(row, list) and list(map(type, row)) == [str, dict]
 
 
@@ -473,7 +499,7 @@ def _has_messages(row: Any) -> bool:
     said = _objects(row, "messages")
     if not said or not all({"role", "content"} <= each.keys() for each in said):
         return False
-    return len({str(each["role"]) for each in said}) == len(said)  # one turn per role
+    return len({str(each["role"]) for each in said}) == len(said)  # each role speaks once
 
 
 def _has_points(row: Any) -> bool:
@@ -514,14 +540,22 @@ WEBANNO = "#FORMAT=WebAnno TSV"
 
 
 def webanno_rows(name: str, text: str) -> Numbered:
-    """Read the sentences of a WebAnno TSV 3 file, with tags from one of its columns.
+    """Read the sentences of a WebAnno TSV 3 file, with tags that encode one kind of its spans.
 
-    The first column that labels a span is read; columns of a feature "value" are tried first. The
-    line of a word contains its number ("1-2": sentence and word), its character offsets, the word,
-    and a cell for each feature. The cell is "_" outside spans, and "PER[1]" for each word of span
-    1, which has several words.
+    The line of a word contains its number ("1-2": sentence and word), its character offsets, the
+    word, and a cell for each kind of annotation (feature). The cell is "_" outside of spans, and
+    "PER[1]" for each word of span 1, which has several words. The tags come from the first feature
+    in which a span has a label; features that are called "value" are tried first.
 
-    Raises DataError if the file has no column of spans.
+    Args:
+        name: The name of the file, for messages.
+        text: The text of the file.
+
+    Returns:
+        For each sentence, the number of its first line, and its lists "words" and "tags".
+
+    Raises:
+        DataError: The file has no column of spans.
     """
     sentences: dict[str, list[tuple[int, list[str]]]] = {}
     for number, line in enumerate(text.split("\n"), start=1):
@@ -574,8 +608,19 @@ def _tags_of_marks(marks: Sequence[str]) -> list[str]:
 def brat_spans(name: str, text: str) -> tuple[list[list[Any]], Counter[str]]:
     """Return the spans of a brat .ann file, and counts of the annotations that are left out.
 
-    A span is a line such as "T1 PER 0 4 Anna", with tabs around "PER 0 4". Discontinuous spans,
-    relations and events are left out. Raises DataError for a malformed span.
+    A line such as "T1 PER 0 4 Anna", with tabs around "PER 0 4", is a span. Discontinuous spans,
+    relations and events are left out.
+
+    Args:
+        name: The name of the file, for messages.
+        text: The text of the file.
+
+    Returns:
+        A list [start, end, label] per span, in characters; and the numbers of annotations that are
+        left out, keyed by a noun for them, such as "relations and events".
+
+    Raises:
+        DataError: A span is malformed.
     """
     found: list[list[Any]] = []
     left: Counter[str] = Counter()
@@ -606,10 +651,20 @@ text, kind and more), a relation, or an empty line.
 
 
 def pubtator_rows(name: str, text: str) -> tuple[Numbered, int]:
-    """Return PubTator's documents with their marked spans, and the number of relations left out.
+    """Return the documents of a PubTator file, and the number of relations that are left out.
 
-    The text of a document is its title, a space and its abstract. Raises DataError for a line that
-    is not in PubTator's format, and for a marked span whose text differs from the document.
+    The text of a document is its title, a space and its abstract.
+
+    Args:
+        name: The name of the file, for messages.
+        text: The text of the file.
+
+    Returns:
+        The id of each document with its "text" and its "entities", which are lists [start, end,
+        label]; and the number of relations.
+
+    Raises:
+        DataError: A line is not in PubTator's format, or repeats the text of a marked span wrongly.
     """
     texts: dict[str, str] = {}
     marks: dict[str, list[list[Any]]] = {}

@@ -1,4 +1,4 @@
-"""Parse the cells of a table, before its columns are given roles.
+"""Parse the cells of a table, before its columns get roles such as text and label.
 
 A cell may hold a value that was written as text: a list or an object in the notation of JSON,
 Python or numpy. Objects become columns, and marked spans become columns of words and tags.
@@ -42,10 +42,12 @@ _OPEN, _CLOSE = "[({'\"", "])}'\""
 def read_cells(table: Table, *, is_part: bool = False) -> Table:
     """Parse the values in a table's cells, and give every key of an object its own column.
 
+    If a column marks spans of a text, columns of words and tags are added.
+
     Args:
         table: The table to parse.
-        is_part: Whether the table is a part of a file. Ticked boxes are then not detected, because
-            the rest of the file may contradict them.
+        is_part: True if the table has only a part of the rows of a file. Columns of ticked boxes
+            are then not detected, because other rows of the file may have other values.
 
     Raises:
         DataError: A cell has another form than the rest of its column; the error names its row.
@@ -84,7 +86,8 @@ def _written(values: Sequence[Any], known: Sequence[Any]) -> Sequence[Any]:
         read = {value: value_of(value) for value in dict.fromkeys(known)}
     except ValueError:
         return values
-    # "[POS]" in every row is the name of a label rather than a list.
+    # If no cell has a comma or a quote, cells such as "[POS]" are names of labels rather than
+    # lists.
     if not any(re.search(r"""[,'"]""", value) or _NUMPY.fullmatch(value) for value in read):
         return values
     # A mixture of lists and quoted texts is neither a column of lists nor one of texts.
@@ -108,7 +111,7 @@ def _may_be_value(value: Any) -> bool:
 
 
 def value_of(text: str) -> Any:
-    """Parse a list, object or quoted text in the notation of JSON, Python or numpy.
+    """Parse the text of a list, object or quoted string in the notation of JSON, Python or numpy.
 
     Raises ValueError for any other text.
     """
@@ -131,7 +134,7 @@ def value_of(text: str) -> Any:
 
 def _literal(word: str) -> Any:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about invalid escapes in string literals
+        warnings.simplefilter("ignore")  # warnings about invalid escapes in literals
         try:
             return ast.literal_eval(word)
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
@@ -195,10 +198,10 @@ def _even(table: Table, name: str, values: Sequence[Any]) -> dict[str, Sequence[
     are_parts = bool(inner) and any(
         all(isinstance(e, dict) and key in e for e in inner) for key in ("text", "name")
     )
-    # "Rome" in a column with ["Rome", "the capital"] is a list of one answer.
+    # In a column of lists, a text is a list of one item: "Rome" next to ["Rome", "the capital"].
     if not are_parts and all(isinstance(value, str | list) for value in known):
         values = [[value] if isinstance(value, str) and value else value for value in values]
-    if not are_parts or any("start" in each for each in inner):  # marked spans
+    if not are_parts or any("start" in each for each in inner):  # objects with a start are spans
         return {name: values}
     for row, value in enumerate(values):
         if not isinstance(value, list) and value not in (None, ""):

@@ -55,13 +55,13 @@ NAMED: Mapping[str, frozenset[str]] = {
 certainly. "right" is the correct one of several options, "distractor" a wrong option, and "why" an
 explanation that gives away the answer. "origin" describes the source of a row, its annotators, its
 time or its confidence; "fact" describes the writer of the text or the writing task; "meta" is an
-object with such fields. "aspect" is a second text, which is judged within the first one. "coded"
-are the last words in names of columns that judge another column: "Q4_theme" judges the text in
+object that contains such facts about the row. "aspect" is a second text, which is judged within the
+first one. "coded" contains last words of names: a column "Q4_theme" judges the text in the column
 "Q4".
 """
 
 NULLS = frozenset(("null", "\\n", "<na>", "nan", "nat"))
-"""Marks of an empty cell in the output of databases and pandas, in lower case."""
+"""Marks that databases and pandas write for an empty cell, in lower case."""
 
 MISSING = frozenset(("", "na", "n/a", "none", "-", *NULLS))
 """Marks of a missing value, in lower case, including those of R ("NA") and Moodle ("-")."""
@@ -77,9 +77,9 @@ PAIRS = (
     ("subject", "body"), ("subject", "message"), ("anchor", "target"),
     ("title", "text"),
 )  # fmt: skip
-"""Normalized names of two columns whose texts form a pair."""
+"""Names of two columns whose texts form a pair, normalized as by `key_of`."""
 
-# "2024-01-31", "31.1.2024" and "1/31/24 12:00".
+# Pattern of dates such as "2024-01-31", "31.1.2024" and "1/31/24 12:00".
 DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
 
 _MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
@@ -109,26 +109,30 @@ CURRENCY = re.compile(r"[$€£¥₹%]|\b(?:USD|EUR|GBP|CHF|JPY|INR)\b")
 PER_CENT = "%"
 
 FEW_ODD, MOST_ODD = 0.1, 3
-"""Largest share of values, and largest number of different values, that may differ from the form of
-a column, such as a word among numbers. They are treated as mistakes; with more exceptions the
-column is not taken to have this form.
+"""Limits for mistakes in a column: at most the share FEW_ODD of the values, and at most MOST_ODD
+different values. For example, a column with more words than that is not considered to contain
+numbers.
 """
 
 SEEN = 100
-"""Number of first values that are examined to distinguish texts from numbers."""
+"""Number of values at the beginning of a column that are examined to find out whether it contains
+numbers.
+"""
 
-# Maximum number of words in a label, of classes, of different whole numbers that may be classes, of
-# interpretations of a table that an error lists, and of words in a column's name, in this order.
+# Maximum numbers: SHORT_WORDS for the words in a label, MOST_CLASSES for classes, FEW for different
+# whole numbers that may be classes, MOST_SHOWN for the mappings that an error lists, and LONG_NAME
+# for the words in a column's name.
 SHORT_WORDS, MOST_CLASSES, FEW, MOST_SHOWN, LONG_NAME = 3, 1000, 20, 6, 8
 
 NAME_WORDS = 2.5
-"""Maximum mean number of words for a column to count as names, places or addresses instead of
-texts, if another column holds prose.
+"""If a table has a column of prose, other columns with at most this mean number of words contain
+names, places or addresses and not texts.
 """
 
 SEPARATORS, RARE_SEPARATORS = "|;,", "#/"
-"""Separators between several labels in a cell. The rare ones also occur within many names;
-doccano's CSV uses "#".
+"""Separators between several labels in a cell. The characters in RARE_SEPARATORS also occur within
+many names, so they count as separators only if each label also occurs alone. doccano's CSV uses
+"#".
 """
 
 
@@ -142,7 +146,8 @@ def to_number(value: Any, decimal: str = ".") -> float:
 
     Args:
         value: The cell.
-        decimal: The decimal mark: "." reads "1,234.5", and "," reads "1.234,5" and "12,50".
+        decimal: The decimal mark. With ".", "1,234.5" is read as 1234.5; with ",", "1.234,5" is
+            read as 1234.5.
 
     Raises:
         ValueError: The cell is not a number.
@@ -155,7 +160,8 @@ def to_number(value: Any, decimal: str = ".") -> float:
             raise ValueError(value) from error
     word = CURRENCY.sub("", value).strip()
     other = "," if decimal == "." else "."
-    # Groups of three digits: "1,234,567" and "1,234.5", or with decimal commas "1.234,5".
+    # Remove the separators of thousands in "1,234,567" and "1,234.5", or with decimal commas in
+    # "1.234,5".
     if re.fullmatch(rf"[-+]?[1-9]\d{{0,2}}(\{other}\d{{3}})+(\{decimal}\d+)?", word):
         word = word.replace(other, "")
     # "1.5" has no decimal comma, but `float` below would accept it.
@@ -168,9 +174,16 @@ GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
 
 
 def looks_grouped(values: Iterable[Any]) -> list[str]:
-    """Return the numbers with a point if every point may separate thousands, else an empty list.
+    """Return the numbers that have a point, if points may separate thousands in all of them.
 
-    "8.329" may be 8.329 or 8329. Currencies are removed from the numbers that are returned.
+    "8.329" may be 8.329 or 8329, but "8.32" can only be a decimal number. If a column has such a
+    number, the result is empty.
+
+    Args:
+        values: The values of a column. Values that are not texts are ignored.
+
+    Returns:
+        The numbers as texts, without their currencies.
     """
     words = (CURRENCY.sub("", value).strip() for value in values if isinstance(value, str))
     pointed = [word for word in words if "." in word]
@@ -182,16 +195,16 @@ class Table:
     """Rows of a file, stored by column.
 
     Attributes:
-        name: The file's name, as errors show it.
+        name: The name of the file in messages.
         columns: The values of each column, keyed by its name.
         ids: An id for each row, unique in the file: the number of a line, a row or a question.
-        unit: What the ids count, as errors name it: "line" in "reviews.csv line 7".
-        has_header: Whether the names of the columns were read from the file.
+        unit: What the ids count, as messages name it: "line" in "reviews.csv line 7".
+        has_header: True if the names of the columns were read from the file.
         notes: Sentences for the user on how the file was read and what was guessed.
-        ticked: Names of the columns that are ticked or empty boxes.
-        made: The columns of words and tags that were made from marked spans, and the column of
-            these spans; empty if there are none.
-        is_conll: Whether the file has one word per line. Each row is then a sentence, and its id is
+        ticked: The names of the columns whose cells are ticked or empty boxes.
+        made: The names of three columns, if spans are marked in a text: the column of words and the
+            column of tags, which were made from the spans, and the column of the spans. Else empty.
+        is_conll: True if the file has one word per line. Each row is then a sentence, and its id is
             the number of its first line.
     """
 
@@ -211,11 +224,18 @@ class Table:
         return replace(self, columns=columns, ids=[self.ids[n] for n in rows])
 
     def place(self, row: int) -> str:
-        """Return the location of a row for error messages: "reviews.csv line 7"."""
+        """Return the location of a row for error messages, such as "reviews.csv line 7"."""
         return f"{self.name} {self.unit} {self.ids[row]}"
 
     def place_of_word(self, row: int, word: int) -> str:
-        """Return the location of a word for error messages; `word` counts from 0."""
+        """Return the location of a word for error messages, such as "reviews.csv line 7 word 3".
+
+        If the file has one word per line, the location is the line of the word.
+
+        Args:
+            row: The index of the row.
+            word: The index of the word in the row.
+        """
         if self.is_conll and self.ids[row].isdigit():
             return f"{self.name} line {int(self.ids[row]) + word}"
         return f"{self.place(row)} word {word + 1}"
@@ -232,48 +252,59 @@ def _is_missing(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Column:
-    """A column's name and its values; None and "" are missing values."""
+    """A column of a table; None and "" are missing values.
+
+    Attributes:
+        name: The name of the column.
+        values: A value for each row.
+    """
 
     name: str
     values: Sequence[Any]
 
     @cached_property
     def key(self) -> str:
-        """Normalized name (see `key_of`)."""
+        """Name in lower case, without punctuation, spaces and underscores (see `key_of`)."""
         return key_of(self.name)
 
     @cached_property
     def leaf(self) -> str:
-        """Key of the last part of a dotted name: "category" for "annotation.category"."""
+        """Last part of a dotted name, normalized by `key_of`: "style" for "annotation.style"."""
         return key_of(self.name.rpartition(".")[2])
 
     @cached_property
     def head(self) -> str:
-        """Key of the name without a remark: "answer1" for "Answer 1 - max 75 characters"."""
+        """Normalized name without a remark after a dash or in parentheses.
+
+        For example, "answer1" is the head of "Answer 1 - max 75 characters".
+        """
         return key_of(re.split(r"\s[-\u2013\u2014]\s|\(", self.name)[0])
 
     @cached_property
     def is_origin(self) -> bool:
-        """Return whether the name describes the origin of a row instead of its text.
+        """True if the name describes the origin of a row, such as its source, time or annotator.
 
         Examples are "Country", "recorded_date", "airline_sentiment_confidence" and "meta.country".
         """
-        bare = re.sub(r"\(.*?\)", "", self.name.rpartition(".")[2])  # "Duration (in seconds)"
+        bare = re.sub(r"\(.*?\)", "", self.name.rpartition(".")[2])  # e.g. "Duration (in seconds)"
         return bool({key_of(bare), _last_word(bare)} & NAMED["origin"]) or self.is_meta
 
     @cached_property
     def is_meta(self) -> bool:
-        """Return whether the column is a field of metadata, such as Prodigy's "meta.source"."""
+        """True if the column is a field of metadata, such as Prodigy's "meta.source"."""
         return any(key_of(part) in NAMED["meta"] for part in self.name.split(".")[:-1])
 
     @cached_property
     def words(self) -> set[str]:
-        """Key of the name, and the name's words in lower case ("airline", "sentiment")."""
+        """Normalized name and the single words of the name, in lower case.
+
+        "Airline sentiment" gives "airlinesentiment", "airline" and "sentiment".
+        """
         return {self.key, *re.split(r"[\W_]+", self.name.lower())}
 
     @cached_property
     def is_fact(self) -> bool:
-        """Return whether the name describes the writer of the text or the writing task."""
+        """True if the name describes the writer of the text ("gender") or the task ("prompt")."""
         return bool({self.key, _last_word(self.name)} & NAMED["fact"])
 
     @cached_property
@@ -283,24 +314,27 @@ class Column:
 
     @cached_property
     def distinct(self) -> set[str]:
-        """Different values that are not missing, as texts."""
+        """Different values that are not missing, converted to texts."""
         return set(map(str, self.known))
 
     @cached_property
     def is_list(self) -> bool:
-        """Return whether every value is a list."""
+        """True if every value that is not missing is a list."""
         return bool(self.known) and all(isinstance(value, list) for value in self.known)
 
     @cached_property
     def numbers(self) -> list[float] | None:
-        """Values as numbers, without marks of missing values; None if the column is not numeric."""
+        """Values as numbers; None if the column is not numeric.
+
+        Missing values and marks of missing values, such as "NA", are left out.
+        """
         if self.is_list or any(isinstance(v, bool) for v in self.known):
             return None
         found = [number for _, number in self._read_numbers]
         if len(found) == len(self.known):
             return found or None
-        # "NA" among many different numbers is a missing value; among few whole ones it may be a
-        # class.
+        # "NA" among many different numbers is a missing value. Among a few whole numbers it may be
+        # a class.
         odd = {str(v).strip() for v in self.known if _is_missing(v)}
         if len(found) + self._count_missing < len(self.known):
             return None
@@ -336,7 +370,10 @@ class Column:
 
     @cached_property
     def odd_number(self) -> tuple[int, str] | None:
-        """Row index and text of the first non-number in a nearly numeric column, else None."""
+        """Row index and text of the first value that is not a number, in a nearly numeric column.
+
+        None if the column is numeric, or if too many values are not numbers (see FEW_ODD).
+        """
         if self.numbers is not None or self.is_list or not self._read_numbers:
             return None
         numbers = {word for word, _ in self._read_numbers}
@@ -351,9 +388,10 @@ class Column:
     def decimal(self) -> str:
         """Decimal mark, "." or ",", with which more of the values are numbers.
 
-        A tie gives the point, unless points seem to separate thousands: each value with a point has
-        groups of three digits, some of these values end in 0, and other values have no point. (If
-        they were decimals that keep a final 0, all values would have a point.)
+        If both marks give equally many numbers, the result is the point, unless points seem to
+        separate thousands. This is so if each value with a point has groups of three digits, some
+        of these values end in 0, and other values have no point. (If they were decimals that keep a
+        final 0, all values would have a point.)
         """
         grouped = looks_grouped(self.known)
         is_mixed = len(grouped) < len(self.known) and any(word[-1] == "0" for word in grouped)
@@ -382,7 +420,7 @@ class Column:
 
     @cached_property
     def mean_words(self) -> float:
-        """Mean number of words per value if all values are texts and not numbers, else 0."""
+        """Mean number of words per value; 0 unless all values are texts that are not numbers."""
         if self.is_list or self.numbers is not None or not self.known:
             return 0.0
         texts = [value for value in self.known if isinstance(value, str)]
@@ -391,12 +429,12 @@ class Column:
 
     @cached_property
     def is_whole(self) -> bool:
-        """Return whether every value is a whole number."""
+        """True if all values are whole numbers, apart from missing ones."""
         return self.numbers is not None and all(number % 1 == 0 for number in self.numbers)
 
     @cached_property
     def is_flag(self) -> bool:
-        """Return whether every value is 0 or 1, apart from a few missing ones."""
+        """True if all values are 0, 1 or booleans, and at most a tenth of them is missing."""
         if len(self.known) < (1 - FEW_ODD) * len(self.values):
             return False
         if self.known and all(isinstance(value, bool) for value in self.known):
@@ -405,7 +443,11 @@ class Column:
 
     @cached_property
     def is_text(self) -> bool:
-        """Return whether the values are sentences, or long names and terms that mostly differ."""
+        """True if the values are sentences, or long names and terms that mostly differ.
+
+        Sentences have more than three words on average. Long names and terms have more than 12
+        characters on average, and more than half of them are different.
+        """
         if not self.mean_words:
             return False
         letters = sum(map(len, self.known)) / len(self.known)
@@ -415,7 +457,7 @@ class Column:
 
     @cached_property
     def is_date(self) -> bool:
-        """Return whether every value is a date, a time or a time stamp."""
+        """True if every value that is not missing is a date, a time or a time stamp."""
         if not self.known or self.key in CLASSES | NAMED["number"]:
             return False
         said = [v for v in self.known if not _is_missing(v)]
@@ -432,7 +474,7 @@ class Column:
 
     @cached_property
     def is_code(self) -> bool:
-        """Return whether every value is a hash, a UUID, or a code in a column named "... id"."""
+        """True if every value is a hash or a UUID, or a single word in a column named "... id"."""
         texts = [v.strip() for v in self.known if isinstance(v, str)]
         if not texts or len(texts) < len(self.known):
             return False
@@ -442,11 +484,16 @@ class Column:
 
     @cached_property
     def is_id(self) -> bool:
-        """Return whether the values only number or identify the rows."""
+        """True if the values only number or identify the rows.
+
+        This is so for names such as "id" or "user_id", for dates, times and hashes, and for whole
+        numbers that are different in all rows.
+        """
         # pandas writes its index as a column without a name, and reads it as "Unnamed: 0".
         if self.key in NAMED["id"] or self.key.startswith("unnamed") or not self.key:
             return True
-        # GitHub's "number" of an issue, which only rises or only falls.
+        # A column "number", such as that of GitHub's issues, is an id if its values only rise or
+        # only fall.
         if self.key == "number" and self.is_whole and len(self.distinct) == len(self.values) > FEW:
             steps = [after > one for one, after in pairwise(self.numbers or ())]
             return all(steps) or not any(steps)

@@ -48,7 +48,13 @@ def write_task(
 
 
 def lines_of(found: Found, folder: Path) -> str:
-    """Return the source of a task's plugin; paths of scripts are relative to `folder`."""
+    """Return the Python source of a plugin with the task that was found.
+
+    Args:
+        found: The task.
+        folder: The folder of the plugin. The source contains the paths of metric scripts relative
+            to it.
+    """
     plain = found.own.to_json()
     plain["columns"] = {role: tuple(names) for role, names in found.own.columns.items()}
     values: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in plain.items()}

@@ -15,9 +15,18 @@ from benchharness.tasks.sources.source import Place
 
 
 def read_json(path: Place, text: str) -> Table:
-    """Read the rows of a file; raise DataError if it is not JSON or has no rows."""
+    """Read the rows of a JSON file into a table.
+
+    Args:
+        path: The file, for error messages.
+        text: The text of the file.
+
+    Raises:
+        DataError: The text is not JSON, or has none of the layouts that can be read.
+    """
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
-    # Files of JSON lines often end in .json, too; their first line is then a whole object.
+    # The names of files with JSON lines often end in .json too. Their first line is then a complete
+    # object.
     is_lines = ending_of(path) in (".jsonl", ".ndjson") or (
         len(lines) > 1 and is_object(lines[0][1])
     )
@@ -27,7 +36,18 @@ def read_json(path: Place, text: str) -> Table:
 
 
 def object_lines(path: Place, text: str, lines: Sequence[tuple[int, str]]) -> Table:
-    """Read an object from each line; a truncated last line is left out with a note."""
+    """Read a row from each line, which is usually a JSON object.
+
+    If the file was cut off within its last line, this line is left out, and a note reports it.
+
+    Args:
+        path: The file, for error messages.
+        text: The text of the file, or of a part of it.
+        lines: The number in the file and the text of each line that is not empty.
+
+    Raises:
+        DataError: A line is not JSON, or neither an object nor a row of a known annotation tool.
+    """
     notes: tuple[str, ...] = ()
     if lines and lines[-1][0] > 2 and not text.endswith("\n") and _is_cut(lines[-1][1]):
         notes = (f"{path.name} is cut off within line {lines[-1][0]}, which is left out",)
@@ -63,9 +83,12 @@ def _of_viewer(path: Place, features: Sequence[Any], rows: Sequence[Any]) -> Tab
 
 
 def names_of(feature: Any) -> Sequence[str] | None:
-    """Return the label names in a feature (ClassLabel, or a list of them); None for other features.
+    """Return the label names of a column, or None if the column does not contain class labels.
 
-    The library `datasets` writes a list as an object with "feature", or as a list of one feature.
+    Args:
+        feature: The type of the column, as the library `datasets` writes it to JSON. Label names
+            exist if the type is ClassLabel or a list of ClassLabel. `datasets` writes a list as an
+            object with "feature", or as a list of one feature.
     """
     inner = feature.get("feature", feature) if isinstance(feature, dict) else feature
     inner = inner[0] if isinstance(inner, list) and len(inner) == 1 else inner
@@ -78,8 +101,12 @@ def names_of(feature: Any) -> Sequence[str] | None:
 def named(value: Any, names: Sequence[str]) -> Any:
     """Convert a label number, or a list of label numbers, to names.
 
-    -1 and None mean a missing label and give None, also for a whole list that contains one. A
-    number without a name is returned unchanged.
+    None and negative numbers mean a missing label and give None. A list that contains such a value
+    gives None as a whole. A number without a name is returned unchanged.
+
+    Args:
+        value: The label number or numbers.
+        names: The names of the labels 0, 1, ...
     """
     if isinstance(value, list):
         found = [named(each, names) for each in value]
@@ -112,7 +139,9 @@ def _no_rows(path: Place) -> DataError:
 
 
 SPLIT = "split"
-"""Column that is added for the split of each row, if a document has a list for each split."""
+"""Name of the column that is added if a JSON document has one list of rows per split. The column
+has the split of each row.
+"""
 
 
 def _splits(lists: Mapping[str, Sequence[Any]]) -> dict[str, str]:
@@ -206,7 +235,7 @@ def _is_cut(line: str) -> bool:
 
 
 def is_object(line: str) -> bool:
-    """Return whether a line is a JSON object."""
+    """Return whether a line of text is a complete JSON object."""
     try:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
@@ -216,7 +245,14 @@ def is_object(line: str) -> bool:
 def parsed(path: Place, text: str, line: int = 1) -> Any:
     """Parse a JSON text that begins at `line` of a file.
 
-    Raises DataError if the text is not JSON, or if an object in it has a key twice.
+    Args:
+        path: The file, for error messages.
+        text: The JSON text.
+        line: The number of the line in the file at which the text begins.
+
+    Raises:
+        DataError: The text is not JSON, is nested too deeply, has a number with too many digits, or
+            has an object in which a key occurs twice.
     """
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -241,19 +277,39 @@ def parsed(path: Place, text: str, line: int = 1) -> Any:
         ) from error
     except RecursionError as error:
         raise DataError(
-            f"{path.name} line {line} has JSON that is nested too deep: use fewer levels."
+            f"{path.name} line {line} has JSON that is nested too deeply: use fewer levels."
         ) from error
 
 
 def objects_table(path: Place, objects: Sequence[tuple[str, Any]], unit: str) -> Table:
-    """Make a table from objects; nested keys are joined by dots, and missing keys give None."""
+    """Make a table from JSON objects, with a column per key.
+
+    The column of a key in a nested object is named by all keys on the way, joined by dots. If an
+    object lacks a key, the value in the key's column is None. Objects in the export format of a
+    known annotation tool are converted first.
+
+    Args:
+        path: The file, whose name becomes the name of the table.
+        objects: The id and the object of each row.
+        unit: What the ids count, such as "line" (see `Table.unit`).
+
+    Raises:
+        DataError: A row is not an object.
+    """
     return rows_of_objects(Table(name=path.name, columns={}, ids=[], unit=unit), objects)
 
 
 def rows_of_objects(table: Table, objects: Sequence[tuple[str, Any]]) -> Table:
-    """Return the table with rows from objects, converted if they have a known tool's layout.
+    """Return a copy of a table in which the columns and ids are those of the given objects.
 
-    Raises DataError for a row that is not an object.
+    The copy has a column per key, as described in `objects_table`.
+
+    Args:
+        table: A table that provides the name, the unit and the notes.
+        objects: The id and the object of each row.
+
+    Raises:
+        DataError: A row is not an object.
     """
     found = tool_rows(table.name, objects)
     flat = []

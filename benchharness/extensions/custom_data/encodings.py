@@ -1,4 +1,4 @@
-"""Decode the bytes of a file, and note a guessed encoding."""
+"""Decode the bytes of a file, with a note for the user if the encoding had to be guessed."""
 
 import re
 from collections.abc import Mapping
@@ -16,18 +16,23 @@ MAGIC = {
     b"SQLite": "an SQLite database",
     b"PAR1": "Parquet",
 }
+"""Descriptions of file formats that are not text, keyed by the first bytes of such files."""
 
 
 def text_of(
     path: Place, content: bytes, encoding: str, above: int = 0
 ) -> tuple[str, tuple[str, ...]]:
-    """Return a file's text, and a note if its encoding was guessed and is not UTF-8.
+    """Decode the bytes of a file.
 
     Args:
         path: The file, for error messages.
         content: The bytes of the file, or of a part of it.
-        encoding: The encoding that the user gave, or "".
+        encoding: The encoding that the user gave; "" to guess it.
         above: The number of the file's lines before `content`.
+
+    Returns:
+        The text, and a note for the user if the encoding was guessed and is not UTF-8, else no
+        note.
 
     Raises:
         DataError: The content is not text, or not in this encoding.
@@ -44,7 +49,8 @@ def text_of(
     # The byte order marks of UTF-16, which Excel's "Unicode text" begins with.
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _decoded(path, content, "utf-16"), (note.format("utf-16"),)
-    # A zero byte is valid UTF-8, but UTF-16 without a mark has one next to every ASCII letter.
+    # A zero byte is valid UTF-8, but UTF-16 without a byte order mark has one next to every ASCII
+    # letter.
     if b"\0" in content:
         line = above + content.count(b"\n", 0, content.index(b"\0")) + 1
         raise DataError(
@@ -67,13 +73,14 @@ COMMON: Mapping[str, tuple[str, str]] = {
     "euc_jp": ("EUC-JP", _KANA),
     "cp949": ("EUC-KR", "이다는의에고을가하지를은도로한자기나사리어서아시인대그해일들부정수여있었"),
 }
-"""East Asian encodings, keyed by Python's name: the usual name, and the most common characters of
-the language.
+"""East Asian encodings, keyed by their names in Python. A value is the usual name of the encoding,
+and the most common characters of its language.
 """
 
 CONVINCING, FEWEST_LETTERS, LOOKED_AT = 0.2, 20, 2**16
-"""Thresholds for an East Asian encoding: minimum share of common characters, minimum number of
-non-ASCII letters, and number of bytes that are examined.
+"""A text is decoded with an East Asian encoding only if it has at least FEWEST_LETTERS non-ASCII
+letters, and if at least the share CONVINCING of them are common characters of the language. At most
+LOOKED_AT bytes of the text are examined.
 """
 
 
@@ -106,7 +113,7 @@ def _has_common_letters(part: bytes, encoding: str) -> bool:
 
 
 MOST_STRANGE = 0.4
-"""Maximum share of non-ASCII letters in a text in a western language."""
+"""Maximum share of non-ASCII letters among the letters of a text in a western language."""
 
 _LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff\u0152\u0153\u0160\u0161\u0178\u017d\u017e"
 _WITHIN = re.compile(
@@ -121,8 +128,9 @@ def _western(path: Place, content: bytes, odd: int, above: int) -> str:
     `odd` is the index of the first byte that is not UTF-8.
     """
     found = content.decode("cp1252", "replace")
-    # cp1252 leaves five bytes undefined (81, 8D, 8F, 90 and 9D). Other encodings have letters where
-    # it has signs, which then appear within words ("wa\u00bfny"), or have no Latin letters at all.
+    # cp1252 leaves five bytes undefined (81, 8D, 8F, 90 and 9D). If a text has another encoding,
+    # decoding it as cp1252 gives undefined bytes, symbols within words ("wa\u00bfny"), or many
+    # non-ASCII letters.
     strange = [letter for letter in found if ord(letter) > 127]
     letters = sum(map(str.isalpha, found))
     is_foreign = sum(map(str.isalpha, strange)) > MOST_STRANGE * letters

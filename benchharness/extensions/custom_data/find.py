@@ -50,15 +50,20 @@ from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS
 from benchharness.tasks.task import Task, find_fault
 
 HELD_OUT = 0.2
-"""Share of train that becomes dev if the data have no dev split."""
+"""Share of the rows of train that become dev if the data have no dev split."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
     """A task that was detected in a user's data, with sentences that describe it.
 
-    `own` is the definition of the task; the other attributes are those of
-    `benchharness.tasks.custom.FoundTask`.
+    Attributes:
+        own: The definition of the task.
+        task: The task.
+        data: The value of `--data` from which the rows are read: "hub", or a path.
+        sentences: Notes for the user about the columns, the rows and the labels.
+        leaks: For each split except train, the number of rows whose text is also in train, and the
+            number of rows whose text is nearly identical to one in train.
     """
 
     own: OwnData
@@ -81,15 +86,16 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
 
     Args:
         place: A path or, with `hub`, "org/name[:config][@revision]".
-        hub: Whether the rows are on the hub.
+        hub: True if the rows are on the hub.
         columns: The value of `--columns`; "" to detect the columns.
         metrics: The values of `--metric`; empty for the default metrics of this kind of task.
         encoding: The encoding of the files; "" to detect it.
-        no_header: Whether line 1 of a table is a row, so that its columns are numbered from 1.
+        no_header: True if line 1 of a table is a row and not the names of its columns. The columns
+            are then numbered from 1.
 
     Raises:
-        DataError: Rows cannot be read, do not fit the task, or fit several tasks.
-        BenchError: The options, such as the columns or the metrics, make no sense.
+        DataError: The rows cannot be read, do not fit the task, or fit several tasks.
+        BenchError: The options do not fit the data or each other.
     """
     metric_names(metrics)  # refuses repeated metrics before anything is read
     if hub and no_header:
@@ -98,7 +104,7 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
         )
     own = _on_hub(place, columns) if hub else _in_files(place, columns, encoding, no_header)
     folder = None if hub else Path(place).expanduser().resolve()
-    # A held-out dev comes from the table of train.
+    # If dev is held out from train, its rows are in the table of train.
     tables = {
         split: table_of(own, split, folder)
         for split in own.splits
@@ -164,7 +170,8 @@ def _is_of(task: Task, data: Data) -> bool:
     if source.reader is not None or task.suite == "xtreme":
         return False
     splits = [name for name, split in source.splits.items() if all("/" in f for f in split.files)]
-    # Any folder in BEIR's layout is a retrieval task; for others the folder's name must fit.
+    # A folder in BEIR's layout is a retrieval task, whatever its name is. The folder of another
+    # task must have the right name.
     is_alone = task.suite == "retrieval"
     return any(not missing_files(source, [split], data, alone=is_alone) for split in splits)
 
@@ -186,7 +193,7 @@ def _of_place(path: Path, columns: str, encoding: str, *, no_header: bool) -> Ow
     files = split_files(path)
     splits = {name: "" for name in SPLIT_NAMES if name in files}
     base = replace(
-        # "reviews.csv.gz" and "reviews.csv" are titled "reviews".
+        # For example, "reviews.csv.gz" and "reviews.csv" have the title "reviews".
         _base(path.name if path.is_dir() else re.sub(r"\.\w+(\.gz)?$", "", path.name)),
         splits={"train": "", **splits},
         encoding=encoding,
@@ -195,7 +202,7 @@ def _of_place(path: Path, columns: str, encoding: str, *, no_header: bool) -> Ow
     return _read_columns(base, path, columns)
 
 
-# "stanfordnlp/imdb", "nyu-mll/glue:cola" or "nyu-mll/glue:cola@main".
+# Pattern of a value of `--hf`: "stanfordnlp/imdb", "nyu-mll/glue:cola" or "nyu-mll/glue:cola@main".
 HUB = re.compile(r"(?P<hub>[\w.-]+/[\w.-]+)(:(?P<config>[\w.-]+))?(@(?P<revision>[\w./-]+))?")
 
 
@@ -245,7 +252,7 @@ def _read_columns(base: OwnData, folder: Path | None, columns: str) -> OwnData:
         base, table = (bare, rows) if count_readings(rows) == 1 else (base, table)
     mapping = parse_columns(columns) if columns else find_mapping(table)
     own = replace(base, kind=mapping.kind, columns=mapping.columns)
-    # A tool's column of verdicts is used even if the user gives other columns.
+    # The verdicts that an annotation tool wrote are used even if the user gives other columns.
     verdict, is_sure = verdict_column(table)
     if is_sure and VERDICT not in own.columns and verdict not in mapping.names:
         own = replace(own, columns={**own.columns, VERDICT: (verdict,)})

@@ -1,4 +1,7 @@
-"""Find the names of a table's columns, also below a title, in two lines or above descriptions."""
+"""Find the lines that name the columns of a table.
+
+The names may be below a title, in two lines, or above lines that describe the columns.
+"""
 
 import re
 from collections.abc import Sequence
@@ -6,7 +9,7 @@ from itertools import takewhile
 from typing import Any
 
 Lines = Sequence[tuple[int, Sequence[Any]]]
-"""Pairs of a line number and the row in this line."""
+"""Rows of a table, each as (line number, cells)."""
 
 MOST_TITLES = 6
 """Maximum number of title lines above the column names."""
@@ -17,7 +20,16 @@ _ANSWER = frozenset(("", "response", "open-ended response"))
 
 
 def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[str, ...]]:
-    """Return the names of the columns, the rows below them, and notes on what was left out."""
+    """Separate the names of a table's columns from its rows.
+
+    Args:
+        name: The name of the file, for notes.
+        rows: All rows of the file, including the header and possible title lines above it.
+
+    Returns:
+        The names of the columns, the rows below them, and notes for the user on lines that are not
+        read as rows.
+    """
     if not rows:
         return [], rows, ()
     used = _used_columns(rows)
@@ -28,7 +40,8 @@ def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[st
         rows = rows[above:]
     header, body = rows[0][1], rows[1:]
     if counters := _counters(rows, used):
-        # A template may number more rows than are filled in.
+        # Drop rows at the end that have only a number: a template may number more rows than are
+        # filled in.
         empty = takewhile(lambda line: _is_empty(line[1], counters), reversed(body))
         body = body[: len(body) - sum(1 for _ in empty)]
     if described := _count_descriptions(body):
@@ -88,7 +101,7 @@ def _joined(header: Sequence[Any], below: Sequence[Any], used: Sequence[int]) ->
     the first line leaves empty, at least two, and has "" or "Response" in the other columns.
     """
     blank = [n for n in used if header[n] == ""]
-    # The column before a blank one is the first of its group.
+    # The column before a blank one has the first option of the same question.
     grouped = {*blank, *(n - 1 for n in blank if n > 0 and below[n - 1] != "")}
     others = [str(below[n]).lower() for n in used if n not in grouped]
     if len(blank) < 2 or any(below[n] == "" for n in blank) or not _ANSWER.issuperset(others):

@@ -28,10 +28,18 @@ from benchharness.tasks.sources.formats import fields_of
 
 
 def with_labels(own: OwnData, tables: Mapping[str, Table], *, as_written: bool) -> OwnData:
-    """Complete a task definition from its rows: labels, range of numbers, or details of answers.
+    """Complete the definition of a task with facts from its rows.
 
-    With `as_written` the spelling of tags is not interpreted. Raises DataError if a column is
-    missing, or if there are fewer than two labels or different numbers.
+    Depending on the kind of task, these are the labels and the separator between them, the range
+    and scale of numbers, whether questions may have no answer, or the number of the first option.
+
+    Args:
+        own: The definition.
+        tables: The rows of each split, keyed by split.
+        as_written: True if tags are labels of words as they are, and not tags of spans.
+
+    Raises:
+        DataError: A column is missing, or there are fewer than two labels or different numbers.
     """
     train = tables["train"]
     for name in (name for names in own.columns.values() for name in names):
@@ -63,7 +71,8 @@ def _check_values(train: Table, column: str) -> None:
     if not written and not pieces:
         return
     rest = [row for row, v in enumerate(values) if row not in written and v not in (None, "")]
-    # The error names a broken value or, without one, a value of the rarer form.
+    # The error names a value that is only a piece of a list or object. If there is none, it names a
+    # value of the rarer form.
     row = (pieces or (rest if len(rest) < len(written) else []) or [min(written)])[0]
     raise DataError(
         f"{train.place(row)} has {str(values[row])[:60]!r} in the column {column!r}, in which "
@@ -103,7 +112,8 @@ def _with_unseen(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
 
 def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
     values = [class_name(v) for v in _flat(train.columns[column]) if v not in (None, "")]
-    # A program writes "None" into empty cells; a person who writes "pos" would write "none".
+    # "None" was written by a program into empty cells if no other label begins with a capital (a
+    # person would have written "none"), or if other columns have "None" too.
     others = (v for name, found in train.columns.items() if name != column for v in found)
     is_capital = any(value[:1].isupper() for value in values if value != "None")
     is_program = not is_capital or any(v == "None" for v in others)
@@ -113,7 +123,8 @@ def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
     if len(labels) < 2:
         said = f"one label, {labels[0]!r}" if labels else "no label"
         raise DataError(f"{train.name} has {said} in the column {column!r}: expected two or more.")
-    # Nearly as many labels as rows: they are names or texts, from which nothing can be learned.
+    # With more labels than half of the rows, the labels are probably names or texts, from which
+    # nothing can be learned.
     if len(labels) > max(2, len(values) // 2):
         raise DataError(
             f"{train.name} has {len(labels)} labels in {len(values)} rows of the column "
@@ -175,7 +186,7 @@ def _tag_order(tags: Collection[str]) -> Callable[[str], tuple[bool, str]]:
 
 
 def written_tags(own: OwnData, train: Table) -> Iterator[tuple[int, int, str]]:
-    """Yield each tag's row index, its position in the row and its spelling."""
+    """Yield the row index, the position in the row and the text of each tag, as it is written."""
     for row, value in enumerate(train.columns[own.columns["tags"][0]]):
         each = (
             fields_of(value) if isinstance(value, str) and "sentence" not in own.columns else value
@@ -186,7 +197,7 @@ def written_tags(own: OwnData, train: Table) -> Iterator[tuple[int, int, str]]:
 
 
 def spelling_in(own: OwnData, train: Table) -> Spelling:
-    """Detect the spelling of the tags in train."""
+    """Detect the scheme of the tags in the rows of train, such as IOB2."""
     return spelling_of(Counter(tag for _, _, tag in written_tags(own, train)))
 
 
@@ -210,7 +221,7 @@ def _with_range(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
     (name,) = own.columns["number"]
     own = replace(own, decimal=Column("", tables["train"].columns[name]).decimal)
     numbers = {split: _numbers(own, table) for split, table in tables.items()}
-    # A test split in which every number is -1 hides its labels.
+    # If every number in a test split is -1, its labels are hidden.
     if set(numbers.get("test", ())) == {-1.0} and min(numbers["train"], default=-1.0) >= 0:
         del numbers["test"]
     found = [number for each in numbers.values() for number in each]

@@ -29,16 +29,24 @@ only match exactly.
 """
 
 MOST_WORDS = 400
-"""Number of words that are compared, from the beginning of a text."""
+"""Maximum number of words per text that the search for near matches reads. The rest of a longer
+text is ignored.
+"""
 
 MOST_ROWS = 100
-"""Maximum number of rows that may share a pair of words. More frequent pairs are ignored, as they
-say little about a match.
+"""Maximum number of texts in which a pair of neighbouring words may occur. The search for near
+matches ignores more frequent pairs, because they are weak evidence of a match.
 """
 
 
 class Leak(NamedTuple):
-    """Ids of two rows with equal or nearly equal texts: `row` in dev or test, `train` in train."""
+    """A row of dev or test that has the same text, or nearly the same, as a row of train.
+
+    Attributes:
+        row: The id of the row in dev or test.
+        train: The id of the row in train.
+        is_same: True if the texts have the same words, False if they are only nearly identical.
+    """
 
     row: str
     train: str
@@ -46,10 +54,10 @@ class Leak(NamedTuple):
 
 
 def words_of(example: Example) -> tuple[str, ...]:
-    """Return the words that identify an example, in lower case.
+    """Return the words by which the text of an example is compared with others, in lower case.
 
     They are the words of `Traits.own_texts` if the example has any, else the words of all its
-    texts.
+    texts. If these texts have no words, the result has one item: the texts as they are.
     """
     texts = example.traits.own_texts or example.traits.texts
     found = [word for text in texts for word in re.findall(r"\w+", text.lower())]
@@ -58,7 +66,15 @@ def words_of(example: Example) -> tuple[str, ...]:
 
 
 def find_leaks(train: Sequence[Example], others: Sequence[Example]) -> list[Leak]:
-    """Return a leak for each row of `others` whose text also occurs in train, in row order."""
+    """Find the rows whose text also occurs in train, exactly or nearly.
+
+    Args:
+        train: The examples of train.
+        others: The examples of dev or test.
+
+    Returns:
+        One leak per row of `others` that is found, in the order of `others`.
+    """
     asked: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, example in enumerate(others):
         asked[words_of(example)].append(number)
@@ -74,10 +90,18 @@ def find_leaks(train: Sequence[Example], others: Sequence[Example]) -> list[Leak
 def duplicate_groups(
     examples: Sequence[Example], given: Mapping[str, Any], *, is_near: bool
 ) -> dict[str, str]:
-    """Group rows that share a text or a value of `given`; return the group of each row id.
+    """Group the rows that share a text or a value.
 
-    `given` maps row ids to values. With `is_near`, rows with nearly identical texts are grouped
-    too. If an example has a passage, only the passage is compared, not the question about it.
+    If an example has a passage, only its passage is compared, and not the question about it.
+
+    Args:
+        examples: The examples of the rows.
+        given: A value for some rows, keyed by the id of the row. Rows with the same value are in
+            one group.
+        is_near: True if rows with nearly identical texts are grouped too.
+
+    Returns:
+        A name of the row's group, keyed by the id of the row.
     """
     keys = tuple(
         tuple(re.findall(r"\w+", e.traits.passage.lower())) if e.traits.passage else words_of(e)

@@ -14,10 +14,13 @@ MOST_LEVELS = 20
 
 
 def read_xml(path: Place, text: str) -> Table:
-    """Read a row from each of the repeated elements below the root.
+    """Read a row from each of the elements that have the same name and the same parent.
 
-    Outer elements with a single child are skipped. Raises DataError if the text is not XML or has
-    no repeated elements, and if it declares entities, which may expand to any amount of text.
+    The parent is the root, and the rows are its children with the most frequent name. If the root
+    has only one child, this child counts as the root, and so on.
+
+    Raises DataError if the text is not XML or has no repeated elements, and if it declares
+    entities, which may expand to any amount of text.
     """
     if "<!ENTITY" in text:
         raise DataError(

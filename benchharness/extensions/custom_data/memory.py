@@ -14,16 +14,23 @@ CONTAINER, MACHINE, PROCESS = (
     Path("/proc/meminfo"),
     Path("/proc/self/statm"),
 )
+"""Files of Linux from which free memory is read: the cgroup of a container, the machine's memory,
+and the memory of this process.
+"""
 
 BYTES_PER_BYTE, BYTES_PER_CELL = 8, 170
-"""Estimated memory of rows: bytes for each byte of the file, plus bytes for each cell.
+"""Estimated memory of rows: BYTES_PER_BYTE for each byte of the file, plus BYTES_PER_CELL for each
+cell.
 
-Measured in CPython 3.11 with ten tables, JSON files and columns of words of 5 to 17 MB. They took
-at most a quarter more than the estimate, and two thirds of it if cells are single letters.
+Measured in CPython 3.11 with ten files of 5 to 17 MB: tables, JSON files and columns of words. A
+file took at most a quarter more memory than estimated. Files whose cells are single letters took
+two thirds of the estimate.
 """
 
 HEAD_BYTES = 2**20
-"""Number of first bytes in which cells are counted. A file up to this size is always read."""
+"""Number of bytes at the beginning of a file in which cells are counted. Smaller files are read
+without a check of the memory.
+"""
 
 _BETWEEN = b"\n,;\t|"
 """Bytes that end a cell in text formats."""
@@ -32,7 +39,8 @@ _BETWEEN = b"\n,;\t|"
 def free_memory() -> int:
     """Return the number of bytes that this process may still allocate.
 
-    This is the minimum over the machine, its container and the process's own limit.
+    This is the smallest of three numbers: the free memory of the machine, the free memory of its
+    container, and the memory that the process's own limit (`ulimit -v`) leaves.
     """
     free = [2**62]
     with suppress(OSError, ValueError, StopIteration):
@@ -58,12 +66,21 @@ def _cached_files() -> int:
 
 
 def cells_per_byte(head: bytes) -> float:
-    """Return the number of cells per byte of a text file, estimated from its beginning."""
+    """Estimate the number of cells per byte of a text file from the first bytes of the file.
+
+    Line breaks and the usual delimiters of fields are counted as the ends of cells.
+    """
     return sum(map(head.count, (bytes([each]) for each in _BETWEEN))) / max(1, len(head))
 
 
 def check_memory(path: Place, size: int, cells: float) -> None:
-    """Raise DataError if a file of `size` bytes with `cells` cells does not fit into memory."""
+    """Raise DataError if the rows of a file will not fit into memory.
+
+    Args:
+        path: The file, for error messages.
+        size: The size of the file in bytes, after unpacking.
+        cells: The (estimated) number of cells in the file.
+    """
     needed, free = BYTES_PER_BYTE * size + BYTES_PER_CELL * cells, free_memory()
     if size > HEAD_BYTES and needed > free:
         raise DataError(

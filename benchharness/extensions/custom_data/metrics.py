@@ -55,7 +55,12 @@ AnyMetric = Metric[Any, Any]
 
 
 class Script(NamedTuple):
-    """Data of a script metric: the SHA-256 (hex) of its code, and the score of correct answers."""
+    """Facts about a metric script that was tested when the task was detected.
+
+    Attributes:
+        digest: The SHA-256 (hex) of the script's code.
+        best: The score that the script gives to right answers.
+    """
 
     digest: str
     best: float
@@ -66,8 +71,12 @@ def known_metrics(
 ) -> dict[str, AnyMetric]:
     """Return benchharness's metrics for a kind of task, keyed by name; the first is the default.
 
-    Means over labels include a label from `unseen`, which train lacks, only if it occurs in the
-    scored split.
+    Args:
+        kind: The kind of task.
+        labels: The labels of the task.
+        no_answer: True if questions may have no answer in their context.
+        unseen: The labels that train lacks. A mean over labels includes such a label only if it
+            occurs in the split that is scored.
     """
     found: Mapping[Kind, tuple[AnyMetric, ...]] = {
         "class": (_of_occurring(macro_f1, labels, unseen), accuracy, matthews),
@@ -78,7 +87,7 @@ def known_metrics(
         ),
         "number": (pearson, spearman),
         "tags": (entity_f1, entity_precision, entity_recall, tag_accuracy),
-        # F1 first: it is the main metric for answers in a context.
+        # The order is reversed so that F1 is the first and therefore the main metric.
         "spans": tuple(reversed(SQUAD_V2 if no_answer else SQUAD_V1)),
         "choice": (choice_accuracy,),
     }
@@ -106,11 +115,22 @@ def _of_occurring(
 def metric_of(
     word: str, known: Mapping[str, AnyMetric], labels: Sequence[str], script: Script | None
 ) -> AnyMetric:
-    """Return the metric for a value of `--metric`; raise BenchError if it does not fit the task."""
+    """Return the metric for a value of `--metric`.
+
+    Args:
+        word: The value of `--metric`, such as "f1", "f1:spam" or "evaluate:bleu".
+        known: The metrics of benchharness for this kind of task, keyed by name.
+        labels: The labels of the task.
+        script: Facts about the metric if it is a script that has been tested, else None.
+
+    Raises:
+        BenchError: The metric does not fit the task.
+    """
     if word.startswith(EVALUATE):
         return _evaluated(word, labels, script)
     name, _, positive = word.partition(":")
-    # "f1:spam" is the F1 of the class "spam". It needs the kind "class", the only one with "mcc".
+    # "f1:spam" is the F1 of the class "spam". It is only for tasks with one class per text, which
+    # are the only ones with the metric "mcc".
     if name == "f1" and positive in labels and "mcc" in known:
         return binary_f1(positive)
     if word not in known:
@@ -127,17 +147,29 @@ def metrics_of(
     labels: Sequence[str],
     scripts: Mapping[str, Script],
 ) -> tuple[AnyMetric, ...]:
-    """Return the metrics for the values of `--metric`, each with a unique name."""
+    """Return the metrics for several values of `--metric`, each with a unique name.
+
+    Args:
+        words: The values of `--metric`.
+        known: The metrics of benchharness for this kind of task, keyed by name.
+        labels: The labels of the task.
+        scripts: Facts about the metrics that are scripts, keyed by the value of `--metric`.
+
+    Raises:
+        BenchError: A metric is given twice, or does not fit the task.
+    """
     names = metric_names(words)
     found = (metric_of(word, known, labels, scripts.get(word)) for word in words)
     return tuple(replace(each, name=name) for each, name in zip(found, names, strict=True))
 
 
 def metric_names(words: Sequence[str]) -> list[str]:
-    """Return the name of each metric's score; raise BenchError if a metric is given twice.
+    """Return a unique name for the metric of each value of `--metric`.
 
-    If a name is taken, the next metric's name includes its options, as in f1_weighted and f1_spam,
-    or begins with "evaluate_".
+    The names are also the names of the scores. If an earlier metric has the same name, the options
+    are added to the name, as in f1_weighted and f1_spam, or "evaluate_" is put before it.
+
+    Raises BenchError if a metric is given twice.
     """
     names: list[str] = []
     for word in words:
@@ -203,7 +235,7 @@ def _evaluated(word: str, labels: Sequence[str], script: Script | None) -> AnyMe
             ) from error
         return _number(source, given.get("score"), found) / (best if best == 100.0 else 1.0)
 
-    # Right answers mostly score 1 or 100; the lowest score of a script is unknown.
+    # If right answers score 1 or 100, this is the highest score. The lowest score is unknown.
     is_bounded = script is not None and best in (1.0, 100.0)
     bounds = (-math.inf, 1.0 if is_bounded else math.inf)
     return Metric(name=name, compute=compute, bounds=bounds, is_slow=True)
@@ -238,7 +270,12 @@ def _typed(value: str) -> str | int | float | bool:
 
 
 def codes_of(words: Sequence[str], scripts: Mapping[str, Script]) -> list[Code]:
-    """Return the third-party code of metrics from evaluate; other metrics have none."""
+    """Return the third-party code that the metrics of the library `evaluate` run.
+
+    Args:
+        words: The values of `--metric`; those of benchharness's own metrics are ignored.
+        scripts: Facts about the metrics that are scripts, keyed by the value of `--metric`.
+    """
     return [_code(word, scripts.get(word)) for word in words if word.startswith(EVALUATE)]
 
 
@@ -248,9 +285,20 @@ def _code(word: str, script: Script | None) -> Code:
 
 @cache
 def load_script(source: str, config: str | None, script: Script | None) -> Any:
-    """Load a metric with evaluate; raise DataError if it cannot be loaded or its code has changed.
+    """Load a metric of the library `evaluate`, which runs the metric's code.
 
-    The caller must have called `require_named`, unless the user named the source in this command.
+    The caller must have called `require_named`, unless the user named the metric in this command.
+
+    Args:
+        source: The name of the metric on the hub, or the path of a script.
+        config: The config of the metric, or None.
+        script: Facts about the code as it was tested; None to load any code.
+
+    Returns:
+        The object with which `evaluate` computes the metric.
+
+    Raises:
+        DataError: The metric cannot be loaded, or its code differs from the tested code.
     """
     import evaluate  # noqa: PLC0415  (four seconds)
     from evaluate.loading import evaluation_module_factory, import_main_class  # noqa: PLC0415
@@ -301,7 +349,7 @@ def _changed(source: str) -> DataError:
 
 
 def script_digest(module: Any) -> str:
-    """Return the digest of a loaded metric's code."""
+    """Return the SHA-256 (hex) of the code of a loaded metric."""
     return _digest(Path(inspect.getfile(type(module))))
 
 
@@ -316,10 +364,17 @@ def _digest(main: Path) -> str:
 def check_script(
     word: str, task: Task, labels: Sequence[str], examples: Sequence[Example]
 ) -> Script:
-    """Try a metric on right and on wrong answers; return its code's digest and its best score.
+    """Test a metric script on right and on wrong answers, and return facts about it.
 
-    Raises BenchError if the metric does not fit the task, if labels are hidden, or if wrong answers
-    score as high as right ones.
+    Args:
+        word: The value of `--metric`.
+        task: The task.
+        labels: The labels of the task.
+        examples: The examples whose answers are scored.
+
+    Raises:
+        BenchError: The metric does not fit the task, labels are hidden, or wrong answers score as
+            high as right ones.
     """
     source, options = _parse(word)
     digest = script_digest(load_script(source, options.get("config_name"), None))
@@ -347,7 +402,7 @@ def _form(module: Any) -> str:
     """Return the form of predictions that a metric's features require: "class", "texts", ..."""
     features = module.features
     feature = (features[0] if isinstance(features, list) else features)["predictions"]
-    # An object per example, with "id" and "prediction_text", as in the metric squad.
+    # For some metrics, such as squad, a prediction is an object with "id" and "prediction_text".
     if hasattr(feature, "keys"):
         return "squad"
     inner = getattr(feature, "feature", None)

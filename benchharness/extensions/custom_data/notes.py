@@ -1,4 +1,4 @@
-"""Describe a detected task: its rows, its labels, and how they are read."""
+"""Write notes for the user on a detected task: its rows, its labels, and how they are read."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from benchharness.tasks.metrics.entities import are_entity_tags
 from benchharness.tasks.task import Task
 
 MOST_NAMED = 3
-"""Maximum number of leaks that a note lists, each with its two rows."""
+"""Maximum number of leaked rows that a note lists."""
 
 _METRICS = {
     "f1": "macro F1",
@@ -35,7 +35,10 @@ _METRICS = {
 
 
 def what_is_found(own: OwnData, task: Task) -> str:
-    """Describe a task: "text regression: review -> stars (1 to 5); pearson and spearman"."""
+    """Describe a task in one line: kind, columns, range or names of its labels, and metrics.
+
+    An example is "text regression: review -> stars (1 to 5); pearson and spearman".
+    """
     columns = {role: "+".join(names) for role, names in own.columns.items()}
     head = SHAPES[own.kind].head
     if "text" in columns:
@@ -67,7 +70,15 @@ def row_notes(
     splits: Mapping[str, Sequence[Example]],
     task: Task,
 ) -> Iterator[str]:
-    """Yield notes on the rows: how many each split has, which are left out, how they are read."""
+    """Yield notes on the rows: the size of each split, rows that are left out, and guesses.
+
+    Args:
+        own: The definition of the task.
+        tables: The rows of each split as they were read, keyed by split. A dev split that was split
+            off from train is missing.
+        splits: The examples of each split, keyed by split.
+        task: The task.
+    """
     used = {name for names in own.columns.values() for name in names}
     if rest := [name for name in tables["train"].columns if name not in used]:
         yield f"columns not used: {', '.join(name or 'a column without a name' for name in rest)}"
@@ -97,7 +108,7 @@ def row_notes(
 def _share(part: int, rest: int, wanted: float) -> tuple[str, str]:
     """Return the share of dev among all rows, and the reason if it is far from `wanted`."""
     whole = part + rest
-    if abs(part - wanted * whole) < 1:  # the nearest number of whole rows
+    if abs(part - wanted * whole) < 1:  # as near as whole rows allow
         return f"{wanted:.0%}", ""
     is_near = abs(part / whole - wanted) < wanted / 2
     why = f" (instead of {wanted:.0%}: groups stay whole, and train keeps every label)"
@@ -107,7 +118,16 @@ def _share(part: int, rest: int, wanted: float) -> tuple[str, str]:
 def label_notes(
     own: OwnData, table: Table, splits: Mapping[str, Sequence[Example]]
 ) -> Iterator[str]:
-    """Yield notes on labels that look alike, contradict each other, or are missing in train."""
+    """Yield notes on the labels, such as similar names and labels that train lacks.
+
+    Other notes are about values that stand for a missing label, equal texts with different labels,
+    and the scheme of tags.
+
+    Args:
+        own: The definition of the task.
+        table: The rows of train.
+        splits: The examples of each split without rows that are left out, keyed by split.
+    """
     yield from _not_labels(own, table)
     yield from _alike(own.labels)
     if own.kind == "tags":
@@ -119,7 +139,8 @@ def label_notes(
             has = "1 row of {} has" if len(odd) == 1 else f"{len(odd)} rows of {{}} have"
             counts = "its prediction counts" if len(odd) == 1 else "their predictions count"
             yield f"{has.format(split)} a label that train lacks ({names}): {counts} as wrong"
-    # If dev is held out from train, equal texts are all in train or all in dev.
+    # If dev is held out from train, equal texts are all in train or all in dev, so both are
+    # searched.
     rows = [*splits["train"], *(splits["dev"] if own.held_out else ())]
     yield from _contradictions(own, table, rows)
 
@@ -206,7 +227,7 @@ def _values_said(own: OwnData, table: Table, examples: Sequence[Example]) -> Ite
     none = sum(isinstance(e, PairExample) and e.label == () for e in examples)
     if none:
         yield (
-            f"{none} rows of train have no label, which is read as none of the labels: remove rows "
+            f"{none} rows of train have no label, which means that no label applies: remove rows "
             "that nobody has labelled"
         )
     if own.kind in ("choice", "spans"):
@@ -237,7 +258,14 @@ def _answers_said(own: OwnData, table: Table) -> Iterator[str]:
 
 
 def leak_note(own: OwnData, split: str, leaks: Sequence[Leak], count: int) -> str:
-    """Return a note with the number of a split's rows that are also in train, and the first few."""
+    """Return a note on the rows of a split that are also in train: their number and the first ids.
+
+    Args:
+        own: The definition of the task.
+        split: The name of the split.
+        leaks: The leaked rows.
+        count: The number of rows in the split.
+    """
     same = sum(leak.is_same for leak in leaks)
     named = ", ".join(f"{leak.row} (like {leak.train} of train)" for leak in leaks[:MOST_NAMED])
     more = f", and {len(leaks) - MOST_NAMED} more" if len(leaks) > MOST_NAMED else ""

@@ -1,4 +1,4 @@
-"""Read the rows of a file in parts, so that memory does not grow with the size of the file."""
+"""Read the rows of a file in parts, so that the needed memory does not grow with the file."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -31,19 +31,30 @@ from benchharness.extensions.custom_data.tables import (
 )
 
 PART_BYTES, PART_ROWS = 2**19, 2048
-"""Size of a part: in bytes of text, or in rows if the file is not read as text."""
+"""PART_BYTES is the number of bytes that are read at once from a file of text. PART_ROWS is the
+maximum number of rows in a part of other files, such as Parquet, and of files that can only be read
+as a whole.
+"""
 
 STDIN = "-"
-"""File name that stands for standard input, which has one JSON object or one text per line."""
+"""File name that stands for standard input. Standard input must have one JSON object or one text
+per line.
+"""
 
 Block = tuple[int, str, tuple[str, ...]]
-"""A block of whole rows: the number of lines before it, its text, and notes on how it was decoded.
+"""A block of complete rows: the number of lines before the block in its file, the text of the
+block, and notes for the user on how the text was decoded.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """Options of the user for reading a file: its encoding, and whether line 1 is a row."""
+    """Options with which the user describes a file.
+
+    Attributes:
+        encoding: The encoding of the file; "" to detect it.
+        no_header: True if line 1 of a table is a row and not the names of its columns.
+    """
 
     encoding: str = ""
     no_header: bool = False
@@ -57,12 +68,13 @@ def read_parts(name: str, encoding: str = "", *, no_header: bool = False) -> Ite
 
     Args:
         name: A path, or "-" for standard input.
-        encoding: As for `read_table`.
-        no_header: As for `read_table`.
+        encoding: The encoding of the file; "" to detect it.
+        no_header: True if line 1 of a table is a row and not the names of its columns. The columns
+            are then numbered from 1.
 
     Raises:
-        DataError: As for `read_table`, and if there is no such file.
-        BenchError: As for `read_table`.
+        DataError: The file does not exist, is malformed, or has no rows.
+        BenchError: The file is not a table but `no_header` is true, or the encoding is unknown.
     """
     parts = _parts(name, Written(encoding=encoding, no_header=no_header))
     return (read_cells(part, is_part=True) for part in parts)
@@ -126,15 +138,17 @@ def _has_texts(path: Path, how: Written) -> bool:
     except DataError:
         with opened(path) as file:
             first, second = file.readline(), file.readline()
-        # A first line with a comma or semicolon, or the only line of a file, is a text and not a
-        # header.
+        # The file cannot be read as a table. Its lines are texts if the first one has a comma or
+        # semicolon but no tab, or if it is the only one.
         return b"\t" not in first and (b"," in first or b";" in first or not second)
     names = [key_of(name) for name in table.columns]
     return table.has_header and len(names) == 1 and names[0] not in ONE_COLUMN
 
 
 ONE_COLUMN = ("text", "texts", "sentence", "sentences", "content", "review", "tweet", "comment")
-"""Usual normalized names of the column in a table that has only a column of texts."""
+"""Usual names of the column in a table that has only a column of texts, normalized as by `key_of`.
+If the only cell in line 1 has another name, line 1 is a text and not the name of a column.
+"""
 
 
 def _of_whole(path: Path, how: Written) -> Iterator[Table]:

@@ -15,6 +15,7 @@ SPLIT_NAMES = {
     "dev": {"dev", "devel", "development", "valid", "val", "validation", "testa"},
     "test": {"test", "testing", "testb"},
 }
+"""Words that stand for a split, keyed by split."""
 
 ENDINGS = {
     **dict.fromkeys((".csv", ".tsv", ".tab"), "table"),
@@ -26,23 +27,33 @@ ENDINGS = {
     ".xml": "xml",
     **dict.fromkeys((".txt", ".ft"), "text"),
 }
+"""Format of a file, keyed by the ending of the file's name."""
 
 
 def split_of(name: str) -> str:
-    """Return the only split that a name contains as a word; "" if it has none or several."""
-    # "train-00000-of-00002.parquet" is in train; "train_test.csv" names two splits, so none.
+    """Return the split that a name contains as a word, such as "train" for "train-1.csv".
+
+    Returns "" if the name contains no split or several.
+    """
+    # "train-00000-of-00002.parquet" is a file of train. "train_test.csv" names two splits, so its
+    # split is unknown.
     words = set(re.findall("[a-z]+", name.lower()))
     found = [split for split, names in SPLIT_NAMES.items() if words & names]
     return found[0] if len(found) == 1 else ""
 
 
 def split_files(path: Path) -> dict[str, list[Place]]:
-    """Return the files of each split of a folder or an archive; a single file is the split "all".
+    """Find the files of each split in a folder or an archive, keyed by split.
 
-    Files whose names differ only in digits are parts of one file, in order. A folder that is read
-    as a whole, such as one with a folder per class, is returned instead of files.
+    The split of a single file is "all". Files whose names differ only in digits are parts of one
+    file, in order. A folder that is read as a whole, such as one with a folder per class, is
+    returned instead of files.
 
-    Raises DataError if there is no train file, or if a split has files that do not belong together.
+    Args:
+        path: A file, a folder or an archive.
+
+    Raises:
+        DataError: There is no train file, or a split has files that do not belong together.
     """
     if path.is_file() and not path.name.lower().endswith(ARCHIVES):
         return {"all": [path]}
@@ -56,7 +67,7 @@ def split_files(path: Path) -> dict[str, list[Place]]:
         rows, folders = _files_of_rows(folders[0]), []
     found = _by_split([f for f in folders if _is_classes(f) or _is_table(f)])
     found = found if "train" in found else _by_split(rows)
-    # A folder for each split, as `DatasetDict.save_to_disk` writes them.
+    # There may be a folder for each split, as `DatasetDict.save_to_disk` writes them.
     found = found if "train" in found or rows else _in_folders(folders)
     _check_parts(path, found)
     if "train" in found:
@@ -85,7 +96,11 @@ _LABELS = frozenset(("label", "labels", "solution", "solutions", "gold", "answer
 
 
 def with_labels_apart(files: Sequence[Place]) -> tuple[Place, Place] | None:
-    """Return the file of texts and the file of labels, such as test and test_labels; else None."""
+    """Return the file of texts and the file of their labels, if two files are such a pair.
+
+    An example is test.csv and test_labels.csv: the names differ only in a word for labels. In all
+    other cases the result is None.
+    """
     words = [re.findall(r"[^\W_]+", file.name.lower().partition(".")[0]) for file in files]
     if len(files) != 2 or words[0] == words[1]:
         return None
@@ -99,7 +114,8 @@ def with_labels_apart(files: Sequence[Place]) -> tuple[Place, Place] | None:
 def _files_of_rows(folder: Place) -> list[Place]:
     found = [child for child in children(folder) if child.is_file() and kind_of(child)]
     rows = [child for child in found if child.name not in _ABOUT]
-    # XML files mostly describe other files (UD's stats.xml).
+    # XML files mostly describe other files (UD's stats.xml), so they are read only if there are no
+    # others.
     return [child for child in rows if kind_of(child) != "xml"] or rows
 
 
@@ -134,7 +150,10 @@ def _archive(path: Path, _stamp: tuple[int, int]) -> Place:
 
 
 def children(folder: Place) -> list[Place]:
-    """Return a folder's visible contents sorted by name; raise DataError if it cannot be read."""
+    """Return the visible files and folders in a folder, sorted by name.
+
+    Raises DataError if the folder does not exist or cannot be read.
+    """
     if not folder.is_dir():
         raise DataError(
             f"the data file {str(folder)!r} does not exist: use an existing file or folder."
@@ -157,11 +176,11 @@ _POLAR = frozenset(
 
 
 def class_files(folder: Place) -> dict[str, Place]:
-    """Return a file for each class, keyed by the class, if each file has the texts of one class.
+    """Return the file of each class, keyed by class, if a folder has one file per class.
 
-    Otherwise the result is empty. Examples are rt-polarity.pos and rt-polarity.neg, pos.txt and
-    neg.txt, or Fake.csv and True.csv. Only well-known classes count: train.en and train.de have the
-    same texts in two languages.
+    Examples are rt-polarity.pos and rt-polarity.neg, pos.txt and neg.txt, or Fake.csv and True.csv.
+    Only well-known classes count: train.en and train.de have the same texts in two languages. In
+    all other cases the result is empty.
     """
     if not folder.is_dir():
         return {}
@@ -177,20 +196,30 @@ def class_files(folder: Place) -> dict[str, Place]:
 
 
 def is_text(place: Place) -> bool:
-    """Return whether a file in a class's folder is a text: named *.txt, or with a number."""
+    """Return whether a file in the folder of a class is a text: its name is *.txt or a number."""
     return place.name.endswith(".txt") or place.name.isdigit()
 
 
 def is_brat(folder: Place) -> bool:
-    """Return whether a folder holds texts and, next to them, annotation files of brat (.ann)."""
+    """Return whether a folder contains a text file with an annotation file of brat next to it.
+
+    For example, a.txt is a text file, and a.ann its annotation file.
+    """
     names = {child.name for child in children(folder)} if folder.is_dir() else set()
     return any(n.endswith(".ann") and f"{n.removesuffix('.ann')}.txt" in names for n in names)
 
 
 def scored_files(folder: Place) -> dict[Place, Place]:
-    """Map files of text pairs to their score files: STS.input.news.txt to STS.gs.news.txt.
+    """Find the files in a folder that contain pairs of texts, and the files with their scores.
 
-    The result is empty if a file of pairs has no scores, or if any file is named after a split.
+    For example, STS.gs.news.txt has the scores of STS.input.news.txt.
+
+    Args:
+        folder: The folder.
+
+    Returns:
+        The file with the scores, keyed by the file with the pairs. Empty if a file with pairs has
+        no scores, or if any file in the folder is named after a split.
     """
     files = {c.name: c for c in children(folder) if c.is_file()} if folder.is_dir() else {}
     pairs = {name: name.replace(".input.", ".gs.") for name in files if ".input." in name}
@@ -204,12 +233,15 @@ def _is_table(folder: Place) -> bool:
 
 
 def ending_of(path: Place) -> str:
-    """Return a file's ending in lower case, ignoring a final ".gz"."""
+    """Return the ending of a file's name in lower case, such as ".csv", ignoring a final ".gz"."""
     return Path(path.name.lower().removesuffix(".gz")).suffix
 
 
 def kind_of(path: Place) -> str:
-    """Return the name of the reader for a file's ending; "" if there is none."""
+    """Return the format of a file according to its ending, such as "table" for .csv.
+
+    Returns "" if the ending is unknown.
+    """
     ending = ending_of(path)
     # CoNLL-2003's "eng.train" and "eng.testa" end in a split's name; their text shows the layout.
     is_named = ending.lstrip(".") in {name for names in SPLIT_NAMES.values() for name in names}
@@ -217,10 +249,10 @@ def kind_of(path: Place) -> str:
 
 
 def stamp_of(path: Place) -> tuple[int, int]:
-    """Return a file's size and modification time (ns), by which a changed file is recognized.
+    """Return a file's size in bytes and modification time in ns, which show whether it has changed.
 
-    For a folder these are the total size and the latest time. Members of an archive always have (1,
-    0): a changed archive is opened again and has new members.
+    For a folder these are the total size and the latest time of its contents. Members of an archive
+    always have (1, 0): if the archive changes, it is opened again and has new members.
     """
     if not isinstance(path, Path):
         return 1, 0

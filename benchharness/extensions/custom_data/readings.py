@@ -1,4 +1,7 @@
-"""Find the mapping of a table's columns to roles; exactly one mapping must fit."""
+"""Find the mapping of a table's columns to roles, such as text and label.
+
+A table is accepted only if exactly one mapping fits.
+"""
 
 import re
 from collections import Counter, defaultdict
@@ -53,19 +56,24 @@ from benchharness.tasks.sources.formats import fields_of
 
 
 def is_headless(table: Table) -> bool:
-    """Return whether line 1 of a table is surely a row rather than the names of its columns."""
-    # Names may be whole questions (Google Forms), but then do not occur among the values.
+    """Return whether line 1 of a table is certainly a row and not the names of the columns."""
+    # The name of a column may be a whole question (Google Forms), but it is then not also a value
+    # of the column.
     if not (table.has_header and any(name in values for name, values in table.columns.items())):
         return False
     columns = [Column(name, values) for name, values in table.columns.items()]
-    # "toxic" above "toxic" and "clean" may be a name, but prose above prose is not.
+    # A cell "toxic" above the values "toxic" and "clean" may be the name of the column, but prose
+    # above prose is not.
     above = [c.name for c in columns if c.is_text and c.mean_words > SHORT_WORDS]
     is_prose = bool(above) and all(len(name.split()) > NAME_WORDS for name in above)
     return is_prose and is_row_above(table, columns)
 
 
 def count_readings(table: Table) -> int:
-    """Return the number of mappings that fit a table; 0 if the table is refused."""
+    """Return the number of ways to map the columns of a table to the roles of a task.
+
+    Returns 0 if the table has an error, such as a first line that is not a header.
+    """
     try:
         return len(_mappings(table)[0])
     except DataError:
@@ -73,7 +81,7 @@ def count_readings(table: Table) -> int:
 
 
 def find_mapping(table: Table) -> ColumnMapping:
-    """Return the only mapping that fits a table.
+    """Return the only mapping of a table's columns to the roles of a task.
 
     Raises DataError if no mapping fits, or if several do; the error lists them.
     """
@@ -194,7 +202,7 @@ def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMa
 
 
 def check_header(table: Table, columns: Sequence[Column]) -> None:
-    """Raise DataError if the first line of a table is a row rather than names of its columns."""
+    """Raise DataError if line 1 of a table is a row and not the names of its columns."""
     if is_row_above(table, columns):
         raise DataError(
             f"line 1 of {table.name} is a row instead of column names: pass --no-header, which "
@@ -214,9 +222,9 @@ def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
         if column.known
     )
     for column in columns if table.has_header else ():
-        # Line 1 is a row rather than column names if one of its cells is also a value further down
-        # in a column with few different values (such as "pos"), or is a number above numbers, or a
-        # whole sentence above sentences.
+        # Line 1 is a row rather than column names if one of its cells is (1) also a value further
+        # down in a column with few different values, such as "pos", (2) a number above numbers, or
+        # (3) a whole sentence above sentences.
         is_value = column.name in column.distinct and len(column.distinct) < len(column.known) / 2
         is_number = re.fullmatch(r"-?\d+(\.\d+)?", column.name) and column.numbers is not None
         is_long = len(column.name.split()) > LONG_NAME and not column.name.rstrip().endswith("?")
@@ -228,8 +236,8 @@ def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
 def split_column(table: Table) -> str:
     """Return the name of the column with the split of each row; "" if there is none.
 
-    Raises DataError if the values of the column are not names of different splits that include
-    train.
+    Raises DataError if the column has values that name no split, two values for the same split, or
+    no value for train.
     """
     for name, values in table.columns.items():
         found = dict.fromkeys("" if value is None else str(value) for value in values)
@@ -238,7 +246,8 @@ def split_column(table: Table) -> str:
         if (key not in NAMED["split"] and not key.endswith("mluse")) or len(found) < 2:
             continue
         splits = {value: split_of(value) for value in found}
-        # A column "set" or "fold" without names of splits, such as 0 to 4, is not a split column.
+        # A column "set" or "fold" is not a column of splits if its values, such as 0 to 4, are not
+        # names of splits.
         if not any(splits.values()) and key_of(name) not in ("split", "splits"):
             continue
         odd = [value for value, split in splits.items() if not split]
@@ -284,7 +293,7 @@ def _spans(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         return
     rows = zip(context.values, answer.values, strict=True)
     pairs = [(c, a if isinstance(a, list) else [a]) for c, a in rows if c and a]
-    # An answer that is a span occurs in its context, apart from a few that are spelled differently.
+    # If answers are spans, they occur in their contexts. A few answers may be spelled differently.
     inside = sum(any(isinstance(t, str) and t in c for t in found) for c, found in pairs)
     if answer.numbers is not None or inside < 0.9 * max(1, len(pairs)):
         return
@@ -333,10 +342,11 @@ def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         beside = [c for c in columns if c is not words and (c.is_list or c.mean_words > 1)]
         fitting = [c for c in beside if _fits(lengths, c)]
         entities = [c for c in fitting if _are_spans(c)]
-        # Tags are spans, or a list that is not named as words; next to a text it must be named as
-        # tags.
+        # A column may contain the tags if its values are tags of spans. Another list may too,
+        # unless its name is one for words. If the words are a text and not a list, its name must be
+        # one for tags.
         fitting = [c for c in fitting if c in entities or (c.is_list and _may_be_tags(words, c))]
-        # Any list of the same lengths may be the tags, unless one of them is named as tags.
+        # If no such column has a usual name for tags, each of them may contain the tags.
         named = [c for c in fitting if c.key in NAMED["tags"]] or fitting
         chosen = [c for c in named if c in entities] or named
         for tags in chosen:
@@ -370,7 +380,9 @@ def _conll(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 FEW_TAGS = 100
-"""Number of different values at which a column is taken for lemmas or heads instead of tags."""
+"""A column of a CoNLL file with at least this number of different values contains lemmas or heads
+instead of tags.
+"""
 
 
 def _parts(value: Any) -> Sequence[Any]:
@@ -402,7 +414,8 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     rest = [column for column in columns if column is not word]
     tags = [c for c in rest if c.key in NAMED["tags"] and len(c.distinct) <= MOST_CLASSES]
     entities = [c for c in tags if spelling_of(Counter(map(str, c.known))).kinds]
-    # Columns such as "Sentence #", "sent_id", "doc", "s" and "utterance".
+    # Columns that may number the sentences, such as "Sentence #", "sent_id", "doc", "s" and
+    # "utterance".
     numbers = [c for c in rest if c not in tags and re.match("sent|doc|s$|utt", c.key)]
     sentence = [c for c in numbers if _tells_apart(c)]
     if entities and not sentence:
@@ -418,7 +431,8 @@ def _tag_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 def _tells_apart(column: Column) -> bool:
     """Return whether a column has a value per sentence, at every word or only at the first."""
-    # A column with values at the first words only is like "Sentence: 1", "", "", "Sentence: 2".
+    # Some columns have a value only at the first word of a sentence: "Sentence: 1", "", "",
+    # "Sentence: 2".
     on_first = column.values[0] in column.known and len(column.known) == len(column.distinct)
     if len(column.known) < len(column.values) and on_first:
         return len(column.known) <= len(column.values) / 2
@@ -430,7 +444,8 @@ def _option_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     inner = (column for column in lists if column.name.endswith((".choices.text", "options.text")))
     options = _called(lists, "options") or next(inner, None)
     rest = [column for column in columns if column is not options]
-    # Prodigy's "accept" is a list of one key; options that are the same in each row are classes.
+    # Prodigy's column "accept" is a list with one key. If all rows have the same options, these are
+    # classes and not the options of a question.
     answer = _called(rest, "right") or _first(rest, {"accept"})
     if options is None or answer is None or len(options.distinct) < 2:
         return
@@ -464,15 +479,16 @@ def _nearly_all(found: Iterable[bool]) -> bool:
     return sum(every) >= (1 - FEW_ODD) * len(every)
 
 
-# Keys of options: "optiona" for "option_a" or "Option A", "ending0", "choice1", or "b" alone.
+# Pattern of the normalized name of a column with an option: "optiona" (from "option_a" or "Option
+# A"), "ending0", "choice1", or "b".
 WIDE = re.compile(r"(option|choice|ending|answer|opt|alternative|candidate)?([a-h]|\d)")
 
 
 def _option_columns(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     if columns and all(
         column.name.isdigit() for column in columns
-    ):  # without names: the answer's letter is last
-        # Three columns are too few: a question, two options and the letter are four.
+    ):  # if columns have no names, the letter of the answer is last
+        # At least four columns are needed: a question, two options and the letter of the answer.
         question, *between, last = columns if len(columns) > 3 else (columns[0], columns[-1])
         rows = zip(last.values, *(column.values for column in between), strict=True)
         if len(between) > 1 and _nearly_all(
@@ -499,10 +515,12 @@ def _are_answers(answer: Column, options: Sequence[Column]) -> bool:
     rows = zip(answer.values, *(column.values for column in options), strict=True)
     pairs = [(right, given) for right, *given in rows if right not in (None, "")]
     first = first_number(pairs)
-    # 1 may mean "Answer 1" or, counted from 0, the second option. No row shows which.
+    # If the first option is called "Answer 1" and no answer is 0, the answer 1 may mean "Answer 1"
+    # or, counted from 0, the second option. No row shows which one is right.
     if not first and options[0].head[-1] == "1" and 0 not in (answer.numbers or [0]):
         return False
-    # With two options a mistake cannot be distinguished from a column about something else.
+    # With only two options, every answer must match: otherwise a mistake could not be distinguished
+    # from a column about something else.
     is_near = _nearly_all if len(options) > 2 else all
     return is_near(place_of(right, given, first=first) is not None for right, given in pairs)
 
@@ -536,8 +554,8 @@ def _choice(
     texts = [column for column in rest if column.is_text]
     question = _called(rest, "question") or _whole(texts)
     if question is None:
-        # With options the task is a multiple choice. If several texts may be the question, the user
-        # is asked.
+        # With options, the task is a multiple choice. If several texts may be the question, the
+        # user has to choose.
         for text in texts:
             yield _mapping("choice", question=text, options=options, keys=keys, answer=answer)
         return
@@ -578,7 +596,8 @@ def _options_in_rows(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     for asked, flag in zip(question.values, flags[0].values, strict=True):
         right[str(asked)].append(float(flag))
     if all(len(found) > 1 and sum(found) == 1 for found in right.values()):
-        # The rows do not show which is meant: with both mappings the user is asked.
+        # The rows do not show whether they are options or pairs. Both mappings are yielded, so the
+        # user has to choose.
         yield _mapping("choice", question=question, option=texts[0], label=flags[0])
         yield _mapping("class", text=question, text2=texts[0], label=flags[0])
 
@@ -594,18 +613,18 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
     texts = list(_text_roles([column for column in rest if not column.is_id]))
     used = {name for roles in texts for names in roles.values() for name in names}
     free = [column for column in rest if column.name not in used and not column.is_id]
-    # STS has the genre of two sentences next to their score.
+    # In STS, a pair of sentences has a score, which is the label, and a genre, which is not.
     keys = {column.key for column in columns}
     if {"sentence1", "sentence2"} <= keys and _first(free, NAMED["number"]):
         free = [column for column in free if column.key != "genre"]
-    # "Q4_theme" judges the text in "Q4".
+    # Some columns judge the text in another one: "Q4_theme" judges the text in "Q4".
     names = {name for roles in texts for name in roles["text"]}
     coded = [c for c in free if _label_roles(c) and any(_codes(c, name) for name in names)]
     named = [c for c in free if c not in coded and (_is_label(c) or _is_called_label(c))]
     targets = _targets(coded if coded and not named else free)
     taken = {name for target in targets for names in target.values() for name in names}
-    # A text that often repeats may be the second one of a pair, such as a headline or one of 171
-    # hypotheses.
+    # A text that often repeats, such as a headline or a hypothesis, may be the second text of a
+    # pair.
     again = [c for c in free if c.mean_words > SHORT_WORDS and c.name not in taken]
     again = list(filter(_is_of_most_rows, again))
     _check_answers(columns, used | taken, is_named=any(_is_label(c) for c in free))
@@ -618,7 +637,9 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 MOST_ALIKE = 0.05
-"""Maximum share of texts with contradictory labels that is attributed to annotation noise."""
+"""If at most this share of the texts occurs with several labels, these are considered mistakes of
+annotators. If it is more, the label probably depends on another column too.
+"""
 
 
 def _with_aspects(
@@ -640,7 +661,8 @@ def _with_aspects(
     odd = _count_odd([text], label)
     if odd <= max(2, MOST_ALIKE * len(text.distinct)):
         return texts
-    # Columns of words that together with the text determine the label, apart from a few rows.
+    # Keep the columns of words that, together with the text, determine the label in nearly all
+    # rows.
     found = [c for c in free if c not in (text, label) and c.mean_words and not c.is_origin]
     found = [c for c in found if len(c.distinct) > 1]
     found = [c for c in found if _count_odd([text, c], label) <= FEW_ODD * odd]
@@ -665,7 +687,7 @@ def _count_odd(given: Sequence[Column], label: Column) -> int:
 
 
 GRADES = (5, 7, 10)
-"""Highest grades of common rating scales."""
+"""Highest grades of common rating scales, such as 5 stars."""
 
 
 def _released(columns: Sequence[Column]) -> ColumnMapping | None:
@@ -727,7 +749,8 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
     texts = _texts(columns)
     by_key = _by_key(columns, texts)
     for one, other in PAIRS:
-        # Columns of one or two words are a pair if their names are and no other column is a text.
+        # Columns with only one or two words per cell are a pair of texts if their names form a
+        # pair, and if no other column contains texts.
         if not {one, other} <= by_key.keys():
             continue
         if by_key[one] in texts or by_key[other] in texts or not texts:
@@ -738,7 +761,8 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
             if one == "question" and answer is not None:
                 yield {"text": (pair[0], answer.name), "text2": pair[1:]}
             return
-    # Two texts with other names may be a pair, or only one of them may matter: yield all three.
+    # Two texts with other names may be a pair, or only one of them may matter. Yield all three
+    # possibilities.
     for column in texts:
         yield {"text": (column.name,)}
     if len(texts) == 2:
@@ -748,7 +772,7 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
 
 
 TITLES = ("title", "headline", "heading")
-"""Words with which the names of columns of titles end."""
+"""Last words in the names of columns that contain titles."""
 
 
 def _by_key(columns: Sequence[Column], texts: Sequence[Column]) -> dict[str, Column]:
@@ -770,7 +794,8 @@ def _by_key(columns: Sequence[Column], texts: Sequence[Column]) -> dict[str, Col
 def _texts(columns: Sequence[Column]) -> list[Column]:
     """Return the columns of texts: those with prose if there are any, else those with words."""
     texts = [column for column in columns if column.is_text and column.key not in NAMED["label"]]
-    # Remarks on some rows, and facts about their origin, are texts only if no other column is.
+    # Columns with remarks on some rows, or with facts about the origin of rows, contain the texts
+    # only if no other column does.
     texts = list(filter(_is_of_most_rows, texts)) or texts
     if any(column.mean_words > SHORT_WORDS for column in texts):
         return [column for column in texts if column.mean_words > NAME_WORDS]
@@ -786,9 +811,10 @@ def _is_of_most_rows(column: Column) -> bool:
 def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     """Return the possible targets; each maps a role to its columns."""
     fitting = [(column, roles) for column in columns if (roles := _label_roles(column))]
-    # A column that describes the row is not a label if any other column may be one.
+    # A column about the origin of the row is not the label if any other column may be.
     plain = [pair for pair in fitting if not pair[0].is_origin]
-    # But a column that is named as a label inside "meta" may be one if no other is named so.
+    # But a column inside "meta" that has a usual name for labels may be the label, unless a column
+    # elsewhere has such a name.
     called = [p for p in fitting if _is_label(p[0]) or _is_called_label(p[0])]
     if any(p in plain for p in called) or not any(column.is_meta for column, _ in called):
         fitting = plain or fitting
@@ -797,7 +823,8 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
         fitting = [pair for pair in fitting if not pair[0].is_fact or pair[0].is_flag]
     best = [pair for pair in fitting if _is_label(pair[0])]
     named = [pair for pair in fitting if _is_called_label(pair[0])]
-    # Of "label" and "sentiment" with the same classes one may be a model's prediction.
+    # If "label" and "sentiment" have the same classes, one of them may be a model's prediction, so
+    # both are possible.
     if len(best) == 1 and best[0][0].key in {"label", "labels", "class"}:
         best += [p for p in named if p not in best and p[0].distinct == best[0][0].distinct]
     # "target" may name the topic of a stance, which is the same in all rows: it is not a label.
@@ -814,7 +841,8 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
         names = tuple(column.name for column in flags)
         one = all(sum(map(float, row)) == 1 for row in zip(*(c.values for c in flags), strict=True))
         return [{"label": names}, {"labels": names}] if one else [{"labels": names}]
-    # "label" goes before "sentiment" and "score", and these before any other column that fits.
+    # A column called "label" is preferred to "sentiment" and "score", and these to all other
+    # columns.
     chosen = best or named or fitting
     together = [{"labels": tuple(column.name for column in flags)}]
     return (together if chosen is fitting and len(flags) > 1 else []) + [
@@ -839,7 +867,7 @@ def _label_roles(column: Column) -> tuple[str, ...]:
         return _number_roles(column)
     is_bool = all(isinstance(value, bool) for value in column.known)
     are_tags = _are_sentences_of_tags(column)
-    # Three numbers separated by commas are not one decimal number.
+    # A value that consists of three numbers with commas between them is not a decimal number.
     are_several = any(len(found) > 2 for found in _sets_in(column.distinct))
     if not (is_bool or are_tags) and (are_several or separator_of(column.known)):
         return ("labels",)
@@ -857,12 +885,14 @@ def _list_roles(column: Column) -> tuple[str, ...]:
     words = all(isinstance(each, str) for each in inner)
     if not words or column.key in NAMED["words"] or not any(column.known):
         return ()
-    # Tags of words are not labels of a text, nor are the options of labels (Prodigy).
+    # Tags of words are not labels of a text. Prodigy's options, which are the same in all rows, are
+    # not either.
     is_menu = column.key.startswith("options") and len(column.distinct) == 1
     if all(map(is_entity_tag, inner)) or is_menu:
         return ()
-    # Lists of exactly one item are classes. With empty lists among them, labels are possible too,
-    # unless the empty lists are few: they are then texts that nobody has labelled yet.
+    # If all lists have one item, the items are classes. If some lists are empty, the items may be
+    # classes or labels, of which a text has any number. If only a few are empty, nobody has
+    # labelled these texts yet, and the items are classes.
     counts = frozenset(map(len, column.known))
     empty = sum(not value for value in column.known)
     if counts == {0, 1} and empty <= FEW_ODD * len(column.known):
@@ -878,7 +908,7 @@ def _are_sentences_of_tags(column: Column) -> bool:
 
 
 def _number_roles(column: Column) -> tuple[str, ...]:
-    # "1,2" in a column with "3" is 1.2, or the labels 1 and 2.
+    # In a column that also has "3", the value "1,2" may be 1.2, or the labels 1 and 2.
     if column.decimal == ",":
         is_mixed = not all("," in word for word in column.distinct - MISSING)
         if is_mixed and _are_sets(column.distinct - MISSING):
@@ -891,15 +921,17 @@ def _number_roles(column: Column) -> tuple[str, ...]:
     is_counted = column.key in CLASSES and found == set(range(len(found)))
     if len(found) == 2 or is_counted:
         return ("label",)
-    # Few whole numbers, such as 1 to 5 stars, are classes or numbers: the user is asked.
+    # A few whole numbers, such as 1 to 5 stars, may be classes or numbers. Both are possible, so
+    # the user has to choose.
     if len(found) > FEW:
         return ("number",)
     return ("label", "number")
 
 
 SETS, LASTS = 8, 3
-"""Minimum number of values with several labels, and of different last labels in them, for values to
-be read as sets of labels.
+"""Conditions for reading values such as "3,5" as sets of labels and not as decimals: at least SETS
+values must have several labels, and at least LASTS different labels must be the last one of a
+value.
 """
 
 
@@ -943,8 +975,12 @@ def _sets_in(values: Collection[str]) -> list[list[str]]:
 def separator_of(values: Sequence[Any]) -> str:
     """Detect the separator between labels in a cell; return "" if each cell has one label.
 
-    Either the parts repeat, and there are fewer different parts than different cells, or each part
-    also occurs alone in a cell. Empty values are ignored.
+    The values contain several labels if their parts repeat and there are fewer different parts than
+    different values, or if each part is also a value of its own. In both cases, no part may have
+    more than three words.
+
+    Args:
+        values: The values of a column; empty ones are ignored.
     """
     known = [normalize("NFC", str(value)) for value in values if value not in (None, "")]
     for separator in SEPARATORS + RARE_SEPARATORS if known else "":
@@ -978,6 +1014,7 @@ FINDERS: tuple[Finder, ...] = (
     _options_in_rows,
     _labels,
 )
-"""Functions that yield mappings. The first function that yields any is used, so functions for
-layouts that only one kind of task has come first.
+"""Functions that yield the possible mappings of columns, each for one layout of tables. The first
+function that yields a mapping is used, so functions for layouts that belong to only one kind of
+task come first.
 """

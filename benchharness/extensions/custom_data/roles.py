@@ -1,6 +1,6 @@
 """Roles of a table's columns, and the kinds of tasks that they determine.
 
-A mapping gives columns roles, and the roles determine the kind of task:
+A mapping gives roles to columns, and these roles determine the kind of task:
 
     text [text2] label          one class                (label=a+b: the only column that holds 1)
     text [text2] labels         several labels, or none  (labels=a+b: each column that holds 1)
@@ -11,9 +11,9 @@ A mapping gives columns roles, and the roles determine the kind of task:
     question option label [context]   the same, with a row per option
 
 Any task may have the roles `group`, `split` and `verdict` as well. Rows of one group are all in
-train or all in dev if dev is held out. `split` contains train, dev or test for each row, and
-`verdict` whether the row counts (see verdicts.py). `keys` are names of the options that the answer
-uses instead of their positions or texts.
+train or all in dev if dev is split off from train. `split` contains train, dev or test for each
+row. `verdict` contains a word such as "accept" or "rejected" (see verdicts.py). `keys` are names of
+the options, such as "A" and "B", one of which is the answer.
 """
 
 import re
@@ -25,17 +25,27 @@ from benchharness.errors import BenchError
 from benchharness.extensions.custom_data.verdicts import VERDICT
 
 Kind = Literal["class", "labels", "number", "tags", "spans", "choice"]
+"""Kind of task: one class per text, any number of labels per text, a number per text, a tag per
+word, a span of a context, or one of several options.
+"""
 
 Columns = Mapping[str, tuple[str, ...]]
-"""Names of the columns of each role; most roles have one column."""
+"""Names of the columns that have each role, keyed by role. Most roles have one column."""
 
 
 BESIDE = ("group", VERDICT)
-"""Roles that any kind of task may have in addition, apart from `split`."""
+"""Additional roles that any kind of task may have, apart from `split`."""
 
 
 class Shape(NamedTuple):
-    """Needed and allowed roles of a kind of task, its name in errors (said) and notes (head)."""
+    """Roles of the columns for a kind of task.
+
+    Attributes:
+        needed: The roles that must have a column.
+        allowed: The roles that may have a column.
+        said: A noun for the answer in error messages, such as "a class".
+        head: The name of the kind of task in notes, such as "classification".
+    """
 
     needed: tuple[str, ...]
     allowed: tuple[str, ...]
@@ -57,20 +67,29 @@ SHAPES: Mapping[Kind, Shape] = {
     ),
     "choice": _shape("options answer", "question context keys", "one of several options"),
 }
+"""Roles and names of each kind of task. A multiple-choice task may also have the roles in
+LONG_CHOICE.
+"""
 LONG_CHOICE = ("question", "option", "label")
+"""Needed roles of a multiple-choice task whose rows are single options."""
 SPLIT = "split"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnMapping:
-    """A kind of task, and the columns for each of its roles."""
+    """A kind of task, and the columns for each of its roles.
+
+    Attributes:
+        kind: The kind of task.
+        columns: The names of the columns that have each role, keyed by role.
+    """
 
     kind: Kind
     columns: Columns
 
     @property
     def words(self) -> str:
-        """The mapping as a value of `--columns`."""
+        """Mapping in the form of a value of `--columns`, such as "text=review,label=stars"."""
         return ",".join(f"{role}={'+'.join(names)}" for role, names in self.columns.items())
 
     @property
@@ -80,17 +99,23 @@ class ColumnMapping:
 
     @property
     def is_long_choice(self) -> bool:
-        """Return whether a row is a single option instead of a question with its options."""
+        """True if each row is a single option and not a question with all of its options."""
         return "option" in self.columns
 
 
 def parse_columns(words: str) -> ColumnMapping:
-    """Parse `--columns` into a mapping; raise BenchError if the roles fit no kind of task."""
+    """Parse a value of `--columns`, such as "text=review,label=stars".
+
+    Raises BenchError if the value is malformed, or if its roles fit no kind of task.
+    """
     return mapping_of(parse_roles(words), words)
 
 
 def parse_roles(words: str) -> dict[str, tuple[str, ...]]:
-    """Return the columns of each role in `--columns`; raise BenchError if a part is malformed."""
+    """Parse a value of `--columns` into the names of the columns of each role, keyed by role.
+
+    Raises BenchError if a part is not of the form role=column, or if a role occurs twice.
+    """
     columns: dict[str, tuple[str, ...]] = {}
     for part in words.split(","):
         role, equals, names = (each.strip() for each in part.partition("="))
@@ -104,9 +129,14 @@ def parse_roles(words: str) -> dict[str, tuple[str, ...]]:
 
 
 def mapping_of(columns: Columns, words: str) -> ColumnMapping:
-    """Return the mapping for columns with roles; raise BenchError if the roles fit no kind of task.
+    """Determine the kind of task from the roles that have columns.
 
-    `words` is the value of `--columns` that the error shows.
+    Args:
+        columns: The names of the columns that have each role, keyed by role.
+        words: The value of `--columns`, for error messages.
+
+    Raises:
+        BenchError: The roles fit no kind of task.
     """
     given = set(columns) - {SPLIT}
     if set(LONG_CHOICE) <= given <= {*LONG_CHOICE, "context", *BESIDE}:
@@ -133,17 +163,24 @@ _NUMBERS = re.compile(r"\d{1,2}(\.0)?(\s*[,;/|+&]\s*\d{1,2})*")
 
 
 def numbers_in(right: object) -> list[int]:
-    """Return the option numbers in an answer such as "3" or "1,4"; empty for anything else."""
+    """Return the numbers of options in an answer such as "3" or "1,4".
+
+    The result is empty if the answer has any other form.
+    """
     word = str(right).strip()
     is_one = _NUMBERS.fullmatch(word) and not isinstance(right, bool)
     return [*map(int, re.findall(r"\d+", word.removesuffix(".0")))] if is_one else []
 
 
 def first_number(pairs: Sequence[tuple[object, Sequence[object]]]) -> int:
-    """Return the number of the first option in numeric answers: 1 if that is certain, else 0.
+    """Return the number that stands for the first option in answers, 1 or 0.
 
-    `pairs` are answers with their options. Counting from 1 is certain only if some answer equals
-    the number of its options, which would be out of range when counting from 0.
+    It is 1 only if this is certain: some answer equals the number of its options and would be out
+    of range if the first option were 0. In addition, no answer is 0, at least three quarters of the
+    answers are single numbers, and they are not the texts of options.
+
+    Args:
+        pairs: The answer and the options of each row.
     """
     named = [(numbers_in(right), len(listed(options))) for right, options in pairs]
     if not named or not all(numbers and 0 < max(numbers) <= count for numbers, count in named):
@@ -166,8 +203,8 @@ def place_of(
     Args:
         right: The answer: a key, a number, a letter or the text of an option.
         options: The options of the row.
-        keys: The names of the options; the answer is then one of these names.
-        first: The number of the first option; with 1 the answer is always a number.
+        keys: The keys of the options, of which the answer is one; None if options have no keys.
+        first: The number that stands for the first option. With 1, the answer is always a number.
     """
     word = str(right).strip()
     if keys is not None:

@@ -1,6 +1,6 @@
 """Read users' files into tables that record where each row came from.
 
-The layout is determined by a file's ending and content alone, so that a file is always read in the
+The layout of a file is determined by its ending and content alone, so a file is always read in the
 same way. Texts are kept unchanged: "NA" and "null" are texts.
 """
 
@@ -72,14 +72,16 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
     """Read the rows of a file, of a file in several parts, or of a folder.
 
     Args:
-        files: The file, the parts of one file in order, or a file of texts and a file of labels.
+        files: One file or folder; or the parts of one file, in order; or a file of texts and a file
+            of their labels.
         encoding: The encoding of the files; "" to detect it.
-        no_header: Whether line 1 of a table is a row, so that its columns are numbered from 1.
+        no_header: True if line 1 of a table is a row and not the names of its columns. The columns
+            are then numbered from 1.
 
     Raises:
         DataError: A file is malformed, has no rows, or has different columns than another part. If
             possible, the error names the line and the column.
-        BenchError: The option `no_header` or `encoding` makes no sense for this file.
+        BenchError: The file is not a table but `no_header` is true, or the encoding is unknown.
     """
     pair = with_labels_apart(files)
     tables = [_read(path, encoding, no_header, stamp_of(path)) for path in pair or files]
@@ -225,7 +227,10 @@ def reading(path: Place) -> Iterator[None]:
 
 @contextmanager
 def opened(path: Place) -> Iterator[IO[bytes]]:
-    """Context manager that opens a file as bytes, and unpacks a .gz; errors are DataErrors."""
+    """Context manager that opens a file for reading bytes, and unpacks it if it is a .gz.
+
+    Raises DataError if the file cannot be read or unpacked.
+    """
     with reading(path), ExitStack() as stack:
         file: Any = path.open("rb") if isinstance(path, Path) else BytesIO(content_of(path))
         stack.enter_context(file)
@@ -349,6 +354,9 @@ FOLDERS: Mapping[str, Callable[[Place, str], Table]] = {
     "brat": _brat,
     "scored": _scored,
 }
+"""Functions that read a folder into a table, keyed by the format of the folder: one folder or file
+per class, brat annotations, or text pairs with scores. They take the folder and the encoding.
+"""
 
 
 def _kind_within(path: Place, encoding: str) -> str:
@@ -372,9 +380,17 @@ def _kind_within(path: Place, encoding: str) -> str:
 
 
 def text_kind(kind: str, text: str) -> str:
-    """Return the format of a text, which may be more specific than the file's ending suggests.
+    """Return the format of a text, which may be more specific than the ending of its file shows.
 
-    Columns of words (CoNLL) differ from tables by the empty lines between sentences.
+    For example, a .txt file may contain columns of words (CoNLL). They differ from a table by the
+    empty lines between sentences.
+
+    Args:
+        kind: The format according to the ending of the file (a value of `ENDINGS`).
+        text: The text of the file, or the beginning of the text.
+
+    Returns:
+        The format, which is a key of READERS.
     """
     if kind in ("table", "conll", "text") and text.startswith(WEBANNO):
         return "webanno"
@@ -383,7 +399,8 @@ def text_kind(kind: str, text: str) -> str:
     if kind == "text" and (own := next((name for name, fits in LINES.items() if fits(text)), "")):
         return own
     lines = [line.removesuffix("\r") for line in text[:20_000].split("\n")]
-    # The last line may be truncated, and an empty line at an end separates no sentences.
+    # The last of these lines may be truncated. An empty line at the beginning or end separates no
+    # sentences.
     blank = sum(not line.strip() for line in lines[1:-1])
     said = [line for line in lines[:-1] if line.strip() and not line.startswith("#")]
     widths = {len(fields_of(line)) for line in said}
@@ -401,6 +418,7 @@ def text_kind(kind: str, text: str) -> str:
 # Tables with commas, semicolons, bars or tabs.
 
 DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+"""Names of the delimiters of tables in messages, keyed by delimiter."""
 
 
 def _delimited(path: Place, text: str) -> Lines:
@@ -412,7 +430,10 @@ def _delimited(path: Place, text: str) -> Lines:
 
 
 def delimiter_of(path: Place, text: str) -> tuple[str, int]:
-    """Return a table's delimiter, and the number of rows at its top that only declare it."""
+    """Return the delimiter of a table, and the number of rows at its top that only declare it.
+
+    The number is 1 if the first line is a declaration for Excel, such as "sep=;", else 0.
+    """
     said = re.match(r"sep=([,;|\t])\r?\n", text)  # Excel's declaration of the delimiter
     if said:
         return said[1], 1  # read as a row, so that the lines below keep their numbers
@@ -420,10 +441,18 @@ def delimiter_of(path: Place, text: str) -> tuple[str, int]:
 
 
 def without_comments(path: Place, text: str) -> tuple[str, int]:
-    """Blank the comment lines above a table; return the new text and the number of comments.
+    """Replace the comment lines above a table by empty lines.
 
-    Empty lines keep the numbers of the lines below. A line such as "#id", directly
-    above rows with equally many fields, is kept: it has the names of the columns.
+    Comment lines begin with "#". They become empty so that the lines below keep their numbers. If a
+    line such as "#id" is directly above the rows and has as many fields as they, it has the names
+    of the columns and is kept.
+
+    Args:
+        path: The file, whose ending may determine the delimiter of fields.
+        text: The text of the file, or the beginning of the text.
+
+    Returns:
+        The new text, and the number of comment lines.
     """
     lines = text.split("\n")
     top = list(takewhile(lambda line: not line.strip() or line.startswith("#"), lines))
@@ -455,7 +484,14 @@ def _without_total(path: Place, rows: Lines) -> tuple[Lines, tuple[str, ...]]:
 
 
 def check_widths(path: Place, rows: Lines, header: Sequence[Any], delimiter: str) -> None:
-    """Raise DataError if the number of fields in a row differs from line 1."""
+    """Raise DataError if a row has more or fewer fields than the header.
+
+    Args:
+        path: The file, for error messages.
+        rows: The number of the line and the fields of each row.
+        header: The fields of line 1.
+        delimiter: The character between fields.
+    """
     for number, fields in rows:
         if len(fields) != len(header):
             raise DataError(
@@ -554,19 +590,39 @@ def _cells_in(path: Place, column: str, has_header: bool) -> Sequence[str]:
 
 
 def numbers_of(row: Sequence[Any]) -> list[str]:
-    """Return names for columns that have none: their numbers, from 1."""
+    """Return the names "1", "2", ... for the columns of a table that has no header."""
     return [str(number) for number, _ in enumerate(row, start=1)]
 
 
 def named_table(path: Place, rows: Lines, notes: tuple[str, ...] = ()) -> Table:
-    """Make a table from rows, with the names of the columns in the first lines."""
+    """Make a table from rows that begin with the names of the columns.
+
+    A row of totals at the end is left out, and a note reports this.
+
+    Args:
+        path: The file, whose name becomes the name of the table.
+        rows: The number of the line and the cells of each row.
+        notes: Notes on the file that are added to those of the table.
+    """
     rows, total = _without_total(path, rows)
     header, body, said = split_header(path.name, rows)
     return replace(table_of_rows(path, header, body), notes=(*said, *total, *notes))
 
 
 def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
-    """Make a table from rows; raise DataError if two columns have the same name."""
+    """Make a table from rows and the names of its columns.
+
+    An empty column without a name is dropped. Other columns without a name are called "unnamed 2"
+    or similar, but a single one, which may be pandas' index, keeps the name "".
+
+    Args:
+        path: The file, whose name becomes the name of the table.
+        header: The names of the columns.
+        body: The number of the line and the cells of each row.
+
+    Raises:
+        DataError: Two columns have the same name.
+    """
     # Sheets may have columns at the right that are empty and without a name.
     empty = {n for n, name in enumerate(header) if name == "" and not any(f[n] for _, f in body)}
     kept = [n for n in range(len(header)) if n not in empty]
@@ -587,14 +643,15 @@ def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
 def table_rows(
     path: Place, text: str, delimiter: str, above: int = 0, *, is_quoted: bool | None = None
 ) -> Iterator[tuple[int, list[str]]]:
-    """Yield each row that is not empty, with the number of its first line.
+    """Yield the number of the first line and the fields of each row that is not empty.
 
     Args:
         path: The file, for error messages.
         text: The text of the file, or of a part of it.
         delimiter: The character between fields.
         above: The number of the file's lines before the text.
-        is_quoted: Whether quotes delimit fields in a file with tabs; None to detect it.
+        is_quoted: For a file with tabs, whether fields may be in quotes; None to detect this. In
+            other files they always may.
 
     Raises:
         DataError: A quote is not closed, or a row is malformed.
@@ -618,8 +675,8 @@ def table_rows(
                 yield above + before + 1, fields
             before = reader.line_num
     except csv.Error as error:
-        # Without its end, a quoted field extends to a quote some lines below, or to the end of the
-        # file.
+        # If a quote is not closed, the field extends to a quote some lines below, or to the end of
+        # the file.
         start = before + 1
         place = f"{path.name} line {above + start}"
         if "unexpected end" in str(error) or reader.line_num > start + 1:
@@ -633,9 +690,11 @@ def table_rows(
 
 
 def has_quotes(lines: Sequence[str]) -> bool:
-    """Return whether quotes delimit fields in a file with tabs.
+    """Return whether quotes enclose fields in a file with tabs, instead of being parts of texts.
 
-    Fields that begin with a quote must end with one, unless lines have different numbers of tabs.
+    Some field must begin with a quote. In addition, either all fields that begin with a quote must
+    also end with one, or the numbers of tabs per line must differ, which is a sign of quoted tabs
+    or line breaks.
     """
     quoted = [f for line in lines for f in line.rstrip("\r").split("\t") if f.startswith('"')]
     whole = sum(len(f) > 1 and f.endswith('"') and f.count('"') % 2 == 0 for f in quoted)
@@ -661,7 +720,7 @@ SAID = {
     "pubtator": "PubTator documents",
     "tagged": "words followed by their tags",
 }
-"""Names of text formats in notes for the user, keyed by format."""
+"""Names of the text formats in notes for the user, keyed by format."""
 
 READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
     "table": _delimited,
@@ -674,6 +733,9 @@ READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
     "pubtator": read_pubtator,
     "tagged": read_tagged,
 }
+"""Functions that read the text of a file, keyed by the format of the text. They take the file, for
+messages, and the text.
+"""
 
 
 # Parquet, workbooks, and rows of the hub.
@@ -681,7 +743,10 @@ READERS: Mapping[str, Callable[[Place, str], Table | Lines]] = {
 
 @contextmanager
 def reading_parquet(path: Place) -> Iterator[Any]:
-    """Context manager that yields pyarrow's `parquet`; a damaged file raises DataError."""
+    """Context manager that yields the module `pyarrow.parquet`.
+
+    Errors that pyarrow raises for a damaged file are converted to DataError.
+    """
     from pyarrow import parquet  # noqa: PLC0415  (half a second)
 
     with _reading_arrow(f"{path.name} is not a valid Parquet file: write it again."):
@@ -772,7 +837,15 @@ def _python_values(path: Place, name: str, batches: Iterable[Any], place: int) -
 
 
 def label_names(schema: Any) -> dict[str, Sequence[str]]:
-    """Return the label names, keyed by column, that `datasets` wrote into a schema."""
+    """Return the label names of columns, which the library `datasets` stores in an Arrow schema.
+
+    Args:
+        schema: The schema of the file.
+
+    Returns:
+        The names of the labels 0, 1, ..., keyed by column. Columns without label names are left
+        out.
+    """
     try:
         said = json.loads((schema.metadata or {}).get(b"huggingface", b"{}"))
         features = said.get("info", {}).get("features", {})
@@ -803,15 +876,16 @@ def _workbook(path: Place, content: bytes) -> Table | Lines:
         sheets = {sheet.title: list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets}
     except (DataError, MemoryError):
         raise
-    except Exception as error:  # the parsers of zip and XML raise many types
+    except Exception as error:  # the parsers of zip and XML raise many types of errors
         raise DataError(f"{path.name} is not a valid workbook: save the sheet as CSV.") from error
     held = {title: rows for title, rows in sheets.items() if any(map(any, rows))}
     return _of_sheets(path, {title: _filled(rows) for title, rows in held.items()})
 
 
 MOST_LEGEND = 20
-"""Maximum number of lines of a legend, a sheet that explains another one. A legend also has at most
-a tenth of the lines of the largest sheet.
+"""Maximum number of lines of a legend, i.e. of a sheet in a workbook that only explains another
+sheet. In addition, a legend has at most a tenth of the lines of the largest sheet, and its first
+column has another name.
 """
 
 
@@ -819,7 +893,7 @@ def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
     """Return the rows of the only sheet that is a table, or of all sheets if each is a split."""
     tables = {title: rows for title, rows in sheets.items() if _is_sheet_of_rows(rows)}
     if len(tables) > 1 and not any(map(split_of, tables)):
-        # Code books and notes may be tables too, but no task fits them.
+        # Sheets with code books or notes may be tables too, but no task fits them.
         readable = {
             title: rows
             for title, rows in tables.items()
@@ -849,7 +923,9 @@ def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
         )
     names = [*next(iter(parts.values())).columns]
     if "split" in names:
-        raise DataError(f"{path.name} has a sheet for each split and a column 'split': remove it.")
+        raise DataError(
+            f"{path.name} has a sheet for each split and also a column 'split': remove the column."
+        )
     columns = {name: [v for part in parts.values() for v in part.columns[name]] for name in names}
     columns["split"] = [splits[title] for title, part in parts.items() for _ in part.ids]
     ids = [f"{title}:{n}" for title, part in parts.items() for n in part.ids]
@@ -881,10 +957,18 @@ BINARY: Mapping[str, Callable[[Place, bytes], Table | Lines]] = {
     "arrow": _arrow,
     "workbook": _workbook,
 }
+"""Functions that read a file that is not text, keyed by format. They take the file, for messages,
+and its bytes.
+"""
 
 
 def hub_table(name: str, dataset: Any) -> Table:
-    """Convert a data set of the hub to a table, with class labels as names and -1 as None."""
+    """Convert a data set of the hub to a table, in which class labels are names and -1 is None.
+
+    Args:
+        name: The name of the table in messages.
+        dataset: One split of the data set, as the library `datasets` loaded it.
+    """
     flat = dataset.flatten()
     columns = {}
     for column in flat.column_names:

@@ -1,9 +1,9 @@
 """Recognise how tags of words are spelled: spans in one of the usual schemes, or plain tags.
 
-Spans may be written B-PER and I-PER (IOB1, IOB2), with the letters E, S, L, U or M (IOBES, BILOU,
-BMES), with another separator, in small letters, with the letter at the end (PER-B), as a letter
-alone (B, I), or, if most words are outside of spans, as a name alone (PER, PER, O). All of them
-are converted to B- and I-.
+Tags of spans may be written B-PER and I-PER (IOB1, IOB2), with the letters E, S, L, U or M (IOBES,
+BILOU, BMES), with another separator, with a lower-case letter (b-PER), or with the letter at the
+end (PER-B). They may also be a letter alone (B, I) or, if most words are outside of spans, a label
+alone (PER, PER, O). All of them are converted to tags that begin with B- and I-.
 """
 
 import re
@@ -14,20 +14,22 @@ from typing import NamedTuple
 OUTSIDE = "O"
 
 IN_IOB = {"B": "B", "I": "I", "E": "I", "L": "I", "M": "I", "S": "B", "U": "B"}
-"""IOB letter for each letter of IOBES, BILOU and BMES."""
+"""Letter in IOB (B or I) that replaces each letter of IOBES, BILOU and BMES."""
 
 OUTSIDES = frozenset(("o", "0", "_", "-", "out", "outside", "none", "null", "nil", "other"))
 """Tags of words outside of all spans, in lower case."""
 
 SPAN = "SPAN"
-"""Label of spans whose tags are only a letter, such as "B"."""
+"""Label of all spans if the data do not name their labels, as with the tags "B" and "I"."""
 
 MOSTLY = 0.5
-"""Minimum share of words outside of spans for bare names such as PER to be tags of spans."""
+"""Minimum share of words outside of spans in a file whose tags are bare labels such as PER. With a
+smaller share, the tags are not read as tags of spans.
+"""
 
 FEW_MISTAKES = 0.25
-"""Maximum ratio of tags that break a scheme to tags that follow it. Above it the scheme is
-rejected.
+"""Maximum number of tags that break a scheme, divided by the number of tags that mark spans in this
+scheme. Above it, the file is assumed not to use the scheme.
 """
 
 _BEFORE = re.compile(r"([BIESLUMbieslum])[-_.:/|](.+)")
@@ -36,12 +38,12 @@ _ALONE = re.compile(r"([BIESLUM])[-_]?")
 
 
 class Spelling(NamedTuple):
-    """Scheme of tags that was detected in a file.
+    """Scheme that the tags in a file follow.
 
     Attributes:
         kinds: The labels of the spans, such as PER; empty if the tags do not mark spans.
-        odd: Tags that do not follow the scheme of the others.
-        said: A note for the user on an unusual spelling, or "".
+        odd: Tags that break the scheme.
+        said: A note for the user on an unusual scheme, or "".
     """
 
     kinds: frozenset[str]
@@ -50,12 +52,19 @@ class Spelling(NamedTuple):
 
 
 def is_entity_tag(tag: str) -> bool:
-    """Return whether a tag is O, or begins, continues or ends a span in a usual scheme."""
+    """Return whether a tag is O or consists of a letter, a hyphen and a label, such as B-PER.
+
+    The letter must belong to IOB, IOBES, BILOU or BMES.
+    """
     return tag == OUTSIDE or (tag[:1] in IN_IOB and tag[1:2] == "-" and len(tag) > 2)
 
 
 def spelling_of(tags: Mapping[str, int]) -> Spelling:
-    """Detect the scheme of tags; `tags` maps each tag to its count."""
+    """Detect the scheme that tags follow.
+
+    Args:
+        tags: The number of occurrences of each tag, keyed by tag.
+    """
     for scheme in (_usual, _before, _behind, _alone):
         if (found := scheme(tags)) is not None:
             return found
@@ -63,16 +72,23 @@ def spelling_of(tags: Mapping[str, int]) -> Spelling:
 
 
 def to_iob(tag: str, kinds: Collection[str]) -> str | None:
-    """Convert a tag to O, B-KIND or I-KIND; None if it follows no scheme.
+    """Convert a tag to O, or to B- or I- with a label.
 
-    If a tag can be split in several ways, a kind in `kinds` is preferred.
+    Args:
+        tag: The tag as it is written in the file.
+        kinds: The known labels of spans. If a tag can be split into a letter and a label in several
+            ways, a label in `kinds` is preferred. A tag that is itself in `kinds` is converted to
+            I-.
+
+    Returns:
+        The converted tag, or None if the tag follows no scheme.
     """
     for letter, kind in _parts(tag):
         if kind in kinds:
             return f"{IN_IOB[letter]}-{kind}"
     if tag in kinds:
         return f"I-{tag}"
-    if is_entity_tag(tag):  # its kind is not in train
+    if is_entity_tag(tag):  # the label of its span is not in train
         return tag if tag == OUTSIDE else f"{IN_IOB[tag[0]]}-{tag[2:]}"
     for letter, kind in _parts(tag):
         if kind != SPAN:
@@ -81,7 +97,7 @@ def to_iob(tag: str, kinds: Collection[str]) -> str | None:
 
 
 def kinds_of(labels: Sequence[str]) -> frozenset[str]:
-    """Return the span labels, such as PER, in IOB tags; empty if any label is not an IOB tag."""
+    """Return the span labels, such as PER, in IOB tags; empty if some tag is not an IOB tag."""
     if not all(label == OUTSIDE or label[:2] in ("B-", "I-") for label in labels):
         return frozenset()
     return frozenset(label[2:] for label in labels if label != OUTSIDE)
@@ -164,7 +180,7 @@ def _by_name(tags: Mapping[str, int]) -> Spelling | None:
     if outside is None or not kinds or tags[outside] < MOSTLY * words:
         return None
     first = next(tag for tag in tags if tag in kinds)
-    said = f"tags such as {first} are read as spans, and neighbours with one tag as one span"
+    said = f"tags such as {first} are read as spans, and neighbours with the same tag as one span"
     return Spelling(kinds, (), f"{said}; {outside} means outside of spans")
 
 

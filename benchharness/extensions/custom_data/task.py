@@ -1,7 +1,7 @@
 """Definitions of tasks on users' data, and the tasks that are built from them.
 
-A definition is plain data that is stored with a job and sent to workers. It is enough to build the
-task, together with the rows.
+A definition is plain data that is stored with a job and sent to workers. The task can be built from
+its definition and the files of rows alone.
 """
 
 import hashlib
@@ -59,29 +59,33 @@ class OwnData:
 
     Attributes:
         title: The name of the data file without its ending, or of the data set on the hub.
-        kind: The kind of task (see roles.py).
-        columns: The names of the columns with each role, keyed by role.
+        kind: The kind of task, such as "class" for one class per text (see roles.py).
+        columns: The names of the columns with each role, keyed by role: {"text": ("review",),
+            "label": ("stars",)}.
         metrics: The values of `--metric`.
         labels: The names of classes, labels or tags, in the order of the logits.
         unseen: The labels that occur in dev or test but not in train. They are also in `labels`,
             and predictions for their rows count as wrong.
-        scripts: The code and the best score of each metric that is a script, keyed by the value of
-            `--metric`.
+        scripts: The digest of the code and the score of right answers for each metric that is a
+            script, keyed by the value of `--metric`.
         separator: The separator between the labels in a cell; "" if cells are lists.
         value_range: The lowest and the highest number, for regression.
-        scale: The (offset, divisor) with which a number is learned as (number - offset) / divisor.
-        no_answer: Whether a question may have no answer in its context.
-        first_option: The number that an answer uses for the first option, 0 or 1.
-        splits: For train, dev and test, the name of the split on the hub, or "" for files.
+        scale: The pair (offset, divisor). In training, a number is replaced by (number - offset) /
+            divisor.
+        no_answer: True if some questions have no answer in their context.
+        first_option: The number that stands for the first option in answers, 0 or 1.
+        splits: The name on the hub of each split, keyed by "train", "dev" and, if it exists,
+            "test"; the names are "" for files.
         held_out: The share of train that becomes dev if the data have no dev; else 0.
-        encoding: The encoding of the files if the user gave it.
-        no_header: Whether line 1 of a table is a row.
-        decimal: The decimal mark of numbers.
+        encoding: The encoding of the files if the user gave it, else "".
+        no_header: True if line 1 of a table is a row and not the names of its columns.
+        decimal: The decimal mark of numbers, "." or ",".
         hub: The hub's repository with the rows; "" for files.
         config: The config of the repository.
         revision: The commit of the repository.
-        digits: The digits in the task's name; "" if they are computed from this definition. That
-            is not possible any more after the paths of scripts were removed.
+        digits: The six hex digits in the task's name. "" means that they are computed from the
+            other fields. If the paths of scripts have been removed from the definition, the digits
+            cannot be computed any more and are stored here.
     """
 
     title: str
@@ -108,7 +112,7 @@ class OwnData:
 
     @property
     def name(self) -> str:
-        """Name "TITLE-DIGITS/TITLE", in which the digits distinguish tasks with the same title."""
+        """Full name, "TITLE-DIGITS/TITLE"; the digits distinguish tasks with the same title."""
         text = json.dumps(self.to_json(), sort_keys=True)
         digits = self.digits or hashlib.sha256(text.encode()).hexdigest()[:6]
         return f"{self.title}-{digits}/{self.title}"
@@ -126,18 +130,18 @@ class OwnData:
 
     @property
     def code(self) -> list[Code]:
-        """Third-party code that the metrics run."""
+        """Third-party code that the metrics of the task run."""
         return codes_of(self.metrics, self.scripts)
 
     @property
     def mapping(self) -> ColumnMapping:
-        """Mapping of the columns to roles."""
+        """Kind of task and columns of each role."""
         return mapping_of(self.columns, self.title)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the definition as plain data, without fields that have their default value."""
-        # Defaults are left out, so that new fields do not change the names of stored tasks. The
-        # round trip through JSON turns tuples into lists on both sides.
+        """Return the definition as JSON data, without fields that have their default value."""
+        # Defaults are left out, so that new fields do not change the names of stored tasks. Both
+        # sides of the comparison are converted to JSON and back, which turns tuples into lists.
         default = OwnData(title="", kind="class", columns={}, metrics=())
         found: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         plain = json.loads(json.dumps(asdict(default)))
@@ -146,7 +150,10 @@ class OwnData:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "OwnData":
-        """Return the definition that `to_json` wrote; raise DataError if the data are damaged."""
+        """Create a definition from the data that `to_json` returned.
+
+        Raises DataError if the data are damaged.
+        """
         try:
             found: dict[str, Any] = {
                 n: tuple(v) if isinstance(v, list) else v for n, v in data.items()
@@ -171,8 +178,11 @@ class OwnData:
 def define(data: Mapping[str, Any]) -> Task:
     """Build and register the task of a stored definition, or return the registered task.
 
-    A definition whose digits are computed replaces a registered one whose digits are stored,
-    because the latter has lost the paths of its scripts, or was forged to look like this one.
+    If `data` has no digits (see `OwnData`) but the definition of the registered task has, the
+    registered task is replaced: it lacks the paths of its scripts, or was forged.
+
+    Args:
+        data: The definition, as `OwnData.to_json` returned it.
     """
     own = OwnData.from_json(data)
     known = TASKS.get(own.name)
@@ -182,7 +192,11 @@ def define(data: Mapping[str, Any]) -> Task:
 
 
 def add(task: Task) -> Task:
-    """Register a task on a user's data as a suite of its own, and return the registered task."""
+    """Register a task on a user's data as the only task of a new suite.
+
+    Returns the task that is registered under this name, which is an older one if the suite exists
+    already.
+    """
     if task.suite not in SUITES:
         cells = {task.name: tuple(metric.name for metric in task.metrics)}
         rule = ScoreRule(name=f"score of {task.title}", cells=cells, cite="the task's metric")
@@ -193,9 +207,13 @@ def add(task: Task) -> Task:
 
 
 def own_task(own: OwnData, name: str = "") -> Task:
-    """Build the task of a definition; a plugin may give it another name ("mine/reviews").
+    """Build the task of a definition, without registering it.
 
-    With `name`, the code that the metrics use may be loaded, because a plugin is trusted.
+    Args:
+        own: The definition.
+        name: The full name of the task, such as "mine/reviews", if a plugin creates the task. The
+            code that the metrics use may then be loaded, because a plugin is trusted. "" for the
+            name in the definition.
     """
     if name:
         name_code_of_plugin(own.code)
@@ -242,9 +260,16 @@ def _rows(own: OwnData, split: str, place: Path | None) -> list[Row]:
 
 
 def examples_of(own: OwnData, split: str, place: Path | None) -> Sequence[Example]:
-    """Read the examples of a split from a file or folder or, if `place` is None, from the hub.
+    """Read the examples of a split of a task.
 
-    Raises DataError, with the location of the row, for a row that does not fit the definition.
+    Args:
+        own: The definition of the task.
+        split: The name of the split. If the data have no dev split, "train" and "dev" are the two
+            parts into which the rows of train are split.
+        place: The file or folder with the rows; None to read them from the hub.
+
+    Raises:
+        DataError: A row does not fit the definition. The error contains the location of the row.
     """
     if own.held_out and split in ("train", "dev"):
         train, dev = part(own, table_of(own, "train", place))
@@ -254,7 +279,11 @@ def examples_of(own: OwnData, split: str, place: Path | None) -> Sequence[Exampl
 
 
 def table_of(own: OwnData, split: str, place: Path | None) -> Table:
-    """Return the rows of a split as a table, without rows that a verdict rejects."""
+    """Return the rows of a split as a table, without rows that were rejected or not finished.
+
+    `place` is the file or folder with the rows, or None for the hub. Raises DataError if the rows
+    cannot be read.
+    """
     table = _of_split(own, split, place)
     if VERDICT not in own.columns:
         return table
@@ -287,11 +316,18 @@ def _all_rows(own: OwnData, split: str, place: Path | None) -> Table:
 
 
 def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
-    """Split rows into train and dev, with the labels in the same proportions.
+    """Split rows into train and dev, with the labels in the same proportions; return both.
 
-    Rows that share a group, a context or nearly the same text are all in train or all in dev. The
-    choice is deterministic, and every label in dev is also in train. Raises DataError if the rows
-    cannot be split.
+    Rows that share a group, a context or nearly the same text are all in train or all in dev. If
+    most texts are nearly the same, only rows with equal texts stay together. The choice is
+    deterministic, and every label in dev is also in train.
+
+    Args:
+        own: The definition of the task. `own.held_out` is the share of dev.
+        table: The rows.
+
+    Raises:
+        DataError: The rows cannot be split, because they have too few different texts or groups.
     """
     examples = list(to_examples(own, table))
     whole = [e for e in examples if not _is_incomplete("train", e)]
@@ -301,8 +337,8 @@ def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
     for is_near in (True, False):  # if most texts are near duplicates, group only equal ones
         groups = duplicate_groups(examples, given, is_near=is_near)
         dev_ids = _dev_of(own, whole, groups)
-        # Whole groups rarely give exactly the wanted share. With less than half of it, the groups
-        # are too large.
+        # Whole groups rarely give exactly the wanted share. If dev gets less than half of it, the
+        # groups are too large.
         if len(dev_ids) >= own.held_out * len(whole) / 2:
             break
     dev = [example for example in examples if example.id in dev_ids]
@@ -329,7 +365,16 @@ def _dev_of(own: OwnData, whole: Sequence[Example], groups: Mapping[str, str]) -
 
 
 def to_examples(own: OwnData, table: Table, *, may_hide: bool = False) -> Iterator[Example]:
-    """Yield the examples of a table; with `may_hide` rows need not have labels."""
+    """Convert the rows of a table to examples.
+
+    Args:
+        own: The definition of the task.
+        table: The rows.
+        may_hide: True if labels may be missing or hidden, as in a test split.
+
+    Raises:
+        DataError: A row does not fit the definition, or a column is missing.
+    """
     mapping = own.mapping
     table = _folded(mapping, table, may_hide=may_hide)
     for number, values in enumerate(_role_values(mapping, table, may_hide=may_hide)):
@@ -359,7 +404,7 @@ def _folded(mapping: ColumnMapping, table: Table, *, may_hide: bool) -> Table:
     for number, found in enumerate(zip(*(table.columns[name] for name in keys), strict=True)):
         if any(value not in (None, "") for value in found):
             key = tuple(map(str, found))  # empty cells repeat the key of the row above
-        # Rows of one key are one example, even if other rows are between them.
+        # Rows with the same key are one example, even if there are other rows between them.
         rows.setdefault(key, []).append(number)
     folded = table.take([numbers[0] for numbers in rows.values()])
     whole = {name: [[table.columns[name][n] for n in ns] for ns in rows.values()] for name in lists}
@@ -382,10 +427,12 @@ def _shown(own: OwnData) -> Callable[[Any], Any]:
 
 
 HIDDEN_LABELS = frozenset(("-1", "-1.0", "-100", "?"))
-"""Values of a test split that mean that a label is hidden, unless train has them as labels."""
+"""Values in a test split that stand for a hidden label, unless they are labels in train."""
 
 HIDDEN = ("label", "labels", "number", "tags", "answer", "start")
-"""Roles of label columns, which may be missing where labels are not needed, as in a test split."""
+"""Roles of columns with labels. Such a column may be missing in a split that needs no labels, such
+as test.
+"""
 
 
 def _role_values(
@@ -455,19 +502,24 @@ another of these values occurs as well.
 
 
 def may_be_no_label(name: str) -> bool:
-    """Return whether a label may mean "no label"; "none" and "NONE" do not, but "None" does."""
+    """Return whether a label may stand for "no label"; examples are "n/a" and "None".
+
+    "none" and "NONE" are not accepted, because they are often the names of classes.
+    """
     return name.casefold() in _NO_LABELS or name == "None"
 
 
 def is_null(value: Any) -> bool:
-    """Return whether a cell is a mark such as "NULL" or "nan", by which programs mean "empty"."""
+    """Return whether a cell is a program's mark of an empty cell, such as "NULL" or "nan"."""
     return isinstance(value, str) and value.strip().lower() in NULLS
 
 
 def class_name(value: Any) -> str:
-    """Normalize a label: whole numbers without a point, booleans in lower case, texts in NFC.
+    """Convert a label in a cell to the name of the label.
 
-    In Unicode "é" may be one character or two, which look the same.
+    Whole numbers are written without a decimal point, and booleans in lower case. Texts are
+    stripped and normalized to Unicode's form NFC, because "é" may be one character or two, which
+    look the same.
     """
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
@@ -493,7 +545,12 @@ def _several(own: OwnData, row: Mapping[str, list[Any]], place: str) -> tuple[st
 
 
 def label_parts(value: Any, separator: str) -> list[str]:
-    """Return the labels in a cell, which is a list or a text with a separator."""
+    """Return the names of the labels in a cell, without empty ones.
+
+    Args:
+        value: The cell: a list of labels, a text that contains several labels, or a single label.
+        separator: The separator between labels in a text; "" if a text is a single label.
+    """
     single = [value] if not separator else str(value).split(separator)
     parts = value if isinstance(value, list) else single
     return [name for part in parts if (name := class_name(part))]
@@ -557,8 +614,8 @@ def _tagged(own: OwnData, name: str, row: Mapping[str, list[Any]], place: str) -
             f"{place} has no tag for the word {words[missing.index(True)]!r}: tag every word."
         )
     named = None if tags is None or any(missing) else tuple(map(class_name, tags))
-    # If any label of the task is not an IOB tag, the tags stay unchanged. The tags of this sentence
-    # alone do not decide it.
+    # Tags are converted only if all labels of the task are IOB tags, whatever the tags of this
+    # sentence are.
     if named is not None and (kinds := kinds_of(own.labels)):
         read = [to_iob(tag, kinds) for tag in named]
         if None in read:
@@ -577,11 +634,11 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
         texts = row["answer"][0]
         texts = texts if isinstance(texts, list) else [texts] if texts else []
         starts = row["start"][0] if row.get("start") else None
-        # A position may be a pair of start and end.
+        # The start may also be a pair of start and end.
         if isinstance(starts, list) and (len(texts), len(starts)) == (1, 2):
             starts = starts[:1]
-        # A number is the start of the only answer. Without a start, the first occurrence of each
-        # answer is used.
+        # If the start is a number and not a list, there is only one answer. If it is missing, the
+        # first occurrence of each answer is used.
         starts = starts if isinstance(starts, list) else [starts] * len(texts)
         if len(starts) != len(texts):
             raise DataError(
@@ -600,7 +657,9 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
 
 
 NO_ANSWERS = ("ANSWERNOTFOUND", "CANNOTANSWER")
-"""Answers to unanswerable questions in SubjQA and QuAC, whose contexts end with them."""
+"""Answers that stand for "no answer" in the data sets SubjQA and QuAC. There, each context ends
+with this word.
+"""
 
 
 def _start(value: Any, place: str) -> int:
@@ -616,9 +675,10 @@ def _start(value: Any, place: str) -> int:
 
 
 def answers_in(own: OwnData, table: Table) -> list[tuple[Any, Sequence[Any]]]:
-    """Return the (answer, options) of each row whose answer is given by number, letter or text.
+    """Return the answer and the options of each row of a multiple-choice task.
 
-    The list is empty if each row is an option, or if options have keys.
+    Rows with a hidden answer are left out. The result is empty if each row is a single option, or
+    if the options have keys: then an answer is not the number, letter or text of an option.
     """
     if "option" in own.columns or "keys" in own.columns:
         return []

@@ -1,4 +1,7 @@
-"""Functions of the interface `benchharness.tasks.custom.CustomTasks`, which the core calls."""
+"""Functions that the core calls to create tasks from users' own data.
+
+They are the interface `benchharness.tasks.custom.CustomTasks`.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -42,22 +45,32 @@ def parquet_files(rows: Any) -> Mapping[str, bytes]:
 
 
 def frame_of(rows: Any) -> pd.DataFrame:
-    """Convert a table to a data frame; label numbers of a `datasets.Dataset` become names."""
+    """Convert rows to a data frame, in which label numbers of a `datasets.Dataset` become names.
+
+    Args:
+        rows: A data frame, a `datasets.Dataset`, or a list of dicts.
+    """
     is_dataset = hasattr(rows, "features") and hasattr(rows, "flatten")
     return pd.DataFrame(hub_table("", rows).columns if is_dataset else rows).rename(columns=str)
 
 
 def code_of(definition: Mapping[str, Any]) -> list[Code]:
-    """Return the code of other authors that the metrics of a definition run; mostly none."""
+    """Return the third-party code that the metrics of a task run; mostly none.
+
+    Args:
+        definition: The definition of the task, as `OwnData.to_json` returned it.
+    """
     return OwnData.from_json(definition).code
 
 
 def without_paths(
     definition: Mapping[str, Any], shorten: Callable[[str, Sequence[str]], str]
 ) -> Mapping[str, Any]:
-    """Return a definition with shortened paths of scripts; the task keeps its name.
+    """Return the definition of a task with shortened paths of scripts and the same task name.
 
-    `shorten(text, places)` returns a text in which the paths in `places` are shortened.
+    Args:
+        definition: The definition, as `OwnData.to_json` returned it.
+        shorten: Function `(text, paths)` that returns the text in which the paths are shortened.
     """
     own = OwnData.from_json(definition)
     places = [code.place for code in own.code]

@@ -38,11 +38,15 @@ KEYS: Mapping[str, tuple[type, str]] = {
     "no_header": (bool, "true or false"),
     "recipe": (dict, "a value for each setting, such as { epochs = 5 }"),
 }
-"""Keys that a file may have: the type of each value, and its description in errors."""
+"""Keys that a file may have. A value is the type of the key's value, and its description in errors.
+"""
 
 
 def read_task(file: Path) -> tuple[Task, Mapping[str, Any]]:
-    """Read a task and the settings of its recipe; raise BenchError with a line per mistake."""
+    """Read a task and the settings of its recipe, keyed by name, from a TOML file.
+
+    Raises BenchError with one line per mistake in the file.
+    """
     try:
         said = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
@@ -74,7 +78,7 @@ def _mistakes(said: Mapping[str, Any]) -> Iterator[str]:
     for key in {"name", "columns"} - set(said):
         yield f"its {key} is missing, expected {KEYS[key][1]}"
     if ("data" in said) == ("hub" in said):
-        yield "it must have either data or hub, the source of the rows"
+        yield "it must have either data or hub, which names the source of the rows"
 
 
 def _misfits(said: Mapping[str, Any]) -> Iterator[str]:
@@ -92,7 +96,10 @@ def _misfits(said: Mapping[str, Any]) -> Iterator[str]:
         yield str(error).removesuffix(".")
         return
     if kind not in ("class", "number", "choice"):
-        yield f"its columns define a {kind} task, which needs a plugin (`bench run --write-task`)"
+        yield (
+            f"its columns define a task of the kind {kind}, which needs a plugin in Python "
+            "(`bench run --write-task`)"
+        )
     if kind == "class" and len(set(map(str, said.get("labels", ())))) < 2:
         yield f"its labels are missing or too few, expected {KEYS['labels'][1]}"
     bounds = said.get("range", ())

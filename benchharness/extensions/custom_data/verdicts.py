@@ -1,7 +1,7 @@
-"""Leave out rows that a tool or a person rejected, ignored or did not finish.
+"""Leave out the rows that a tool or a person rejected, ignored or did not finish.
 
 The column with the role `verdict` has a word for each row, such as "accept" or "rejected". A note
-counts the rows that are left out.
+for the user counts the rows that are left out.
 """
 
 from collections import Counter
@@ -25,13 +25,16 @@ _BY_REASON = {
 SAID: Mapping[str, str] = {
     word: reason for reason, words in _BY_REASON.items() for word in words.split()
 }
-"""Reasons to leave a row out, as notes show them, keyed by the verdict in lower case."""
+"""Reason for which a row is left out, keyed by the verdict in its cell, in lower case. For example,
+a row with the verdict "bad" is "rejected". Notes for the user contain the reason.
+"""
 
 _COUNTED = """
     accept accepted valid validated approved approve submitted completed complete confirmed done
     reviewed gold edited finished true yes 1 labeled
 """
 ACCEPTED = frozenset(_COUNTED.split())
+"""Verdicts with which a row is kept, in lower case."""
 
 _STATES = frozenset(
     (
@@ -54,7 +57,12 @@ _RESPONSES = ".responses.status"
 
 
 def verdict_column(table: Table) -> tuple[str, bool]:
-    """Return the column of verdicts ("" if none), and whether a known tool has written it."""
+    """Find the column with a verdict for each row, such as "accept" or "rejected".
+
+    Returns:
+        The name of the column, or "" if there is none; and True if the column was certainly written
+        by an annotation tool, False if its name and values only look like verdicts.
+    """
     for name in table.columns:
         if name.endswith(_RESPONSES) and name.removesuffix(".status") in table.columns:
             return name, True
@@ -82,7 +90,13 @@ def _is_of_tool(table: Table, name: str, words: set[str]) -> bool:
 
 
 def beside_responses(table: Table, column: str) -> set[str]:
-    """Return the names of Argilla's other columns on a question, such as its annotators."""
+    """Return the other columns that Argilla writes about a question, such as its annotators.
+
+    Args:
+        table: The table.
+        column: The column of verdicts. If its name is not of the form "QUESTION.responses.status",
+            which only Argilla uses, the result is empty.
+    """
     question = column.removesuffix(_RESPONSES)
     starts = (f"{question}.responses.", f"{question}.suggestion")
     found = {name for name in table.columns if name.startswith(starts)} | {"status"}
@@ -108,14 +122,15 @@ def _reason(value: Any) -> str:
 
 
 def accepted(table: Table, column: str, label: str = "") -> Table:
-    """Drop the rows that a column of verdicts rejects, and add a note that counts them.
+    """Drop the rows that were rejected, ignored or not finished, and add a note that counts them.
 
-    If a row has several answers (Argilla), the submitted one is kept. If all rows have the same
-    label (Prodigy's binary tasks), a rejected row is kept with the class "not LABEL".
+    If a row has several answers (Argilla), the submitted answer is kept. If all rows have the same
+    label (Prodigy's binary tasks), a rejected row is not dropped but gets the class "not LABEL".
 
     Args:
         table: The rows.
-        column: The column of verdicts. If the table lacks it, the table is returned unchanged.
+        column: The column with the verdict on each row. If the table lacks it, the table is
+            returned unchanged.
         label: The column of classes, or "" if there is none.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Read text formats with lines: CoNLL columns, tagged words, PubTator and labelled texts."""
+"""Read line-based text formats: CoNLL columns, tagged words, PubTator and labelled texts."""
 
 import re
 from collections import Counter
@@ -17,13 +17,20 @@ from benchharness.tasks.sources.source import Place
 # CoNLL's columns, which are numbered from 1: a word per line, an empty line after a sentence.
 
 CONLLU, NO_WORD = 10, re.compile(r"\d+[-.]\d+")
-"""Number of columns in CoNLL-U, in which the second column has the word and the fourth its part of
-speech; and the pattern of the first column in lines that are not plain words.
+"""CONLLU is the number of columns in CoNLL-U, whose second column has the word and whose fourth
+column has its part of speech. NO_WORD is the pattern of the first column in lines that are not
+plain words: contractions ("3-4") and words that the text lacks ("3.1").
 """
 
 
 def read_conll(path: Place, text: str) -> Table:
-    """Read CoNLL columns, with one word per line and an empty line after each sentence."""
+    """Read a CoNLL file, which has one word per line and an empty line after each sentence.
+
+    A row of the table is a sentence. The columns "1", "2", ... contain lists with one value per
+    word, in the order of the columns in the file. Comment lines are skipped, with a note.
+
+    Raises DataError if the lines have different numbers of fields, or only one field.
+    """
     rows: list[tuple[str, Any]] = []
     lines = text.split("\n")
     comments = _comments(lines)
@@ -31,8 +38,8 @@ def read_conll(path: Place, text: str) -> Table:
     kept = ("" if number in comments else line for number, line in enumerate(lines))
     width = 0
     for found in sentences_of(kept):
-        # CoNLL-U also has lines for contractions, whose words follow, and for words that the text
-        # lacks.
+        # In CoNLL-U, some lines are not words of the text: contractions, whose words are in the
+        # following lines, and words that the text omits.
         words = [
             w for w in found if len(w.columns) != CONLLU or not NO_WORD.fullmatch(w.columns[0])
         ]
@@ -69,7 +76,7 @@ def _comments(lines: Sequence[str]) -> set[int]:
     width = Counter(map(len, words)).most_common(1)[0][0] if words else 0
     tags = {found[-1] for found in words if len(found) == width}
     hashes = [found[-1] for found in fields if found and found[0] == "#" and len(found) == 2]
-    # A tag that occurs only with hashes, but with many of them, counts too.
+    # A tag that occurs only after hashes counts too, if many of the hashes have it.
     tags |= {tag for tag, count in Counter(hashes).items() if count > len(hashes) / 3 > 1}
     comments: set[int] = set()
     is_first = True
@@ -83,7 +90,13 @@ def _comments(lines: Sequence[str]) -> set[int]:
 
 
 def read_webanno(path: Place, text: str) -> Table:
-    """Read the sentences of WebAnno or INCEpTION, with their spans as tags."""
+    """Read the sentences of a WebAnno TSV file, which WebAnno and INCEpTION export.
+
+    A row of the table is a sentence with the columns "words" and "tags". The tags encode the
+    annotated spans.
+
+    Raises DataError if the file has no annotated spans.
+    """
     return replace(
         objects_table(path, webanno_rows(path.name, text), "line"), made=("words", "tags", "")
     )
@@ -92,6 +105,7 @@ def read_webanno(path: Place, text: str) -> Table:
 # fastText: the labels of a line before its text.
 
 FASTTEXT = "__label__"
+"""Prefix of a label in fastText's format."""
 
 
 _AT = re.compile(r"(.*\S)\s*@(\w{1,30})\s*")
@@ -99,7 +113,10 @@ _MOST_AT = 20
 
 
 def ends_in_labels(text: str) -> bool:
-    """Return whether each line ends in @ and one of few labels, as in the Financial PhraseBank."""
+    """Return whether each line ends in "@" and a label, as in the Financial PhraseBank.
+
+    There must be 2 to 20 different labels, and at least three lines per label on average.
+    """
     labels: Counter[str] = Counter()
     for line in filter(str.strip, text.split("\n")):
         found = _AT.fullmatch(line)
@@ -110,14 +127,14 @@ def ends_in_labels(text: str) -> bool:
 
 
 def read_at(path: Place, text: str) -> Table:
-    """Read a text from each line, and its label after the last @."""
+    """Read a row from each line: its text before the last "@", and its label after it."""
     found = [(str(n), _AT.fullmatch(line)) for n, line in enumerate(text.split("\n"), start=1)]
     rows = [(n, {"text": match[1], "label": match[2]}) for n, match in found if match]
     return objects_table(path, rows, "line")
 
 
 def read_fasttext(path: Place, text: str) -> Table:
-    """Read labels and a text from each line."""
+    """Read a row from each line: its labels, which begin with "__label__", and its other words."""
     rows = []
     for number, line in enumerate(text.split("\n"), start=1):
         if words := line.split():
@@ -130,16 +147,23 @@ def read_fasttext(path: Place, text: str) -> Table:
 # Sentences in which each word is followed by its tag: "the_DT dog_NN", "the/DT dog/NN".
 
 MOST_TAGS, NEARLY_ALL = 100, 0.95
-"""Maximum number of different tags, and minimum share of words that have a tag."""
+"""A file contains tagged words only if its beginning has at most MOST_TAGS different tags, and if
+at least the share NEARLY_ALL of the words there have a tag.
+"""
 
-# Tags of Penn and Universal Dependencies, punctuation, and tags of spans. Brown's tags follow a
-# slash and are in lower case; after an underscore, lower case would match words in snake_case.
+# Tags of Penn and Universal Dependencies, punctuation, and tags of spans. Tags in lower case, as in
+# the Brown corpus, are allowed only after a slash: after an underscore they would match words in
+# snake_case.
 _TAG = r"[A-Z][A-Z0-9$+*|-]*|[BIESLUO]-\S+|[^\w\s]+|-[A-Z]+-"
 _TAGS = {"_": re.compile(_TAG), "/": re.compile(rf"{_TAG}|[a-z][a-z0-9$+*-]*")}
 
 
 def sign_of_tags(text: str) -> str:
-    """Return the separator between each word and its tag; "" if the words have no tags."""
+    """Return the separator between words and tags ("_" in "dog_NN", "/" in "dog/NN").
+
+    Only the first 20,000 characters are examined. Returns "" unless nearly all words in them have a
+    tag, and the number of different tags is small.
+    """
     words = text[:20_000].rpartition("\n")[0].split()
     lines = sum(bool(line.strip()) for line in text[:20_000].split("\n")[:-1])
     fitting = {sign: tags for sign in _TAGS if (tags := _tags_behind(words, sign))}
@@ -159,7 +183,11 @@ def _tags_behind(words: Sequence[str], sign: str) -> set[str]:
 
 
 def read_tagged(path: Place, text: str) -> Table:
-    """Read a sentence per line, in which each word is followed by its tag."""
+    """Read a sentence from each line, in which each word is followed by its tag ("dog_NN").
+
+    A row of the table has a list of words and a list of tags. Raises DataError for a word without a
+    tag.
+    """
     sign, rows = sign_of_tags(text), []
     for number, line in enumerate(text.split("\n"), start=1):
         parts = [word.rpartition(sign) for word in line.split()]
@@ -179,10 +207,17 @@ def read_tagged(path: Place, text: str) -> Table:
 # PubTator's documents: a title, an abstract, and their marked spans.
 
 PUBTATOR = re.compile(r"\s*[^|\s]+\|t\|")
+"""Pattern of the beginning of a PubTator file, such as "123|t|"."""
 
 
 def read_pubtator(path: Place, text: str) -> Table:
-    """Read PubTator's titles and abstracts as one text each, with their marked spans."""
+    """Read a PubTator file into a table with a row per document.
+
+    The text of a row is the title and the abstract of the document. The column "entities" has the
+    marked spans. Relations are left out, with a note.
+
+    Raises DataError if a line is malformed.
+    """
     rows, left = pubtator_rows(path.name, text)
     said = (f"left out of {path.name}: {left} relations",) if left else ()
     return replace(objects_table(path, rows, "document"), notes=said)
@@ -194,4 +229,6 @@ LINES: Mapping[str, Callable[[str], Any]] = {
     "at": ends_in_labels,
     "tagged": sign_of_tags,
 }
-"""Functions that recognize a layout of plain text by its content, keyed by layout."""
+"""Functions that recognize layouts of plain text, keyed by the name of the layout. A function takes
+the text of a file and returns a true value if the text has its layout.
+"""

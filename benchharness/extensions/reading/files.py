@@ -1,10 +1,10 @@
 """Read and write the prediction files of QuAC, CoQA and HotpotQA.
 
-QuAC's file (scorer.py) has one line per dialog, a JSON object with the lists "qid",
-"best_span_str", "yesno" and "followup". CoQA's file (evaluate-v1.0.py) is a list of {"id",
-"turn_id", "answer"}. HotpotQA's file (hotpot_evaluate_v1.py) is {"answer": {id: text}, "sp": {id:
-[[title, number of the sentence], ...]}}. The hidden test sets are scored on CodaLab, where the same
-scripts read the same files.
+QuAC's file (for scorer.py) has one line per dialog, a JSON object with the lists "qid",
+"best_span_str", "yesno" and "followup". CoQA's file (for evaluate-v1.0.py) is a list of {"id",
+"turn_id", "answer"}. HotpotQA's file (for hotpot_evaluate_v1.py) is {"answer": {id: text}, "sp":
+{id: [[title, number of the sentence], ...]}}. The hidden test sets are scored on CodaLab, where the
+same scripts read the same files.
 """
 
 import json
@@ -31,19 +31,25 @@ from benchharness.tasks.sources.formats import content_of
 from benchharness.tasks.task import SpanTask
 
 CANNOT_ANSWER = "CANNOTANSWER"
+"""Answer in QuAC's files that means "no answer"."""
 
 
 Found = dict[str, SpanPrediction]
-"""Predictions keyed by question id. A prediction with supporting sentences but without an answer
-has `missing` set."""
+"""Predictions, keyed by question id. If a file has supporting sentences for a question but no
+answer, `missing` of the prediction is true.
+"""
 
 
 def write_conversations(
     layout: str, predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample] = ()
 ) -> bytes:
-    """Return the bytes of a prediction file in the layout "quac", "coqa" or "hotpotqa".
+    """Return the bytes of a prediction file for the official script of a task.
 
-    HotpotQA's file needs the examples, because it contains the names of their sentences.
+    Args:
+        layout: The task: "quac", "coqa" or "hotpotqa".
+        predictions: The predictions.
+        examples: The questions. Only HotpotQA needs them, because its file contains the names of
+            their supporting sentences.
     """
     return WRITERS[layout]([p for p in predictions if not p.missing], examples).encode()
 
@@ -53,8 +59,16 @@ def read_conversations(
 ) -> Reading:
     """Read a prediction file of QuAC, CoQA or HotpotQA, and report all problems in it.
 
-    The answers are pairs (id, prediction). As for the official scripts, some questions may be
-    missing.
+    As for the official scripts, some questions may be missing.
+
+    Args:
+        name: The name of the file, for messages.
+        content: The bytes of the file.
+        layout: The task: "quac", "coqa" or "hotpotqa".
+        examples: The questions.
+
+    Returns:
+        Pairs (question id, prediction), or None if a problem has no clear fix; and the problems.
     """
     faults = Faults(name)
     text = decoded(content, faults)
@@ -76,6 +90,7 @@ LAYOUTS = {
     "coqa": 'CoQA\'s list of {"id": ..., "turn_id": ..., "answer": ...}',
     "hotpotqa": 'HotpotQA\'s {"answer": {id: text}, "sp": {id: [[title, number], ...]}}',
 }
+"""Descriptions of the prediction files in messages, keyed by layout."""
 
 
 def _loaded(text: str) -> Any:
@@ -220,16 +235,27 @@ WRITERS: Mapping[str, Callable[[Sequence[SpanPrediction], Sequence[SpanExample]]
     "coqa": _write_coqa,
     "hotpotqa": _write_hotpotqa,
 }
+"""Functions that return the text of a prediction file, keyed by layout."""
 READERS: Mapping[str, Callable[[str, Sequence[SpanExample], Faults], Found]] = {
     "quac": _read_quac,
     "coqa": _read_coqa,
     "hotpotqa": _read_hotpotqa,
 }
-"""Functions that read a prediction file, keyed by layout."""
+"""Functions that read the text of a prediction file, keyed by layout."""
 
 
 def read_questions(path: Path, task: SpanTask, rows: SplitRows, _: object) -> PredictionFile:
-    """Read a prediction file of QuAC, CoQA or HotpotQA; missing answers count as wrong."""
+    """Read a prediction file of QuAC, CoQA or HotpotQA; missing answers count as wrong.
+
+    Args:
+        path: The file.
+        task: The task, whose field `files` names the layout.
+        rows: The questions of the split.
+        _: Not used.
+
+    Raises:
+        DataError: The file is malformed, or has a problem without a clear fix.
+    """
     examples: Sequence[Any] = rows.examples
     reading = read_conversations(path.name, content_of(path), task.files, examples)
     notes = require_clear(path, reading.faults)
@@ -245,9 +271,9 @@ def _questions(task: Any, predictions: Any, examples: Any, _: Any) -> Mapping[st
 
 
 LAYOUT = Layout(read=read_questions)
-"""Prediction files of all three tasks, which `bench score` reads."""
+"""Reader of the prediction files of all three tasks for `bench score`."""
 
 QUAC = Form(split="dev", write=_questions, ending=".jsonl")
 COQA = Form(split="dev", write=_questions, ending=".json")
 HOTPOTQA = Form(split="dev", write=_questions, needs_rows=True, ending=".json")
-"""Submissions for the official scripts."""
+"""Forms of the prediction files for the official scripts of the three tasks."""

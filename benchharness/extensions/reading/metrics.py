@@ -1,10 +1,10 @@
 """Metrics of QuAC, CoQA and HotpotQA, which equal those of the official scripts.
 
-QuAC's scorer.py and CoQA's evaluate-v1.0.py leave out each human answer in turn, compare the
-prediction with the others, and average. HotpotQA's hotpot_evaluate_v1.py compares the prediction
-with a single gold answer, and also compares sets of supporting sentences. All scripts normalise
-texts like SQuAD. Metrics are in 0..1; QUAC_SCRIPT, COQA_SCRIPT and HOTPOTQA_SCRIPT describe the
-numbers that the scripts print.
+QuAC's scorer.py and CoQA's evaluate-v1.0.py leave out each human answer in turn, take the best
+score of the prediction against the others, and average these scores. HotpotQA's
+hotpot_evaluate_v1.py compares the prediction with a single gold answer, and also compares sets of
+supporting sentences. All scripts normalise texts like SQuAD's script. Metrics are in 0..1;
+QUAC_SCRIPT, COQA_SCRIPT and HOTPOTQA_SCRIPT describe the numbers that the scripts print.
 """
 
 from collections import Counter, defaultdict
@@ -44,9 +44,12 @@ def _without_one(points: Sequence[float]) -> float:
 # good as human answers.
 
 NO_ANSWER = "CANNOTANSWER"
+"""Answer of QuAC to a question that has no answer in the text."""
 
 LEAST_AGREEMENT = 0.4
-"""Minimum F1 among the human answers to a question. Questions with a lower F1 are not scored."""
+"""Minimum F1 of the human answers to a question, each compared with the others. Questions with a
+lower F1 are not scored.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,7 +153,7 @@ def _heq_dialogs(predictions: Predictions, examples: Examples) -> float | None:
 
 
 QUAC_F1 = _quac("f1", lambda turn: turn.points)
-"""QuAC's F1 over questions on which human answers agree (with an F1 of at least 0.4)."""
+"""QuAC's F1 over the questions on which human answers agree (with an F1 of at least 0.4)."""
 
 QUAC_DETAILS = (
     _quac("heq_q", _is_human),
@@ -160,9 +163,9 @@ QUAC_DETAILS = (
     _quac("f1_all", lambda turn: turn.points, lambda _: True),
     _quac("unanswerable", lambda turn: turn.points, lambda turn: turn.counts and turn.is_empty),
 )
-"""Further scores of QuAC: the shares of questions and of dialogs with predictions as good as human
-answers, the accuracies of both dialog acts, F1 over all questions, and the share of unanswerable
-questions that are recognized.
+"""Further scores of QuAC: the shares of questions and of dialogs with predictions that are as good
+as human answers, the accuracies of both dialog acts, F1 over all questions, and the share of
+unanswerable questions that are recognized.
 """
 
 _QUAC = {metric.name: metric for metric in (QUAC_F1, *QUAC_DETAILS)}
@@ -178,7 +181,9 @@ QUAC_SCRIPT = Script(
         "unanswerable_acc": _QUAC["unanswerable"],
     }
 )
-"""Scores that QuAC's scorer.py prints, except those for which the script divides by zero."""
+"""Scores that QuAC's scorer.py prints. Lines in which the script itself divides by zero are left
+out.
+"""
 
 
 # CoQA: exact match and F1 over all turns, and per domain.
@@ -193,10 +198,11 @@ COQA_DOMAINS: Mapping[str, str] = {
     "reddit": "reddit",
 }
 """Names of CoQA's domains in the official script, keyed by their names in the data. The last two
-occur only in the hidden test set and are "out of domain".
+domains occur only in the hidden test set and are "out of domain".
 """
 
 OUT_OF_DOMAIN = ("science", "reddit")
+"""Domains that occur only in the hidden test set."""
 
 _IN_DOMAIN = tuple(name for name in COQA_DOMAINS.values() if name not in OUT_OF_DOMAIN)
 
@@ -253,8 +259,8 @@ _COQA_EM = {part: _coqa(f"em_{part}", exact_match, *names) for part, names in _C
 _COQA_WHOLE = _coqa("em", exact_match)
 
 COQA_DETAILS = (_COQA_WHOLE, *_COQA_F1.values(), *_COQA_EM.values())
-"""Further scores of CoQA: exact match over all turns, and F1 and exact match in domain, out of
-domain, and per domain.
+"""Further scores of CoQA: exact match over all turns; and F1 and exact match over the turns in
+domain, out of domain, and in each domain.
 """
 
 COQA_SCRIPT = Script(
@@ -267,8 +273,8 @@ COQA_SCRIPT = Script(
         for part, metric in parts.items()
     }
 )
-"""Scores that CoQA's evaluate-v1.0.py prints, for each domain in the data ("news f1") and for all
-turns.
+"""Scores that CoQA's evaluate-v1.0.py prints, for each domain in the data (such as "news f1") and
+for all turns ("overall f1").
 """
 
 # HotpotQA: scores of the answer, of the supporting facts, and of both combined.
@@ -277,9 +283,10 @@ _FIXED = ("yes", "no", "noanswer")
 """Answers whose F1 with any other answer is 0, even if they share words."""
 
 Part = tuple[float, float, float, float]
-"""Exact match, F1, precision and recall of a prediction."""
+"""Scores of one prediction: exact match, F1, precision and recall."""
 
 NOTHING: Part = (0.0, 0.0, 0.0, 0.0)
+"""Scores of a missing prediction."""
 
 
 def _answer_part(prediction: SpanPrediction, example: SpanExample) -> Part:
@@ -327,12 +334,14 @@ def _hotpot(part: str, number: str) -> SpanMetric:
 
 
 HOTPOTQA = tuple(_hotpot(part, number) for part in _PARTS for number in ("em", "f1"))
-"""Metrics of HotpotQA: exact match and F1 of the answer, of the supporting facts ("sp_"), and of
-both ("joint_").
+"""Main metrics of HotpotQA: exact match and F1 of the answer, of the supporting facts (prefix
+"sp_"), and of both combined (prefix "joint_").
 """
 
 HOTPOTQA_DETAILS = tuple(_hotpot(part, number) for part in _PARTS for number in ("prec", "recall"))
-"""Precision and recall of the answer, of the supporting facts, and of both, in HotpotQA."""
+"""Further metrics of HotpotQA: precision and recall of the answer, of the supporting facts, and of
+both combined.
+"""
 
 
 HOTPOTQA_SCRIPT = Script(

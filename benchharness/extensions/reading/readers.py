@@ -1,7 +1,7 @@
-"""Read QuAC's, CoQA's and HotpotQA's JSON, converted to the columns of the hub.
+"""Read the official JSON files of QuAC, CoQA and HotpotQA into records with the hub's columns.
 
-A record is a dialog, a story or a question. A list of objects in a file is converted to parallel
-lists, one per key.
+A record is a dialog (QuAC), a conversation about a story (CoQA) or a question (HotpotQA). A list of
+objects in a file is converted to parallel lists, one per key.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ from benchharness.tasks.sources.source import Place
 
 
 def quac_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read dialogs from QuAC's JSON; the lists of a dialog have one item per question."""
+    """Read the dialogs in a file of QuAC; each list of a dialog has one item per question."""
     keys = {"turn_ids": "id", "questions": "question", "followups": "followup", "yesnos": "yesno"}
     for path, where, article in _articles(files):
         for dialog in items(article, "paragraphs", where):
@@ -52,7 +52,7 @@ def _articles(files: OfficialFiles, noun: str = "article") -> Iterator[tuple[Pla
 
 
 def coqa_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read conversations from CoQA's JSON."""
+    """Read the conversations in a file of CoQA."""
     answer = ("input_text", "span_start", "span_end", "turn_id")
     for path, where, story in _articles(files, "conversation"):
         place = f"{path} conversation {value(story, 'id', where)}"
@@ -72,7 +72,7 @@ def coqa_records(files: OfficialFiles) -> Iterator[Record]:
 
 
 def hotpotqa_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read questions from HotpotQA's JSON, each with its paragraphs as lists of sentences."""
+    """Read the questions in a file of HotpotQA, each with its paragraphs as lists of sentences."""
     path = files.paths[0]
     for number, question in enumerate(parse_json(read_text(path), str(path), list, "a list")):
         place = f"{path} question {value(question, '_id', f'{path} question {number}')}"

@@ -1,7 +1,8 @@
 """QuAC, CoQA and HotpotQA: questions in a conversation, or about several paragraphs at once.
 
 All of these tasks use the span head. In addition to spans, it predicts dialog acts, fixed answers
-such as "yes" that are not in the text, and supporting sentences (see `SpanTask` and `SpanExample`).
+that are not in the text, such as "yes", and supporting sentences (see `SpanTask` and
+`SpanExample`).
 """
 
 import re
@@ -45,29 +46,34 @@ QUAC_HISTORY = 2
 """
 
 CANNOT_ANSWER = "CANNOTANSWER"
+"""Text at the end of QuAC's contexts, and answer that means "no answer"."""
 
 YES_NO = ("y", "n", "x")
+"""Labels of the first dialog act in QuAC: the answer is yes, no, or neither."""
 FOLLOW_UP = ("y", "n", "m")
-"""Labels of both dialog acts. YES_NO: the answer is yes, no or neither. FOLLOW_UP: the student
-should, should not or may ask a follow-up question.
+"""Labels of the second dialog act in QuAC: the student should, should not, or may ask a follow-up
+question.
 """
 
-# "C_69758fcdfc1f46baba0e92c0f3b0919c_1_q#7" is question 7 in a dialog.
 TURN = re.compile(r".*_q#(\d+)")
+"""Pattern of the id of a question in QuAC, such as "C_69758fcdfc1f46baba0e92c0f3b0919c_1_q#7" for
+question 7 of a dialog.
+"""
 
 QUAC_COLUMNS = (
     *("dialogue_id", "wikipedia_page_title", "context", "turn_ids", "questions", "followups"),
     *("yesnos", "answers.texts", "answers.answer_starts"),
 )
+"""Columns of QuAC that are read."""
 
 
 def with_history(question: str, before: Sequence[str], history: int) -> str:
-    """Return a question followed by the last `history` previous turns, the newest first.
+    """Return a question followed by the previous turns of its conversation, the newest first.
 
     Args:
         question: The question.
         before: All previous turns, the oldest first.
-        history: Maximum number of turns to append.
+        history: Maximum number of turns to append; older ones are left out.
     """
     return " | ".join([question, *reversed(before[max(0, len(before) - history) :])])
 
@@ -179,7 +185,12 @@ QUAC = SpanTask(
 
 
 def quac(history: int, name: str = "quac/quac") -> SpanTask:
-    """Return a variant of QuAC with `history` previous questions in the input."""
+    """Return a variant of QuAC with another number of previous questions in the input.
+
+    Args:
+        history: Maximum number of previous questions.
+        name: Name of the variant.
+    """
     return replace(QUAC, name=name, convert=_quac_question(history))
 
 
@@ -191,15 +202,16 @@ def quac(history: int, name: str = "quac/quac") -> SpanTask:
 # question, the newest first.
 
 COQA_HISTORY = 2
-"""Number of previous questions in the input, each with its answer (n_history in
+"""Number of previous turns in the input, each with its question and its answer (n_history in
 stanfordnlp/coqa-baselines).
 """
 
 COQA_FIXED = ("yes", "no", "unknown")
+"""Answers that are inserted before every story, so that they can be predicted as spans."""
 COQA_LEAD = " ".join(COQA_FIXED)
 
 COQA_OTHERS = ("0", "1", "2")
-"""Keys of the additional annotators' answers, which only the dev split has."""
+"""Keys of the answers by three additional annotators, which only the dev split has."""
 
 COQA_ANSWER = tuple(
     f"answers.{name}" for name in ("input_text", "span_start", "span_end", "turn_id")
@@ -209,6 +221,7 @@ COQA_COLUMNS = (
     *("id", "source", "story", "questions.input_text", "questions.turn_id", *COQA_ANSWER),
     *(f"additional_answers.{other}.input_text" for other in COQA_OTHERS),
 )
+"""Columns of CoQA that are read."""
 
 
 def _coqa_rows(rows: Sequence[Row]) -> list[Row]:
@@ -310,17 +323,26 @@ def _learned(context: str, answer: str, evidence: tuple[int, int] | None) -> tup
 
 WORD = re.compile(r"\S+")
 LONGEST = 30
-"""Maximum number of words in a span to learn. The limit keeps the search fast if the evidence is a
-whole paragraph; longer spans rarely match an answer better.
+"""Maximum number of words in a span that the model learns. The limit keeps the search for this span
+fast if the evidence is a whole paragraph. Longer spans rarely match an answer better.
 """
 
 
 def best_stretch(context: str, start: int, end: int, answer: str) -> tuple[int, int]:
-    """Return the span of whole words in [start, end) that has the best F1 against the answer.
+    """Find the span of whole words in a part of a context that has the best F1 against an answer.
 
-    On a tie, return the first span, or the shortest one that begins at the same word. If no span
-    shares a word with the answer, return [start, end). Punctuation at the end of the span is
-    removed.
+    On a tie, the first span is returned, or the shortest one of those that begin at the same word.
+    If no word of the part is in the answer, the whole part is returned. Punctuation at the end of
+    the span is removed.
+
+    Args:
+        context: The context.
+        start: Index of the first character of the part.
+        end: Index after the last character of the part.
+        answer: The answer.
+
+    Returns:
+        Start and end of the span in the context, in characters.
     """
     words = [match.span() for match in WORD.finditer(context, start, end)]
     best, found = 0.0, (start, end)
@@ -371,7 +393,12 @@ COQA = SpanTask(
 
 
 def coqa(history: int, name: str = "coqa/coqa") -> SpanTask:
-    """Return a variant of CoQA with `history` previous turns in the input."""
+    """Return a variant of CoQA with another number of previous turns in the input.
+
+    Args:
+        history: Maximum number of previous turns, each with its question and its answer.
+        name: Name of the variant.
+    """
     return replace(COQA, name=name, convert=_coqa_question(history))
 
 
@@ -384,15 +411,18 @@ def coqa(history: int, name: str = "coqa/coqa") -> SpanTask:
 # predicts which sentences support the answer.
 
 HOTPOT_FIXED = ("yes", "no")
+"""Answers that are inserted before every context, so that they can be predicted as spans."""
 HOTPOT_LEAD = " ".join(HOTPOT_FIXED)
 
 HOTPOT_COLUMNS = (
     *("id", "question", "answer", "type", "supporting_facts.title", "supporting_facts.sent_id"),
     *("context.title", "context.sentences"),
 )
+"""Columns of HotpotQA that are read."""
 
 
 NO_SENTENCE = "supporting facts that name no sentence of the context count as missed"
+"""Note on gold supporting facts that refer to a sentence that does not exist."""
 
 
 def _hotpot_question(row: Row) -> SpanExample:

@@ -1,4 +1,4 @@
-"""Retrieval: ranking documents of a corpus for a query, on BEIR or custom data in its layout."""
+"""Retrieval: ranking the documents of a corpus for a query, on BEIR or on custom data."""
 
 from benchharness.extension import Extension
 

@@ -1,4 +1,4 @@
-"""Answers that rank documents for a query."""
+"""Answer type of retrieval."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -17,10 +17,10 @@ FUSION = 60
 
 
 class Rankings(AnswerType):
-    """Answer type for retrieval: an answer is a ranking of documents.
+    """Answer type of retrieval: an answer is a ranking of documents for a query.
 
-    A ranking counts as right if its first document is relevant; its closeness to the gold answer is
-    its nDCG@10.
+    A ranking counts as right if its first document is relevant. Its similarity to the gold answer
+    is its nDCG@10.
     """
 
     prediction = RankingPrediction
@@ -47,7 +47,10 @@ class Rankings(AnswerType):
         return is_text and is_whole and all(map(is_number, prediction.scores))
 
     def golds(self, example: QueryExample) -> tuple[RankingPrediction, ...]:
-        """Return one ranking that has all relevant documents, most relevant first."""
+        """Return the ideal ranking: all relevant documents, those with the highest grades first.
+
+        Returns an empty tuple if the judgements are hidden.
+        """
         if example.relevant is None:
             return ()
         grades = {document: float(grade) for document, grade in example.relevant if grade > 0}
@@ -69,7 +72,7 @@ class Rankings(AnswerType):
         return f"nDCG {100 * near:.1f}"
 
     def average(self, predictions: Sequence[RankingPrediction]) -> RankingPrediction:
-        """Combine rankings by reciprocal rank fusion, which does not depend on score scales."""
+        """Combine rankings by reciprocal rank fusion, which uses only ranks and not scores."""
         fused = Counter[str]()
         for prediction in predictions:
             for place, document in enumerate(ranked(prediction), start=1):
@@ -79,7 +82,10 @@ class Rankings(AnswerType):
         return RankingPrediction(id=predictions[0].id, documents=documents, scores=scores)
 
     def majority(self, examples: Sequence[Any]) -> Callable[[Any], RankingPrediction]:
-        """Return a function that predicts the documents that are relevant to the most queries."""
+        """Return a function that predicts the same documents for all queries.
+
+        They are the documents that are relevant to the most queries in `examples`, at most 100.
+        """
         pairs = ((e.corpus, *judged) for e in examples for judged in e.relevant or ())
         counts = Counter(d for corpus, d, grade in pairs if grade > 0 and d in corpus.places)
         best = [document for document, _ in counts.most_common(100)]
@@ -105,7 +111,7 @@ class Rankings(AnswerType):
         return dumps(dict(example.relevant))
 
     def scores(self, prediction: Any) -> list[float]:
-        """Return an empty list: a ranking scores documents and has no answer options."""
+        """Return an empty list, because a ranking task has no options that could be scored."""
         return []
 
     def passages(self, example: QueryExample) -> Iterator[Passage]:

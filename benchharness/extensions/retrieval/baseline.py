@@ -13,7 +13,16 @@ from benchharness.tasks.task import Task
 def learn_documents(
     _task: Task, examples: Sequence[QueryExample], _values: Mapping[str, Any]
 ) -> Predictor:
-    """Rank documents by the cosine of TF-IDF vectors with the query; ties by descending id."""
+    """Return a predictor that ranks documents by the cosine of TF-IDF vectors.
+
+    Up to 100 documents that share a word with the query are ranked. On ties, the higher id comes
+    first. A document with the same id as the query is skipped.
+
+    Args:
+        _task: Not used.
+        examples: Queries of the corpus; only their corpus is used.
+        _values: Not used.
+    """
     corpus = examples[0].corpus
     vectorizer = TfidfVectorizer(sublinear_tf=True)
     documents = vectorizer.fit_transform(corpus.texts)  # [documents, words]

@@ -2,7 +2,8 @@
 
 As in beir's data_loader.py, a document consists of its title and text, "metadata" is ignored, and a
 split has the queries of its qrels file. Released data sets also contain judgements of queries and
-documents that do not exist. They are handled as in trec_eval and reported in `oddities` of rows.
+documents that do not exist. They are handled as in trec_eval, and sentences about them are in
+`oddities` of rows.
 """
 
 import hashlib
@@ -26,6 +27,7 @@ from benchharness.tasks.sources.hub import hub_dataset
 from benchharness.tasks.sources.source import ODDITIES, Place, Row, Source, Split
 
 HEADER = ("query-id", "corpus-id", "score")
+"""Names of the columns in a file of judgements (qrels)."""
 
 _IN_MEMORY = 6
 """Bytes of memory needed per byte of a corpus file, for its texts, tokens and embeddings."""
@@ -39,16 +41,21 @@ SAME_DOCUMENT = "documents with the same id and the same text count as one"
 SAME_QUERY = "if several queries have the same id, the last one counts, as in BEIR's loader"
 
 Queries = tuple[Mapping[str, str], tuple[str, ...]]
-"""Texts of queries, keyed by id, and sentences about irregularities in their file."""
+"""Texts of the queries, keyed by id; and one sentence per irregularity in the file of queries."""
 
 Line = tuple[str, Mapping[str, Any]]
-"""JSON object, preceded by its location (file and line) for error messages."""
+"""Location (file and line, or row) of a JSON object, for error messages, and the object."""
 
 
 def query_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read the rows of a split from its qrels file and the two files above its folder.
+    """Read the queries of a split with their judgements and the corpus.
 
-    Raises DataError if the files are malformed.
+    Args:
+        files: The qrels file of the split. Its folder "qrels" is next to corpus.jsonl and
+            queries.jsonl.
+
+    Raises:
+        DataError: A file is missing or malformed.
     """
     (qrels,) = files.paths
     folder = qrels.parent.parent
@@ -69,7 +76,13 @@ def _is_judgement(fields: list[str], queries: Queries) -> bool:
 
 
 def hub_queries(source: Source, split: str) -> list[Row]:
-    """Read the rows of a split from the hub, where the qrels are in a separate data set."""
+    """Read the queries of a split from the hub, with their judgements and the corpus.
+
+    Args:
+        source: The data set with the corpus and the queries. The judgements are in another data
+            set, whose name ends in "-qrels".
+        split: The name of the split.
+    """
     corpus, queries = _of_hub(source.hub)
     name = f"{source.hub}-qrels"
     found = hub_dataset(replace(source, hub=name, config=source.config), split)

@@ -1,8 +1,9 @@
 """Ranking head: embeds queries and documents as vectors and ranks documents by cosine similarity.
 
-Training uses in-batch negatives (Henderson et al., arXiv:1705.00652): an item is a query and a
-relevant document, and the other documents of the batch are negatives, except those that are
-relevant to the same query. The loss depends on the whole batch, even if it is computed in parts.
+Training uses in-batch negatives (Henderson et al., arXiv:1705.00652). An item is a query and a
+relevant document. The other documents of the batch are its negatives, except those that are
+relevant to the same query. Therefore the loss depends on the whole batch, even if it is computed in
+parts.
 """
 
 import math
@@ -30,14 +31,17 @@ from benchharness.tasks.read import SplitRows, part_of
 from benchharness.training.batching import MICRO_BATCH_TOKENS, Features
 
 KEPT = 100
-"""Number of documents that are stored per ranking: as many as recall@100 needs."""
+"""Number of documents in a predicted ranking, which is as many as recall@100 needs."""
 
 BLOCK = 2**26
-"""Number of similarities that are in memory at once: 256 MB in fp32."""
+"""Maximum number of similarities that are in memory at once. They need 256 MB in fp32."""
 
 
 def learned(rows: SplitRows) -> SplitRows:
-    """Return a training pair for each relevant document of each query."""
+    """Return a training pair for each relevant document of each query.
+
+    Raises DataError if no query has a relevant document.
+    """
     queries: Sequence[Any] = rows.examples
     pairs = [
         replace(query, id=f"{query.id}/{document}", positive=document)
@@ -51,9 +55,10 @@ def learned(rows: SplitRows) -> SplitRows:
 
 
 def encode(examples: Sequence[QueryExample], tokenizer: Any, limits: Limits) -> Features:
-    """Encode all queries, then all documents of the corpus, as one row each, cut at the end.
+    """Encode all queries, then all documents of the corpus, as one row each.
 
-    A training pair is encoded as an item of two rows instead: the query and its document.
+    If the examples are training pairs, the rows are the query and the document of each pair
+    instead, and a pair is an item. Long texts are cut at the end.
     """
     frame = Frame.of(tokenizer, texts=1)
     corpus, queries = examples[0].corpus, [example.text for example in examples]
@@ -74,20 +79,24 @@ def encode(examples: Sequence[QueryExample], tokenizer: Any, limits: Limits) -> 
 def targets(
     features: Features, examples: Sequence[QueryExample], task: RankingTask
 ) -> NDArray[np.int64]:
-    """Return the indices of the query text and the document of each pair, `[items, 2]`.
+    """Return numbers that identify the query and the document of each pair, `[items, 2]`.
 
-    Pairs that share an index are not negatives of each other.
+    Pairs with the same query or document are not negatives of each other.
     """
     columns = ([e.text for e in examples], [e.positive for e in examples])
     return np.stack([np.unique(column, return_inverse=True)[1] for column in columns], axis=1)
 
 
 class RankingNetwork(nn.Module):
-    """Encoder whose states are pooled to one unit vector per row.
+    """Encoder that returns one unit vector per row.
 
-    The loss needs the whole batch at once. If the batch is larger than a micro-batch, or if memory
-    ran out in an earlier attempt, activations are not kept for the backward pass but recomputed in
-    chunks, with the same dropout.
+    The loss needs the vectors of the whole batch at once. If the batch is larger than a
+    micro-batch, or if memory ran out in an earlier attempt, activations are not kept for the
+    backward pass but recomputed in chunks, with the same dropout.
+
+    Args:
+        encoder: The encoder.
+        pooling: Token states that give the vector of a row (see `RankingOptions`).
     """
 
     def __init__(self, encoder: Encoder, pooling: str) -> None:
@@ -99,7 +108,7 @@ class RankingNetwork(nn.Module):
         self.parts = 1
 
     def forward(self, **inputs: Any) -> Tensor:
-        """Return vectors `[rows, size]` in fp32 for inputs of `[rows, tokens]`."""
+        """Return unit vectors `[rows, size]` in fp32 for inputs of `[rows, tokens]`."""
         rows, tokens = inputs["input_ids"].shape
         size = min(max(1, MICRO_BATCH_TOKENS // tokens), math.ceil(rows / self.parts))
         if not torch.is_grad_enabled() or size >= rows:
@@ -125,11 +134,16 @@ class RankingNetwork(nn.Module):
 
 
 def loss(logits: Tensor, targets: Tensor, scale: float) -> Tensor:
-    """Return the cross-entropy of each query's document among the batch's documents, `[items]`.
+    """Return the loss of each pair of a query and a document in the batch, `[items]`.
 
-    `logits` are vectors `[items, 2, size]` of queries and documents; `scale` multiplies the
-    similarities. The loss is like MultipleNegativesRankingLoss of sentence-transformers, but pairs
-    that share their query or document are not negatives of each other.
+    The loss is the cross-entropy of choosing the document of the query among all documents of the
+    batch. It is the same as in MultipleNegativesRankingLoss of sentence-transformers, but pairs
+    with the same query or document are not negatives of each other.
+
+    Args:
+        logits: Vectors of queries and documents, `[items, 2, size]`.
+        targets: Numbers that identify the query and the document of each pair, `[items, 2]`.
+        scale: Factor by which cosine similarities are multiplied.
     """
     with torch.autocast(logits.device.type, enabled=False):
         queries, documents = logits.float().unbind(1)  # (items, size) both
@@ -146,9 +160,9 @@ def decode(
     examples: Sequence[QueryExample],
     task: RankingTask,
 ) -> tuple[RankingPrediction, ...]:
-    """Return the best documents of each query, by exhaustive search.
+    """Return the most similar documents of each query, among all documents of the corpus.
 
-    A document with the id of the query itself is skipped, as in beir and mteb (ArguAna, Quora).
+    A document with the same id as the query is skipped, as in beir and mteb (ArguAna, Quora).
     """
     corpus = examples[0].corpus
     vectors = torch.from_numpy(logits)  # (queries + documents, size)
@@ -181,7 +195,12 @@ def _best(
 
 
 def head(task: RankingTask, options: RankingOptions | None) -> Head:
-    """Return the head with the pooling and the similarity scale of a recipe."""
+    """Return the functions of the ranking head.
+
+    Args:
+        task: Not used.
+        options: Hyperparameters of the recipe; None for the defaults.
+    """
     chosen = options or RankingOptions()
     network: Callable[[Encoder, Any], nn.Module]
     network = lambda encoder, _: RankingNetwork(encoder, chosen.pooling)  # noqa: E731

@@ -11,9 +11,11 @@ from benchharness.models.folder import FIRST, LAST, MEAN
 class RankingOptions:
     """Options for ranking documents by the cosine similarity of text vectors.
 
-    `pooling` determines the vector of a text: the mean of its token states, or the state of the
-    first or last token. In training, cosine similarities are multiplied by `similarity_scale`
-    before the softmax.
+    Attributes:
+        pooling: Token states that give the vector of a text: the mean over all tokens, or the state
+            of the first or the last token.
+        similarity_scale: Factor by which cosine similarities are multiplied before the softmax in
+            training.
     """
 
     heads: ClassVar = ("ranking",)

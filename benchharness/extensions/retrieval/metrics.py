@@ -1,4 +1,4 @@
-"""Metrics for rankings as in trec_eval: one value per query; the score is the mean over queries.
+"""Metrics for rankings as in trec_eval. The score is the mean of one value per query.
 
 Documents are sorted by their fp32 scores, and by their ids on a tie, both in descending order. The
 gain of a document is its grade. Documents that have a grade below 1 or no grade are not relevant. A
@@ -31,7 +31,11 @@ def _discounted(gains: list[int]) -> float:
 
 
 def ndcg(prediction: RankingPrediction, example: QueryExample) -> float:
-    """Return nDCG@10: the discounted gain of the first ten documents, divided by the ideal gain."""
+    """Return nDCG@10 of a ranking: its discounted gain, divided by that of an ideal ranking.
+
+    The discounted gain is the sum of the grades of the first ten documents, each divided by
+    log2(rank + 1).
+    """
     relevant = _relevant(example)
     best = _discounted(sorted(relevant.values(), reverse=True))
     gains = [relevant.get(document, 0) for document in ranked(prediction)]
@@ -39,13 +43,13 @@ def ndcg(prediction: RankingPrediction, example: QueryExample) -> float:
 
 
 def recall(prediction: RankingPrediction, example: QueryExample) -> float:
-    """Return recall@100: the share of relevant documents among the first hundred documents."""
+    """Return recall@100: the share of the relevant documents that are among the first hundred."""
     relevant = _relevant(example)
     return len(relevant.keys() & ranked(prediction)[:100]) / len(relevant) if relevant else 0.0
 
 
 def reciprocal_rank(prediction: RankingPrediction, example: QueryExample) -> float:
-    """Return 1 / rank of the first relevant document, or 0 if it is not among the first ten."""
+    """Return 1 / rank of the first relevant document; 0 if it is not among the first ten."""
     relevant = _relevant(example)
     first = enumerate(ranked(prediction)[:DEPTH], start=1)
     return next((1 / place for place, document in first if document in relevant), 0.0)

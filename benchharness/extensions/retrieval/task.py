@@ -12,13 +12,13 @@ from benchharness.tasks.task import Metric, Task
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Corpus:
-    """Corpus of documents that queries search.
+    """Collection of documents that is searched with queries.
 
     Attributes:
         ids: Ids of the documents.
         texts: Texts of the documents, including their titles.
         digest: SHA-256 (hex) of all ids and texts.
-        oddities: One sentence per irregularity in the released corpus, as in `Example`.
+        oddities: One sentence per irregularity in the released corpus, such as a repeated document.
     """
 
     ids: tuple[str, ...]
@@ -28,24 +28,30 @@ class Corpus:
 
     @cached_property
     def places(self) -> dict[str, int]:
-        """Indices of the documents, keyed by their ids."""
+        """Index of each document, keyed by its id."""
         return {name: place for place, name in enumerate(self.ids)}
 
     def text(self, document: str) -> str:
-        """Return the title and text of a document, or its id if the corpus does not contain it."""
+        """Return the title and text of a document.
+
+        Args:
+            document: The id of the document. If the corpus lacks it, the id is returned.
+        """
         place = self.places.get(document)
         return document if place is None else self.texts[place]
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryExample(Example):
-    """Query that searches a corpus, with the documents that were judged for it.
+    """Query for which documents are ranked, with the documents that were judged for it.
 
     Attributes:
         text: Text of the query.
-        relevant: (document id, grade) of each judged document; None if hidden.
+        relevant: Pairs (document id, grade) of the judged documents; a grade below 1 means that the
+            document is not relevant. None if the judgements are hidden.
         documents: Digest of the corpus.
-        positive: In a training pair, the id of the relevant document.
+        positive: Id of a relevant document if the example is a training pair of a query and a
+            document, else "".
         corpus: The corpus, which all queries of a data set share. It is not part of the
             fingerprint.
     """
@@ -71,7 +77,12 @@ class QueryExample(Example):
 
 @dataclass(frozen=True, kw_only=True)
 class RankingPrediction(Prediction):
-    """Predicted documents for a query: their ids, and the scores by which they are ranked."""
+    """Predicted documents for a query.
+
+    Attributes:
+        documents: Ids of the documents, in any order.
+        scores: Score of each document. Documents are ranked by descending scores.
+    """
 
     documents: tuple[str, ...]
     scores: tuple[float, ...]

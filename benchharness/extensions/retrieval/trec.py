@@ -1,6 +1,7 @@
 """Read and write TREC run files for trec_eval, which have one ranked document per line.
 
-The six columns are the query, "Q0", the document, its rank from 1, its score, and a run name.
+The six columns are the query, "Q0", the document, its rank from 1, its score, and a name of the
+run.
 """
 
 import math
@@ -33,7 +34,7 @@ space counts, and an id may contain any other white space."""
 
 
 def write_run(predictions: Sequence[RankingPrediction]) -> bytes:
-    """Return the bytes of a TREC run file.
+    """Return the bytes of a TREC run file with the predicted rankings.
 
     As in trec_eval, documents are sorted by score and then by id, both in descending order. Raises
     DataError if an id is empty or contains white space, which would separate columns.
@@ -53,16 +54,27 @@ def _lines(prediction: RankingPrediction) -> Iterator[str]:
 
 
 Ranking = dict[str, tuple[float, str]]
-"""Score and rank of each document in a file, keyed by the id of the document."""
+"""Score and rank of each document for a query, keyed by the id of the document. The rank is the
+text in the file.
+"""
 
 
 def read_run(path: Path, _task: RankingTask, rows: SplitRows, _: object) -> PredictionFile:
-    """Read the rankings in a TREC run file; they are sorted by scores, and ranks are ignored.
+    """Read the rankings in a TREC run file. They are sorted by score, and the ranks are ignored.
 
     As in trec_eval, unknown queries are ignored. A query that the file lacks scores 0, as with
-    trec_eval's option -c. A document that the corpus lacks is kept and is irrelevant unless it was
-    judged. Raises DataError if a document is repeated for a query, which is an error in trec_eval
-    too.
+    trec_eval's option -c. A document that the corpus lacks is kept. It is irrelevant unless it was
+    judged.
+
+    Args:
+        path: The file.
+        _task: Not used.
+        rows: The queries of the split.
+        _: Not used.
+
+    Raises:
+        DataError: The file is malformed, has none of the queries, or repeats a document for a
+            query, which is an error in trec_eval too.
     """
     faults = Faults(path.name)
     text = decoded(content_of(path), faults)
@@ -145,10 +157,10 @@ def _is_out_of_order(ranking: Ranking) -> bool:
 
 
 LAYOUT = Layout(read=read_run)
-"""Prediction files of ranking tasks, which `bench score` reads."""
+"""Reader of prediction files with rankings for `bench score`."""
 
 SUBMISSION = Form(
     split=("test", "dev"),  # MS MARCO has only dev
     write=lambda _, predictions, *__: {"run.trec": write_run(predictions)},
 )
-"""Submission of BEIR and of custom data in its layout."""
+"""Form of the TREC run file for trec_eval, for BEIR and for custom data in its layout."""

@@ -23,4 +23,4 @@ def _xtreme(task: Any, predictions: Any, *_: Any) -> Mapping[str, bytes]:
 
 
 SUBMISSION = Form(split="test", write=_xtreme)
-"""Files of all languages and tasks."""
+"""Form of XTREME's submission, which has a file for each task and language."""

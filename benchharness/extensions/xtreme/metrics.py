@@ -1,8 +1,9 @@
 """XTREME's metrics of parts of speech.
 
 They were checked against seqeval 1.2.2, which evaluate.py of google-research/xtreme (838c13b) uses.
-For parts of speech, seqeval takes the first letter of a tag as its prefix and the rest as its kind:
-NOUN is an "N" of type "OUN", and CCONJ and SCONJ have the same type, "CONJ".
+seqeval expects tags such as B-PER. For a part of speech, it takes the first letter as the prefix
+and the rest as the type of an entity: NOUN is an "N" of type "OUN", and CCONJ and SCONJ have the
+same type, "CONJ".
 """
 
 from collections.abc import Sequence
@@ -25,9 +26,11 @@ from benchharness.tasks.task import Metric
 def bare_chunks(tags: Sequence[str]) -> list[Entity]:
     """Return the entities that seqeval decodes from part-of-speech tags of Universal Dependencies.
 
-    "O" marks the end of a sentence. Adjacent words of the same type form one entity. As in seqeval,
-    the tag X after "O" does not set a new start, so an entity of type X starts where the previous
-    entity did.
+    Adjacent words of the same type form one entity. As in seqeval, the tag X after "O" does not set
+    a new start, so an entity of type X starts where the previous entity did.
+
+    Args:
+        tags: The tags of all words in all sentences. An "O" after each sentence marks its end.
     """
     found: list[Entity] = []
     begin, last, last_kind = 0, "O", ""

@@ -2,12 +2,12 @@
 
 Languages and averages are as in Hu et al., ICML 2020, and in
 https://github.com/google-research/xtreme (838c13b). Each language has a test split with public
-labels. The splits `train_LANGUAGE` can be used for training instead of English. As in XTREME, a
-model trained on SQuAD predicts both XQuAD and MLQA.
+labels. Some tasks also have splits `train_LANGUAGE`, on which a model can be trained instead of
+English. As in XTREME, a model that was trained on English SQuAD predicts both XQuAD and MLQA.
 
-On the hub, UDPOS has the parts of fused words ("zu" and "dem" of "zum"), which XTREME's own script
-joins. So rows from the hub differ from those in the official files, and their results are shown on
-separate leaderboards.
+For UDPOS, the rows of the hub differ from those of the official files. The hub has the parts of
+fused words ("zu" and "dem" for the German "zum"), which XTREME's own script joins. Therefore the
+results on both are shown on separate leaderboards.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,14 +45,17 @@ from benchharness.tasks.task import (
 )
 
 MINI = "mini"
-"""Language code of the mini data, which are used for languages without mini rows of their own."""
+"""Language code of the mini data. These are used for languages that have no mini data of their own.
+"""
 
 REVISIONS = {
     "facebook/xnli": "b8dd5d7af51114dbda02c0e3f6133f332186418e",
     "google-research-datasets/paws-x": "4cd8187c404bda33cb1f62b49b001115862acf37",
     "google-research-datasets/tydiqa": "da78f23f9119363459acbaf46bf89426ff26c259",
 }
-"""Commits of data sets on the hub. The commits of the other data sets could not be confirmed."""
+"""Commits of data sets on the hub. For other data sets, the main branch is read, because their
+commits could not be confirmed.
+"""
 
 TaskT = TypeVar("TaskT", bound=Task)
 
@@ -157,6 +160,7 @@ XNLI = _task(
 )
 
 NOT_TRANSLATED = "sentences that were not translated (NS) are scored like others"
+"""Note on rows in which a sentence is the mark "NS" instead of a translation."""
 
 
 def _paraphrase(row: Row) -> PairExample:
@@ -184,6 +188,7 @@ PAWSX = _task(
 
 
 NO_LANGUAGE = "words without a language code are left out, as by XTREME's script"
+"""Note on words in WikiANN's files that do not begin with a language code."""
 
 
 def _words(rows: Sequence[Row]) -> list[Row]:
@@ -220,6 +225,7 @@ def _of_tags(column: str, tags: Sequence[str]) -> dict[str, Any]:
 
 
 PANX_TAGS = tuple(tag for tag in ENTITY_TAGS if not tag.endswith("MISC"))
+"""Entity tags of WikiANN: those of CoNLL-2003 without MISC."""
 
 PANX = _task(
     TagTask,
@@ -242,7 +248,7 @@ POS_TAGS = (
     *("ADJ", "ADP", "ADV", "AUX", "CCONJ", "DET", "INTJ", "NOUN", "NUM", "PART", "PRON", "PROPN"),
     *("PUNCT", "SCONJ", "SYM", "VERB", "X"),
 )
-"""Parts of speech in Universal Dependencies, in the hub's order."""
+"""Parts of speech in Universal Dependencies, in the order of the hub's labels."""
 
 
 def _has_no_text(_split: str, example: TagExample) -> bool:
@@ -283,8 +289,8 @@ ENGLISH_SQUAD = replace(
     metrics=SQUAD_V1[::-1],
     cite="Hu et al., XTREME, ICML 2020: SQuAD 1.1, whose model answers XQuAD and MLQA",
 )
-"""Task SQuAD 1.1, whose model also predicts XQuAD and MLQA. Models are selected by its first
-metric, which is F1.
+"""Task SQuAD 1.1 in English, whose model also predicts XQuAD and MLQA. Models are selected by the
+first metric of the task, which is F1.
 """
 
 _SQUAD = {"format": "squad", "no_answer": False, "columns": _same(" ".join(COLUMNS))}
@@ -358,7 +364,9 @@ TYDIQA = _task(
 )
 
 XTREME_TASKS = (XNLI, PAWSX, UDPOS, PANX, XQUAD, MLQA, TYDIQA, ENGLISH_SQUAD)
-"""Tasks in the order of the paper's table, then the SQuAD task whose model predicts two of them."""
+"""Tasks in the order of the paper's table, and then English SQuAD, whose model predicts XQuAD and
+MLQA.
+"""
 
 XTREME_CELLS: Mapping[str, tuple[str, ...]] = {
     task.name: tuple(
@@ -367,8 +375,8 @@ XTREME_CELLS: Mapping[str, tuple[str, ...]] = {
     for task in XTREME_TASKS
     if task is not ENGLISH_SQUAD
 }
-"""Names of the scores that XTREME's evaluate.py averages, keyed by task: the metric of each
-language, or both EM and F1 for question answering.
+"""Names of the scores that XTREME's evaluate.py averages, keyed by task. For question answering,
+they are EM and F1 of each language, else the metric of each language.
 """
 
 XTREME_7 = ScoreRule(

@@ -1,8 +1,9 @@
 """Read CoNLL-U files of Universal Dependencies, with one word per line.
 
-The ten columns are number, form, lemma, part of speech, ..., head, relation, enhanced heads, ... As
-in XTREME, a fused word ("3-4 zum") replaces its parts and gets the tag of the part nearest to the
-root (google-research/xtreme third_party/ud-conversion-tools).
+The ten columns include the number of the word (1st), its form (2nd), its part of speech (4th), the
+number of its head (7th) and its heads in the enhanced dependencies (9th). As in XTREME, a fused
+word ("3-4 zum") replaces its parts and gets the tag of the part nearest to the root
+(google-research/xtreme third_party/ud-conversion-tools).
 """
 
 import re
@@ -24,7 +25,14 @@ _UD_NUMBER = re.compile(r"\d{1,9}([-.]\d{1,9})?", re.ASCII)
 
 
 def conllu_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read sentences from CoNLL-U files: `tokens` and their universal parts of speech."""
+    """Read sentences from CoNLL-U files: their words and universal parts of speech.
+
+    Args:
+        files: The files of all treebanks of a language.
+
+    Raises:
+        DataError: A file is malformed, or has an unknown part of speech.
+    """
     source = files.source
     for path in files.paths:
         order = _UD_ORDERS.get(path.name.partition("_")[0], _UD_ORDER).split()

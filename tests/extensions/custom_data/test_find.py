@@ -470,7 +470,7 @@ def test_annotation_without_a_choice_is_an_empty_label_set(tmp_path):
     sentences = find_own(str(tmp_path / "export.json")).sentences
     assert "rows: 32 train, 8 dev; dev is 20% of export.json, stratified by label" in sentences
     assert "left out of train, because a text or a usable label is missing: 1" in sentences
-    assert any("have no label, which is read as none of the labels" in each for each in sentences)
+    assert any("have no label, which means that no label applies" in each for each in sentences)
 
 
 def test_choice_task_without_a_question_has_an_empty_question(tmp_path):
