@@ -366,7 +366,7 @@ class Job(Described):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Job":
-        """Create a job from the output of `to_json`; raise TypeError for a field of a wrong type."""
+        """Create a job from the output of `to_json`; raise TypeError for a wrongly typed field."""
         data = dict(data)
         trust = {own: data.pop(name, False) for name, own in _TRUST.items()}
         if not all(isinstance(allowed, bool) for allowed in trust.values()):

@@ -170,7 +170,11 @@ def timed_on(run: RunRow) -> str:
 
 
 def variant_of(run: RunRow) -> str:
-    """Return a digest (4 hex digits) of the run's weights, hyperparameters and training data."""
+    """Return a digest (4 hex digits) of everything in a run's training except the seed.
+
+    It covers the weights, the hyperparameters (except for a run of a sweep), the training data, the
+    run from which this run started, and the teacher.
+    """
     text = " ".join((run.weights, *_training(run)))
     return hashlib.sha256(storable(text).encode()).hexdigest()[:4]
 
@@ -184,7 +188,11 @@ def _training(run: RunRow) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def trained_on(fingerprints: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the sorted digests of the train splits among these (name, digest) pairs."""
+    """Return the sorted digests of the train splits.
+
+    Args:
+        fingerprints: Pairs of a split ("task:split") and the digest of its examples.
+    """
     return sorted(digest for name, digest in fingerprints if name.endswith(":train"))
 
 
@@ -207,10 +215,15 @@ UNKNOWN = "another run"
 
 
 def with_starts(runs: Iterable[RunRow], known: Iterable[RunRow]) -> list[RunRow]:
-    """Set the starting points of the runs: `start_task` and `start_variant`.
+    """Return the runs with their starting points in `start_task` and `start_variant`.
 
-    Runs with different seeds get equal starting points, even if each started from the run with its
-    own seed. `known` contains the runs from which others may have started.
+    A starting point is the run from whose fine-tuned encoder a run started. Runs with different
+    seeds get equal starting points, even if each started from the run with its own seed.
+
+    Args:
+        runs: Runs whose starting points are set.
+        known: Runs from which they may have started. If a starting point is not among them,
+            `start_task` is "another run".
     """
     by_key = {run.key: run for run in known}
     return [_with_start(run, by_key) for run in runs]

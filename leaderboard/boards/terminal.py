@@ -50,19 +50,21 @@ _STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
 
 
 def render(board: Board, console: Console, *, details: bool = False) -> None:
-    """Print a leaderboard: a line per entry with rank, score and each task's median, and a legend.
+    """Print a leaderboard as a table, with a legend.
 
-    The suite's score and, if there is room, the values of tasks are printed with their spread over
-    seeds. Columns without a value are left out. If the console is too narrow, spreads and tasks
-    that do not count in the score are left out, then long names are wrapped, then the tasks are
-    distributed over several tables. Names are printed literally: rich markup has no effect, and
-    control characters are escaped. Without colours (in piped output or with NO_COLOR), the table is
-    plain text.
+    The table has a line per entry with its rank, the suite's score and the median over seeds for
+    each task. The score and, if there is room, the medians are followed by the standard deviation
+    over seeds. Columns without a value are left out. If the console is too narrow, standard
+    deviations and tasks that do not count in the score are left out, then long names are wrapped,
+    then the tasks are distributed over several tables. Names are printed literally: rich markup has
+    no effect, and control characters are escaped. Without colours (in piped output or with
+    NO_COLOR), the table is plain text.
 
     Args:
         board: Leaderboard to print. If it has confidence intervals, these are printed too.
         console: Console to print to.
-        details: Add lines with each entry's spread, mean, minimum, maximum and number of seeds.
+        details: Add lines with the standard deviation, mean, minimum and maximum over seeds, and
+            the number of seeds, for each entry.
     """
     console.print(Text(f"{board.title} on {visible(board.data_label)}", style="bold"))
     if not board.entries:
@@ -332,7 +334,10 @@ def _choices(board: Board) -> Iterator[str]:
 
 
 def over_seeds_alone(board: Board) -> Iterator[str]:
-    """Yield a sentence for each reason why intervals on a leaderboard do not cover examples."""
+    """Yield sentences about confidence intervals that do not cover the choice of examples.
+
+    Each sentence gives one reason, e.g. that the examples of a task could not be read.
+    """
     found = [e.uncertainty for e in board.entries if e.uncertainty is not None]
     reasons = (cell.reason for uncertainty in found for cell in uncertainty.cells.values())
     yield from (
@@ -379,8 +384,13 @@ _FEW = 10  # maximum number of comparisons that are printed without --details
 def render_reproductions(board: Board, console: Console, *, details: bool = False) -> None:
     """Print the comparison of measured with published scores, one line per published score.
 
-    Nothing is printed if there are no such scores. If there are many, only the number of each
-    verdict is printed, unless `details` is true.
+    Nothing is printed if there are no published scores of the models.
+
+    Args:
+        board: Leaderboard with the measured scores.
+        console: Console to print to.
+        details: Print all comparisons. If False and there are more than 10, only the number of
+            comparisons with each verdict ("within noise", "below" etc.) is printed.
     """
     rows = [
         (
