@@ -119,7 +119,7 @@ class Stage:
         run: Name of the pretraining run.
         step: Number of optimizer steps before the checkpoint.
         tokens: Number of training tokens before the checkpoint; None if unknown.
-        family: `model_type` in transformers; empty if unknown.
+        family: Family of the model, i.e. `model_type` in transformers; empty if unknown.
     """
 
     run: str
@@ -180,12 +180,15 @@ class Described:
 
     @property
     def recipe_label(self) -> str:
-        """Label of the recipe for users, e.g. "paper+set sweep"."""
+        """Label of the recipe for users, e.g. "paper+set sweep".
+
+        "+set" means that the user changed settings, and "sweep" that several values were tried.
+        """
         return recipe_label(self.recipe, overridden=self.overridden, is_sweep=self.is_sweep)
 
     @property
     def shown_recipe(self) -> str:
-        """Settings that the user changed, as text; without any, the label of the recipe."""
+        """Settings that the user changed, as text, or the label of the recipe if there are none."""
         return ", ".join(word.shown for word in recipe_words(self.recipe_label, [self]))
 
     @cached_property
@@ -475,15 +478,15 @@ class Word(NamedTuple):
 
 
 def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
-    """Return the words that describe the settings of jobs with the same recipe, for their name.
+    """Return the words that describe the settings of one leaderboard entry, for its name.
 
-    These are the recipe's name unless it is "paper", and the settings that the user changed.
-    Several values of a setting are joined, e.g. "lr 2e-5/3e-5". The settings that a sweep varies
-    are named without their values.
+    These are the recipe's name unless it is "paper", the settings that the user changed, and the
+    settings "features" and "context". Several values of a setting are joined, e.g. "lr 2e-5/3e-5".
+    The settings that a sweep varies are named without their values.
 
     Args:
         label: Label of the recipe, which is the only word if there is no setting to name.
-        jobs: Jobs (or stored runs) with the same recipe.
+        jobs: Jobs or stored runs of the entry, which have the same recipe.
     """
     known, chosen = list(jobs), set[str]()
     found: dict[str, dict[str | float, None]] = {}
@@ -565,5 +568,11 @@ def unquoted(name: str) -> str:
 
 
 def recipe_label(recipe: str, *, overridden: bool, is_sweep: bool) -> str:
-    """Return the label of a recipe for display, e.g. "paper" or "paper+set sweep"."""
+    """Return the label of a recipe for display, e.g. "paper" or "paper+set sweep".
+
+    Args:
+        recipe: Name of the recipe.
+        overridden: True if the user changed settings; adds "+set".
+        is_sweep: True if the jobs belong to a sweep; adds "sweep".
+    """
     return recipe + ("+set" if overridden else "") + (" sweep" if is_sweep else "")

@@ -47,7 +47,7 @@ class Evaluation:
 
     @property
     def name(self) -> str:
-        """Name "task:split" of the split, as in the keys of `Job.fingerprints`."""
+        """Name of the split with its task, "task:split", as in the keys of `Job.fingerprints`."""
         return f"{self.task}:{self.split}"
 
     @classmethod
@@ -371,7 +371,8 @@ class Reading:
         source: Description of the tokenizer: the nonempty fields of TokenizerSource (see
             encoder/tokenizer.py).
         unknown: (number of unknown tokens, number of all tokens), keyed by "task:split".
-        lost: (number of words without a token, number of all words), keyed by "task:split".
+        lost: (number of words without a token, number of all words), keyed by "task:split". The
+            model does not see a word that has no token.
     """
 
     source: Mapping[str, Any]
@@ -420,7 +421,7 @@ class Reading:
     def words(self) -> str:
         """Description of differences from transformers' tokenizer class; empty if none are known.
 
-        It also states whether capitals are kept, if this had to be decided.
+        It also states how capitals are treated, if the tokenizer's files do not specify this.
         """
         said = []
         if self.source.get("texts"):
@@ -504,7 +505,7 @@ def _share(count: int, of: int) -> str:
 class RunRow(Described):
     """Stored run for lists and leaderboards, without its predictions and learning curve.
 
-    Attributes that Job has too have the same meaning as there.
+    Attributes that are not explained here have the same meaning as in Job.
 
     Attributes:
         key: Key of the job.
@@ -651,7 +652,7 @@ _SELDOM: Mapping[str, Any] = {
 def to_row(prediction: Prediction) -> dict[str, Any]:
     """Convert a prediction to the dict that is stored, with lists instead of tuples as in JSON.
 
-    Fields with their default value in `_SELDOM` are left out. `predictions_of` is the inverse.
+    Rarely used fields that have their default value are left out. `predictions_of` is the inverse.
     """
     return {
         name: with_lists(value)

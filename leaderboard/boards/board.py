@@ -85,7 +85,8 @@ class Board:
     def has_score(self) -> bool:
         """True if the leaderboard shows the suite's score.
 
-        False if its only task is a custom task, because the suite's score would repeat its value.
+        False if its only task is a custom task, because the suite's score would repeat the value of
+        this task.
         """
         return not (len(self.tasks) == 1 and TASKS[self.tasks[0]].definition)
 
@@ -111,8 +112,8 @@ def build_boards(runs: Sequence[RunRow], suite: Suite, *, paths: bool = False) -
     """Build the leaderboards of a suite, one per set of evaluation data.
 
     Two runs are on the same leaderboard only if the splits that both predicted have equal
-    fingerprints, so scores on different data are never in one column. The leaderboard with the most
-    runs comes first. The order of `runs` does not matter.
+    fingerprints (digests of their examples), so scores on different data are never in one column.
+    The leaderboard with the most runs comes first. The order of `runs` does not matter.
 
     Args:
         runs: Stored runs. Runs of other suites are used only as starting points of this suite's

@@ -54,7 +54,7 @@ class Cell:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Warnings about these scores, without duplicates."""
+        """Warnings about these scores without duplicates, e.g. "constant predictions"."""
         return _flags_of(self.task, self.runs)
 
     @property
@@ -90,7 +90,10 @@ class Cell:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Warnings as text, e.g. "1 of 5 seeds collapsed (constant predictions)"."""
+        """Warnings with the number of collapsed runs, for display.
+
+        Example: "1 of 5 seeds collapsed (constant predictions)".
+        """
         return notes_of(self.task, self.runs)
 
     @property
@@ -100,9 +103,9 @@ class Cell:
 
     @property
     def choice(self) -> str:
-        """Note that the score is too high because it is the best of a sweep; empty without a sweep.
+        """Sentence about the selection bias: the best score of a sweep is too high by chance.
 
-        Also empty if the bias is unknown (see `gain`).
+        Empty without a sweep, or if the bias is unknown (see `gain`).
         """
         if self.gain is None:
             return ""

@@ -42,13 +42,14 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Intervals:
-    """95 % confidence intervals for a median over seeds, on the score's scale.
+    """95 % confidence intervals for a median over seeds, or for the suite's score.
 
     Attributes:
         both: Interval that covers all known sources of noise; None if no source is known.
         examples: Interval that covers only the choice of examples; None if the examples could not
             be read.
-        seeds: Interval that covers only the choice of seeds; None if there is only one run.
+        seeds: Interval that covers only the choice of seeds; None if the variance over seeds is
+            unknown, e.g. because there is only one run.
         reason: Reason why the examples could not be read; may be empty.
     """
 
@@ -137,7 +138,7 @@ class Entry:
             use them.
         points: Number of hyperparameter settings in a sweep, of which the entry shows the best one
             per task; 0 if there was no sweep.
-        uncertainty: Confidence intervals, if they were requested.
+        uncertainty: Confidence intervals; None if they were not requested.
         gains: Gains of a distilled student, keyed by task, for the tasks on which the same model
             was also trained without a teacher.
     """

@@ -66,12 +66,16 @@ def _largest_split(run: RunRow) -> int:
 
 
 def evaluation_fingerprints(run: RunRow) -> Mapping[str, str]:
-    """Return the fingerprints of the splits that a run predicted, keyed by "task:split"."""
+    """Return the digests of the splits that a run predicted, keyed by "task:split"."""
     return {name: f for name, f in run.fingerprints.items() if not name.endswith(":train")}
 
 
 def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """Group the runs so that all runs of a group were evaluated on the same rows of each task.
+
+    A run fits a group if it has a data source or a predicted split in common with the group, and if
+    the splits in common have the same examples. Mini data and official data, and timings on
+    different machines, are never in one group.
 
     A run's limit is the maximum number of rows per split. Grouping is greedy: each run joins the
     first group with the same limit that it fits, preferably a group with the run's data source, or

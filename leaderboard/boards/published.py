@@ -93,14 +93,17 @@ class PublishedRow:
 
 
 def published(suite: str) -> tuple[PublishedRow, ...]:
-    """Return the published rows for a suite: human baselines first, then in order of the tables."""
+    """Return the published rows for a suite.
+
+    Human baselines come first; apart from that, the rows are in the order of the tables.
+    """
     rows = [row for row in every_row() if row.suite == suite]
     return tuple(sorted(rows, key=lambda row: not row.is_human))
 
 
 @cache
 def every_row() -> tuple[PublishedRow, ...]:
-    """Return the rows of all published tables, in the order of the tables."""
+    """Return the rows of all published tables, sorted by the file names of the tables."""
     folder = files("benchharness.leaderboard") / "published"
     tables = (file for file in folder.iterdir() if file.name.endswith(".csv"))
     return tuple(
@@ -201,10 +204,10 @@ def blocks_of(
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """System whose scores were published, and whether benchharness can run it.
+    """Known system, and whether benchharness can run it.
 
-    Systems without published scores that are mentioned in the lectures from which the published
-    tables were collected are included.
+    A system is known if a published table contains its scores, or if it is mentioned in the
+    lectures from which the tables were collected.
 
     Attributes:
         name: Name of the system.
@@ -212,7 +215,7 @@ class System:
             every table.
         model: Name of the system's checkpoint if benchharness can run it; else empty.
         reason: Reason why the system cannot be run. If it can be run although `model` is empty,
-            instructions how to run it. Empty if `model` is not.
+            instructions how to run it. Empty if `model` is not empty.
         runs: True if benchharness can run the system.
         rows: Number of published rows of the system.
         in_lectures: True if the lectures from which the tables were collected mention the system.
@@ -228,7 +231,7 @@ class System:
 
     @property
     def status(self) -> str:
-        """Text: the system can be run, has only published rows, or is only in a lecture."""
+        """Text for lists: "runs here", "published row only" or "named in a lecture only"."""
         if self.runs:
             return "runs here"
         return "published row only" if self.rows else "named in a lecture only"

@@ -29,8 +29,9 @@ from benchharness.tasks.suites import find_task
 
 LIKE_OURS = ("single", "one", "median", "mean", "unsaid")
 """Prefixes of `PublishedRow.protocol` for scores that can be compared with benchharness's median
-over seeds: scores of single runs, and medians or means of several runs. Ensembles and the best of
-several runs are left out, because they score higher by construction."""
+over seeds: scores of single runs, medians or means of several runs, and scores without information
+about the protocol. Ensembles and the best of several runs are left out, because they score higher
+by construction."""
 
 BEST_OF_GRID = "best of"
 """Prefix of `PublishedRow.protocol` for scores that can be compared with the best setting of a
@@ -240,9 +241,10 @@ def parity_of(run: Result | Failure) -> str:
     """Return what the parity certificate proves about a run.
 
     The text is, for example, "proved, fp32 CPU" if training with benchharness is proved to be equal
-    to training with transformers, or "none" followed by a reason if nothing is known. If another
-    version of benchharness made the run, the text names the version for which equality was proved.
-    Empty if the run did not train anything.
+    to training with transformers, "not proved, bf16 CPU" if this precision was not compared, or
+    "none" followed by a reason if the certificate does not cover the run. If another version of
+    benchharness made the run, the text names the version to which the proof applies. Empty if the
+    run did not train anything.
     """
     job, known = run.job, certificate()
     if isinstance(run, Failure) or job.kind != "model" or not run.cost.steps:

@@ -288,7 +288,9 @@ NO_LABEL = ""
 """Additional label for examples that have no label. LexGLUE's F1 includes this label."""
 
 MOST_CELLS = 40
-"""Maximum number of labels for which a confusion matrix is used; its size grows quadratically."""
+"""Maximum number of labels for which a confusion matrix is used. The size of the matrix grows with
+the square of this number.
+"""
 
 
 # Breakdowns of metrics that are ratios of sums over all examples.
@@ -458,17 +460,25 @@ def ratio(means: Array) -> Array:
 
 
 def f1_of_counts(means: Array) -> Array:
-    """Return F1 from the counts (right, predicted, gold)."""
+    """Return F1 from the counts (right, predicted, gold) in the last axis of `means`."""
     return divided(2 * means[..., 0], means[..., 1] + means[..., 2])
 
 
 def f1_of_all_labels(means: Array) -> Array:
-    """Return micro-averaged F1 from each label's counts (right, predicted, gold)."""
+    """Return micro-averaged F1 over labels.
+
+    The last axis of `means` contains the counts (right, predicted, gold) of one label after the
+    other.
+    """
     return f1_of_counts(_by_label(means).sum(-2))
 
 
 def f1_of_each_label(means: Array) -> Array:
-    """Return macro-averaged F1 from each label's counts (right, predicted, gold)."""
+    """Return macro-averaged F1 over labels.
+
+    The last axis of `means` contains the counts (right, predicted, gold) of one label after the
+    other.
+    """
     mean: Array = f1_of_counts(_by_label(means)).mean(-1)
     return mean
 
@@ -478,9 +488,11 @@ def _by_label(means: Array) -> Array:
 
 
 def f1_of_label(means: Array, label: int) -> Array:
-    """Return the F1 of one class from a flattened confusion matrix `[gold, predicted]`.
+    """Return the F1 of one class from a confusion matrix.
 
-    `label` is the index of the class.
+    Args:
+        means: Confusion matrix `[gold, predicted]`, flattened to the last axis.
+        label: Index of the class.
     """
     # F1 is 2 TP / (gold + predicted). Rows of the matrix are gold, columns are predicted.
     matrix = _matrix(means)
@@ -489,17 +501,21 @@ def f1_of_label(means: Array, label: int) -> Array:
 
 
 def macro_f1(means: Array) -> Array:
-    """Return macro-averaged F1 from a flattened confusion matrix `[gold, predicted]`."""
+    """Return macro-averaged F1 over classes from a confusion matrix.
+
+    The matrix `[gold, predicted]` is flattened to the last axis of `means`.
+    """
     count = _matrix(means).shape[-1]
     mean: Array = np.mean([f1_of_label(means, label) for label in range(count)], axis=0)
     return mean
 
 
 def matthews(means: Array) -> Array:
-    """Return Matthews correlation from a flattened confusion matrix with any number of classes.
+    """Return Matthews correlation from a confusion matrix with any number of classes.
 
-    It is 0 for constant predictions. See Gorodkin, Comparing two K-category assignments by a
-    K-category correlation coefficient, Computational Biology and Chemistry 2004.
+    The matrix `[gold, predicted]` is flattened to the last axis of `means`. The correlation is 0
+    for constant predictions. See Gorodkin, Comparing two K-category assignments by a K-category
+    correlation coefficient, Computational Biology and Chemistry 2004.
     """
     matrix = _matrix(means)
     gold, guess, total = matrix.sum(-1), matrix.sum(-2), matrix.sum((-1, -2))
@@ -512,7 +528,7 @@ def matthews(means: Array) -> Array:
 
 
 def correlation(means: Array) -> Array:
-    """Return Pearson's correlation from the means of (1, x, y, xy, xx, yy)."""
+    """Return Pearson's correlation from the means of (1, x, y, xy, xx, yy) in the last axis."""
     one, x, y, xy, xx, yy = (means[..., part] for part in range(6))
     # The formula is (n Sxy - Sx Sy) / sqrt((n Sxx - Sx^2) (n Syy - Sy^2)).
     spreads = (one * xx - x**2) * (one * yy - y**2)

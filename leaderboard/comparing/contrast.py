@@ -483,7 +483,9 @@ def _redrawn(pairs: Pairs, draws: int, generator: np.random.Generator) -> Array:
 # systems gives a difference as large as the observed one.
 
 ALL_UP_TO = 12
-"""Maximum number of differing units (examples) for which all exchanges are tried, up to 4,096."""
+"""Maximum number of units (examples) on which two systems differ for which the permutation test
+tries all exchanges. There are at most 2**12 = 4,096 exchanges.
+"""
 
 CHOICES = np.array(
     [[math.comb(n, k) for k in range(ALL_UP_TO + 1)] for n in range(ALL_UP_TO + 1)], dtype=float

@@ -90,7 +90,7 @@ class StageCurve:
         points: Scores, sorted by pretraining step.
         scope: Sources of noise that the tests cover, e.g. "examples and seeds"; empty if none is
             known.
-        stretches: Sections of the curve that rise, fall or are flat; empty if `scope` is.
+        stretches: Sections of the curve that rise, fall or are flat; empty if `scope` is empty.
         told_apart: For each pair of points that differ significantly, the sign of the change. The
             key is the pair of their indices, the lower index first.
     """

@@ -221,8 +221,8 @@ class Noise:
 
         Args:
             value: Mean over seeds, or difference of two means.
-            loss: Variance due to seeds, relative to the variance of a mean over seeds. It is larger
-                than 1 for a median.
+            loss: Factor for the variance due to seeds: 1 for a mean over seeds, and larger for a
+                median.
         """
         squares = self.units**2 / self.unit_freedom
         if self.seeds is None:
@@ -266,7 +266,7 @@ def noise_of(one: Sample, other: Sample | None = None) -> Noise:
 def difference(one: Sample, other: Sample) -> Estimate:
     """Estimate the difference of two systems' means over seeds.
 
-    It is paired by units if both systems have the same number of units.
+    Units (examples) are compared pairwise if both systems have the same number of units.
     """
     if len(one.table) != len(other.table):
         one, other = one.without_units, other.without_units

@@ -87,7 +87,7 @@ def compare_seeds(
     The tasks are those in `known`. The suite's score comes last, if `known` contains all its tasks.
 
     Args:
-        board: Board of the entries.
+        board: Leaderboard that contains the entries.
         entries: Two entries to compare.
         known: Outcomes of the first and the second entry, keyed by task, for the tasks that both
             have. Instead of outcomes, there may be a reason why they are unknown, or None.

@@ -42,7 +42,8 @@ class RunSection:
     Attributes:
         job: Job of the run.
         finished: Time at which the run ended.
-        summary: Scores and wall-clock time or, for a failed run, the error message.
+        summary: Scores, selection of the weights and wall-clock time in one line or, for a failed
+            run, the error message.
         scores: Scores of the first split that has any, as text, keyed by name.
         time: Wall-clock time as text; empty for a failed run.
         status: "finished", or the kind of failure.

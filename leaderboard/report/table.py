@@ -198,9 +198,10 @@ def statistics(cell: Cell) -> str:
 
 
 def says_more(cell: Cell) -> bool:
-    """Return whether `statistics` has more to tell about a cell than a single score.
+    """Return whether the text of `statistics` contains more than a single score.
 
-    This is the case if the cell has several seeds or warnings, or if its weights were selected.
+    This is the case if there are several seeds, warnings, or a note about how the weights or the
+    hyperparameters were selected.
     """
     return len(cell.values) > 1 or bool(_told(cell))
 

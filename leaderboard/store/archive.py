@@ -1,4 +1,8 @@
-"""Files outside of the database: archives, unstored outcomes, and records of named code."""
+"""Files outside of the database.
+
+These are archives, results that could not be stored, and records of the code (scripts, plugins)
+that the user has named on the command line.
+"""
 
 import gzip
 import hashlib
@@ -207,10 +211,9 @@ _KEPT = ".jsonl.gz"
 
 
 def kept_elsewhere(name: str) -> list[Path]:
-    """Return the folders for unstored outcomes if the folder next to the store cannot be written.
+    """Return the folders for results that can neither be stored nor be saved next to the store.
 
-    An unstored outcome is a file with a result or failure that could not be stored. The folders are
-    in the user's data folder and in the folder for temporary files (TMPDIR).
+    The folders are in the user's data folder and in the folder for temporary files (TMPDIR).
 
     Args:
         name: Digest that identifies the store (`Store.place_digest`).
@@ -361,7 +364,9 @@ def _code_folder(store: str) -> Path:
 
 
 def code_named_for(store: str) -> list[str]:
-    """Return the recorded keys of the code (scripts, plugins) that the user has named for a store.
+    """Return the recorded keys of the code (scripts, plugins) that the user trusts for a store.
+
+    The user trusts code by naming it on the command line.
 
     Args:
         store: Digest that identifies the store (`Store.place_digest`).
@@ -377,7 +382,7 @@ def code_named_for(store: str) -> list[str]:
 
 
 def forget_code_named(store: str) -> None:
-    """Delete the record of the code (scripts, plugins) that the user has named for a store.
+    """Delete the record of the code (scripts, plugins) that the user trusts for a store.
 
     Args:
         store: Digest that identifies the store (`Store.place_digest`).
@@ -386,10 +391,10 @@ def forget_code_named(store: str) -> None:
 
 
 def keep_code_named(store: str, keys: Iterable[str]) -> None:
-    """Record the code (scripts, plugins) that the user has named for a store.
+    """Record the code (scripts, plugins) that the user has named on the command line for a store.
 
-    If the record cannot be written, no error is raised, and users must name the code again in later
-    commands.
+    Later commands for the store then trust the code. If the record cannot be written, no error is
+    raised, and users must name the code again in later commands.
 
     Args:
         store: Digest that identifies the store (`Store.place_digest`).

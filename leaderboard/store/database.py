@@ -401,7 +401,7 @@ _SQLITE_MAGIC = b"SQLite format 3\0"
 
 
 def prepare(engine: Engine, *, create: bool, upgrade: bool = True) -> None:
-    """Create the database if it is missing, and upgrade its schema if that is older.
+    """Create the database if it is missing, and upgrade its schema if it is older.
 
     Before an upgrade, an SQLite file is copied to a backup next to it.
 

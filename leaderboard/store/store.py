@@ -381,7 +381,7 @@ class Store:
         return [self.kept_folder, *kept_elsewhere(self.place_digest)]
 
     def keep_named_code(self) -> None:
-        """Record the code (scripts, plugins) that the user has named for this command.
+        """Record the code (scripts, plugins) that the user has named in this command.
 
         The record is kept on this machine, and allows later commands for the same store to load the
         code again. Code that is needed by runs from an archive or another store, but that the user
@@ -528,7 +528,7 @@ class Store:
                 define_task_of(db.scalars(query).one())
 
     def suites(self) -> list[str]:
-        """Return the suites that have runs, sorted by their newest run, newest first."""
+        """Return the suites that have runs; the suite with the newest run comes first."""
         with reading(self._engine) as db:
             known = _values_of(HEADLINES.c.suite)
             newest = select(func.max(HEADLINES.c.run_id)).where(HEADLINES.c.suite == known.c.value)
@@ -737,7 +737,7 @@ class Store:
         return merge_runs(self._engine, found if are_checked else fitting(found))
 
     def check_rows(self, known: Known, source: str, *, is_own: bool = False) -> list[str]:
-        """Check whether external runs, i.e. runs of another store, predicted the same examples.
+        """Check whether runs of another store (external runs) predicted the examples of this store.
 
         Two runs contradict each other if they predicted different examples of the same split.
 

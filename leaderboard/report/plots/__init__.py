@@ -37,7 +37,7 @@ class Axis:
         label: Label with the unit.
         low: Value at the low end.
         high: Value at the high end.
-        start: Position of the low end, in chart units.
+        start: Position of the low end, in the units of the SVG drawing.
         end: Position of the high end.
         values: Values that have ticks.
         text: Function that formats the value of a tick.

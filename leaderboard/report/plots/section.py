@@ -125,7 +125,7 @@ class Plots:
 
     @property
     def is_small(self) -> bool:
-        """True if the seed-by-seed plots are small enough to be shown unfolded."""
+        """True if the seed-by-seed plots have at most 60 rows in total, and are open initially."""
         return sum(len(figure.marks) for figure in self.spreads) <= _FEW_ROWS
 
     @property
