@@ -152,16 +152,16 @@ def selection_gain(
         return None
     medians = [median(values) for values in candidates]
     error = median_deviation(_deviation(candidates), len(chosen))
-    # Only candidates close to the best count, including the best (index 0): a candidate far below
-    # could not have won by luck, and would increase the variance of the medians.
+    # Use only the best candidate (index 0) and candidates close to it. A candidate far below could
+    # not have won by luck, and would increase the variance of the medians.
     near = [
         place
         for place, value in enumerate(medians)
         if abs(medians[0] - value) <= CONTENDERS * _error(error, redrawn, place)
     ]
     tried = [medians[place] for place in near]
-    # A single candidate was not chosen by luck. Equal medians have variance 0, by which the code
-    # below could not divide.
+    # A single candidate was not chosen by luck, so the gain is 0. For equal medians, the code below
+    # would divide by their variance, which is 0.
     if len(near) < 2 or max(tried) == min(tried):
         return 0.0
     deviation = _deviation([candidates[place] for place in near])

@@ -127,8 +127,9 @@ def build_boards(runs: Sequence[RunRow], suite: Suite, *, paths: bool = False) -
     ordered = sorted(ours, key=lambda run: (run.finished, run.key))
     measured = [run for run in ordered if run.kind != "imported"]
     boards = [_board(group, suite) for group in group_by_data(measured)]
-    # Imported scores have no fingerprints of their data. So each is shown on every board with the
-    # same limit and the same kind of data (mini or not). Those that match no board get their own.
+    # Imported scores have no fingerprints of their data. So each score is shown on every board with
+    # the same limit and the same kind of data (mini or not). Scores that match no board get a board
+    # of their own.
     imported = grouped(
         ((run.limit, run.data == "mini"), run)
         for run in ordered
@@ -297,7 +298,7 @@ def select_entry_or_run(board: Board, name: str) -> Entry | None:
     if len(found) > 1:
         keys = " or ".join(key[: len(prefix) + 6] for key in found)
         raise BenchError(f"several runs have keys that begin with {prefix!r}: use {keys}.")
-    for key, whole in found.items():  # there is at most one
+    for key, whole in found.items():  # `found` has at most one item
         cells = {
             task: replace(cell, runs=(run,), values=(value,))
             for task, cell in whole.cells.items()

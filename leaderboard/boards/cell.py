@@ -239,7 +239,7 @@ def spread_of(values: Sequence[float]) -> float | None:
 
 def shown(value: float) -> str:
     """Return a score as leaderboards display it: times 100, with one decimal."""
-    # Without this, a correlation of -0.0004 would be displayed as "-0.0".
+    # Avoid "-0.0", which would be the text for a correlation of -0.0004.
     text = f"{value * 100:.1f}"
     return "0.0" if text == "-0.0" else text
 

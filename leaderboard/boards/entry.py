@@ -289,7 +289,8 @@ class Entry:
     @property
     def selection_labels(self) -> tuple[str, ...]:
         """How weights were selected, as text, e.g. "best of 10 evaluations on dev"."""
-        # A task that is predicted by runs on another task (AX by those on MNLI) has no selection.
+        # Leave out tasks that are predicted by runs on another task (e.g. AX by runs on MNLI),
+        # because no weights were selected for them.
         own = [cell for cell in self.cells.values() if cell.task in cell.runs[0].trained_tasks]
         chosen = [cell for cell in own if cell.selections]
         labels = selection_labels(each for cell in chosen for each in cell.selections)

@@ -85,7 +85,7 @@ def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """
     groups: list[_DataGroup] = []
     homes: dict[object, list[_DataGroup]] = {}
-    # Process runs with a limit first, so that runs without one on small tasks find groups to join.
+    # Process runs with a limit first, because runs without a limit may join their groups.
     for run in sorted(runs, key=lambda run: run.limit is None):
         # All runs on the same data join the same groups, so search these only for the first run.
         rows = (run.limit, run.data, _largest_split(run), tuple(run.fingerprints.items()))
@@ -131,7 +131,7 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     groups: dict[tuple[_Names, str, tuple[str, ...]], list[RunRow]] = {}
     for run in runs:
         groups.setdefault((_names(run), run.task, _training(run)), []).append(run)
-    # If a task was run with several values of the setting "features", split the entry by them.
+    # If a task was run with several values of the setting "features", create an entry per value.
     probed: dict[tuple[_Names, str], set[object]] = {}
     for (names, task, _), alike in groups.items():
         probed.setdefault((names, task), set()).update(_by_features(alike))

@@ -278,8 +278,8 @@ def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
     rows = []
     groups: dict[tuple[str, ...], list[RunRow]] = {}
     for run in board.imported:
-        # Rows have the split "dev" or "test". The name of a score shows whether it is on a second
-        # dev or test split.
+        # The split of a row is "dev" or "test". Scores on a second dev or test split are in the
+        # same row, and have a suffix in their names, e.g. "accuracy_mm".
         (measure,) = run.measures[run.task].values()
         tests = TASKS[run.task].test_splits if run.task in TASKS else ("test",)
         split = "test" if measure.split in tests else "dev"

@@ -165,7 +165,7 @@ _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
     _rows,
     # Digests of the hyperparameters, for entries whose differing settings are not known.
     _by_digest("values", lambda e: min(run.recipe_digest for run in e.runs)),
-    # How the starting points were trained, and how the teachers of the same model were trained.
+    # Digests of the training of the starting points, and of the training of the teachers.
     _by_digest("start", lambda e: max((run.start_variant for run in e.runs), default="")),
     _by_digest(
         "teacher", lambda e: max((r.teacher.variant for r in e.runs if r.teacher), default="")

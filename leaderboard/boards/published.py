@@ -242,7 +242,7 @@ def systems() -> tuple[System, ...]:
     """Return all systems in the published tables and the lectures, sorted by name."""
     file = files("benchharness.leaderboard") / "published" / "systems.toml"
     document = tomllib.loads(file.read_text(encoding="utf-8"))
-    # Keys of systems, with (model, reason or instruction, whether the system can be run).
+    # For each key of the file: (model, reason or instructions, whether the system can be run).
     known: dict[str, tuple[str, str, bool]] = {}
     for key, model in document["runs"].items():
         known[key] = (model, "", True)

@@ -114,9 +114,10 @@ class _Fitting(NamedTuple):
 def _fitting(board: Board, console: Console, *, details: bool) -> _Fitting:
     run = [n for n, task in enumerate(board.tasks) if any(task in e.cells for e in board.entries)]
     counted = [n for n in run if board.tasks[n] not in board.extras] or run
-    # Until the table fits, leave out more and more: first the tasks' spreads, then the tasks that
-    # do not count in the score, then the score's spread. The first pass keeps the share
-    # _WHOLE_NAMES of the names on one line; the second pass wraps names.
+    # Until the table fits, leave out more and more: first the standard deviations of tasks, then
+    # the tasks that do not count in the score, then the standard deviation of the score. In the
+    # first pass, the share _WHOLE_NAMES of the names stay on one line. In the second pass, names
+    # are wrapped.
     every, scores, none = _Spreads(True, True), _Spreads(True, False), _Spreads(False, False)
     choices = [(every, run), (scores, run), (scores, counted), (none, run), (none, counted)]
     grids = {spreads: _grid(board, spreads, details=details) for spreads in (every, scores, none)}
@@ -165,7 +166,7 @@ _IS_NUMBER = re.compile(r"\d(?!.* of )").match
 def _grid(board: Board, spreads: _Spreads, *, details: bool) -> _Grid:
     best = {task: board.best(task) for task in board.tasks}
     groups = [list(_lines(board, e, best, spreads, details=details)) for e in board.entries]
-    # Without spreads a column is so narrow that its title may need two lines.
+    # Without standard deviations, a column is so narrow that its title may need two lines.
     between = "-" if spreads.tasks else "\n"
     titles = [column_title(task, board.rule, between) for task in board.tasks]
     heads = [Text(head) for head in ("#", "model", "score", *titles)]

@@ -212,7 +212,8 @@ def _outcomes(
     Their parts are `[units of all splits, seeds, parts of all scores]`.
     """
     tables = [[_placed(splits, split, way, side) for split, way in known] for side in sides]
-    # `score` splits the means at these indices, at which the parts of a score end.
+    # Indices at which the parts of one score end and those of the next score begin. The function
+    # `score` splits the means there.
     ends = np.cumsum([table.shape[-1] for table in tables[0]])
 
     def score(means: Array) -> Array:

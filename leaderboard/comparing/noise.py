@@ -252,7 +252,9 @@ def noise_of(one: Sample, other: Sample | None = None) -> Noise:
     count = len(units)
     variance = float(units.var(ddof=1)) / count if count > 1 else 0.0
     if other is not None and count > 1:
-        # Even if all observed units are equal, another unit may differ.
+        # Even if the differences of all observed units are equal, other units may have other
+        # differences. So the standard error is at least the largest difference, divided by the
+        # number of units.
         variance = max(variance, float(np.abs(units).max() / count) ** 2)
     return Noise(
         units=variance,
@@ -419,7 +421,7 @@ def _with_gain(entry: Entry, task: str, known: Known | None, others: Sequence[Kn
 
     The entry is returned unchanged if the outcomes of a hyperparameter setting are not available.
     """
-    # If an outcome is missing (None or a reason), the list is too short.
+    # If the outcomes of a setting are missing (None or a reason), `points` is shorter.
     points = [each for each in (known, *others) if isinstance(each, Outcomes)]
     if not others or len(points) <= len(others):
         return entry
@@ -460,7 +462,7 @@ def _known_cell(cell: Cell, rule: ScoreRule, sample: Sample, known: Known | None
         estimates["examples"] = median_estimate(replace(sample, spread=None))
     if estimates:
         found = [median_estimate(sample), *estimates.values()]
-        estimates["both"] = max(found, key=lambda each: each.variance)  # at least as wide as either
+        estimates["both"] = max(found, key=lambda each: each.variance)  # the widest interval
     names = score_names(cell.task, rule)
     return _Known(
         sample=sample,

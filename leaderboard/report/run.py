@@ -199,7 +199,7 @@ def _model(job: Job) -> Iterator[str]:
     is_unnamed = job.model.startswith(job.checkpoint)
     named = job.weights.removeprefix("hub:") if is_unnamed else job.model
     yield from ("--model", job.checkpoint if PurePath(job.checkpoint).is_absolute() else named)
-    # If the starting point was not given on the command line, a packaged recipe determines it.
+    # The option is not needed if a packaged recipe determines the starting point.
     if start is not None and (
         (job.settings[START_FROM].source == "--start-from") or not _is_packaged(job)
     ):

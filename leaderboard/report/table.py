@@ -404,7 +404,7 @@ def _entry_cell(board: Board, entry: Entry, column: Column, best: str) -> CellVi
         note=f"{note}\nparity: {parity}" if parity else note,
         flags="; ".join(cell.notes),
         best=entry.competes and cell.has_learned and text == best,
-        # If the task's value is a mean of several scores, the medians of these scores.
+        # If the task's value is a mean of several scores, `parts` contains the median of each.
         parts={
             basis_of(column.split, (score,)): round(
                 100 * median(run.scores[cell.task][score] for run in cell.runs), 4

@@ -214,7 +214,7 @@ def write_runs(
         )
         write_page(folder / file.name, html)
     names = {file.name for file in files}
-    # Delete only files with the meta element. Other files in this folder belong to the user.
+    # Delete only files with the meta element _KIND. Other files in this folder are the user's own.
     for old in folder.glob("*-*.html"):
         if old.name not in names and _shows(old, ""):
             old.unlink()

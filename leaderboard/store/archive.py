@@ -204,8 +204,8 @@ def _check_end(path: Path, end: dict[str, Any], count: int, digest: str, rest: b
         )
 
 
-# Files for outcomes that could not be stored. Each is an archive with one run, in a folder next to
-# the store.
+# Files for results and failures that could not be stored. Each file is an archive with one run, in
+# a folder next to the store.
 
 _KEPT = ".jsonl.gz"
 
@@ -243,7 +243,7 @@ def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
     for folder in folders:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            # Next to the store, the umask decides who has access; elsewhere only the user has.
+            # Next to the store, the umask decides who has access. Elsewhere, only the user has it.
             folder.mkdir(mode=0o777 if folder == folders[0] else 0o700, exist_ok=True)
             if folder != folders[0] and not is_private(folder):
                 continue
@@ -307,7 +307,8 @@ def read_kept(path: Path) -> tuple[Run, bool]:
         StoreError: If the file is damaged.
     """
     try:
-        # Reading to the end checks the digest. ValueError: there is not exactly one run.
+        # Reading to the end checks the digest. If there is not exactly one run, this line raises
+        # ValueError.
         (stored,) = read_archive(path)
         return stored_to_run(stored), bool(archive_facts(path).get("force"))
     except (BenchError, OSError, ValueError) as error:

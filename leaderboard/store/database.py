@@ -553,7 +553,7 @@ def _create_file(path: Path) -> None:
                 try:
                     for leftover in leftovers:  # from a process that was killed
                         leftover.unlink(missing_ok=True)
-                    new.touch()  # umask permissions; SQLite's own would exclude other writers
+                    new.touch()  # with umask permissions; SQLite's would exclude other writers
                     with writing(open_engine(new), check_keys=False) as connection:
                         _make_tables(connection)
                     new.rename(path)

@@ -196,7 +196,8 @@ def rows_of(headlines: Sequence[tuple[Any, Any, Any]]) -> list[RunRow]:
     Raises:
         StoreError: If a row is damaged.
     """
-    # SQLite accepts a value of any type in any column, so in a damaged file it may not be text.
+    # SQLite accepts values of any type in any column, so `content` may not be text in a damaged
+    # file.
     texts = [text if isinstance(text, str) else "" for *_, text in headlines]
     contents = _parsed(f"[{','.join(texts)}]") or []
     if len(contents) != len(texts):  # one content is damaged; `row_of` reports which
@@ -269,7 +270,7 @@ def _in_common(shared: str) -> tuple[Mapping[str, Any], Mapping[str, Any] | None
     row = RunRow(
         **found, **own, fingerprints=prints, measures=dict(measures), stage=stage and Stage(**stage)
     )
-    _ = row.suites  # caches this property and those that it uses with the fields
+    _ = row.suites  # adds the cached properties `suites` and `trained_tasks` to vars(row)
     return vars(row), definition
 
 

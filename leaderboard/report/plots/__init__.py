@@ -114,7 +114,7 @@ def _nice_ticks(values: Sequence[float], smallest: float = 0.0) -> list[float]:
     """Return two to six round numbers around the values; their step is 1, 2 or 5 times 10**n."""
     low, high = min(values), max(values)
     span = high - low
-    # Values whose relative difference is below 1e-4 are drawn as a flat line.
+    # Treat values whose relative difference is below 1e-4 as equal, and draw a flat line.
     if span <= max(abs(high) * 1e-4, _LEAST_SPAN):
         span = abs(high) if abs(high) > _LEAST_SPAN else 1.0
     # Use the smallest of 1, 2, 5 and 10 times a power of ten that gives at most four steps.

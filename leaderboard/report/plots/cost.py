@@ -45,8 +45,8 @@ def facts_of(run: Result | Failure) -> RunFacts | None:
     """Return the cost of a run; None unless it is a finished run of a fine-tuned model."""
     if isinstance(run, Failure) or run.job.kind != "model" or not run.cost.parameters:
         return None
-    # The machine is the GPU or, without one, the CPU with its number of threads. Runs need not have
-    # recorded it.
+    # The machine is the GPU or, without one, the CPU with its number of threads. A run may have
+    # recorded neither.
     machine = run.provenance.get("machine", {})
     device, threads = str(machine.get("device") or ""), machine.get("threads")
     cpu = str(machine.get("cpu") or "")

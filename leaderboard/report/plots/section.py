@@ -26,7 +26,7 @@ from benchharness.leaderboard.report.plots.tradeoff import (
 from benchharness.leaderboard.report.table import Contrasts
 from benchharness.tasks.suites import title_of
 
-_FEW_ROWS = 60  # maximum total number of rows in seed-by-seed plots that are shown unfolded
+_FEW_ROWS = 60  # maximum total number of rows in seed-by-seed plots that are open initially
 
 FEW_ENTRIES = 16
 """Maximum number of entries for which all plots are plain SVG. If there are more, plots are
