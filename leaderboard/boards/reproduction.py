@@ -277,7 +277,7 @@ def _lack(job: Job) -> str:
 def _unknown(family: str, device: str) -> str:
     """Describe which of family and device a run has not recorded; empty if it has recorded both."""
     lost = [name for name, value in (("family", family), ("device", device)) if not value]
-    return f"without its {' and '.join(lost)}, which the run does not state" if lost else ""
+    return f"because the run does not state its {' and '.join(lost)}" if lost else ""
 
 
 def _part(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -134,7 +134,7 @@ def in_pieces(
         except StoreError as error:
             if not count:
                 raise
-            rest = f"{count} runs before it are {done}. Fix the problem and repeat the command."
+            rest = f"{count} earlier runs are {done}. Fix the problem and repeat the command."
             raise type(error)(*error.args, rest) from error
         count += taken
         if portion:

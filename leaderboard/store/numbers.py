@@ -43,7 +43,7 @@ Place = tuple[str, str, str]
 Known = dict[Place, dict[str, list[Rows]]]
 """Runs that predicted each split. The outer keys are splits. The inner keys are digests of the ids
 of the predicted examples: if runs on the same split have different digests, they contradict each
-other, because they predicted different examples.
+other, because they predicted different examples, or the same examples in another order.
 """
 
 
@@ -107,7 +107,8 @@ def note_rows(run: Run, known: Known) -> None:
 def differing(known: Known, here: Known) -> dict[Place, tuple[Rows, Rows]]:
     """Find the splits on which an external run (from another store) contradicts all stored runs.
 
-    Two runs contradict each other if they predicted different examples of the same split.
+    Two runs contradict each other if they claim to have predicted the same split, but predicted
+    different examples, or the same examples in another order.
 
     Args:
         known: External runs that predicted each split.
@@ -133,7 +134,7 @@ def _names(runs: Mapping[str, Sequence[Rows]]) -> set[tuple[str, str]]:
 
 
 def contradictions(known: Known) -> Iterator[str]:
-    """Yield messages about runs that predicted different examples of the same split.
+    """Yield messages about runs that contradict each other (see `differing`).
 
     On each split, runs with equal example ids form a set. For every set except the first, a message
     names one of its runs and one of the first set.

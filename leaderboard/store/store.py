@@ -739,7 +739,8 @@ class Store:
     def check_rows(self, known: Known, source: str, *, is_own: bool = False) -> list[str]:
         """Check whether runs of another store (external runs) predicted the examples of this store.
 
-        Two runs contradict each other if they predicted different examples of the same split.
+        Two runs contradict each other if they claim to have predicted the same split, but predicted
+        different examples, or the same examples in another order.
 
         Args:
             known: External runs that predicted each split, keyed by digests of the example ids
