@@ -145,7 +145,7 @@ class Result:
     finished: str
 
     def evaluation(self, name: str) -> Evaluation:
-        """Return the evaluation of a split, whose `name` is "task:split".
+        """Return the evaluation of a split; `name` is "task:split", e.g. "glue/rte:dev".
 
         Raises BenchError if the run has no predictions for this split.
         """
@@ -509,7 +509,7 @@ class RunRow(Described):
 
     Attributes:
         key: Key of the job.
-        model: Name of the model, or the name that the user has given it since.
+        model: Name of the model; if the user has renamed the model or the entry, the new name.
         recipe_digest: Digest of the values of the settings.
         limit: Maximum number of rows used per split; None if all rows were used.
         status: "finished", or `Failure.kind`.
@@ -615,7 +615,7 @@ def predictions_of(
             check.
 
     Raises:
-        DataError: If the predictions do not fit the task or the examples, which is possible for a
+        DataError: If the predictions do not fit the task or the examples. This is possible for a
             run from another machine.
     """
     kind = answer_type(find_task(evaluation.task))
@@ -695,9 +695,10 @@ def score_name(task: str, measure: Measure) -> str:
 
 
 def rule_name(measure: Measure) -> str:
-    """Return the name of a score in suite rules and papers, which does not contain "dev" or "test".
+    """Return the name of a score as suite rules and papers use it, without "dev" and "test".
 
-    For example, it is "accuracy_mm" for both mismatched splits of MNLI.
+    For example, accuracy is called "accuracy_mm" on both the dev and the test split of mismatched
+    MNLI.
     """
     return measure.metric + suffix_of(measure.split)
 

@@ -130,9 +130,10 @@ def selection_gain(
     Therefore the medians of the candidates that could have won are shrunk towards their mean by the
     share of their variance that seeds explain (empirical Bayes, as in Efron and Morris, 1975), and
     the gain is the expected noise of the winner among them. The standard deviation of seeds is
-    estimated from the median difference between two seeds of a candidate, which a few collapsed
-    runs do not change. The variance due to examples is the variance over resampled test sets of the
-    candidates' deviations from their common mean, without the part that is due to seeds.
+    estimated from the median difference between two seeds of a candidate, because a few collapsed
+    runs do not change this median. The variance due to examples is computed over resampled test
+    sets, from the candidates' deviations from their common mean, without the part that is due to
+    seeds.
 
     In simulations of 8 candidates with 5 seeds, the mean error is below a quarter of the standard
     deviation of seeds.

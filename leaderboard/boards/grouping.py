@@ -46,7 +46,7 @@ class _DataGroup:
         return agrees and (run.data in self.sources or bool(shared))
 
     def limits(self, run: RunRow) -> bool:
-        """Return whether the run has the group's limit, or fewer rows than the limit allows."""
+        """Return whether the run has the group's limit, or no limit and no larger split than it."""
         if run.limit is None and self.limit is not None:
             return 0 < _largest_split(run) <= self.limit
         return run.limit == self.limit

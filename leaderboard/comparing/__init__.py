@@ -119,9 +119,10 @@ class Headline:
 
 @dataclass(frozen=True, kw_only=True)
 class Breakdown:
-    """Decomposition of a metric into numbers per unit, from whose sums it can be computed.
+    """Decomposition of a metric: numbers per unit, and a function of their sums.
 
-    A unit is an example, or a group of examples that is scored together.
+    The function returns the value of the metric. A unit is an example, or a group of examples that
+    is scored together.
 
     Attributes:
         parts: Function of (predictions, examples, units) that returns the numbers of each unit, as

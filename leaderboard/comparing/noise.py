@@ -212,12 +212,12 @@ class Noise:
     def estimate(self, value: float, *, loss: float = 1.0) -> Estimate:
         """Return an estimate with this value and with the variance of this noise.
 
-        Units and seeds are crossed, so both components of the variance contain the interaction of
-        seeds and units, which is subtracted once (Searle, Casella and McCulloch, Variance
-        Components, 1992, chapter 4). With few seeds, which may agree by chance, the result could be
-        too small. Therefore the component for units is reduced by at most a fraction of the
-        interaction: 0 for up to two degrees of freedom, and close to 1 for many
-        (benchmarks/compare_seeds.py has the measurements).
+        Units and seeds are crossed: every seed is scored on every unit. So both components of the
+        variance contain the interaction of seeds and units, and it is subtracted once (Searle,
+        Casella and McCulloch, Variance Components, 1992, chapter 4). With few seeds, which may
+        agree by chance, the result could be too small. Therefore the component for units is reduced
+        by at most a fraction of the interaction: 0 for up to two degrees of freedom, and close to 1
+        for many (measured in benchmarks/compare_seeds.py).
 
         Args:
             value: Mean over seeds, or difference of two means.
@@ -277,7 +277,7 @@ def difference(one: Sample, other: Sample) -> Estimate:
 
 
 def median_estimate(sample: Sample) -> Estimate:
-    """Estimate a system's median over seeds, whose variance is larger than that of a mean."""
+    """Estimate a system's median over seeds. Its variance is larger than that of the mean."""
     seeds = sample.table.shape[1]
     # var(median) / var(mean) is pi / 2 for three or more seeds, and 1 for one or two.
     loss = seeds * median_deviation(1.0, seeds) ** 2

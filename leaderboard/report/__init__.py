@@ -54,7 +54,7 @@ class Group:
         reproductions: Comparisons with published scores of the same model.
         curves: Charts with the learning curves of all seeds; empty for a single run.
         runs: Sections of the runs.
-        predictions: Pairs of a task and the address of its predictions page.
+        predictions: Pairs of a task and the address of the page that shows the predictions for it.
     """
 
     anchor: str
@@ -73,7 +73,7 @@ class Group:
 
     @property
     def scores(self) -> Sequence[str]:
-        """Names of all scores of the runs, which are columns; one empty name if all have failed."""
+        """Names of all scores of the runs, for columns; one empty name if all runs have failed."""
         return list(dict.fromkeys(name for run in self.runs for name in run.scores)) or [""]
 
 

@@ -173,7 +173,7 @@ SCORES = Table(
     _needed("metric", Text),  # "accuracy"
     UniqueConstraint("run_id", "task", "split", "name", name="scores_metric"),
 )
-"""Table with one row per score on a split, in the scale of its metric. Scores of the same run and
+"""Table with one row per score on a split, on the scale of its metric. Scores of the same run and
 split, sorted by id, are in the order of the task's metrics."""
 
 PREDICTIONS = Table(
@@ -209,9 +209,9 @@ HEADLINES = Table(
     Index("headlines_task", "task"),
     Index("headlines_model", "model"),
 )
-"""Table with one row (called headline) per job: a summary of one of its runs, which lists show.
+"""Table with one row (called headline) per job. Lists of runs show these rows.
 
-This run is the job's newest result or, if the job has no result, its newest failure.
+A headline summarizes the newest result of the job or, if the job has no result, its newest failure.
 """
 
 ANNOTATIONS = Table(

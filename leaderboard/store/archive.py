@@ -70,7 +70,7 @@ def write_archive(
         runs: Runs to write.
         paths: Keep the paths of this machine, for a copy that stays on this machine. By default
             they are shortened (see sharing.py).
-        facts: Fields to add to the first line, which `read_archive` ignores.
+        facts: Further fields of the archive's first line; `archive_facts` returns them.
     """
     runs = runs if paths else map(shared_stored, runs)
     count = -2  # do not count the header and the last line

@@ -91,7 +91,7 @@ def _spread_row(
 
 
 def _interval(cell: Cell) -> Interval | None:
-    """Return the 95 % interval of the median over seeds, in percent; None for few seeds."""
+    """Return the 95 % interval of the median over seeds, in percent; None for one or two seeds."""
     interval = useful_interval(cell.values)
     if interval is None:
         return None
