@@ -21,23 +21,27 @@ SINGLE: frozenset[Kind] = frozenset({"model", "scored"})
 """Kinds of runs whose predictions come from a single model, trained here or elsewhere."""
 
 START_FROM = "start_from"
-"""Setting that names the task or checkpoint with whose weights the job's encoder starts."""
+"""Name of the setting that selects the weights with which an encoder starts: those of a checkpoint,
+or those of the encoder that was fine-tuned on another task.
+"""
 
 PRETRAINED = "pretrained"
-"""Value of `start_from` that selects the pretrained checkpoint instead of the recipe's start."""
+"""Value of the setting `start_from`: start with the pretrained checkpoint, even if the recipe
+specifies another start.
+"""
 
 TOGETHER = "together"
-"""Value of `start_from` that selects the encoder of a multi-task run. It is also the name of the
-table in a recipe that configures multi-task training.
+"""Value of the setting `start_from`: start with the encoder of a multi-task run. It is also the
+name of the TOML table that configures multi-task training in a recipe.
 """
 
 ZERO_SHOT = "zero-shot"
-"""Recipe of a job that evaluates a model without training. It is also the kind of such a job if
-other models are fine-tuned for its task.
+"""Name of the recipe of a job that evaluates a model without training. It is also the kind of such
+a job, unless its task is never trained.
 """
 
 TIMED = "timed"
-"""Recipe of a job that measures speed and memory without training."""
+"""Name of the recipe of a job that measures speed and memory without training."""
 
 MACHINE, REFERENCE = "machine", "reference"
 """Names of two settings of a timed job: the machine, and the model that is timed for comparison."""
@@ -50,9 +54,13 @@ that old results are not reused.
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Value of a hyperparameter and its source, such as a paper, a README or `--set`.
+    """Value of a hyperparameter with its source.
 
-    If a sweep varies the hyperparameter, `one_of` contains all its values as the user wrote them.
+    Attributes:
+        value: Value.
+        source: Where the value comes from, e.g. a paper, a README or the option `--set`.
+        one_of: All values that a sweep tries, as the user wrote them; empty if no sweep varies the
+            hyperparameter.
     """
 
     value: str | int | float | bool
@@ -78,7 +86,10 @@ _DEFAULT = "ours:"
 
 
 def shown_source(source: str) -> str:
-    """Return a setting's source for tables: the prefix "ours:" becomes "benchharness default:"."""
+    """Return the text that tables show for the source of a setting.
+
+    The prefix "ours:", which marks benchharness's own defaults, becomes "benchharness default:".
+    """
     reason = source.removeprefix(_DEFAULT)
     return source if reason == source else f"benchharness default:{reason}"
 
@@ -108,7 +119,7 @@ class Stage:
         run: Name of the pretraining run.
         step: Number of optimizer steps before the checkpoint.
         tokens: Number of training tokens before the checkpoint; None if unknown.
-        family: `model_type` in transformers; empty if unknown.
+        family: Family of the model, i.e. `model_type` in transformers; empty if unknown.
     """
 
     run: str
@@ -124,8 +135,9 @@ class Teacher:
     Attributes:
         run: Key of the teacher's job.
         model: Name of the teacher's model.
-        variant: Hex digits that are equal for teachers that differ only in their seed. If all seeds
-            of the student have the same teacher, these are the first digits of `run`.
+        variant: Hex digits that identify the teacher for leaderboards. If each seed of the student
+            has its own teacher, they are equal for teachers that differ only in their seed. If all
+            seeds have the same teacher, they are the first digits of `run`.
         alone: Key of the job that trains the same student without a teacher.
     """
 
@@ -149,7 +161,7 @@ class Trust:
     pickle: bool = False
 
     def to_json(self) -> dict[str, bool]:
-        """Return the permissions, keyed by their names in the JSON data of a job."""
+        """Return the permissions as JSON data, keyed by their names in the JSON data of a job."""
         return {name: getattr(self, own) for name, own in _TRUST.items()}
 
 
@@ -168,12 +180,15 @@ class Described:
 
     @property
     def recipe_label(self) -> str:
-        """Label of the recipe for users, e.g. "paper+set sweep"."""
+        """Label of the recipe for users, e.g. "paper+set sweep".
+
+        "+set" means that the user changed settings, and "sweep" that several values were tried.
+        """
         return recipe_label(self.recipe, overridden=self.overridden, is_sweep=self.is_sweep)
 
     @property
     def shown_recipe(self) -> str:
-        """Settings that the user changed, as text; without any, the label of the recipe."""
+        """Settings that the user changed, as text, or the label of the recipe if there are none."""
         return ", ".join(word.shown for word in recipe_words(self.recipe_label, [self]))
 
     @cached_property
@@ -203,14 +218,14 @@ class Job(Described):
         recipe: Name of the recipe: "paper", or the stem of a user's own file.
         settings: Hyperparameters, keyed by name.
         seed: Random seed.
-        precision: Numerical precision of the computation.
+        precision: Numerical precision of the computation, e.g. "fp32" or "bf16".
         limit: Maximum number of rows to use per split; None for all rows.
         start_from: Key of the job whose fine-tuned encoder this job starts with; None to start with
             the weights of the checkpoint.
         plugins: Digests of the plugins that define the task, keyed by the plugins' names.
         trust: Permissions that the user grants to the checkpoint.
         method: Version of training and prediction (`METHOD`).
-        kind: Origin of the run.
+        kind: Origin of the run (see `Kind`).
         own_recipe: True if the recipe is a user's own file.
         overridden: True if the user changed some values of the recipe.
         is_sweep: True if the job is one hyperparameter setting of a sweep.
@@ -218,7 +233,8 @@ class Job(Described):
         source: Person or publication that measured an imported score.
         stage: Position of the checkpoint in its pretraining run, if several checkpoints are
             evaluated.
-        off: Settings of the recipe that the user switched off, with the values that do so.
+        off: Values with which the user switched off settings of the recipe, keyed by setting. These
+            settings are not in `settings`.
         definition: Complete definition of a custom task; its digest is part of the task's name.
         documents: Digests of the documents that surround the sentences, keyed by "task:split", if
             the encoder reads these documents too. They are part of the key.
@@ -353,7 +369,7 @@ class Job(Described):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Job":
-        """Create a job from the output of `to_json`; raise TypeError for a wrong type."""
+        """Create a job from the output of `to_json`; raise TypeError for a wrongly typed field."""
         data = dict(data)
         trust = {own: data.pop(name, False) for name, own in _TRUST.items()}
         if not all(isinstance(allowed, bool) for allowed in trust.values()):
@@ -450,17 +466,27 @@ _SMALL = 0.01
 
 
 class Word(NamedTuple):
-    """Part of a leaderboard entry's name, for display ("lr 3e-4") and for typing ("lr=3e-4")."""
+    """Part of a leaderboard entry's name, in two spellings.
+
+    Attributes:
+        shown: Spelling in tables, e.g. "lr 3e-4".
+        typed: Spelling on the command line, e.g. "lr=3e-4".
+    """
 
     shown: str
     typed: str
 
 
 def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
-    """Return words for the settings that the user changed in jobs with the same recipe.
+    """Return the words that describe the settings of one leaderboard entry, for its name.
 
-    If no settings were changed, `label` is returned. Several values of a setting are joined, e.g.
-    "lr 2e-5/3e-5". The settings that a sweep varies are named without their values.
+    These are the recipe's name unless it is "paper", the settings that the user changed, and the
+    settings "features" and "context". Several values of a setting are joined, e.g. "lr 2e-5/3e-5".
+    The settings that a sweep varies are named without their values.
+
+    Args:
+        label: Label of the recipe, which is the only word if there is no setting to name.
+        jobs: Jobs or stored runs of the entry, which have the same recipe.
     """
     known, chosen = list(jobs), set[str]()
     found: dict[str, dict[str | float, None]] = {}
@@ -485,7 +511,14 @@ def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
 
 
 def setting_word(name: str, values: Iterable[str | float]) -> Word:
-    """Return the word for a setting and its values, e.g. "lr 3e-4" or "no best checkpoint"."""
+    """Return the word for a setting and its values in the name of a leaderboard entry.
+
+    Examples of the spelling in tables are "lr 3e-4", "3 epochs" and "no best checkpoint".
+
+    Args:
+        name: Name of the setting, e.g. "learning_rate".
+        values: Values of the setting in the runs of the entry.
+    """
     found = list(values)
     short, text = _SHORT.get(name, name), "/".join(map(value_text, sorted(found, key=_order)))
     typed, said = f"{short}={unquoted(text)}", short.replace("_", " ")
@@ -513,9 +546,10 @@ def value_text(value: str | float) -> str:
 
 
 def is_setting(word: str, settings: Mapping[str, Setting]) -> bool:
-    """Return whether `word`, such as "lr=3e-4", names one of the settings and its value.
+    """Return whether a word from the command line, e.g. "lr=3e-4", fits one of the settings.
 
-    The name may be abbreviated, and a number may be written differently.
+    It fits if `settings` has the named setting with the same value. The name may be abbreviated
+    ("lr" for "learning_rate"), and a number may be written differently ("0.0003" for 3e-4).
     """
     given, _, text = word.partition("=")
     name = next((name for name, short in _SHORT.items() if short == given), given)
@@ -534,5 +568,11 @@ def unquoted(name: str) -> str:
 
 
 def recipe_label(recipe: str, *, overridden: bool, is_sweep: bool) -> str:
-    """Return the label of a recipe for display, e.g. "paper" or "paper+set sweep"."""
+    """Return the label of a recipe for display, e.g. "paper" or "paper+set sweep".
+
+    Args:
+        recipe: Name of the recipe.
+        overridden: True if the user changed settings; adds "+set".
+        is_sweep: True if the jobs belong to a sweep; adds "sweep".
+    """
     return recipe + ("+set" if overridden else "") + (" sweep" if is_sweep else "")

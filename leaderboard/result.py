@@ -47,7 +47,7 @@ class Evaluation:
 
     @property
     def name(self) -> str:
-        """Name "task:split" of the split, as in the keys of `Job.fingerprints`."""
+        """Name of the split with its task, "task:split", as in the keys of `Job.fingerprints`."""
         return f"{self.task}:{self.split}"
 
     @classmethod
@@ -63,9 +63,13 @@ class Evaluation:
 class CurvePoint:
     """Point on the learning curve of a run.
 
-    `loss` is the mean training loss since the previous point. `scores` are computed on the job's
-    first dev split, or on a held-out part of the train split; they are empty if the model was not
-    evaluated at this step.
+    Attributes:
+        step: Number of optimizer steps before the point.
+        epoch: Number of epochs before the point; may be a fraction.
+        loss: Mean training loss since the previous point.
+        learning_rate: Learning rate at the step.
+        scores: Scores, keyed by name, on the job's first dev split or on a held-out part of the
+            train split; empty if the model was not evaluated at this step.
     """
 
     step: int
@@ -77,9 +81,18 @@ class CurvePoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Time, memory and number of steps, tokens and parameters that a job needed.
+    """Time and memory that a job needed, and the amount of its training.
 
-    Times are in seconds. `train_tokens` does not count padding.
+    Attributes:
+        seconds: Wall-clock time of the complete job.
+        train_seconds: Time for training.
+        predict_seconds: Time for predictions, including evaluations during training.
+        steps: Number of optimizer steps; 0 without training.
+        train_examples_per_second: Training examples per second of `train_seconds`.
+        train_tokens: Number of training tokens without padding, counted again in every epoch.
+        parameters: Number of parameters of the model; 0 if there is no encoder.
+        peak_memory_bytes: Peak memory on the GPU or, without one, of the process; 0 if it was not
+            measured.
     """
 
     seconds: float
@@ -95,7 +108,10 @@ class Cost:
     def without_network(
         cls, seconds: float, train_seconds: float = 0.0, predict_seconds: float = 0.0
     ) -> "Cost":
-        """Create the cost of a run that did not use an encoder, such as a baseline."""
+        """Create the cost of a run that did not train an encoder, such as a baseline.
+
+        All values that are not given here are 0.
+        """
         return cls(
             seconds=seconds,
             train_seconds=train_seconds,
@@ -110,10 +126,15 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Result of a finished job: its scores, predictions, learning curve, cost and provenance.
+    """Result of a finished job.
 
-    `provenance` describes the code, data, weights, library versions and machine. `finished` is the
-    time at which the job ended, in UTC as ISO 8601.
+    Attributes:
+        job: Description of the job.
+        evaluations: Predictions and scores, one evaluation per predicted split.
+        curve: Points of the learning curve, sorted by step.
+        cost: Time, memory and amount of training.
+        provenance: JSON data that describe the code, data, weights, library versions and machine.
+        finished: Time at which the job ended, in UTC as ISO 8601.
     """
 
     job: Job
@@ -124,7 +145,7 @@ class Result:
     finished: str
 
     def evaluation(self, name: str) -> Evaluation:
-        """Return the evaluation of a split, whose `name` is "task:split".
+        """Return the evaluation of a split; `name` is "task:split", e.g. "glue/rte:dev".
 
         Raises BenchError if the run has no predictions for this split.
         """
@@ -143,7 +164,11 @@ class Result:
         return flags_by_task(said, [point.loss for point in self.curve])
 
     def has_collapsed(self, task: str) -> bool:
-        """Return whether a trained model has learned nothing on a task; False for baselines."""
+        """Return whether the model has learned nothing on a task.
+
+        It has learned nothing if the training loss did not fall, or if all predictions are equal.
+        Always False for runs that are not of a single trained model, such as baselines.
+        """
         return has_collapsed(self.job.kind, self.flags.get(task, ()))
 
     def to_json(self) -> dict[str, Any]:
@@ -179,7 +204,9 @@ class Failure:
 
     Attributes:
         job: Job that did not finish.
-        kind: "failed", "diverged", "killed", "memory", "timeout" or "interrupted".
+        kind: "failed" (an error occurred), "diverged" (a loss, gradient or prediction was not
+            finite), "killed" (a signal ended the process), "memory" (too little memory), "timeout"
+            (no progress for too long) or "interrupted" (stopped by the user or the system).
         error: Error message; one sentence.
         details: Traceback, or the last lines of a log.
         exit_code: Exit code of the process for this error (see benchharness.errors).
@@ -195,7 +222,14 @@ class Failure:
 
     @classmethod
     def of(cls, job: Job, kind: str, error: str, details: str = "") -> "Failure":
-        """Create the failure of a job that has just ended, with the exit code of a JobError."""
+        """Create the failure of a job that ended now, with the exit code for failed jobs.
+
+        Args:
+            job: Job that did not finish.
+            kind: Kind of failure (see the class).
+            error: Error message; one sentence.
+            details: Traceback, or the last lines of a log.
+        """
         finished = datetime.now(UTC).isoformat(timespec="seconds")
         return cls(
             job=job,
@@ -248,9 +282,10 @@ class Selection:
 
 
 def selection_labels(selections: Iterable[Selection]) -> tuple[str, ...]:
-    """Describe how weights were selected, e.g. "best of 3 to 10 evaluations on dev".
+    """Describe how the final weights of runs were selected.
 
-    Returns one text per combination of criterion and data.
+    Returns one text per combination of criterion ("best of" or "stopped after") and evaluation data
+    (dev, or a share of train), e.g. "best of 3 to 10 evaluations on dev".
     """
     counts: dict[str, list[int]] = {}
     for each in selections:
@@ -268,8 +303,8 @@ def _range(numbers: Sequence[int]) -> str:
 class Measure(NamedTuple):
     """Split and metric that define a score.
 
-    For the score of a suite, `split` is "dev" or "test" and `metric` is the name of the suite's
-    rule.
+    For the score of a suite, e.g. an average over its tasks, `split` is "dev" or "test", and
+    `metric` is the name of the rule by which the suite's score is computed.
     """
 
     split: str
@@ -277,9 +312,14 @@ class Measure(NamedTuple):
 
 
 def truncated_rows(provenance: object) -> dict[str, tuple[int, int]]:
-    """Return (number of truncated rows, number of all rows) for each split with truncated rows.
+    """Return how many rows of each split were truncated to the model's maximum length.
 
-    The keys are "task:split". The dict is empty if the run did not count truncated rows.
+    Args:
+        provenance: Provenance of a result (`Result.provenance`); other objects are accepted too.
+
+    Returns:
+        (number of truncated rows, number of all rows), keyed by "task:split", for the splits with
+        truncated rows. Empty if truncated rows were not counted.
     """
     splits = provenance.get("data") if isinstance(provenance, dict) else None
     found = splits.items() if isinstance(splits, dict) else ()
@@ -293,10 +333,10 @@ def truncated_rows(provenance: object) -> dict[str, tuple[int, int]]:
 
 
 def truncated_words(rows: Iterable["RunRow"]) -> Iterator[str]:
-    """Yield sentences that state how many rows of which splits were truncated for which models.
+    """Yield sentences about truncated rows: which splits, how many rows, and which models.
 
-    A sentence contains, for example, "RTE dev 33 of 277 (minilm)". Models for which the same rows
-    were truncated are in the same sentence.
+    Example: "truncated rows (longer than max_tokens): RTE dev 33 of 277 (minilm)." Models with
+    equal numbers of truncated rows are in the same sentence.
     """
     by_split: dict[str, dict[str, None]] = {}
     for row in rows:
@@ -315,7 +355,7 @@ def truncated_words(rows: Iterable["RunRow"]) -> Iterator[str]:
 
 
 MOST_SPLITS = 20
-"""Maximum number of splits that one sentence lists."""
+"""Maximum number of splits that one sentence about truncated rows or unknown tokens lists."""
 
 MANY = 0.02
 """Smallest share of unknown tokens, or of words without a token, that is reported. For English
@@ -328,9 +368,11 @@ class Reading:
     """Record of how a run's texts were tokenized.
 
     Attributes:
-        source: Fields of the worker's TokenizerSource, which describes the tokenizer.
+        source: Description of the tokenizer: the nonempty fields of TokenizerSource (see
+            encoder/tokenizer.py).
         unknown: (number of unknown tokens, number of all tokens), keyed by "task:split".
-        lost: (number of words without a token, number of all words), keyed by "task:split".
+        lost: (number of words without a token, number of all words), keyed by "task:split". The
+            model does not see a word that has no token.
     """
 
     source: Mapping[str, Any]
@@ -361,9 +403,10 @@ class Reading:
 
     @property
     def told(self) -> "Reading | None":
-        """Unexpected facts about the tokenization, which are reported; None if there are none.
+        """Reduced record that contains only what is reported to users; None if that is nothing.
 
-        Splits with a share of unknown tokens or lost words below `MANY` are left out.
+        Unexpected facts about the tokenizer are reported, and splits whose share of unknown tokens
+        or of words without a token is at least `MANY`.
         """
         unknown, lost = (
             {name: (count, of) for name, (count, of) in part.items() if count >= MANY * of}
@@ -378,7 +421,7 @@ class Reading:
     def words(self) -> str:
         """Description of differences from transformers' tokenizer class; empty if none are known.
 
-        It also states whether capitals are kept, if this had to be decided.
+        It also states how capitals are treated, if the tokenizer's files do not specify this.
         """
         said = []
         if self.source.get("texts"):
@@ -412,7 +455,10 @@ _ADVICE = {
 
 
 def reading_words(rows: Iterable["RunRow"]) -> Iterator[str]:
-    """Yield sentences about models whose texts were tokenized in an unexpected way."""
+    """Yield sentences about models whose texts were tokenized in an unexpected way.
+
+    These are differences from transformers' tokenizer, unknown tokens, and words without a token.
+    """
     told = [(row.model, row.reading) for row in rows if row.reading is not None]
     by_words: dict[str, dict[str, None]] = {}
     for model, reading in told:
@@ -435,7 +481,9 @@ def reading_words(rows: Iterable["RunRow"]) -> Iterator[str]:
 
 
 def unread_words(tokens: int, unknown: int, lost: int, words: int) -> Iterator[str]:
-    """Yield sentences if many tokens are unknown, or if many words have no token.
+    """Yield a sentence if many tokens are unknown, and another if many words have no token.
+
+    Many are 2 % or more (`MANY`).
 
     Args:
         tokens: Number of all tokens.
@@ -457,11 +505,11 @@ def _share(count: int, of: int) -> str:
 class RunRow(Described):
     """Stored run for lists and leaderboards, without its predictions and learning curve.
 
-    Attributes that Job has too have the same meaning as there.
+    Attributes that are not explained here have the same meaning as in Job.
 
     Attributes:
         key: Key of the job.
-        model: Name of the model, or the name that the user has given it since.
+        model: Name of the model; if the user has renamed the model or the entry, the new name.
         recipe_digest: Digest of the values of the settings.
         limit: Maximum number of rows used per split; None if all rows were used.
         status: "finished", or `Failure.kind`.
@@ -474,8 +522,11 @@ class RunRow(Described):
         error: Error message of a failure; empty for a finished run.
         measures: Split and metric of each score, keyed by task and then by score name.
         largest_split: Number of rows in the run's largest split; 0 if unknown.
-        start_task: Task of the run from which this run started (set by boards/grouping.py).
-        start_variant: Variant of the run from which this run started (set by boards/grouping.py).
+        start_task: Task of the run from whose fine-tuned encoder this run started; empty if it
+            started from a pretrained checkpoint, or if it is not known yet (see
+            `grouping.with_starts`).
+        start_variant: Digest (4 hex digits) of the weights, hyperparameters and training data of
+            the run from which this run started; empty in the same cases.
         selection: How the final weights were selected; None if they are those of the last planned
             step.
         settings: Settings, if the name of the recipe does not determine their values; else empty.
@@ -527,7 +578,11 @@ class RunRow(Described):
         return self.kind in SINGLE
 
     def has_collapsed(self, task: str) -> bool:
-        """Return whether a trained model has learned nothing on a task; False for baselines."""
+        """Return whether the model has learned nothing on a task.
+
+        It has learned nothing if the training loss did not fall, or if all predictions are equal.
+        Always False for runs that are not of a single trained model, such as baselines.
+        """
         return has_collapsed(self.kind, self.flags.get(task, ()))
 
     @property
@@ -554,8 +609,14 @@ def predictions_of(
 ) -> tuple[Prediction, ...]:
     """Convert the stored predictions of a split to prediction objects, in the order of the split.
 
-    Raises DataError if the predictions do not fit the task or the given `examples`, which is
-    possible for a run from another machine.
+    Args:
+        evaluation: Evaluation with the predictions.
+        examples: Examples of the split, to check that the predictions fit them; None to skip this
+            check.
+
+    Raises:
+        DataError: If the predictions do not fit the task or the examples. This is possible for a
+            run from another machine.
     """
     kind = answer_type(find_task(evaluation.task))
     try:
@@ -591,7 +652,7 @@ _SELDOM: Mapping[str, Any] = {
 def to_row(prediction: Prediction) -> dict[str, Any]:
     """Convert a prediction to the dict that is stored, with lists instead of tuples as in JSON.
 
-    Fields with their default value in `_SELDOM` are left out. `predictions_of` is the inverse.
+    Rarely used fields that have their default value are left out. `predictions_of` is the inverse.
     """
     return {
         name: with_lists(value)
@@ -616,20 +677,28 @@ def _tuples(value: Any) -> Any:
 # Names of scores. They are composed of a metric and a split, and are never parsed.
 
 SUITE_ENDINGS = {"dev": "", "test": "_test"}
-"""Suffix of the name of a suite's score, keyed by the kind of split."""
+"""Suffix of the name of a suite's score, keyed by the split of the suite ("dev" or "test")."""
 
 
 def score_name(task: str, measure: Measure) -> str:
-    """Return the name of a score of a task or a suite, e.g. "accuracy_test_mm" for MNLI."""
+    """Return the name of a score of a task or a suite.
+
+    For example, the name is "accuracy_test_mm" for accuracy on MNLI's mismatched test split.
+
+    Args:
+        task: Name of the task or suite.
+        measure: Split and metric of the score.
+    """
     known = TASKS.get(task)
     ending = ending_of(known, measure.split) if known else SUITE_ENDINGS[measure.split]
     return measure.metric + ending
 
 
 def rule_name(measure: Measure) -> str:
-    """Return the name of a score in suite rules and papers, which does not contain "dev" or "test".
+    """Return the name of a score as suite rules and papers use it, without "dev" and "test".
 
-    For example, it is "accuracy_mm" for both mismatched splits of MNLI.
+    For example, accuracy is called "accuracy_mm" on both the dev and the test split of mismatched
+    MNLI.
     """
     return measure.metric + suffix_of(measure.split)
 
@@ -658,13 +727,16 @@ def measures_of(task: str) -> Mapping[str, Measure]:
 NEVER_FELL = "the training loss never fell"
 
 COLLAPSED = frozenset({CONSTANT, NEVER_FELL})
-"""Flags that mean that a run has learned nothing."""
+"""Flags (warnings about a run) that mean that the run has learned nothing."""
 
 
 def has_collapsed(kind: str, flags: Iterable[str]) -> bool:
-    """Return whether the flags of a single model's run show that it has learned nothing.
+    """Return whether a run's flags (warnings) show that the model has learned nothing.
 
-    Always False for other kinds of runs, such as baselines and ensembles.
+    Args:
+        kind: Origin of the run. For runs that are not of a single model, such as baselines and
+            ensembles, the result is always False.
+        flags: Flags of the run on one task.
     """
     return kind in SINGLE and not COLLAPSED.isdisjoint(flags)
 
@@ -682,10 +754,13 @@ learns the label frequencies decreases by about one per cent from its random ini
 
 
 def curve_flags(losses: Sequence[float]) -> tuple[str, ...]:
-    """Return the flag "the training loss never fell" if the loss decreases by less than 2 %.
+    """Return the flag "the training loss never fell" in a tuple if it applies, else an empty tuple.
 
-    `losses` are the training losses in order; the means of the first and the last quarter are
-    compared. There is no flag for fewer than four losses.
+    It applies if the mean of the last quarter of the losses is less than 2 % below the mean of the
+    first quarter. It never applies to fewer than four losses.
+
+    Args:
+        losses: Training losses in the order of the steps.
     """
     if len(losses) < _FEWEST_POINTS:
         return ()
@@ -697,11 +772,14 @@ def curve_flags(losses: Sequence[float]) -> tuple[str, ...]:
 def flags_by_task(
     said: Iterable[tuple[str, Iterable[str]]], losses: Sequence[float]
 ) -> dict[str, tuple[str, ...]]:
-    """Return the flags of a run, keyed by task, without duplicates.
+    """Return the flags (warnings) of a run, keyed by task, without duplicates.
+
+    Tasks without flags are left out.
 
     Args:
         said: Pairs of a task and the flags of one of its splits.
-        losses: Training losses of the run. A flag about them is added to every task.
+        losses: Training losses of the run in the order of the steps. If they did not fall, every
+            task gets a flag.
     """
     found: dict[str, dict[str, None]] = {}
     for task, flags in said:

@@ -1,8 +1,8 @@
 """Shortening of this machine's paths in everything that is written or sent.
 
 "/home/me/glue_data" becomes "glue_data#3fa2c1"; the six digits distinguish folders with the same
-name. Paths are shortened in leaderboards, archives, trackers and model folders. They are not
-shortened with `--show-paths`, in printed output, and in copies of a store for the same machine.
+name. Paths are shortened in leaderboards, archives, experiment trackers and model folders. They are
+not shortened with `--show-paths`, in printed output, and in copies of a store for the same machine.
 """
 
 import hashlib
@@ -29,21 +29,30 @@ in other URLs, where every slash follows a letter or another slash.
 
 
 def path_label(path: str) -> str:
-    """Return the last component of a path, followed by "#" and six digits of the path's digest."""
+    """Return the last component of a path, followed by "#" and six hex digits of a digest.
+
+    The digest is that of the complete path. If the last component is the name of the user, it is
+    replaced by "folder".
+    """
     digits = hashlib.sha256(path.encode("utf-8", "backslashreplace")).hexdigest()[:6]
     name = PurePath(path).name
     return f"{'folder' if name in ('', *_users()) else name}#{digits}"
 
 
 def is_label(text: str) -> bool:
-    """Return whether the text is a path shortened by `path_label`, which cannot be opened."""
+    """Return whether a text ends like an output of `path_label` ("#" and six hex digits).
+
+    Such a shortened path cannot be opened.
+    """
     return bool(re.search("#[0-9a-f]{6}$", text))
 
 
 def without_paths(text: str, known: Iterable[str] = ()) -> str:
-    """Return a text in which all paths are shortened by `path_label`.
+    """Return the text with all absolute paths shortened by `path_label`.
 
-    `known` are paths that may occur in the text. They are found even if they contain spaces.
+    Args:
+        text: Any text, e.g. an error message.
+        known: Paths that may occur in the text. They are found even if they contain spaces.
     """
     if "/" not in text:
         return text

@@ -35,7 +35,12 @@ def _numpy() -> Any:
 
 
 def student_t(freedom: float, chance: float) -> float:
-    """Return the quantile of Student's t distribution at probability `chance`."""
+    """Return a quantile of Student's t distribution.
+
+    Args:
+        freedom: Degrees of freedom.
+        chance: Probability that a value is below the quantile.
+    """
     from scipy.special import stdtrit  # noqa: PLC0415  (half a second)
 
     return float(stdtrit(freedom, chance))
@@ -84,9 +89,9 @@ is more than twelve times as wide as the difference of their scores.
 
 
 def median_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
-    """Return the confidence interval of the median over seeds.
+    """Return the confidence interval of the median of `values`, the scores of n seeds.
 
-    It uses Student's t distribution with n - 1 degrees of freedom.
+    It is based on Student's t distribution with n - 1 degrees of freedom.
     """
     reach = median_error(values)
     # Student's t has no degrees of freedom for a single value, whose standard error is 0.
@@ -96,7 +101,7 @@ def median_interval(values: Sequence[float], *, level: float = 0.95) -> Interval
 
 
 def useful_interval(values: Sequence[float]) -> Interval | None:
-    """Return the 95 % interval of the median; None for fewer than LEAST_SEEDS values."""
+    """Return the 95 % confidence interval of the median; None for fewer than three values."""
     return median_interval(values) if len(values) >= LEAST_SEEDS else None
 
 
@@ -104,10 +109,14 @@ def useful_interval(values: Sequence[float]) -> Interval | None:
 
 
 CONTENDERS = 3.0
-"""Maximum distance from the best median, in standard errors, of candidates that could have won."""
+"""Maximum distance from the best median, in standard errors, at which a candidate could have been
+the best by luck.
+"""
 
 GAIN_DRAWS = 4_000
-"""Number of random draws; enough to estimate an expected maximum within 2 % of the noise."""
+"""Number of random draws for estimating an expected maximum. The error of the estimate is below 2 %
+of the standard deviation of the noise.
+"""
 
 
 def selection_gain(
@@ -115,15 +124,16 @@ def selection_gain(
 ) -> float | None:
     """Estimate how far the median of the best candidate is above its expected value on new seeds.
 
-    The best of k equal candidates exceeds their common value by the expected maximum of k errors
-    (Dodge et al., Show your work, 2019). If the candidates differ, the gain is smaller, because the
-    best candidate is also truly better. Therefore the medians of the candidates that could have won
-    are shrunk towards their mean by the share of their variance that seeds explain (empirical
-    Bayes, as in Efron and Morris, 1975), and the gain is the expected noise of the winner among
-    them. The standard deviation of seeds is estimated from the median difference between two seeds
-    of a candidate, which a few collapsed runs do not change. The variance due to examples is the
-    variance over resampled test sets of the candidates' deviations from their common mean, without
-    the part that is due to seeds.
+    Candidates are, for example, hyperparameter settings. The best of k equal candidates exceeds
+    their common value by the expected maximum of k errors (Dodge et al., Show your work, 2019). If
+    the candidates differ, the gain is smaller, because the best candidate is also truly better.
+    Therefore the medians of the candidates that could have won are shrunk towards their mean by the
+    share of their variance that seeds explain (empirical Bayes, as in Efron and Morris, 1975), and
+    the gain is the expected noise of the winner among them. The standard deviation of seeds is
+    estimated from the median difference between two seeds of a candidate, because a few collapsed
+    runs do not change this median. The variance due to examples is computed over resampled test
+    sets, from the candidates' deviations from their common mean, without the part that is due to
+    seeds.
 
     In simulations of 8 candidates with 5 seeds, the mean error is below a quarter of the standard
     deviation of seeds.
@@ -131,8 +141,9 @@ def selection_gain(
     Args:
         chosen: Scores of the best candidate, one per seed.
         others: Scores of each other candidate, one per seed.
-        redrawn: Scores on resampled examples: an array `[draws, seeds]` for the chosen and each
-            other candidate. If given, the expected value is over new seeds and new examples.
+        redrawn: Scores on resampled examples, as an array `[draws, seeds]` for the best candidate
+            and then for each other candidate. If they are given, the result is the distance to the
+            expected value on new seeds and new examples.
 
     Returns:
         The gain, or None if no candidate has two seeds, so that the noise is unknown.
@@ -142,16 +153,16 @@ def selection_gain(
         return None
     medians = [median(values) for values in candidates]
     error = median_deviation(_deviation(candidates), len(chosen))
-    # Only candidates close to the best count, including the best (index 0): a candidate far below
-    # could not have won by luck, and would increase the variance of the medians.
+    # Use only the best candidate (index 0) and candidates close to it. A candidate far below could
+    # not have won by luck, and would increase the variance of the medians.
     near = [
         place
         for place, value in enumerate(medians)
         if abs(medians[0] - value) <= CONTENDERS * _error(error, redrawn, place)
     ]
     tried = [medians[place] for place in near]
-    # A single candidate was not chosen by luck. Equal medians have variance 0, by which the code
-    # below could not divide.
+    # A single candidate was not chosen by luck, so the gain is 0. For equal medians, the code below
+    # would divide by their variance, which is 0.
     if len(near) < 2 or max(tried) == min(tried):
         return 0.0
     deviation = _deviation([candidates[place] for place in near])
@@ -221,9 +232,16 @@ def _noise_of_examples(redrawn: Sequence[Any]) -> float:
 
 
 def standing(value: float, values: Iterable[float]) -> str:
-    """Compare a seed's score with the scores of all seeds, which include this score.
+    """Compare the score of one seed with the scores of all seeds.
 
-    Scores are rounded as in tables. Returns "the best", "as good as the best" or "not the best".
+    Scores are rounded to four decimals, i.e. to two decimals in percent.
+
+    Args:
+        value: Score of the seed.
+        values: Scores of all seeds, including `value`.
+
+    Returns:
+        "the best", "as good as the best" (if another seed has the same score) or "not the best".
     """
     order = sorted((round(each, 4) for each in values), reverse=True)
     if round(value, 4) < order[0]:

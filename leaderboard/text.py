@@ -39,7 +39,10 @@ def visible(text: str, keep: str = "") -> str:
 
 
 def table_cell(value: object) -> str:
-    """Format a value for a cell of a Markdown table: escape "|" and "<", remove line breaks."""
+    """Format a value for a cell of a Markdown table.
+
+    Invisible characters, "|" and "<" are escaped, and line breaks become spaces.
+    """
     text = visible(str(value).replace("\n", " "))
     return text.replace("|", "\\|").replace("<", "&lt;")
 
@@ -139,11 +142,17 @@ def _unstorable(data: Any, where: str = "value") -> Iterator[str]:
 def whole_file(path: Path, alike: str = "") -> Iterator[IO[bytes]]:
     """Context manager that yields a temporary file for writing, which replaces `path` at the end.
 
-    Missing parent folders are created. If writing or the power fails, the previous file is
-    unchanged. The next call with the same file name deletes temporary files that killed processes
-    have left behind; if file names differ each time, calls must have the same `alike` instead. A
-    pipe or a device such as /dev/stdout is written directly. Raises OSError, which contains `path`
-    if no file can be created there.
+    Missing parent folders are created. If writing or the power fails, a file that already is at
+    `path` stays unchanged. A pipe or a device such as /dev/stdout is written directly.
+
+    Args:
+        path: Path of the file.
+        alike: Name for the temporary file; empty for the name of `path`. The next call with the
+            same name deletes temporary files that killed processes have left behind, so files whose
+            names differ each time need a common `alike`.
+
+    Raises:
+        OSError: If the file cannot be written.
     """
     if path.exists() and (not path.is_file() or path.parent == Path("/dev")):
         with path.open("wb") as device:
@@ -198,8 +207,11 @@ def check_place(path: Path, also: Callable[[IO[bytes]], object] = lambda _: None
     """Raise OSError, with the reason, if `whole_file` could not write `path`.
 
     A temporary file is created in the nearest existing parent folder and deleted at once, because
-    permissions do not show whether a disk is read-only or full. `also` is called with this file and
-    may try further operations.
+    permissions do not show whether a disk is read-only or full.
+
+    Args:
+        path: Path of the file that is to be written.
+        also: Function that is called with the temporary file, to try further operations on it.
     """
     if path.is_dir():
         raise IsADirectoryError(EISDIR, "it is a folder")
@@ -223,7 +235,7 @@ def flush_to_disk(path: Path) -> None:
 
 
 def without_apostrophe(text: str) -> str:
-    """Remove the apostrophe that `inert` has put before a formula."""
+    """Remove the apostrophe that `inert` has put before a formula; return other texts unchanged."""
     return text[1:] if text[:1] == "'" and _computes(text[1:]) else text
 
 

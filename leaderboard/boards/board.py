@@ -49,8 +49,9 @@ class Board:
         hidden: Number of entries that the user has hidden.
         machine: Machine on which models were timed, and the reference model; empty if the entries
             are not timings.
-        parity: What the parity certificate proves about each run, as text keyed by job key; empty
-            if it was not requested.
+        parity: Text about each run, keyed by job key: whether it is proved that training with
+            benchharness equals training with transformers (see `reproduction.parity_of`). Empty if
+            it was not requested.
         paths: True if paths of this machine are shown in full.
     """
 
@@ -69,7 +70,7 @@ class Board:
     paths: bool = False
 
     def parity_of(self, runs: Iterable[RunRow]) -> str:
-        """Return what the parity certificate proves about these runs, each statement once."""
+        """Return the texts in `parity` about these runs, joined by "; " and without duplicates."""
         return "; ".join(dict.fromkeys(filter(None, (self.parity.get(run.key) for run in runs))))
 
     @property
@@ -89,7 +90,8 @@ class Board:
     def has_score(self) -> bool:
         """True if the leaderboard shows the suite's score.
 
-        False if its only task is a custom task, because the suite's score would repeat its value.
+        False if its only task is a custom task, because the suite's score would repeat the value of
+        this task.
         """
         return not (len(self.tasks) == 1 and TASKS[self.tasks[0]].definition)
 
@@ -99,11 +101,11 @@ class Board:
         return self.limit is None and "mini" not in self.data
 
     def best(self, task: str) -> str:
-        """Return the best median in a task's column, as displayed.
+        """Return the best median in a task's column as text, as tables show it.
 
         Only single models that were fine-tuned here are compared, because an ensemble costs several
-        times as much, and the training data of imported predictions are unknown. Empty if fewer
-        than two such models have a value.
+        times as much, and the training data of imported predictions are unknown. A model that has
+        learned nothing is never the best. Empty if fewer than two models can be compared.
         """
         models = [entry for entry in self.entries if entry.competes]
         cells = [entry.cells[task] for entry in models if task in entry.cells]
@@ -115,8 +117,8 @@ def build_boards(runs: Sequence[RunRow], suite: Suite, *, paths: bool = False) -
     """Build the leaderboards of a suite, one per set of evaluation data.
 
     Two runs are on the same leaderboard only if the splits that both predicted have equal
-    fingerprints, so scores on different data are never in one column. The leaderboard with the most
-    runs comes first. The order of `runs` does not matter.
+    fingerprints (digests of their examples), so scores on different data are never in one column.
+    The leaderboard with the most runs comes first. The order of `runs` does not matter.
 
     Args:
         runs: Stored runs. Runs of other suites are used only as starting points of this suite's
@@ -132,8 +134,9 @@ def build_boards(runs: Sequence[RunRow], suite: Suite, *, paths: bool = False) -
     ordered = sorted(ours, key=lambda run: (run.finished, run.key))
     measured = [run for run in ordered if run.kind != "imported"]
     boards = [_board(group, suite) for group in group_by_data(measured)]
-    # Imported scores have no fingerprints of their data. So each is shown on every board with the
-    # same limit and the same kind of data (mini or not). Those that match no board get their own.
+    # Imported scores have no fingerprints of their data. So each score is shown on every board with
+    # the same limit and the same kind of data (mini or not). Scores that match no board get a board
+    # of their own.
     imported = grouped(
         ((run.limit, run.data == "mini"), run)
         for run in ordered
@@ -202,7 +205,10 @@ def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 
 def unranked(board: Board) -> Board:
-    """Remove the ranks from a leaderboard, which would be wrong if not all runs were read."""
+    """Return the leaderboard without ranks.
+
+    It is used if only some of the stored runs were read, because their ranks would be wrong.
+    """
     return replace(board, entries=tuple(replace(entry, rank=None) for entry in board.entries))
 
 
@@ -213,11 +219,16 @@ TOP = 30
 
 
 def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
-    """Reduce a leaderboard to its first `number` entries per kind; order and ranks do not change.
+    """Reduce a leaderboard to its first entries; their order and ranks do not change.
 
-    The best single model of each column and the best one that was fine-tuned here are kept too, so
-    that the best value of a column is never removed. Entries with a run whose key is in `keep` are
-    also kept. `number=0` keeps all entries.
+    In addition, the best single model of each column and the best one that was fine-tuned here are
+    kept, so that the best value of a column is never removed.
+
+    Args:
+        board: Leaderboard to reduce.
+        number: Number of entries to keep per kind ("model", "ensemble", "baseline" etc.); 0 to keep
+            all entries.
+        keep: Keys of runs whose entries are kept in any case.
     """
     if number == 0 or len(board.entries) <= number:
         return board
@@ -235,10 +246,15 @@ def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
 
 
 def best_of(boards: Sequence[Board], most: int) -> list[Board]:
-    """Reduce leaderboards to their best entries, so that at most about `most` runs remain in total.
+    """Reduce leaderboards to their best entries, so that few runs remain.
 
-    The number of entries per kind is the same for all leaderboards. Each leaderboard keeps at least
-    one entry of each kind and the best entry of each column, even if more runs remain.
+    The maximum number of entries per kind ("model", "ensemble" etc.) is the same for all
+    leaderboards. Each leaderboard keeps at least one entry of each kind and the best entry of each
+    column, even if more runs than `most` remain.
+
+    Args:
+        boards: Leaderboards to reduce.
+        most: Approximate maximum number of runs on all leaderboards together.
     """
     runs = [[len(entry.runs) for entry in board.entries] for board in boards]
     number = max((len(board.entries) for board in boards), default=0)
@@ -255,7 +271,7 @@ _MANY_NAMES = 50  # maximum number of names in an error message
 
 
 def select_entry(board: Board, name: str) -> Entry | None:
-    """Return the leaderboard entry with this name (see `naming.is_called`); None if there is none.
+    """Return the leaderboard entry to which a name refers (see `naming.is_called`), or None.
 
     Raises:
         BenchError: If the name refers to several entries.
@@ -268,10 +284,10 @@ def select_entry(board: Board, name: str) -> Entry | None:
 
 
 def select_entry_or_run(board: Board, name: str) -> Entry | None:
-    """Return the leaderboard entry with this name, or the run whose key begins with `name`.
+    """Return the leaderboard entry to which a name refers, or a single run of an entry.
 
-    A run is returned as its entry, reduced to this run. The beginning of a key must have at least 6
-    characters. Returns None if nothing matches.
+    A run is selected by the first 6 or more characters of its key. It is returned as an entry that
+    contains only this run. Returns None if nothing matches.
 
     Raises:
         BenchError: If the name refers to several entries, or several keys have this prefix.
@@ -289,7 +305,7 @@ def select_entry_or_run(board: Board, name: str) -> Entry | None:
     if len(found) > 1:
         keys = " or ".join(key[: len(prefix) + 6] for key in found)
         raise BenchError(f"several runs have keys that begin with {prefix!r}: use {keys}.")
-    for key, whole in found.items():  # there is at most one
+    for key, whole in found.items():  # `found` has at most one item
         cells = {
             task: replace(cell, runs=(run,), values=(value,))
             for task, cell in whole.cells.items()
@@ -360,7 +376,13 @@ def boards_of(keys: Set[str], boards: Iterable[Board]) -> list[Board]:
 
 @dataclass(frozen=True, kw_only=True)
 class LanguageTable:
-    """Results of one task per language: column heads, and rows with an entry's name and values."""
+    """Results of one task per language.
+
+    Attributes:
+        title: Title of the task.
+        heads: Names of the languages, which are the titles of the columns.
+        rows: Pairs of a leaderboard entry's name and its values, one text per language.
+    """
 
     title: str
     heads: tuple[str, ...]
@@ -370,8 +392,8 @@ class LanguageTable:
 def language_tables(board: Board) -> Iterator[LanguageTable]:
     """Yield a table of results per language for each task with one test split per language.
 
-    A task without results has no table. A value is the mean of the task's metrics for one language;
-    it is the median over seeds, times 100.
+    A task without results has no table. A value is the mean of the task's metrics on one language;
+    the table shows its median over seeds, times 100.
     """
     for task in map(find_task, board.tasks):
         cells = [(e.name, e.cells[task.name]) for e in board.entries if task.name in e.cells]

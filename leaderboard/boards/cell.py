@@ -54,12 +54,15 @@ class Cell:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Warnings about these scores, without duplicates."""
+        """Warnings about these scores without duplicates, e.g. "constant predictions"."""
         return _flags_of(self.task, self.runs)
 
     @property
     def selections(self) -> tuple[Selection, ...]:
-        """Selections of the runs' weights, without runs that were trained on another task."""
+        """How the final weights of each run were selected by evaluations during training.
+
+        Runs without such a selection, and runs that were trained on another task, are left out.
+        """
         return tuple(r.selection for r in self.runs if r.selection and self.task in r.trained_tasks)
 
     @property
@@ -74,9 +77,10 @@ class Cell:
 
     @property
     def has_learned(self) -> bool:
-        """True if the run with the median score has learned; else the score is never the best.
+        """True if the run with the median score has learned something.
 
-        For an even number of seeds, both middle runs must have learned.
+        For an even number of seeds, both middle runs must have learned something. If False, the
+        score is never shown as the best of its column.
         """
         values = zip(
             self.values, (not run.has_collapsed(self.task) for run in self.runs), strict=True
@@ -86,7 +90,10 @@ class Cell:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Warnings as text, e.g. "1 of 5 seeds collapsed (constant predictions)"."""
+        """Warnings with the number of collapsed runs, for display.
+
+        Example: "1 of 5 seeds collapsed (constant predictions)".
+        """
         return notes_of(self.task, self.runs)
 
     @property
@@ -96,7 +103,10 @@ class Cell:
 
     @property
     def choice(self) -> str:
-        """Note on the selection bias of a sweep; empty if nothing was selected."""
+        """Sentence about the selection bias: the best score of a sweep is too high by chance.
+
+        Empty without a sweep, or if the bias is unknown (see `gain`).
+        """
         if self.gain is None:
             return ""
         gain = shown(self.gain)
@@ -110,7 +120,12 @@ class Cell:
 
 
 def notes_of(task: str, runs: Sequence[RunRow]) -> tuple[str, ...]:
-    """Return the warnings about these runs on a task, e.g. "1 of 5 seeds collapsed (...)"."""
+    """Return warnings about an entry's runs on a task, e.g. "1 of 5 seeds collapsed (...)".
+
+    Args:
+        task: Name of the task.
+        runs: Finished runs, one per seed.
+    """
     flags, collapsed = _flags_of(task, runs), sum(run.has_collapsed(task) for run in runs)
     reasons = [flag for flag in flags if flag in COLLAPSED and collapsed]
     seeds = counted(len(runs), "seed")
@@ -139,7 +154,16 @@ def note_lines(noted: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
 
 
 def build_cell(task: str, finished: Sequence[RunRow], rule: ScoreRule) -> Cell | None:
-    """Create a cell from an entry's finished runs on a task; None if none has a finite score."""
+    """Create a cell from an entry's finished runs.
+
+    Args:
+        task: Name of the task. Runs without a score on the task are left out.
+        finished: Finished runs of the entry.
+        rule: Rule of the suite, which specifies the scores that count.
+
+    Returns:
+        The cell, or None if no run has a finite score on the task.
+    """
     pairs = [(run, _value(task, run.scores[task], rule)) for run in finished if task in run.scores]
     valid = [(run, value) for run, value in pairs if value is not None and math.isfinite(value)]
     if not valid:
@@ -164,10 +188,16 @@ def score_names(task: str, rule: ScoreRule) -> tuple[str, ...]:
 
 
 def score_bounds(task: Task, names: Sequence[str], values: Iterable[float]) -> Interval:
-    """Return the lowest and the highest possible value of the mean of these scores.
+    """Return the lowest and the highest possible value of the mean of some scores.
 
-    The bounds are infinite if a metric is unknown, or if one of the observed `values` is outside
-    of the bounds (e.g. because a plugin's score is in percent).
+    Args:
+        task: Task of the scores.
+        names: Names of the scores.
+        values: Observed means.
+
+    Returns:
+        The bounds. They are infinite if a metric is unknown, or if an observed value is outside of
+        the known bounds (e.g. because a plugin's score is in percent).
     """
     every = {
         metric.name + suffix_of(split): metric.bounds
@@ -181,10 +211,14 @@ def score_bounds(task: Task, names: Sequence[str], values: Iterable[float]) -> I
 
 
 def column_title(task: str, rule: ScoreRule, between: str = "-") -> str:
-    """Return the title of a task's column.
+    """Return the title of a task's column, e.g. "RTE" or "MNLI-m/mm".
 
-    It contains the titles of the splits, e.g. "MNLI-m/mm" if the value is the mean of both splits.
-    `between` separates the task's title from those of the splits.
+    The part "m/mm" consists of the titles of the splits over which the column's value is averaged.
+
+    Args:
+        task: Name of the task.
+        rule: Rule of the suite, which specifies the scores that count.
+        between: Text between the task's title and the titles of the splits.
     """
     found = find_task(task)
     scores = set(score_names(task, rule))
@@ -205,7 +239,7 @@ def spread_of(values: Sequence[float]) -> float | None:
 
 def shown(value: float) -> str:
     """Return a score as leaderboards display it: times 100, with one decimal."""
-    # Without this, a correlation of -0.0004 would be displayed as "-0.0".
+    # Avoid "-0.0", which would be the text for a correlation of -0.0004.
     text = f"{value * 100:.1f}"
     return "0.0" if text == "-0.0" else text
 
@@ -220,7 +254,7 @@ def shown(value: float) -> str:
 def count_points(runs: Iterable[RunRow]) -> int:
     """Return how many hyperparameter settings of a sweep have a finished run.
 
-    If the number differs between tasks, the largest one is returned.
+    If this number differs between tasks, the largest number is returned.
     """
     finished = [run for run in runs if run.status == "finished"]
     return max((len(points) for points in _points(finished).values()), default=0)
@@ -233,7 +267,11 @@ def best_points(runs: Sequence[RunRow], rule: ScoreRule) -> list[RunRow]:
     task's score over seeds; if medians are equal, the setting with more scored seeds wins. Only
     settings with the largest number of seeds (finished or not) are compared, because successive
     halving stops bad settings early, and one of them may have a lucky seed. A setting without a
-    score is chosen only if no setting has a score.
+    score is chosen only if none of the compared settings has a score.
+
+    Args:
+        runs: Runs of one leaderboard entry.
+        rule: Rule of the suite, which specifies the scores that count.
     """
     if not runs[0].is_sweep:
         return list(runs)
@@ -247,11 +285,16 @@ def best_points(runs: Sequence[RunRow], rule: ScoreRule) -> list[RunRow]:
 
 
 def beside_others(cell: Cell, runs: Sequence[RunRow], rule: ScoreRule) -> Cell:
-    """Add a sweep's other hyperparameter settings, and the selection gain, to the best one's cell.
+    """Return the cell with the other hyperparameter settings of its sweep, and the selection gain.
 
-    `runs` are all runs of the sweep. If they are not a sweep, the cell is returned unchanged. The
-    cell of a task that is predicted by runs on another task (AX by those on MNLI) has no selection
-    gain, because the settings were selected by the score on that other task.
+    A cell of a task that is predicted by runs on another task (AX by those on MNLI) has no
+    selection gain, because the settings were selected by the score on that other task.
+
+    Args:
+        cell: Cell of the sweep's best setting.
+        runs: All runs of the leaderboard entry. If they are not a sweep, the cell is returned
+            unchanged.
+        rule: Rule of the suite, which specifies the scores that count.
     """
     if not runs[0].is_sweep:
         return cell

@@ -42,13 +42,14 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Intervals:
-    """95 % confidence intervals for a median over seeds, on the score's scale.
+    """95 % confidence intervals for a median over seeds, or for the suite's score.
 
     Attributes:
         both: Interval that covers all known sources of noise; None if no source is known.
         examples: Interval that covers only the choice of examples; None if the examples could not
             be read.
-        seeds: Interval that covers only the choice of seeds; None if there is only one run.
+        seeds: Interval that covers only the choice of seeds; None if the variance over seeds is
+            unknown, e.g. because there is only one run.
         reason: Reason why the examples could not be read; may be empty.
     """
 
@@ -94,9 +95,14 @@ class Uncertainty:
 class Gain:
     """Gain of a distilled student over the same model trained without a teacher, on one task.
 
-    `difference` and `interval` are on the score's scale, over the seeds that both models have.
-    `p_value` is from a paired test, corrected for the number of tasks (see comparing/contrast.py).
-    `is_shown` is true if the difference is significant.
+    Attributes:
+        difference: Mean score of the student minus that of the model without a teacher, over the
+            seeds that both have.
+        seeds: Seeds that both have.
+        interval: 95 % confidence interval of the difference; None if it was not tested.
+        p_value: P-value of a paired test, corrected for the number of tasks (see
+            comparing/contrast.py); None if the difference was not tested.
+        is_shown: True if the difference is significant.
     """
 
     difference: float
@@ -114,7 +120,7 @@ class Entry:
         model: Name of the model.
         recipe: Label of the recipe.
         precision: Numerical precision.
-        kind: Origin of the runs.
+        kind: Origin of the runs (see `job.Kind`).
         cells: Finished runs with their scores, keyed by task.
         failures: Failed runs that no finished run has replaced.
         counted: Tasks that count in the suite's score.
@@ -132,7 +138,7 @@ class Entry:
             use them.
         points: Number of hyperparameter settings in a sweep, of which the entry shows the best one
             per task; 0 if there was no sweep.
-        uncertainty: Confidence intervals, if they were requested.
+        uncertainty: Confidence intervals; None if they were not requested.
         gains: Gains of a distilled student, keyed by task, for the tasks on which the same model
             was also trained without a teacher.
     """
@@ -188,7 +194,10 @@ class Entry:
 
     @property
     def noted(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Pairs of the name of a task's score (e.g. "tiny, 3 epochs RTE") and its warnings."""
+        """Pairs of a text that names the entry and a task, and the warnings about its score.
+
+        An example of the text is "tiny, 3 epochs RTE". There is one pair per task.
+        """
         for task, cell in self.cells.items():
             yield f"{self.name} {title_of(task)}", cell.notes
 
@@ -216,7 +225,11 @@ class Entry:
         return ", ".join((self.model, *words, *precision))
 
     def name_but_for(self, setting: str) -> str:
-        """Return the entry's name with its precision, but without the given setting."""
+        """Return the entry's name with its precision, but without one of its changed settings.
+
+        Args:
+            setting: Setting to leave out, as it is typed on the command line, e.g. "lr".
+        """
         words = self.words[self.unsaid :]
         shown = (word.shown for word in words if not word.typed.startswith(f"{setting}="))
         return ", ".join((self.model, *shown, self.precision))
@@ -236,7 +249,7 @@ class Entry:
 
     @property
     def recipe_label(self) -> str:
-        """Label of the settings that were changed (or the recipe's name), and the size of a sweep.
+        """Settings that the user changed or, without any, the recipe's name, and a sweep's size.
 
         Examples: "lr 3e-4, 3 epochs" and "sweep of lr, best of 3 on dev".
         """
@@ -244,9 +257,10 @@ class Entry:
 
     @property
     def starts(self) -> dict[str, str]:
-        """For each task whose runs started from runs on another task, the name of that other task.
+        """Starting points of the runs, keyed by task.
 
-        Tasks whose runs started with the pretrained checkpoint are left out.
+        A starting point is the name of the task whose fine-tuned encoder was used. Tasks whose runs
+        started with the pretrained checkpoint are left out.
         """
         found = {task: cell.runs[0].start_task for task, cell in self.cells.items()}
         return {task: start for task, start in found.items() if start}
@@ -275,7 +289,8 @@ class Entry:
     @property
     def selection_labels(self) -> tuple[str, ...]:
         """How weights were selected, as text, e.g. "best of 10 evaluations on dev"."""
-        # A task that is predicted by runs on another task (AX by those on MNLI) has no selection.
+        # Leave out tasks that are predicted by runs on another task (e.g. AX by runs on MNLI),
+        # because no weights were selected for them.
         own = [cell for cell in self.cells.values() if cell.task in cell.runs[0].trained_tasks]
         chosen = [cell for cell in own if cell.selections]
         labels = selection_labels(each for cell in chosen for each in cell.selections)
@@ -297,7 +312,12 @@ class Entry:
 
 
 def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
-    """Create a leaderboard entry, without a rank, from runs of one model with one recipe."""
+    """Create a leaderboard entry, without a rank, from its runs.
+
+    Args:
+        runs: Finished and failed runs of one model with one recipe and precision.
+        suite: Suite of the leaderboard.
+    """
     words, first = recipe_words(runs[0].recipe_label, runs), runs[0]
     if first.teacher is not None:
         name = first.teacher.model

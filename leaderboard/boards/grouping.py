@@ -46,7 +46,7 @@ class _DataGroup:
         return agrees and (run.data in self.sources or bool(shared))
 
     def limits(self, run: RunRow) -> bool:
-        """Return whether the run has the group's limit, or fewer rows than the limit allows."""
+        """Return whether the run has the group's limit, or no limit and no larger split than it."""
         if run.limit is None and self.limit is not None:
             return 0 < _largest_split(run) <= self.limit
         return run.limit == self.limit
@@ -66,12 +66,16 @@ def _largest_split(run: RunRow) -> int:
 
 
 def evaluation_fingerprints(run: RunRow) -> Mapping[str, str]:
-    """Return the fingerprints of the splits that a run predicted, keyed by "task:split"."""
+    """Return the digests of the splits that a run predicted, keyed by "task:split"."""
     return {name: f for name, f in run.fingerprints.items() if not name.endswith(":train")}
 
 
 def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """Group the runs so that all runs of a group were evaluated on the same rows of each task.
+
+    A run fits a group if it has a data source or a predicted split in common with the group, and if
+    the splits in common have the same examples. Mini data and official data, and timings on
+    different machines, are never in one group.
 
     A run's limit is the maximum number of rows per split. Grouping is greedy: each run joins the
     first group with the same limit that it fits, preferably a group with the run's data source, or
@@ -81,7 +85,7 @@ def group_by_data(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """
     groups: list[_DataGroup] = []
     homes: dict[object, list[_DataGroup]] = {}
-    # Process runs with a limit first, so that runs without one on small tasks find groups to join.
+    # Process runs with a limit first, because runs without a limit may join their groups.
     for run in sorted(runs, key=lambda run: run.limit is None):
         # All runs on the same data join the same groups, so search these only for the first run.
         rows = (run.limit, run.data, _largest_split(run), tuple(run.fingerprints.items()))
@@ -127,7 +131,7 @@ def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     groups: dict[tuple[_Names, str, tuple[str, ...]], list[RunRow]] = {}
     for run in runs:
         groups.setdefault((_names(run), run.task, _training(run)), []).append(run)
-    # If a task was run with several values of the setting "features", split the entry by them.
+    # If a task was run with several values of the setting "features", create an entry per value.
     probed: dict[tuple[_Names, str], set[object]] = {}
     for (names, task, _), alike in groups.items():
         probed.setdefault((names, task), set()).update(_by_features(alike))
@@ -170,7 +174,11 @@ def timed_on(run: RunRow) -> str:
 
 
 def variant_of(run: RunRow) -> str:
-    """Return a digest (4 hex digits) of the run's weights, hyperparameters and training data."""
+    """Return a digest (4 hex digits) of everything in a run's training except the seed.
+
+    It covers the weights, the hyperparameters (except for a run of a sweep), the training data, the
+    run from which this run started, and the teacher.
+    """
     text = " ".join((run.weights, *_training(run)))
     return hashlib.sha256(storable(text).encode()).hexdigest()[:4]
 
@@ -184,7 +192,11 @@ def _training(run: RunRow) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def trained_on(fingerprints: Iterable[tuple[str, str]]) -> list[str]:
-    """Return the sorted digests of the train splits among these (name, digest) pairs."""
+    """Return the sorted digests of the train splits.
+
+    Args:
+        fingerprints: Pairs of a split ("task:split") and the digest of its examples.
+    """
     return sorted(digest for name, digest in fingerprints if name.endswith(":train"))
 
 
@@ -207,10 +219,15 @@ UNKNOWN = "another run"
 
 
 def with_starts(runs: Iterable[RunRow], known: Iterable[RunRow]) -> list[RunRow]:
-    """Set the starting points of the runs: `start_task` and `start_variant`.
+    """Return the runs with their starting points in `start_task` and `start_variant`.
 
-    Runs with different seeds get equal starting points, even if each started from the run with its
-    own seed. `known` contains the runs from which others may have started.
+    A starting point is the run from whose fine-tuned encoder a run started. Runs with different
+    seeds get equal starting points, even if each started from the run with its own seed.
+
+    Args:
+        runs: Runs whose starting points are set.
+        known: Runs from which they may have started. If a starting point is not among them,
+            `start_task` is "another run".
     """
     by_key = {run.key: run for run in known}
     return [_with_start(run, by_key) for run in runs]

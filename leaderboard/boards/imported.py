@@ -39,11 +39,21 @@ _LARGEST = 64 * 2**20  # maximum size of a file in bytes; 100,000 rows need a qu
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedScore:
-    """Row of an imported file: a score that was measured elsewhere, on the metric's scale.
+    """Score that was measured elsewhere, from one row of an imported file.
 
-    `source` names the publication and its authors. `data` is "mini" for the packaged mini data and
-    empty for official data; `limit` is the maximum number of rows per split. `recipe`, `precision`,
-    `date` and `flags` (warnings about the score) are copied from the file and may be empty.
+    Attributes:
+        model: Name of the model.
+        task: Name of the task, or of a suite for its average.
+        metric: Name of the metric, or of the rule that computes the suite's average.
+        split: Name of the split; "dev" or "test" for a suite.
+        score: Score on the metric's scale, mostly from 0 to 1.
+        source: Person or publication that measured the score.
+        recipe: Description of the training; may be empty.
+        precision: Numerical precision; may be empty.
+        data: "mini" for the packaged mini data, empty for official data.
+        limit: Maximum number of rows per split; None if all rows were used.
+        date: Date of the measurement, as in the file; may be empty.
+        flags: Warnings about the score; may be empty.
     """
 
     model: str
@@ -206,11 +216,12 @@ def _check_names(task: str, metric: str, split: str) -> None:
 
 
 def to_result(score: ImportedScore) -> Result:
-    """Convert an imported score to a result that can be stored; equal scores give equal results.
+    """Convert an imported score to a result that can be stored.
 
     The job of the result has no fingerprints, because the evaluated rows are unknown. The job's key
     covers all fields that identify the score, but not the score itself. So a corrected score is a
-    newer attempt at the same job, and lists show it instead of the old one.
+    newer attempt at the same job, and lists show it instead of the old one. Equal scores give equal
+    results.
     """
     name = score_name(score.task, Measure(score.split, score.metric))
     told: dict[str, str | int] = {
@@ -259,13 +270,16 @@ def to_result(score: ImportedScore) -> Result:
 
 
 def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
-    """Group the imported scores on a leaderboard by split into blocks, dev before test."""
+    """Return the imported scores on a leaderboard in one block per split, dev before test.
+
+    A block has one row per model, recipe, precision and source.
+    """
     # Create one row per model, recipe, precision, source and split.
     rows = []
     groups: dict[tuple[str, ...], list[RunRow]] = {}
     for run in board.imported:
-        # Rows have the split "dev" or "test". The name of a score shows whether it is on a second
-        # dev or test split.
+        # The split of a row is "dev" or "test". Scores on a second dev or test split are in the
+        # same row, and have a suffix in their names, e.g. "accuracy_mm".
         (measure,) = run.measures[run.task].values()
         tests = TASKS[run.task].test_splits if run.task in TASKS else ("test",)
         split = "test" if measure.split in tests else "dev"

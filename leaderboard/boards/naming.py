@@ -1,4 +1,4 @@
-"""Names of leaderboard entries: the model, and words that distinguish entries of one model."""
+"""Names of leaderboard entries. A name is the model, with words that distinguish its entries."""
 
 import re
 from collections import Counter
@@ -18,9 +18,11 @@ _DIGITS = 7  # number of digits of an abbreviated digest, the same as in git
 
 
 def told_apart(entries: Iterable[Entry]) -> list[Entry]:
-    """Give leaderboard entries distinct names: add words that describe how equal entries differ.
+    """Return the entries with distinct names.
 
-    An entry keeps its `variant` only if another entry has the same model, recipe and precision.
+    Entries with equal names get words that describe how they differ. An entry keeps the hex digits
+    in `variant` only if another entry has the same model, recipe and precision; else they are
+    removed.
     """
     listed = list(entries)
     for _ in range(_ROUNDS):
@@ -116,7 +118,7 @@ def _start_word(name: str) -> Word:
 
 
 def _task_word(name: str) -> Word:
-    return Word(f"{name} from a start", f"start={unquoted(name)}")
+    return Word(f"{name} from another run", f"start={unquoted(name)}")
 
 
 def _weight_word(weights: str) -> Word:
@@ -163,7 +165,7 @@ _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
     _rows,
     # Digests of the hyperparameters, for entries whose differing settings are not known.
     _by_digest("values", lambda e: min(run.recipe_digest for run in e.runs)),
-    # How the starting points were trained, and how the teachers of the same model were trained.
+    # Digests of the training of the starting points, and of the training of the teachers.
     _by_digest("start", lambda e: max((run.start_variant for run in e.runs), default="")),
     _by_digest(
         "teacher", lambda e: max((r.teacher.variant for r in e.runs if r.teacher), default="")
@@ -173,7 +175,11 @@ _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
 
 
 def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
-    """Return a column title per entry, with words that distinguish it from the other entries."""
+    """Return a column title per entry, for a table whose columns are entries.
+
+    A title is the name of the model or, if several entries have the same model, contains the words
+    that distinguish an entry from the others.
+    """
     models = [entry.model for entry in entries]
     if len(set(models)) == len(models):
         return tuple(models)
@@ -195,7 +201,7 @@ def is_called(entry: Entry, name: str) -> bool:
     """Return whether a name from the command line refers to the leaderboard entry.
 
     A name is the model, optionally followed by settings, recipe and precision after colons, e.g.
-    "minilm", "minilm:lr=3e-4" or "minilm:fast:bf16".
+    "minilm", "minilm:lr=3e-4" or "minilm:fast:bf16". A name may refer to several entries.
     """
     for model in dict.fromkeys((entry.model, unquoted(entry.model))):
         if name == model:
@@ -242,9 +248,9 @@ def short_name(entry: Entry, others: Iterable[Entry]) -> str:
 
 
 def called(entries: Iterable[Entry], name: str) -> list[Entry]:
-    """Return the entries to which a name from the command line refers.
+    """Return the entries to which a name from the command line refers (see `is_called`).
 
-    If it is the full name of exactly one entry, only this entry is returned.
+    If the name is the complete name of exactly one entry, only this entry is returned.
     """
     found = [entry for entry in entries if is_called(entry, name)]
     whole = [e for e in found if name in (*typed_names(e)[1:], full_label(e))]

@@ -20,11 +20,13 @@ _OR = " or "  # separates the names of scores if a source does not specify which
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedCell:
-    """Published score of a system on one task, in percent.
+    """Published score of a system on one task, or average over the tasks of a suite.
 
-    `printed` is the number as the source prints it. `scores` contains the name of the score, or
-    several names if the source does not specify which of these scores it prints. For an average
-    over tasks, `task` is the name of the suite and `scores` contains the name of the suite's rule.
+    Attributes:
+        task: Name of the task or, for an average over tasks, of the suite.
+        scores: Name of the score; several names if the source does not specify which of these
+            scores it prints. For an average, the name of the rule by which it is computed.
+        printed: Score in percent, as the source prints it.
     """
 
     task: str
@@ -38,7 +40,7 @@ class PublishedCell:
 
     @property
     def half_unit(self) -> float:
-        """Largest possible rounding error of the printed number."""
+        """Largest possible rounding error of `printed`, in percent, e.g. 0.05 for "57.0"."""
         # A printed "57.0" may be any number from 56.95 to 57.05, and "57" any from 56.5 to 57.5.
         decimals = len(self.printed.partition(".")[2])
         return 0.5 * 10.0**-decimals
@@ -91,14 +93,17 @@ class PublishedRow:
 
 
 def published(suite: str) -> tuple[PublishedRow, ...]:
-    """Return the published rows for a suite: human baselines first, then in order of the tables."""
+    """Return the published rows for a suite.
+
+    Human baselines come first; apart from that, the rows are in the order of the tables.
+    """
     rows = [row for row in every_row() if row.suite == suite]
     return tuple(sorted(rows, key=lambda row: not row.is_human))
 
 
 @cache
 def every_row() -> tuple[PublishedRow, ...]:
-    """Return the rows of all published tables, in the order of the tables."""
+    """Return the rows of all published tables, sorted by the file names of the tables."""
     folder = files("benchharness.leaderboard") / "published"
     tables = (file for file in folder.iterdir() if file.name.endswith(".csv"))
     return tuple(
@@ -136,8 +141,14 @@ def _read_table(name: str, lines: Sequence[str]) -> Iterator[PublishedRow]:
 class PublishedBlock:
     """Published or imported rows for one split of a suite, for a table.
 
-    `tasks` are the tasks on which at least one row has a score. `origin` is "published" for rows of
-    the packaged tables, and "imported" for scores that the user has imported.
+    Attributes:
+        title: Title of the suite.
+        suite: Name of the suite.
+        split: "dev" or "test".
+        tasks: Tasks on which at least one row has a score.
+        rows: Rows with the scores of one system each.
+        origin: "published" for rows of the packaged tables, "imported" for scores that the user has
+            imported.
     """
 
     title: str
@@ -149,10 +160,10 @@ class PublishedBlock:
 
 
 def published_blocks(board: Board) -> tuple[PublishedBlock, ...]:
-    """Return the published rows for a leaderboard's suite, in one block per split, dev before test.
+    """Return the published scores for a leaderboard's suite, in one block per split.
 
-    Empty if the leaderboard's data are incomplete or synthetic, because scores on such data cannot
-    be compared with published scores.
+    Blocks for dev come first. Empty if the leaderboard's data are incomplete or synthetic, because
+    scores on such data cannot be compared with published scores.
     """
     return blocks_of(board, published(board.suite)) if board.is_whole else ()
 
@@ -162,7 +173,13 @@ def blocks_of(
     rows: Sequence[PublishedRow],
     origin: Literal["published", "imported"] = "published",
 ) -> tuple[PublishedBlock, ...]:
-    """Group the rows for a leaderboard's suite by split into blocks, dev before test."""
+    """Group rows for a leaderboard's suite into one block per split, dev before test.
+
+    Args:
+        board: Leaderboard, whose tasks come first in the blocks.
+        rows: Published or imported rows.
+        origin: Origin of the rows.
+    """
     blocks = []
     for split in ("dev", "test"):
         known = tuple(row for row in rows if row.split == split)
@@ -187,14 +204,18 @@ def blocks_of(
 
 @dataclass(frozen=True, kw_only=True)
 class System:
-    """System with published scores, or one that the lectures behind the published tables mention.
+    """Known system, and whether benchharness can run it.
+
+    A system is known if a published table contains its scores, or if it is mentioned in the
+    lectures from which the tables were collected.
 
     Attributes:
         name: Name of the system.
-        table: Table in which the name means this system; empty if it does so in every table.
+        table: Published table in which the name means this system; empty if the name means it in
+            every table.
         model: Name of the system's checkpoint if benchharness can run it; else empty.
-        reason: Reason why there is no such checkpoint or, if `runs` is true, how to run the system
-            otherwise.
+        reason: Reason why the system cannot be run. If it can be run although `model` is empty,
+            instructions how to run it. Empty if `model` is not empty.
         runs: True if benchharness can run the system.
         rows: Number of published rows of the system.
         in_lectures: True if the lectures from which the tables were collected mention the system.
@@ -210,7 +231,7 @@ class System:
 
     @property
     def status(self) -> str:
-        """Text: the system can be run, has only published rows, or is only in a lecture."""
+        """Text for lists: "runs here", "published row only" or "named in a lecture only"."""
         if self.runs:
             return "runs here"
         return "published row only" if self.rows else "named in a lecture only"
@@ -221,7 +242,7 @@ def systems() -> tuple[System, ...]:
     """Return all systems in the published tables and the lectures, sorted by name."""
     file = files("benchharness.leaderboard") / "published" / "systems.toml"
     document = tomllib.loads(file.read_text(encoding="utf-8"))
-    # Keys of systems, with (model, reason or instruction, whether the system can be run).
+    # For each key of the file: (model, reason or instructions, whether the system can be run).
     known: dict[str, tuple[str, str, bool]] = {}
     for key, model in document["runs"].items():
         known[key] = (model, "", True)
@@ -250,7 +271,7 @@ def systems() -> tuple[System, ...]:
 
 
 def find_system(name: str, table: str) -> System | None:
-    """Return the system that has this name in a table; None if it is not known."""
+    """Return the system that a name means in a published table; None if it is not known."""
     named = _by_name()
     return named.get((name, table), named.get((name, "")))
 
@@ -261,7 +282,11 @@ def _by_name() -> Mapping[tuple[str, str], System]:
 
 
 def rows_of_model(model: str) -> tuple[PublishedRow, ...]:
-    """Return the published rows of a checkpoint, in the order of the tables."""
+    """Return the published rows of a model in any suite, in the order of the tables.
+
+    Args:
+        model: Name of the model in benchharness.
+    """
     return _by_model().get(model, ())
 
 
@@ -281,10 +306,11 @@ def printed_size(text: str) -> float | None:
 def like_those_of(
     board: Board, block: PublishedBlock, sizes: Mapping[str, float]
 ) -> PublishedBlock:
-    """Reduce a block to rows of models similar to those on a leaderboard, and to its tasks.
+    """Reduce a block to at most 8 rows of similar models, and to the leaderboard's tasks.
 
-    Rows of the same model are preferred, then rows of models of a similar size. Rows without a
-    score on any of the leaderboard's tasks are left out.
+    Rows of the models on the leaderboard are preferred, then rows of models of a similar size (at
+    most 1.5 times as large or small). Rows without a score on any of the leaderboard's tasks are
+    left out.
 
     Args:
         board: Leaderboard whose models and tasks are compared.

@@ -28,12 +28,14 @@ from benchharness.leaderboard.statistics import student_t
 from benchharness.tasks.suites import find_task
 
 LIKE_OURS = ("single", "one", "median", "mean", "unsaid")
-"""Prefixes of published protocols that can be compared with benchharness's median over seeds:
-single runs, and medians or means of several. Ensembles and the best of several runs score higher by
-construction."""
+"""Prefixes of `PublishedRow.protocol` for scores that can be compared with benchharness's median
+over seeds: scores of single runs, medians or means of several runs, and scores without information
+about the protocol. Ensembles and the best of several runs are left out, because they score higher
+by construction."""
 
 BEST_OF_GRID = "best of"
-"""Prefix of published protocols that can be compared with the best setting of a sweep on dev."""
+"""Prefix of `PublishedRow.protocol` for scores that can be compared with the best setting of a
+hyperparameter sweep, selected on dev."""
 
 _Verdict = Literal["within noise", "below", "above", "not comparable"]
 
@@ -47,8 +49,9 @@ REFERENCES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         for model, rows in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
     }
 )
-"""Published dev rows, as (table, system), with which each model is compared. The key is the name of
-the model in lower case; with frozen features, it is e.g. "bert-base-cased, features=last"."""
+"""Published dev rows with which each model is compared, as pairs of a table's name and the system's
+name in this table. The key is the name of the model in lower case; for an encoder with frozen
+features, it is e.g. "bert-base-cased, features=last"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,12 +82,15 @@ class Reproduction:
 
     @property
     def text(self) -> str:
-        """The entry's score as tables show it, with "!" if it has warnings; may be empty."""
+        """Score of the entry as tables show it, with "!" after it if there are warnings.
+
+        Empty if `ours` is None.
+        """
         return "" if self.ours is None else marked(f"{self.ours:.1f}", self.flags)
 
     @property
     def command(self) -> str:
-        """Shell command that explains the difference, if the verdict is "below" or "above"."""
+        """Shell command that explains the difference; empty unless it is larger than the noise."""
         if self.verdict not in ("below", "above"):
             return ""
         row = f"{self.row.table}: {self.row.system}"
@@ -92,12 +98,16 @@ class Reproduction:
 
     @property
     def difference(self) -> float | None:
-        """The entry's score minus the published score; None without a score."""
+        """Score of the entry minus the published score, in percent; None if `ours` is None."""
         return None if self.ours is None else self.ours - self.theirs.value
 
     @property
     def verdict(self) -> _Verdict:
-        """Verdict on the difference; "within noise" if it is not larger than `noise`."""
+        """Verdict on the entry's score: "below" or "above" the published score, or "within noise".
+
+        It is "within noise" if the difference is at most `noise`, and "not comparable" if the
+        scores cannot be compared.
+        """
         if self.noise is None or self.difference is None:
             return "not comparable"
         if abs(self.difference) <= self.noise:
@@ -108,11 +118,13 @@ class Reproduction:
 def reproductions(board: Board, entry: Entry) -> tuple[Reproduction, ...]:
     """Compare a leaderboard entry's scores with the published scores of its model.
 
-    Comparisons with published dev scores (see `REFERENCES`) come first. For each other task with a
-    dev split, one published score follows that is not comparable, because it is on another split or
-    has another protocol. The model is identified by its name, or by the last component of its path.
-    Empty if there are no published scores of the model, or if the leaderboard's data are synthetic
-    or incomplete.
+    The model is identified by its name, or by the last component of its path.
+
+    Returns:
+        Comparisons with the published dev scores in `REFERENCES`. After these, for each other task
+        with a dev split, one published score that cannot be compared, because it is on another
+        split or was obtained in another way. Empty if there are no published scores of the model,
+        or if the leaderboard's data are synthetic or incomplete.
     """
     if not board.is_whole:
         return ()
@@ -203,12 +215,13 @@ def _incomparable(
 
 @cache
 def certificate() -> Mapping[str, Any]:
-    """Load the parity certificate.
+    """Load the parity certificate, as JSON data.
 
-    Its fields `measured` (date), `version` and `method` describe when it was made and with which
-    code. `families[family][head][precision]` is true if parity was proved for this combination;
-    combinations that were not compared are absent. `settings` are the settings that it covers; all
-    others had their default values.
+    The certificate lists for which models training with benchharness was proved to be equal to
+    training with transformers. `measured` is its date, and `version` and `method` identify the code
+    of benchharness. `families[family][head][precision]` is true if equality was proved for this
+    combination; combinations that were not compared are absent. `settings` are the names of the
+    settings that jobs may have; the certificate proves nothing about jobs with other settings.
     """
     text = (files("benchharness.leaderboard") / "certificate.json").read_text(encoding="utf-8")
     found: Mapping[str, Any] = json.loads(text)
@@ -216,7 +229,7 @@ def certificate() -> Mapping[str, Any]:
 
 
 def made_by() -> str:
-    """Describe the certificate: its date, its device and the versions that it covers."""
+    """Describe the parity certificate: its date, its device and the versions that it covers."""
     known = certificate()
     return (
         f"{known['measured']}, benchharness {known['version']} (method {known['method']}), "
@@ -225,11 +238,13 @@ def made_by() -> str:
 
 
 def parity_of(run: Result | Failure) -> str:
-    """Return what the certificate proves about a run.
+    """Return what the parity certificate proves about a run.
 
-    The text is, for example, "proved, fp32 CPU", or "none" followed by a reason. If another version
-    of benchharness made the run, the text names the version for which parity was proved. Empty if
-    the run did not train anything.
+    The text is, for example, "proved, fp32 CPU" if training with benchharness is proved to be equal
+    to training with transformers, "not proved, bf16 CPU" if this precision was not compared, or
+    "none" followed by a reason if the certificate does not cover the run. If another version of
+    benchharness made the run, the text names the version to which the proof applies. Empty if the
+    run did not train anything.
     """
     job, known = run.job, certificate()
     if isinstance(run, Failure) or job.kind != "model" or not run.cost.steps:
@@ -262,7 +277,7 @@ def _lack(job: Job) -> str:
 def _unknown(family: str, device: str) -> str:
     """Describe which of family and device a run has not recorded; empty if it has recorded both."""
     lost = [name for name, value in (("family", family), ("device", device)) if not value]
-    return f"without its {' and '.join(lost)}, which the run does not state" if lost else ""
+    return f"because the run does not state its {' and '.join(lost)}" if lost else ""
 
 
 def _part(said: Mapping[str, Any], name: str) -> Mapping[str, Any]:

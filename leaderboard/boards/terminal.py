@@ -50,19 +50,21 @@ _STATISTICS: Mapping[str, Callable[[Sequence[float]], float]] = {
 
 
 def render(board: Board, console: Console, *, details: bool = False) -> None:
-    """Print a leaderboard: a line per entry with rank, score and each task's median, and a legend.
+    """Print a leaderboard as a table, with a legend.
 
-    The suite's score and, if there is room, the values of tasks are printed with their spread over
-    seeds. Columns without a value are left out. If the console is too narrow, spreads and tasks
-    that do not count in the score are left out, then long names are wrapped, then the tasks are
-    distributed over several tables. Names are printed literally: rich markup has no effect, and
-    control characters are escaped. Without colours (in piped output or with NO_COLOR), the table is
-    plain text.
+    The table has a line per entry with its rank, the suite's score and the median over seeds for
+    each task. The score and, if there is room, the medians are followed by the standard deviation
+    over seeds. Columns without a value are left out. If the console is too narrow, standard
+    deviations and tasks that do not count in the score are left out, then long names are wrapped,
+    then the tasks are distributed over several tables. Names are printed literally: rich markup has
+    no effect, and control characters are escaped. Without colours (in piped output or with
+    NO_COLOR), the table is plain text.
 
     Args:
         board: Leaderboard to print. If it has confidence intervals, these are printed too.
         console: Console to print to.
-        details: Add lines with each entry's spread, mean, minimum, maximum and number of seeds.
+        details: Add lines with the standard deviation, mean, minimum and maximum over seeds, and
+            the number of seeds, for each entry.
     """
     console.print(Text(f"{board.title} on {visible(board.data_label)}", style="bold"))
     if not board.entries:
@@ -112,9 +114,10 @@ class _Fitting(NamedTuple):
 def _fitting(board: Board, console: Console, *, details: bool) -> _Fitting:
     run = [n for n, task in enumerate(board.tasks) if any(task in e.cells for e in board.entries)]
     counted = [n for n in run if board.tasks[n] not in board.extras] or run
-    # Until the table fits, leave out more and more: first the tasks' spreads, then the tasks that
-    # do not count in the score, then the score's spread. The first pass keeps the share
-    # _WHOLE_NAMES of the names on one line; the second pass wraps names.
+    # Until the table fits, leave out more and more: first the standard deviations of tasks, then
+    # the tasks that do not count in the score, then the standard deviation of the score. In the
+    # first pass, the share _WHOLE_NAMES of the names stay on one line. In the second pass, names
+    # are wrapped.
     every, scores, none = _Spreads(True, True), _Spreads(True, False), _Spreads(False, False)
     choices = [(every, run), (scores, run), (scores, counted), (none, run), (none, counted)]
     grids = {spreads: _grid(board, spreads, details=details) for spreads in (every, scores, none)}
@@ -163,7 +166,7 @@ _IS_NUMBER = re.compile(r"\d(?!.* of )").match
 def _grid(board: Board, spreads: _Spreads, *, details: bool) -> _Grid:
     best = {task: board.best(task) for task in board.tasks}
     groups = [list(_lines(board, e, best, spreads, details=details)) for e in board.entries]
-    # Without spreads a column is so narrow that its title may need two lines.
+    # Without standard deviations, a column is so narrow that its title may need two lines.
     between = "-" if spreads.tasks else "\n"
     titles = [column_title(task, board.rule, between) for task in board.tasks]
     heads = [Text(head) for head in ("#", "model", "score", *titles)]
@@ -332,13 +335,14 @@ def _choices(board: Board) -> Iterator[str]:
 
 
 def over_seeds_alone(board: Board) -> Iterator[str]:
-    """Yield a sentence for each reason why intervals on a leaderboard do not cover examples."""
+    """Yield sentences about confidence intervals that do not cover the choice of examples.
+
+    Each sentence gives one reason, e.g. that the examples of a task could not be read.
+    """
     found = [e.uncertainty for e in board.entries if e.uncertainty is not None]
     reasons = (cell.reason for uncertainty in found for cell in uncertainty.cells.values())
     yield from (
-        f"some intervals are over seeds alone: {reason}"
-        for reason in dict.fromkeys(reasons)
-        if reason
+        f"some intervals cover only seeds: {reason}" for reason in dict.fromkeys(reasons) if reason
     )
 
 
@@ -379,8 +383,13 @@ _FEW = 10  # maximum number of comparisons that are printed without --details
 def render_reproductions(board: Board, console: Console, *, details: bool = False) -> None:
     """Print the comparison of measured with published scores, one line per published score.
 
-    Nothing is printed if there are no such scores. If there are many, only the number of each
-    verdict is printed, unless `details` is true.
+    Nothing is printed if there are no published scores of the models.
+
+    Args:
+        board: Leaderboard with the measured scores.
+        console: Console to print to.
+        details: Print all comparisons. If False and there are more than 10, only the number of
+            comparisons with each verdict ("within noise", "below" etc.) is printed.
     """
     rows = [
         (

@@ -38,8 +38,12 @@ CLOSE = 1e-9
 class PredictedSplit:
     """Examples of a split with the predictions of one or two systems.
 
-    `one` and `other` contain a tuple of predictions per seed. `other` is empty if there is only one
-    system.
+    Attributes:
+        task: Task of the split.
+        split: Name of the split.
+        examples: Examples of the split.
+        one: Predictions of the first system: for each seed, one prediction per example.
+        other: Predictions of the second system in the same form; empty if there is only one system.
     """
 
     task: Task
@@ -50,7 +54,10 @@ class PredictedSplit:
 
 
 def first_part(means: Array) -> Array:
-    """Return the first of the parts, which is the score itself if it is a mean, e.g. accuracy."""
+    """Return the first of the means `[..., parts]`.
+
+    For a score that is a mean over examples, such as accuracy, this is the score.
+    """
     first: Array = means[..., 0]
     return first
 
@@ -59,10 +66,14 @@ def first_part(means: Array) -> Array:
 class Outcomes:
     """Predictions of a system as numbers from which its score can be computed and resampled.
 
-    `parts` is an array `[units, seeds, parts]`. A unit is an example, or a group of examples that
-    is scored together. `score` maps means of parts, `[..., parts]`, to scores `[...]`. So scores
-    that are not means over examples can be resampled too, such as F1 (from the counts of right,
-    predicted and gold) and correlations (from moments).
+    A score need not be a mean over examples: F1, for example, is computed from the mean counts of
+    right, predicted and gold labels, and a correlation from moments.
+
+    Attributes:
+        parts: Numbers to average, as an array `[units, seeds, parts]`. A unit is an example, or a
+            group of examples that is scored together. The last axis contains the numbers that the
+            score needs, e.g. three counts for F1.
+        score: Function that maps means over units, `[..., parts]`, to scores, `[...]`.
     """
 
     parts: Array
@@ -75,7 +86,7 @@ class Outcomes:
 
 
 Known = Outcomes | str
-"""Outcomes computed from stored predictions, or the reason why they could not be computed."""
+"""Outcomes of a system, or the reason why they could not be computed from stored predictions."""
 
 
 class Pairs(NamedTuple):
@@ -94,9 +105,11 @@ class Pairs(NamedTuple):
 class Headline:
     """Outcomes of two systems for the score that leaderboards show for a task.
 
-    `units` contains the indices of the examples in each unit (an example, or a group that is scored
-    together); examples are numbered consecutively over all splits. `is_accuracy` is true if the
-    score is the share of right examples in a single split.
+    Attributes:
+        pairs: Outcomes of both systems for the same units and seeds.
+        units: Indices of the examples in each unit (an example, or a group that is scored
+            together). Examples are numbered consecutively over all splits of the task.
+        is_accuracy: True if the score is the share of right examples in a single split.
     """
 
     pairs: Pairs
@@ -106,11 +119,17 @@ class Headline:
 
 @dataclass(frozen=True, kw_only=True)
 class Breakdown:
-    """Decomposition of a metric into parts per unit (an example, or a group scored together).
+    """Decomposition of a metric: numbers per unit, and a function of their sums.
 
-    `parts(predictions, examples, units)` returns an array `[units, parts]`. `score` maps the sums
-    or means of the parts over units, `[..., parts]`, to scores `[...]`. `is_mean` is true if the
-    score is the mean of one value per example.
+    The function returns the value of the metric. A unit is an example, or a group of examples that
+    is scored together.
+
+    Attributes:
+        parts: Function of (predictions, examples, units) that returns the numbers of each unit, as
+            an array `[units, parts]`.
+        score: Function that maps the sums or means of these numbers over units, `[..., parts]`, to
+            scores, `[...]`.
+        is_mean: True if the score is the mean of one value per example.
     """
 
     parts: Callable[[Sequence[Any], Sequence[Any], Units], Array]
@@ -122,11 +141,15 @@ class Breakdown:
 
 
 def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> Headline | None:
-    """Decompose the score of two systems into parts per unit (example).
+    """Decompose the score of two systems into numbers per unit (see `Outcomes`).
 
-    The score is the mean of the scores with these names. The name of a score on a second split ends
-    with the split's suffix, e.g. MNLI's "accuracy_mm". Returns None if one of the scores cannot be
-    decomposed.
+    Args:
+        splits: Splits of one task with the predictions of both systems.
+        names: Names of the scores whose mean is the task's score. The name of a score on a second
+            split ends with the split's suffix, e.g. MNLI's "accuracy_mm".
+
+    Returns:
+        The outcomes of both systems, or None if one of the scores cannot be decomposed.
     """
     if (known := _known(splits, names)) is None:
         return None
@@ -149,10 +172,14 @@ def headline_pairs(splits: Sequence[PredictedSplit], names: Sequence[str]) -> He
 
 
 def headline_outcomes(splits: Sequence[PredictedSplit], names: Sequence[str]) -> Outcomes | None:
-    """Decompose the score of the system `PredictedSplit.one` into parts per unit (example).
+    """Decompose the score of a single system into numbers per unit (see `Outcomes`).
 
-    The score is the mean of the scores with these names. Returns None if one of them cannot be
-    decomposed.
+    Args:
+        splits: Splits of one task; the system is `PredictedSplit.one`.
+        names: Names of the scores whose mean is the task's score.
+
+    Returns:
+        The outcomes of the system, or None if one of the scores cannot be decomposed.
     """
     known = _known(splits, names)
     return None if known is None else _outcomes(splits, known, ("one",))[0]
@@ -186,7 +213,8 @@ def _outcomes(
     Their parts are `[units of all splits, seeds, parts of all scores]`.
     """
     tables = [[_placed(splits, split, way, side) for split, way in known] for side in sides]
-    # `score` splits the means at these indices, at which the parts of a score end.
+    # Indices at which the parts of one score end and those of the next score begin. The function
+    # `score` splits the means there.
     ends = np.cumsum([table.shape[-1] for table in tables[0]])
 
     def score(means: Array) -> Array:
@@ -217,10 +245,16 @@ def _placed(
 def break_down(
     task: Task, metric: Metric[Any, Any], runs: Sequence[Sequence[Any]], examples: Sequence[Any]
 ) -> Breakdown | None:
-    """Return a breakdown that reproduces the metric's value for all runs, or None.
+    """Return a breakdown of a metric, or None if none reproduces its value for all runs.
 
-    `runs` contains the predictions of each run. Values are compared instead of names, so that a
-    breakdown is also found for a plugin's metric that is a mean over examples.
+    Values are compared instead of names, so that a breakdown is also found for a plugin's metric
+    that is a mean over examples.
+
+    Args:
+        task: Task of the predictions.
+        metric: Metric to decompose.
+        runs: Predictions of each run, one per example.
+        examples: Examples that were predicted.
     """
     units, values = units_of(examples), [metric.compute(run, examples) for run in runs]
 
@@ -253,10 +287,12 @@ def _ways(task: Task, metric: Metric[Any, Any]) -> Iterator[Breakdown]:
 
 
 NO_LABEL = ""
-"""Additional label for examples without a label, which LexGLUE includes in its F1."""
+"""Additional label for examples that have no label. LexGLUE's F1 includes this label."""
 
 MOST_CELLS = 40
-"""Maximum number of labels for which a confusion matrix is used; its size grows quadratically."""
+"""Maximum number of labels for which a confusion matrix is used. The size of the matrix grows with
+the square of this number.
+"""
 
 
 # Breakdowns of metrics that are ratios of sums over all examples.
@@ -402,10 +438,11 @@ def summed(rows: Any, units: Units) -> Array:
 
 
 def units_of(examples: Sequence[Example]) -> Units:
-    """Return the units of a split: groups of examples that are scored together, or single examples.
+    """Return the indices of the examples in each unit of a split.
 
-    Such groups are MultiRC's questions, AX-g's minimal pairs and QuAC's dialogs. The group of a
-    multiple-choice example (e.g. RACE's level) is only a slice for analysis, so it is not a unit.
+    A unit is a group of examples that are scored together, or a single example. Such groups are
+    MultiRC's questions, AX-g's minimal pairs and QuAC's dialogs. The group of a multiple-choice
+    example (e.g. RACE's level) is only a slice for analysis, so it is not a unit.
     """
     found: dict[object, list[int]] = {}
     for place, example in enumerate(examples):
@@ -420,22 +457,30 @@ def units_of(examples: Sequence[Example]) -> Units:
 
 
 def ratio(means: Array) -> Array:
-    """Return the mean value per example from the parts (value, weight)."""
+    """Return the weighted mean over examples from the mean parts (weighted value, weight)."""
     return divided(means[..., 0], means[..., 1])
 
 
 def f1_of_counts(means: Array) -> Array:
-    """Return F1 from the counts (right, predicted, gold)."""
+    """Return F1 from the counts (right, predicted, gold) in the last axis of `means`."""
     return divided(2 * means[..., 0], means[..., 1] + means[..., 2])
 
 
 def f1_of_all_labels(means: Array) -> Array:
-    """Return micro-averaged F1 from each label's counts (right, predicted, gold)."""
+    """Return micro-averaged F1 over labels.
+
+    The last axis of `means` contains the counts (right, predicted, gold) of one label after the
+    other.
+    """
     return f1_of_counts(_by_label(means).sum(-2))
 
 
 def f1_of_each_label(means: Array) -> Array:
-    """Return macro-averaged F1 from each label's counts (right, predicted, gold)."""
+    """Return macro-averaged F1 over labels.
+
+    The last axis of `means` contains the counts (right, predicted, gold) of one label after the
+    other.
+    """
     mean: Array = f1_of_counts(_by_label(means)).mean(-1)
     return mean
 
@@ -445,7 +490,12 @@ def _by_label(means: Array) -> Array:
 
 
 def f1_of_label(means: Array, label: int) -> Array:
-    """Return the F1 of one class from a flattened confusion matrix `[gold, predicted]`."""
+    """Return the F1 of one class from a confusion matrix.
+
+    Args:
+        means: Confusion matrix `[gold, predicted]`, flattened to the last axis.
+        label: Index of the class.
+    """
     # F1 is 2 TP / (gold + predicted). Rows of the matrix are gold, columns are predicted.
     matrix = _matrix(means)
     right = matrix[..., label, label]
@@ -453,17 +503,21 @@ def f1_of_label(means: Array, label: int) -> Array:
 
 
 def macro_f1(means: Array) -> Array:
-    """Return macro-averaged F1 from a flattened confusion matrix `[gold, predicted]`."""
+    """Return macro-averaged F1 over classes from a confusion matrix.
+
+    The matrix `[gold, predicted]` is flattened to the last axis of `means`.
+    """
     count = _matrix(means).shape[-1]
     mean: Array = np.mean([f1_of_label(means, label) for label in range(count)], axis=0)
     return mean
 
 
 def matthews(means: Array) -> Array:
-    """Return Matthews correlation from a flattened confusion matrix with any number of classes.
+    """Return Matthews correlation from a confusion matrix with any number of classes.
 
-    It is 0 for constant predictions. See Gorodkin, Comparing two K-category assignments by a
-    K-category correlation coefficient, Computational Biology and Chemistry 2004.
+    The matrix `[gold, predicted]` is flattened to the last axis of `means`. The correlation is 0
+    for constant predictions. See Gorodkin, Comparing two K-category assignments by a K-category
+    correlation coefficient, Computational Biology and Chemistry 2004.
     """
     matrix = _matrix(means)
     gold, guess, total = matrix.sum(-1), matrix.sum(-2), matrix.sum((-1, -2))
@@ -476,7 +530,7 @@ def matthews(means: Array) -> Array:
 
 
 def correlation(means: Array) -> Array:
-    """Return Pearson's correlation from the means of (1, x, y, xy, xx, yy)."""
+    """Return Pearson's correlation from the means of (1, x, y, xy, xx, yy) in the last axis."""
     one, x, y, xy, xx, yy = (means[..., part] for part in range(6))
     # The formula is (n Sxy - Sx Sy) / sqrt((n Sxx - Sx^2) (n Syy - Sy^2)).
     spreads = (one * xx - x**2) * (one * yy - y**2)
@@ -489,7 +543,7 @@ def _matrix(means: Array) -> Array:
 
 
 def divided(above: Array, below: Array) -> Array:
-    """Return the quotient, or 0 if the denominator is almost 0."""
+    """Return `above / below` for each element, or 0 where `below` is almost 0."""
     # The inner `where` replaces small denominators by 1, so that NumPy does not warn about a
     # division by 0. The outer `where` discards these quotients.
     empty = below < 1e-12

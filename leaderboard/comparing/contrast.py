@@ -109,7 +109,9 @@ def _thirds(
 # Comparison of two systems.
 
 ALPHA = 0.05
-"""Family-wise error rate: probability of at least one significant difference if there are none."""
+"""Family-wise error rate of several tests: if the systems do not really differ, the probability
+that at least one difference is called significant.
+"""
 
 FEWEST = 20
 """Minimum number of units (examples, or groups that are scored together) for the interval of a
@@ -146,9 +148,14 @@ class Flip:
 
 @dataclass(frozen=True, kw_only=True)
 class Slice:
-    """Difference between two systems' scores on a slice of the examples, with a 95 % interval.
+    """Difference between two systems' scores on a slice of the examples.
 
-    `examples` is the number of examples. `interval` is None if there are too few (see `FEWEST`).
+    Attributes:
+        name: Name of the slice, e.g. "with negation".
+        examples: Number of examples in the slice.
+        difference: Score of the first system minus that of the second, averaged over seeds.
+        interval: 95 % confidence interval of the difference; None for fewer than 20 units (see
+            `FEWEST`).
     """
 
     name: str
@@ -200,9 +207,10 @@ class Contrast:
 
     @property
     def flipped(self) -> tuple[int, int] | None:
-        """Numbers of examples that the first, and the second, system answers correctly more often.
+        """Two numbers of examples, counted from `flips`; None if `flips` is None.
 
-        None if `flips` is None.
+        The first system answers the first number of examples correctly more often, and the second
+        system the second number.
         """
         if self.flips is None:
             return None
@@ -226,6 +234,13 @@ def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[Run
 
     The only run of a baseline or ensemble is paired with each run of the other system. If both
     systems have one run, the two runs are paired even if their seeds differ.
+
+    Args:
+        one: Runs of the first system, one per seed.
+        other: Runs of the second system, one per seed.
+
+    Returns:
+        Pairs of a run of the first system and a run of the second.
 
     Raises:
         BenchError: If the systems have no seed in common.
@@ -323,10 +338,16 @@ def correct(contrasts: Sequence[Contrast]) -> list[Contrast]:
 
 
 def difference_bounds(task: Task, names: Sequence[str], scores: Iterable[float]) -> Interval:
-    """Return the smallest and the largest possible difference between two means of these scores.
+    """Return the smallest and the largest possible difference between the scores of two systems.
 
     Confidence intervals are limited to these bounds. Their coverage does not change, because no
     possible difference is outside of the bounds.
+
+    Args:
+        task: Task of the scores.
+        names: Names of the scores whose mean is the score of a system.
+        scores: Observed scores of the systems. If one of them is outside of the known bounds, the
+            returned bounds are infinite.
     """
     bounds = score_bounds(task, names, scores)
     width = bounds.high - bounds.low
@@ -418,7 +439,9 @@ def mcnemar_exact(only_one: int, only_other: int) -> float:
 # The paired bootstrap, which shows how much a difference varies with the choice of examples.
 
 FEW = 16
-"""Time for drawing the count of a group of equal units, relative to drawing a single unit."""
+"""Time for drawing how often a group of equal units occurs in a resample, relative to the time for
+drawing a single unit.
+"""
 
 
 def bootstrap_interval(pairs: Pairs, *, level: float = 0.95, draws: int = 5_000) -> Interval:
@@ -460,7 +483,9 @@ def _redrawn(pairs: Pairs, draws: int, generator: np.random.Generator) -> Array:
 # systems gives a difference as large as the observed one.
 
 ALL_UP_TO = 12
-"""Maximum number of differing units (examples) for which all exchanges are tried, up to 4,096."""
+"""Maximum number of units (examples) on which two systems differ for which the permutation test
+tries all exchanges. There are at most 2**12 = 4,096 exchanges.
+"""
 
 CHOICES = np.array(
     [[math.comb(n, k) for k in range(ALL_UP_TO + 1)] for n in range(ALL_UP_TO + 1)], dtype=float

@@ -27,7 +27,9 @@ from benchharness.leaderboard.statistics import (
 from benchharness.tasks.suites import distinct_title, title_of
 
 ALPHA = 0.05
-"""Family-wise error rate: probability of any significant difference among equal checkpoints."""
+"""Family-wise error rate: probability that at least one pair of checkpoints is called significantly
+different if all checkpoints are equally good.
+"""
 
 DRAWS = 1_000
 """Number of resamples of the examples for a covariance matrix."""
@@ -39,8 +41,13 @@ Trend = Literal["rises", "is flat", "falls"]
 class StagePoint:
     """Score of one checkpoint, as a point on a curve over checkpoints.
 
-    `values` are the scores of the seeds. `interval` is the 95 % confidence interval of the median
-    over seeds; None for fewer than three seeds. `flags` are warnings about the score.
+    Attributes:
+        model: Name of the checkpoint.
+        stage: Position of the checkpoint in its pretraining run.
+        values: Scores of the seeds.
+        median: Median over seeds.
+        interval: 95 % confidence interval of the median; None for fewer than three seeds.
+        flags: Warnings about the score.
     """
 
     model: str
@@ -55,9 +62,12 @@ class StagePoint:
 class Stretch:
     """Section of a curve that rises, falls or is flat.
 
-    `first` and `last` are the indices of its first and last point. `change` is the score at the
-    last point minus the score at the first. `p_value` is the p-value of this difference, after
-    Holm's correction for all pairs of points on the curve.
+    Attributes:
+        trend: "rises", "falls" or "is flat".
+        first: Index of the section's first point on the curve.
+        last: Index of its last point.
+        change: Score at the last point minus score at the first.
+        p_value: P-value of `change`, after Holm's correction for all pairs of points on the curve.
     """
 
     trend: Trend
@@ -80,7 +90,7 @@ class StageCurve:
         points: Scores, sorted by pretraining step.
         scope: Sources of noise that the tests cover, e.g. "examples and seeds"; empty if none is
             known.
-        stretches: Sections of the curve that rise, fall or are flat; empty if `scope` is.
+        stretches: Sections of the curve that rise, fall or are flat; empty if `scope` is empty.
         told_apart: For each pair of points that differ significantly, the sign of the change. The
             key is the pair of their indices, the lower index first.
     """
@@ -118,7 +128,12 @@ class StageCurve:
 class Line:
     """Leaderboard entries for checkpoints of one pretraining run, with one recipe and precision.
 
-    `entries` and their `stages` (positions in the pretraining run) are sorted by step.
+    Attributes:
+        run: Name of the pretraining run.
+        recipe: Label of the recipe.
+        precision: Numerical precision.
+        entries: Entries, sorted by the pretraining step of their checkpoints.
+        stages: Positions of the checkpoints in the pretraining run, in the same order.
     """
 
     run: str
@@ -256,7 +271,8 @@ def stage_curves(
     Args:
         board: Leaderboard that contains the entries.
         line: Checkpoints of one pretraining run.
-        known: Outcomes of the entries, in the order of `line.entries`, keyed by task.
+        known: Outcomes, keyed by task. For each task, they are in the order of `line.entries`; None
+            for an entry without a result.
     """
     counts = {task: sum(task in entry.cells for entry in line.entries) for task in board.tasks}
     tasks = [task for task in board.tasks if counts[task] > 1]
@@ -446,10 +462,12 @@ EMBEDDINGS, LAYER = "embeddings", "layer-"
 
 @dataclass(frozen=True, kw_only=True)
 class LayerPoint:
-    """Scores of one layer of a frozen encoder on a task, as a point on a curve over layers.
+    """Scores on a task with one layer of a frozen encoder, as a point on a curve over layers.
 
-    `layer` is 0 for the embeddings. `entry` is the leaderboard entry, and `cell` contains its
-    scores on the task.
+    Attributes:
+        layer: Number of the layer; 0 for the embeddings.
+        entry: Leaderboard entry of the runs that use this layer.
+        cell: Scores of the entry on the task.
     """
 
     layer: int
@@ -469,9 +487,14 @@ class LayerPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerCurve:
-    """Scores of the layers of one model on one task, sorted by layer.
+    """Scores on one task with each layer of one frozen encoder.
 
-    `name` is the name of the model with its settings, without the setting "features".
+    Attributes:
+        model: Name of the model.
+        name: Name of the model with the changed settings, except the one that selects the layer.
+        task: Name of the task.
+        title: Title of the task.
+        points: Scores, sorted by layer.
     """
 
     model: str

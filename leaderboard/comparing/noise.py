@@ -40,10 +40,14 @@ from benchharness.tasks.suites import find_task
 class Estimate:
     """Estimated value with its variance, from which a p-value and an interval are computed.
 
-    The variance is a sum of components. `squares` is the sum of each component's square divided by
-    its degrees of freedom (Satterthwaite, Biometrics Bulletin, 1946). The p-value and the interval
-    are from the same t distribution: if the p-value is below 1 - level, the interval does not
-    contain 0.
+    The p-value and the interval are from the same t distribution: if the p-value is below
+    1 - level, the interval does not contain 0.
+
+    Attributes:
+        value: Estimated value, e.g. a difference of two scores.
+        variance: Variance of the value, which is a sum of components.
+        squares: Sum, over the components, of the component's square divided by its degrees of
+            freedom (Satterthwaite, Biometrics Bulletin, 1946).
     """
 
     value: float
@@ -65,7 +69,7 @@ class Estimate:
         return 2 * float(scipy.special.stdtr(self.freedom, -t))
 
     def interval(self, level: float = 0.95) -> Interval:
-        """Return the confidence interval at this confidence level."""
+        """Return the confidence interval of the value at this confidence level."""
         reach = math.sqrt(self.variance)
         reach *= student_t(self.freedom, (1 + level) / 2) if reach else 0.0
         return Interval(low=self.value - reach, high=self.value + reach)
@@ -84,10 +88,13 @@ def average(estimates: Sequence[Estimate]) -> Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Spread:
-    """Variance of a system's score over seeds, and its degrees of freedom.
+    """Variance of a system's score over seeds.
 
-    `own` is the component of the variance that is due to the interaction of seeds and units, i.e.
-    to random effects that a seed has on single units (examples).
+    Attributes:
+        variance: Variance of a single seed's score.
+        own: Component of the variance that is due to the interaction of seeds and units, i.e. to
+            random effects that a seed has on single units (examples).
+        freedom: Degrees of freedom of the variance.
     """
 
     variance: float
@@ -99,9 +106,10 @@ class Spread:
 class Sample:
     """Scores of a system per unit (example) and seed.
 
-    `table` is an array `[units, seeds]`, and the mean of a column is the score of a seed. If the
-    units are unknown, the table has a single row with the scores. `spread` is the variance over
-    seeds; None if there is only one seed.
+    Attributes:
+        table: Array `[units, seeds]`; the mean of a column is the score of a seed. If the scores
+            of single units are unknown, the table has a single row with the scores.
+        spread: Variance over seeds; None if there is only one seed.
     """
 
     table: Array
@@ -142,7 +150,7 @@ def sample_of(outcomes: Outcomes) -> Sample:
 
 
 def sample_of_table(table: Array) -> Sample:
-    """Create a sample from a table `[units, seeds]` and compute its spread."""
+    """Create a sample from a table `[units, seeds]`, and compute its variance over seeds."""
     units, seeds = table.shape
     if seeds == 1:
         return Sample(table=table, spread=None)
@@ -158,9 +166,9 @@ def sample_of_table(table: Array) -> Sample:
 
 
 def pooled(spreads: Iterable[Spread | None]) -> Spread | None:
-    """Pool the spreads of systems that are assumed to be equally noisy.
+    """Pool the variances over seeds of systems that are assumed to be equally noisy.
 
-    Spreads that are None are ignored. Returns None if all are None.
+    A variance that is None (unknown) is ignored. Returns None if all are None.
     """
     found = [spread for spread in spreads if spread is not None]
     freedom = sum(spread.freedom for spread in found)
@@ -181,8 +189,8 @@ class Noise:
         units: Variance due to the choice of units (examples).
         unit_freedom: Degrees of freedom of `units`.
         seeds: Variance of a single seed's score; None if it is unknown.
-        sides: Number of seeds of each of the one or two systems, without systems on which seeds
-            have no effect.
+        sides: Number of seeds of each system, for the one or two systems whose means are used.
+            Systems on which seeds have no effect are left out.
     """
 
     units: float
@@ -204,17 +212,17 @@ class Noise:
     def estimate(self, value: float, *, loss: float = 1.0) -> Estimate:
         """Return an estimate with this value and with the variance of this noise.
 
-        Units and seeds are crossed, so both components of the variance contain the interaction of
-        seeds and units, which is subtracted once (Searle, Casella and McCulloch, Variance
-        Components, 1992, chapter 4). With few seeds, which may agree by chance, the result could be
-        too small. Therefore the component for units is reduced by at most a fraction of the
-        interaction: 0 for up to two degrees of freedom, and close to 1 for many
-        (benchmarks/compare_seeds.py has the measurements).
+        Units and seeds are crossed: every seed is scored on every unit. So both components of the
+        variance contain the interaction of seeds and units, and it is subtracted once (Searle,
+        Casella and McCulloch, Variance Components, 1992, chapter 4). With few seeds, which may
+        agree by chance, the result could be too small. Therefore the component for units is reduced
+        by at most a fraction of the interaction: 0 for up to two degrees of freedom, and close to 1
+        for many (measured in benchmarks/compare_seeds.py).
 
         Args:
             value: Mean over seeds, or difference of two means.
-            loss: Variance due to seeds, relative to the variance of a mean over seeds. It is larger
-                than 1 for a median.
+            loss: Factor for the variance due to seeds: 1 for a mean over seeds, and larger for a
+                median.
         """
         squares = self.units**2 / self.unit_freedom
         if self.seeds is None:
@@ -244,7 +252,9 @@ def noise_of(one: Sample, other: Sample | None = None) -> Noise:
     count = len(units)
     variance = float(units.var(ddof=1)) / count if count > 1 else 0.0
     if other is not None and count > 1:
-        # Even if all observed units are equal, another unit may differ.
+        # Even if the differences of all observed units are equal, other units may have other
+        # differences. So the standard error is at least the largest difference, divided by the
+        # number of units.
         variance = max(variance, float(np.abs(units).max() / count) ** 2)
     return Noise(
         units=variance,
@@ -258,7 +268,7 @@ def noise_of(one: Sample, other: Sample | None = None) -> Noise:
 def difference(one: Sample, other: Sample) -> Estimate:
     """Estimate the difference of two systems' means over seeds.
 
-    It is paired by units if both systems have the same number of units.
+    Units (examples) are compared pairwise if both systems have the same number of units.
     """
     if len(one.table) != len(other.table):
         one, other = one.without_units, other.without_units
@@ -267,7 +277,7 @@ def difference(one: Sample, other: Sample) -> Estimate:
 
 
 def median_estimate(sample: Sample) -> Estimate:
-    """Estimate a system's median over seeds, whose variance is larger than that of a mean."""
+    """Estimate a system's median over seeds. Its variance is larger than that of the mean."""
     seeds = sample.table.shape[1]
     # var(median) / var(mean) is pi / 2 for three or more seeds, and 1 for one or two.
     loss = seeds * median_deviation(1.0, seeds) ** 2
@@ -284,9 +294,12 @@ DRAWS_CHUNK = 2**23
 
 
 def chunks(draws: int, width: int, most: int = CHUNK) -> Iterator[int]:
-    """Split a number of draws into chunks and yield their sizes.
+    """Split a number of draws into chunks, and yield the number of draws in each chunk.
 
-    A chunk has at most `most` numbers, i.e. at most `most / width` draws, but at least one draw.
+    Args:
+        draws: Total number of draws.
+        width: Count of numbers that are computed for each draw.
+        most: Maximum count of numbers in a chunk, unless a single draw has more.
     """
     size = max(1, most // max(1, width))
     yield from (min(size, draws - start) for start in range(0, draws, size))
@@ -297,8 +310,14 @@ def times_drawn(
 ) -> npt.NDArray[np.intp]:
     """Draw units (examples) with replacement; return how often each kind was drawn.
 
-    The result has the shape `[draws, kinds]`. `kind_of` contains the kind of each unit; equal units
-    have the same kind.
+    Args:
+        kind_of: Number of each unit's kind, from 0; equal units have the same kind.
+        kinds: Number of kinds.
+        draws: Number of resamples.
+        generator: Source of random numbers.
+
+    Returns:
+        Counts, as an array `[draws, kinds]`.
     """
     units = len(kind_of)
     samples = (kind_of[generator.integers(units, size=units)] for _ in range(draws))
@@ -351,8 +370,9 @@ class _Known:
 
 
 Tried = Mapping[str, Sequence[Sequence[Known]]]
-"""Outcomes of a sweep's hyperparameter settings that were not selected, keyed by task. For each
-task, there is one sequence of outcomes per leaderboard entry, in the order of the entries.
+"""Outcomes of the hyperparameter settings in sweeps that were not selected, keyed by task. For each
+task, the outer sequence has one element per leaderboard entry, in the order of the entries; this
+element contains the outcomes of the entry's settings, and is empty if the entry is not a sweep.
 """
 
 
@@ -370,10 +390,11 @@ def with_uncertainty(
 
     Args:
         board: Leaderboard whose entries get intervals and ranks.
-        known: For each task, the outcomes of every entry in the order of the entries; None for an
-            entry without a result.
-        tried: Outcomes of a sweep's other hyperparameter settings. For its tasks, the selection
-            gain covers the choice of examples too.
+        known: For each task, the outcomes of every entry in the order of the entries. Instead of
+            outcomes, there is a reason if the examples could not be read, and None for an entry
+            without a result.
+        tried: Outcomes of the hyperparameter settings in sweeps that were not selected. For the
+            tasks in it, the selection gain (`Cell.gain`) covers the choice of examples too.
         is_pooled: Assume that all entries have the same variance over seeds on a task, because most
             of them have too few seeds to estimate it.
     """
@@ -400,7 +421,7 @@ def _with_gain(entry: Entry, task: str, known: Known | None, others: Sequence[Kn
 
     The entry is returned unchanged if the outcomes of a hyperparameter setting are not available.
     """
-    # If an outcome is missing (None or a reason), the list is too short.
+    # If the outcomes of a setting are missing (None or a reason), `points` is shorter.
     points = [each for each in (known, *others) if isinstance(each, Outcomes)]
     if not others or len(points) <= len(others):
         return entry
@@ -441,7 +462,7 @@ def _known_cell(cell: Cell, rule: ScoreRule, sample: Sample, known: Known | None
         estimates["examples"] = median_estimate(replace(sample, spread=None))
     if estimates:
         found = [median_estimate(sample), *estimates.values()]
-        estimates["both"] = max(found, key=lambda each: each.variance)  # at least as wide as either
+        estimates["both"] = max(found, key=lambda each: each.variance)  # the widest interval
     names = score_names(cell.task, rule)
     return _Known(
         sample=sample,

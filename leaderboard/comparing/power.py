@@ -59,13 +59,18 @@ class Comparison:
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """Difference between the mean scores of two systems on a single task, and its noise."""
+    """Difference between two systems on one task, with its noise.
+
+    Attributes:
+        difference: Mean score of the first system over seeds, minus that of the second.
+        noise: Variance components of the difference.
+    """
 
     difference: float
     noise: Noise
 
     def at(self, count: int) -> Estimate:
-        """Return the estimate of the difference that is expected for `count` seeds per system."""
+        """Return the difference with the variance that is expected for `count` seeds per system."""
         return self.noise.with_seeds(count).estimate(self.difference)
 
 
@@ -82,9 +87,10 @@ def compare_seeds(
     The tasks are those in `known`. The suite's score comes last, if `known` contains all its tasks.
 
     Args:
-        board: Board of the entries.
+        board: Leaderboard that contains the entries.
         entries: Two entries to compare.
-        known: Outcomes of both entries, keyed by task, for the tasks that both have.
+        known: Outcomes of the first and the second entry, keyed by task, for the tasks that both
+            have. Instead of outcomes, there may be a reason why they are unknown, or None.
         alpha: Significance level.
         power: Required probability to detect the difference.
     """
@@ -160,7 +166,7 @@ def _reason(several: bool, difference: float, parts: Sequence[Part], once: str) 
 
 
 def power_of(estimate: Estimate, alpha: float = 0.05) -> float:
-    """Return the power of the test: its probability to detect a difference of this value.
+    """Return the power of the test: its probability to detect the estimated difference.
 
     The test statistic is assumed to have a noncentral t distribution (Cohen, Statistical Power
     Analysis, 1988, chapter 2).
@@ -182,7 +188,12 @@ def power_of(estimate: Estimate, alpha: float = 0.05) -> float:
 def seeds_needed(parts: Sequence[Part], alpha: float = 0.05, power: float = 0.8) -> int | None:
     """Return the smallest number of seeds per system for which the test reaches the power.
 
-    It is at least 2. Returns None if more than `MOST_SEEDS` are needed.
+    The number is at least 2. Returns None if more than 10,000 (`MOST_SEEDS`) are needed.
+
+    Args:
+        parts: Differences on one task, or on each task of a suite whose mean is tested.
+        alpha: Significance level of the test.
+        power: Required probability to detect the difference.
     """
 
     def suffices(count: int) -> bool:

@@ -38,8 +38,8 @@ from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.text import grouped
 
 INLINE_RUNS = 120
-"""Maximum number of runs whose details are plain HTML in the page. The details of further runs are
-compressed, and a script unpacks them when needed, because a longer page would open slowly."""
+"""Maximum number of runs whose details are plain HTML in the page. The details of all other runs
+are compressed, because a longer page would open slowly. A script unpacks them when needed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,12 +49,12 @@ class Group:
     Attributes:
         anchor: Id of the group's section in the page.
         title: Title of the task.
-        statistics: Pairs of a task and a line with statistics over seeds, for each task with
-            several values or warnings.
+        statistics: Pairs of a task that the runs have predicted and a line with statistics over
+            seeds, for each task with several seeds or warnings.
         reproductions: Comparisons with published scores of the same model.
-        curves: Charts with the learning curves of all seeds.
+        curves: Charts with the learning curves of all seeds; empty for a single run.
         runs: Sections of the runs.
-        predictions: Pairs of a task and the address of its predictions page.
+        predictions: Pairs of a task and the address of the page that shows the predictions for it.
     """
 
     anchor: str
@@ -73,7 +73,7 @@ class Group:
 
     @property
     def scores(self) -> Sequence[str]:
-        """Names of all scores of the runs; one empty name if all runs have failed."""
+        """Names of all scores of the runs, for columns; one empty name if all runs have failed."""
         return list(dict.fromkeys(name for run in self.runs for name in run.scores)) or [""]
 
 
@@ -81,7 +81,10 @@ class Group:
 class EntryRuns:
     """All runs of a leaderboard entry, grouped by task, for a section of the page.
 
-    `is_packed` is true if the section is compressed in the page and unpacked by a script.
+    Attributes:
+        entry: Leaderboard entry.
+        groups: Runs of the entry on each task.
+        is_packed: True if the section is compressed in the page and unpacked by a script.
     """
 
     entry: Entry
@@ -103,7 +106,14 @@ class EntryRuns:
 
 @dataclass(frozen=True, kw_only=True)
 class FailedRun:
-    """Failed run, for the list of failures in the page."""
+    """Failed run, for the list of failures in the page.
+
+    Attributes:
+        run: Run, or its job if the run does not belong to a leaderboard.
+        status: Kind of failure (see `Failure.kind`).
+        error: Error message.
+        href: Link to the section of the run.
+    """
 
     run: RunRow | Job
     status: str
@@ -118,9 +128,10 @@ class Page:
     Attributes:
         tables: Tables of the leaderboards.
         plots: Plots of each leaderboard.
-        added: Headings and HTML of the sections that extensions add to each leaderboard.
-        parts: Pairs of a table and the runs of its entries.
-        others: Runs that do not belong to a leaderboard.
+        added: Sections that extensions add to each leaderboard, as pairs of a heading and HTML.
+        parts: Pairs of a leaderboard's table and the runs of its entries, for the sections with all
+            details of the runs; empty if these sections are in separate files.
+        others: Sections of runs that do not belong to a leaderboard.
         failures: Failed runs.
         runs: Number of runs.
         models: Number of models, without baselines.
@@ -148,8 +159,8 @@ def build_page(
 
     Args:
         boards: Leaderboards to show.
-        details: Runs that get a section with all details. The iterable is read once. Of other runs
-            on the leaderboards, only the scores are shown.
+        details: Runs that get a section with all details, and whose costs are plotted. The iterable
+            is read once. Of all other runs on the leaderboards, only the scores are shown.
         background: Data for plots and comparisons that the boards do not contain.
     """
     places = background.places
@@ -237,7 +248,7 @@ def groups_of(
         board: Leaderboard that contains the entry.
         entry: Leaderboard entry.
         sections: Sections of runs, keyed by job key; runs without a section are left out.
-        predictions: Addresses of predictions pages.
+        predictions: Addresses of pages that show predictions, keyed by the group's id and the task.
     """
     reproduced = reproductions(board, entry)
     for task, runs in group_runs(board, entry).items():
@@ -262,9 +273,10 @@ def groups_of(
 
 
 def group_runs(board: Board, entry: Entry) -> dict[str, list[RunRow]]:
-    """Return the runs of a leaderboard entry, keyed by task, in the order of the columns.
+    """Return the runs of a leaderboard entry, keyed by task.
 
-    If all runs on a task have failed, the task may have no column. Such tasks come last.
+    Tasks are in the order of the leaderboard's columns. Tasks without a column, on which all runs
+    have failed, come last.
     """
     by_task = grouped((run.task, run) for run in entry.runs)
     tasks = [task for task in board.tasks if task in by_task]
@@ -277,7 +289,15 @@ def group_runs(board: Board, entry: Entry) -> dict[str, list[RunRow]]:
 def moved(shown: Any, places: Places) -> Any:
     """Replace links to sections of runs with links to the files that contain the sections.
 
-    `shown` is a page or a part of it. A link to a section that is not in any file becomes empty.
+    A link to a section that is not in any file becomes empty.
+
+    Args:
+        shown: Page, or a part of it: a dataclass, a tuple of parts, or any other object, which is
+            returned unchanged.
+        places: Addresses of the files, keyed by the ids of the sections.
+
+    Returns:
+        The changed page or part.
     """
     if isinstance(shown, tuple):
         # Return parts without links unchanged, so that most of the page is not copied.

@@ -19,8 +19,8 @@ from benchharness.leaderboard.report.plots.cost import Sizes, count_text, publis
 from benchharness.tasks.suites import find_task
 
 INLINE_ROWS = 200
-"""Maximum number of rows per kind that are plain HTML. Further rows are compressed, and a script
-unpacks them.
+"""Maximum number of rows in a group of a table that are plain HTML. All other rows are compressed,
+and a script unpacks them.
 """
 
 RowKind = Literal[
@@ -39,19 +39,20 @@ class CellView:
     Attributes:
         text: Text of the cell.
         spread: Standard deviation over seeds, times 100; may be empty.
-        order: Score in percent, by which rows are sorted; empty if there is none.
+        order: Score in percent as text, by which rows are sorted; empty if there is none.
         href: Link to the runs; may be empty.
         note: Details that are shown when the mouse is over the cell.
-        flags: Warnings about the score.
+        flags: Warnings about the score, joined by "; "; may be empty.
         best: True if the score is the best in its column.
         basis: Split and metrics of the score, e.g. "dev accuracy"; empty if it equals the basis of
             the column. Only scores with the same basis are compared.
         parts: If the score is the mean of several scores, these scores in percent, keyed by their
             basis; else empty.
-        ends: Ends of the 95 % interval or, without one, the lowest and highest score of a seed.
+        ends: Ends of the 95 % interval or, without one, the lowest and highest score of a seed, as
+            text ("61.2–64.8"); may be empty.
         seeds: Scores of the seeds in percent; empty for one seed.
         has_learned: False if the runs have learned nothing. Such a cell has no background colour.
-        heat: Level of the background colour, from 0 to LEVELS; see `table.heated`.
+        heat: Level of the background colour, from 0 (none) to 5 (best); see `table.heated`.
     """
 
     text: str
@@ -79,13 +80,13 @@ class RowView:
         details: Further description, such as the recipe and the number of seeds.
         score: Cell with the suite's score.
         cells: One cell per task.
-        origin: Where the scores come from: the number of runs, or a source.
+        origin: Where the scores come from: the number of runs, or the publication.
         rank: Rank; may be empty.
-        ranks: Possible ranks, if there are several; else empty.
-        ranks_note: Note on the possible ranks.
+        ranks: Possible ranks given the noise, e.g. "2 to 4"; empty if there is only one.
+        ranks_note: Note that lists the entries from which the entry does not differ significantly.
         failed: Number of failed runs as text; may be empty.
-        href: Link to the runs or to the source.
-        place: Table or section in the source.
+        href: Link to the runs or to the publication.
+        place: Table or section in the publication.
         family: Architecture of the model, for filters; empty if unknown.
         size: Number of parameters in millions, for filters; empty if unknown.
         year: Year, for filters; empty if unknown.
@@ -113,7 +114,7 @@ class RowView:
 
     @property
     def words(self) -> str:
-        """Text that the filter of the page searches."""
+        """Text in which the page searches for the words that a reader types into the filter."""
         return f"{self.name} {self.details} {self.failed} {self.origin} {self.family}"
 
     @property
@@ -124,13 +125,21 @@ class RowView:
 
     @property
     def shown_size(self) -> str:
-        """Number of parameters as text, e.g. "110M"."""
+        """Number of parameters as text, e.g. "110M"; a dash if it is unknown."""
         return count_text(float(self.size) * 1e6) if self.size else "–"
 
 
 @dataclass(frozen=True, kw_only=True)
 class RowGroup:
-    """Rows of one kind and split, which are sorted separately from other rows."""
+    """Rows of a table that have the same origin and split, and are sorted among themselves.
+
+    Attributes:
+        anchor: Id of the group in the page.
+        kind: Origin of the scores.
+        title: Title of the group.
+        note: Explanation of the group, for readers.
+        rows: Rows.
+    """
 
     anchor: str
     kind: RowKind
@@ -150,7 +159,10 @@ class RowGroup:
 
 
 def row_anchor(*names: str) -> str:
-    """Return the id of a row in the page, which is always the same for the same names."""
+    """Return the id of a row in the page; equal names always give the same id.
+
+    `names` are texts that identify the row, such as the model and the recipe.
+    """
     return f"row-{digest_of(*names)[:10]}"
 
 
@@ -161,20 +173,28 @@ def digest_of(*texts: str) -> str:
 
 
 def basis_of(split: str, scores: tuple[str, ...]) -> str:
-    """Return the split and the sorted metrics of a score as text, e.g. "dev accuracy and f1"."""
+    """Return the split and the sorted names of a score's metrics, e.g. "dev accuracy and f1".
+
+    Only scores with equal texts may be compared.
+    """
     return f"{split} {' and '.join(sorted(scores))}"
 
 
 def percent(value: float) -> str:
-    """Return a score in percent, with six significant digits."""
+    """Return a score in percent as text, with six significant digits."""
     return f"{100 * value:.6g}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Column:
-    """Column of a task in a table; its values are the means of `scores` on the split.
+    """Column of a table for one task.
 
-    `extra` is true if the task does not count in the suite's score.
+    Attributes:
+        task: Name of the task.
+        name: Title of the column.
+        scores: Names of the scores whose mean is the value of a cell.
+        split: Split on which these scores are measured.
+        extra: True if the task does not count in the suite's score.
     """
 
     task: str
@@ -226,7 +246,7 @@ def block_group(
         block: Published or imported scores.
         columns: Columns of the table.
         anchor: Id of the table.
-        sizes: Known sizes of models.
+        sizes: Known sizes of models, keyed by lower-case name.
     """
     return RowGroup(
         anchor=f"{anchor}-{block.origin}-{block.split}",
@@ -270,10 +290,13 @@ _ADDRESS = re.compile(r"https?://[\w.-]+(?::\d+)?(?:/[\w./?&=%+#@:~-]*)?")
 
 
 def source_link(source: str, *, is_ours: bool) -> str:
-    """Return the web address of a source; empty if there is none.
+    """Return the web address of a publication; empty if none is recognized.
 
-    An address and an arXiv number are always recognized. Names of websites and repositories are
-    recognized only in the packaged tables (`is_ours`).
+    Args:
+        source: Description of the publication. A web address and an arXiv number are always
+            recognized.
+        is_ours: Recognize the names of websites and GitHub repositories too. This is true for the
+            packaged tables; in other texts, such a name may mean something else.
     """
     if found := _ARXIV.search(source):
         return f"https://arxiv.org/abs/{found[1]}"

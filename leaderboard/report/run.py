@@ -39,8 +39,23 @@ from benchharness.leaderboard.result import (
 class RunSection:
     """Content of the section for a finished or failed run.
 
-    `scores` are the scores of the first split that has any, as text. `error` and `log` are empty
-    for a finished run.
+    Attributes:
+        job: Job of the run.
+        finished: Time at which the run ended.
+        summary: Scores, selection of the weights and wall-clock time in one line or, for a failed
+            run, the error message.
+        scores: Scores of the first split that has any, as text, keyed by name.
+        time: Wall-clock time as text; empty for a failed run.
+        status: "finished", or the kind of failure.
+        error: Error message; empty for a finished run.
+        log: Traceback or end of the log; empty for a finished run.
+        evaluations: Scores and predictions of each split.
+        curve: Points of the learning curve.
+        figures: Charts of the learning curve.
+        curve_flags: Warnings about the training loss.
+        cost: Pairs of a kind of cost and its value as text, e.g. ("steps", "1,234").
+        provenance: Provenance of the result, as JSON data.
+        parity: What the parity certificate proves about the run (see `reproduction.parity_of`).
     """
 
     job: Job
@@ -86,7 +101,7 @@ class RunSection:
 
 
 def build_run(run: Result | Failure) -> RunSection:
-    """Create the section of a run."""
+    """Create the content of a run's section from its result or failure."""
     if isinstance(run, Failure):
         return RunSection(
             job=run.job,
@@ -146,7 +161,10 @@ _PACKAGED = ("paper", "fast", "checkpoints")  # recipes that exist on every mach
 
 
 def command_of(job: Job) -> str:
-    """Return the shell command that repeats a job."""
+    """Return the shell command that repeats a job, e.g. "bench run --model ...".
+
+    The arguments are quoted for a POSIX shell.
+    """
     trusted = ["--trust-remote-code"] if job.trust.remote_code else []
     trusted += ["--allow-pickle"] if job.trust.pickle else []
     match job.kind:
@@ -181,7 +199,7 @@ def _model(job: Job) -> Iterator[str]:
     is_unnamed = job.model.startswith(job.checkpoint)
     named = job.weights.removeprefix("hub:") if is_unnamed else job.model
     yield from ("--model", job.checkpoint if PurePath(job.checkpoint).is_absolute() else named)
-    # If the starting point was not given on the command line, a packaged recipe determines it.
+    # The option is not needed if a packaged recipe determines the starting point.
     if start is not None and (
         (job.settings[START_FROM].source == "--start-from") or not _is_packaged(job)
     ):

@@ -40,7 +40,7 @@ _FEWEST = 3  # minimum number of values for a scale
 
 
 def heated(groups: Sequence[RowGroup]) -> tuple[RowGroup, ...]:
-    """Set the level of the background colour (heat) of all cells, and return the groups.
+    """Return the groups with the level of the background colour (`CellView.heat`) of all cells.
 
     Scores have a common colour scale only if they are in the same column and have the same split
     and metrics, so that a published test score does not look better than a dev score. The low end
@@ -115,12 +115,35 @@ _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
 _MOST_REPRODUCED = 50  # maximum number of entries with comparisons below a table
 
 Contrasts = Mapping[tuple[int, int], Sequence[Contrast]]
-"""Significance tests of two entries on each task, keyed by the indices of the entries."""
+"""Significance tests of pairs of entries, one test per task. The keys are pairs of indices of
+entries on the leaderboard."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableView:
-    """Content of a leaderboard's table, with published and imported scores."""
+    """Content of a leaderboard's table, with published and imported scores.
+
+    Attributes:
+        anchor: Id of the table in the page.
+        title: Title of the suite.
+        data: Description of the data.
+        rule: Name of the rule by which the suite's score is computed.
+        cite: Reference for this rule.
+        score_basis: Split and rule of the suite's score, e.g. "dev GLUE-9".
+        columns: Columns for tasks.
+        groups: Rows of the table, grouped by their origin.
+        seeds: Number of seeds as text, e.g. "3 seeds" or "1 to 3 seeds"; empty without results.
+        has_spread: True if a cell has a standard deviation over seeds.
+        has_flags: True if a score has warnings.
+        has_best: True if a cell is marked as the best in its column.
+        has_ranks: True if a row has several possible ranks.
+        has_intervals: True if an entry has confidence intervals.
+        has_heat: True if a cell has a background colour.
+        has_ends: True if a cell has an interval, or a lowest and a highest score.
+        reproduced: Pairs of an entry and its comparisons with published scores.
+        languages: Tables of results per language.
+        contrasts: Significance tests of pairs of rows.
+    """
 
     anchor: str
     title: str
@@ -141,7 +164,8 @@ class TableView:
     reproduced: tuple[tuple[Entry, Sequence[Reproduction]], ...]
     languages: tuple[LanguageTable, ...]
     contrasts: tuple[tuple[Any, ...], ...]
-    """(id of a row, id of another row, results of their significance tests keyed by column)."""
+    """Tuples (id of a row, id of another row, texts about their significance tests keyed by the
+    title of the column)."""
 
 
 SECTIONS = ("#run-", "#runs-")
@@ -154,7 +178,10 @@ def run_anchor(key: str) -> str:
 
 
 def group_anchor(entry: Entry, task: str) -> str:
-    """Return the id of the section with an entry's runs on a task."""
+    """Return the id of the section with an entry's runs on a task.
+
+    `task` must be a task on which the entry has runs, e.g. MNLI and not AX.
+    """
     return f"runs-{next(run.key for run in entry.runs if run.task == task)[:16]}"
 
 
@@ -171,7 +198,11 @@ def statistics(cell: Cell) -> str:
 
 
 def says_more(cell: Cell) -> bool:
-    """Return whether the text of `statistics` contains more than a single score."""
+    """Return whether the text of `statistics` contains more than a single score.
+
+    This is the case if there are several seeds, warnings, or a note about how the weights or the
+    hyperparameters were selected.
+    """
     return len(cell.values) > 1 or bool(_told(cell))
 
 
@@ -373,7 +404,7 @@ def _entry_cell(board: Board, entry: Entry, column: Column, best: str) -> CellVi
         note=f"{note}\nparity: {parity}" if parity else note,
         flags="; ".join(cell.notes),
         best=entry.competes and cell.has_learned and text == best,
-        # If the task's value is a mean of several scores, the medians of these scores.
+        # If the task's value is a mean of several scores, `parts` contains the median of each.
         parts={
             basis_of(column.split, (score,)): round(
                 100 * median(run.scores[cell.task][score] for run in cell.runs), 4

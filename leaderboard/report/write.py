@@ -59,7 +59,7 @@ class About:
         title: Title of the page.
         description: One or two sentences below the title.
         version: Version of benchharness that wrote the page.
-        notes: Further notes.
+        notes: Sentences below the description.
         mark: Text in the page's head that identifies its content, so that an unchanged page can be
             recognized.
         paths: True if the page contains full paths of this machine.
@@ -126,8 +126,8 @@ def render_page(
         template: File name of the template.
         style_names: File names of the styles.
         script_names: File names of the scripts.
-        assets: Folder with the styles, the scripts and a folder `templates`. Files that it lacks
-            are those of the report.
+        assets: Folder with the styles, the scripts and a folder `templates`. A file that it does
+            not contain is taken from the folder of the report.
         values: Variables for the template.
     """
     styles, scripts = (
@@ -182,9 +182,9 @@ def write_runs(
     Args:
         page: Path of the page.
         boards: Leaderboards whose runs are written.
-        read: Function that yields the runs with the given keys, in order.
-        about: Description of the page.
-        predictions: Addresses of the predictions pages.
+        read: Function that gets job keys, and yields the runs with these keys in the same order.
+        about: Title and description of the page.
+        predictions: Addresses of pages that show predictions.
 
     Returns:
         Address of the file that contains each section, keyed by the section's id.
@@ -214,7 +214,7 @@ def write_runs(
         )
         write_page(folder / file.name, html)
     names = {file.name for file in files}
-    # Delete only files with the meta element. Other files in this folder belong to the user.
+    # Delete only files with the meta element _KIND. Other files in this folder are the user's own.
     for old in folder.glob("*-*.html"):
         if old.name not in names and _shows(old, ""):
             old.unlink()
@@ -317,9 +317,12 @@ def _templates(home: Path = _HERE) -> Environment:
 
 
 def template_module(name: str, home: Path = _HERE) -> Any:
-    """Return the macros of a template as functions of a module; the functions return HTML.
+    """Return an object whose methods are the macros of a template; the methods return HTML.
 
-    `home` is the folder of its page, as in `render_page`.
+    Args:
+        name: File name of the template.
+        home: Folder that contains the folder `templates`. A template that it does not contain is
+            taken from the report.
     """
     return _templates(home).get_template(name).module
 
@@ -328,7 +331,10 @@ def template_module(name: str, home: Path = _HERE) -> Any:
 
 
 def packed(text: str) -> Markup:
-    """Compress a text with gzip and encode it with base64; equal texts give equal results."""
+    """Compress a text with gzip and encode it with base64, so that HTML can contain it.
+
+    Equal texts give equal results.
+    """
     data = gzip.compress(text.encode("utf-8"), compresslevel=6, mtime=0)
     return Markup(base64.b64encode(data).decode("ascii"))  # noqa: S704 - letters and digits alone
 

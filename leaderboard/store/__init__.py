@@ -1,4 +1,4 @@
-"""Database tables of the store, which is an SQLite file or a PostgreSQL schema, and annotations.
+"""Database tables of the store (an SQLite file or a PostgreSQL schema), and its annotations.
 
 A new store is created from these tables. The migrations in leaderboard/store/migrations upgrade an
 older store to the same schema.
@@ -6,8 +6,8 @@ older store to the same schema.
     runs          one row per attempt at a job: a result, or a failure with its reason
     scores        one row per metric of a scored split
     predictions   one row per predicted split, with all predictions in one compressed column
-    headlines     one row per job: the fields of a run that lists need (see record.py)
-    annotations   names that the user gave to leaderboard entries, and hidden entries (see below)
+    headlines     one row per job: the fields of a run that lists show (see record.py)
+    annotations   names that the user gave to leaderboard entries, and marks that hide entries
 
 A result is written to the first four tables in one transaction. JSON is stored as text and not in a
 database's JSON type, so that every database returns the same characters.
@@ -87,14 +87,14 @@ _SMALL = 512
 class PackedJson(TypeDecorator[Any]):
     """Column type that stores plain data as JSON text, compressed with zlib.
 
-    Compressed predictions have about a fifth of their size.
+    Compression reduces predictions to about a fifth of their size.
     """
 
     impl = LargeBinary
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> bytes:  # noqa: ARG002
-        """Convert a Python value to the value that is stored in the database."""
+        """Convert plain data (dicts, lists, strings, numbers) to compressed JSON."""
         text = to_text(value).encode("ascii")
         if len(text) >= _SMALL:
             return zlib.compress(text)
@@ -104,7 +104,7 @@ class PackedJson(TypeDecorator[Any]):
         return packing.compress(text) + packing.flush()
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ARG002
-        """Convert a value that is stored in the database to a Python value."""
+        """Convert compressed JSON to plain data; raise DamagedError if it cannot be read."""
         return _parsed(value, packed=True)
 
 
@@ -154,7 +154,7 @@ RUNS = Table(
     UniqueConstraint("job_key", "attempt", name="runs_attempt"),
     Index("runs_newest", "job_key", "status", "attempt"),
 )
-"""Table with one row per attempt at a job."""
+"""Table with one row per attempt at a job. An attempt has a result, or it has failed."""
 
 
 def _run_id(**more: Any) -> Column[int]:
@@ -173,8 +173,8 @@ SCORES = Table(
     _needed("metric", Text),  # "accuracy"
     UniqueConstraint("run_id", "task", "split", "name", name="scores_metric"),
 )
-"""Table with one row per score of a split, on the metric's scale. The ids are in the order of the
-task's metrics."""
+"""Table with one row per score on a split, on the scale of its metric. Scores of the same run and
+split, sorted by id, are in the order of the task's metrics."""
 
 PREDICTIONS = Table(
     "predictions",
@@ -188,7 +188,7 @@ PREDICTIONS = Table(
     _needed("rows", PackedJson),  # one object per example, in order
     UniqueConstraint("run_id", "task", "split", name="predictions_split"),
 )
-"""Table with one row per split that a run predicted."""
+"""Table with one row per split that a run predicted. The row contains all predictions."""
 
 BETWEEN_NAMES = "\n"
 """Separator between the names of several tasks or suites in a column of the table `headlines`."""
@@ -209,9 +209,9 @@ HEADLINES = Table(
     Index("headlines_task", "task"),
     Index("headlines_model", "model"),
 )
-"""Table with one row (headline) per job: the fields of the run that lists show.
+"""Table with one row (called headline) per job. Lists of runs show these rows.
 
-This run is the newest result or, if there is no result, the newest failure.
+A headline summarizes the newest result of the job or, if the job has no result, its newest failure.
 """
 
 ANNOTATIONS = Table(
@@ -223,7 +223,7 @@ ANNOTATIONS = Table(
     _needed("value", Text),  # the name; "" if kind is "hidden"
     UniqueConstraint("kind", "runs", name="annotations_runs"),
 )
-"""Table with one row per annotation, i.e. a name for runs or a mark that hides them."""
+"""Table with one row per annotation. An annotation renames runs on leaderboards, or hides them."""
 
 
 # An annotation applies to all runs that fulfil its conditions, including runs that are stored
@@ -238,8 +238,11 @@ _ROW = ("model", "weights", "kind", "recipe", "overridden", "is_sweep", "precisi
 class Annotation(NamedTuple):
     """Annotation of runs: a name that the user gave to them, or a mark that hides them.
 
-    `fields` are the conditions on the runs, as pairs of a field of RunRow and its value. `value` is
-    the name; it is empty if `kind` is "hidden".
+    Attributes:
+        kind: "name" if the runs get a name, "hidden" if they are hidden.
+        fields: Conditions on runs, as pairs of a field of RunRow and the value that it must have.
+            The annotation applies to every run that fulfils all conditions.
+        value: Name that the runs get; empty if `kind` is "hidden".
     """
 
     kind: AnnotationKind
@@ -247,14 +250,22 @@ class Annotation(NamedTuple):
     value: str
 
     def fits(self, run: RunRow) -> bool:
-        """Return whether a run, as it is stored, fulfils the conditions."""
+        """Return whether a run fulfils all conditions of the annotation.
+
+        `run` must have the model name that is stored, not a name that the user gave later.
+        """
         return all(getattr(run, name) == value for name, value in self.fields)
 
 
 def fields_of(run: RunRow, *, whole_model: bool) -> tuple[tuple[str, str | bool], ...]:
-    """Return the conditions that select all runs in the same leaderboard entry as `run`.
+    """Return the conditions of an annotation that applies to a run's leaderboard entry.
 
-    With `whole_model`, the conditions select all runs of its model instead.
+    Args:
+        run: Run of the leaderboard entry.
+        whole_model: Return the condition for all runs of the model instead.
+
+    Returns:
+        Pairs of a field of RunRow and the value that it must have.
     """
     names: tuple[str, ...] = ("model",) if whole_model else _ROW
     # The runs of a sweep have different hyperparameter values but form one entry.
@@ -264,9 +275,10 @@ def fields_of(run: RunRow, *, whole_model: bool) -> tuple[tuple[str, str | bool]
 
 
 def read_annotations(db: Connection) -> list[Annotation]:
-    """Return all annotations.
+    """Return all annotations in the database.
 
-    Annotations for models come first, so that annotations for single entries override them.
+    Annotations of whole models come before annotations of single leaderboard entries. This order is
+    needed by `annotated`, which uses the last name that applies to a run.
     """
     rows = db.execute(select(ANNOTATIONS).order_by(ANNOTATIONS.c.id))
     found = [
@@ -281,14 +293,18 @@ def _fields(text: str) -> tuple[tuple[str, str | bool], ...]:
 
 
 def put_annotation(db: Connection, annotation: Annotation) -> None:
-    """Write an annotation. It replaces an annotation of the same kind for the same runs."""
+    """Store an annotation; it replaces a stored one with the same kind and conditions."""
     take_annotations(db, [annotation])
     row = {"kind": annotation.kind, "runs": _text(annotation), "value": storable(annotation.value)}
     db.execute(insert(ANNOTATIONS), row)
 
 
 def take_annotations(db: Connection, annotations: Iterable[Annotation]) -> None:
-    """Delete the stored annotations that have the same kind and conditions as one of these."""
+    """Delete annotations from the database.
+
+    Every stored annotation is deleted that has the same kind and the same conditions as one of the
+    given `annotations`. Their names are not compared.
+    """
     for annotation in annotations:
         of_runs = ANNOTATIONS.c.runs == _text(annotation)
         same = delete(ANNOTATIONS).where(ANNOTATIONS.c.kind == annotation.kind, of_runs)
@@ -300,7 +316,15 @@ def _text(annotation: Annotation) -> str:
 
 
 def annotated(runs: Sequence[RunRow], annotations: Sequence[Annotation]) -> list[RunRow]:
-    """Apply the annotations to runs: set `model` to the user's names, and `is_hidden`."""
+    """Return the runs with the annotations applied, in the same order.
+
+    In runs to which an annotation applies, `model` becomes the name that the user gave, `is_named`
+    shows whether this name is for a single leaderboard entry, and `is_hidden` is set.
+
+    Args:
+        runs: Runs as they are stored.
+        annotations: Annotations in the order of `read_annotations`.
+    """
     return [_annotated(run, annotations) for run in runs] if annotations else list(runs)
 
 
@@ -320,10 +344,10 @@ def _annotated(run: RunRow, annotations: Iterable[Annotation]) -> RunRow:
 
 
 def stored_names(names: Collection[str], annotations: Iterable[Annotation]) -> set[str]:
-    """Return the stored names of all models that users may call by one of `names`.
+    """Return the names under which the models that users call `names` may be stored.
 
-    These are `names` themselves, and the stored names of models that the user has renamed to one of
-    these.
+    These are `names` themselves, and the stored names of all models that the user has renamed to
+    one of `names`.
     """
     named = (each for each in annotations if each.kind == "name" and each.value in names)
     return {*names, *(str(dict(each.fields)["model"]) for each in named)}

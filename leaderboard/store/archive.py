@@ -1,4 +1,8 @@
-"""Files outside of the database: archives, unstored outcomes, and records of named code."""
+"""Files outside of the database.
+
+These are archives, results that could not be stored, and records of the code (scripts, plugins)
+that the user has named on the command line.
+"""
 
 import gzip
 import hashlib
@@ -66,7 +70,7 @@ def write_archive(
         runs: Runs to write.
         paths: Keep the paths of this machine, for a copy that stays on this machine. By default
             they are shortened (see sharing.py).
-        facts: Fields to add to the first line, which `read_archive` ignores.
+        facts: Further fields of the archive's first line; `archive_facts` returns them.
     """
     runs = runs if paths else map(shared_stored, runs)
     count = -2  # do not count the header and the last line
@@ -79,17 +83,22 @@ def write_archive(
 
 
 LONGEST_LINE = 2**27
-"""Maximum length of a line in bytes. It is enough for the predictions of a million examples, twice
-as many as in QQP's dev and test splits. A longer line may be a decompression bomb, and is refused
-before it is parsed.
+"""Maximum length in bytes of an archive's line, which contains one run. It is enough for the
+predictions of a million examples, twice as many as in QQP's dev and test splits. A longer line may
+be a decompression bomb, and is refused before it is parsed.
 """
 
 
 def check_archive(path: Path, known: Known | None = None) -> int:
     """Check a complete archive without storing anything; return the number of its runs.
 
-    If `known` is given, the digests of the runs' example ids are added to it, for comparison with a
-    store. Raises DataError if a line is missing, repeated, or was changed after the store wrote it.
+    Args:
+        path: Path of the archive.
+        known: Mapping to which the digests of the predicted example ids are added, for comparison
+            with a store (see numbers.py); None if they are not needed.
+
+    Raises:
+        DataError: If a line is missing, repeated, or was changed after a store wrote it.
     """
     seen: set[tuple[str, int]] = set()
     try:
@@ -120,7 +129,10 @@ def read_archive(path: Path) -> Iterator[StoredRun]:
 
 
 def archive_facts(path: Path) -> dict[str, Any]:
-    """Return the first line of an archive, which `read_archive` has read before, as a dict."""
+    """Return the fields in the first line of an archive, such as its version.
+
+    The caller must have read the archive with `read_archive` before, which checks the file.
+    """
     with gzip.open(path, "rb") as file:
         return _parsed(path, _next_line(path, file, 1), 1)
 
@@ -192,16 +204,19 @@ def _check_end(path: Path, end: dict[str, Any], count: int, digest: str, rest: b
         )
 
 
-# Files for outcomes that could not be stored. Each is an archive with one run, in a folder next to
-# the store.
+# Files for results and failures that could not be stored. Each file is an archive with one run, in
+# a folder next to the store.
 
 _KEPT = ".jsonl.gz"
 
 
 def kept_elsewhere(name: str) -> list[Path]:
-    """Return the folders for unstored outcomes that cannot be written next to the store.
+    """Return the folders for results that can neither be stored nor be saved next to the store.
 
-    They are in the user's data folder and in TMPDIR. `name` identifies the store.
+    The folders are in the user's data folder and in the folder for temporary files (TMPDIR).
+
+    Args:
+        name: Digest that identifies the store (`Store.place_digest`).
     """
     roots = (user_data_path("benchharness"), Path(gettempdir()))
     name = f"benchharness-unstored-{os.geteuid()}-{name}"
@@ -211,10 +226,16 @@ def kept_elsewhere(name: str) -> list[Path]:
 def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
     """Write a run to a file in the first folder that can be written; return the file's path.
 
-    The file is written completely or not at all. With `force`, the run will be stored as another
-    attempt even if its job has a result. The first folder is next to the store; all others must be
-    private to the user, so that nobody else can add results there. Raises OSError if no folder can
-    be written.
+    The file is written completely or not at all.
+
+    Args:
+        folders: Folders to try, in this order. The first is next to the store. The others are used
+            only if they are private to the user, so that nobody else can add results there.
+        run: Run to write.
+        force: Record in the file that the run must be stored even if its job has a result by then.
+
+    Raises:
+        OSError: If no folder can be written.
     """
     # The store will assign the real number of the attempt.
     run.attempt = 1
@@ -222,7 +243,7 @@ def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
     for folder in folders:
         try:
             folder.parent.mkdir(parents=True, exist_ok=True)
-            # Next to the store, the umask decides who has access; elsewhere only the user has.
+            # Next to the store, the umask decides who has access. Elsewhere, only the user has it.
             folder.mkdir(mode=0o777 if folder == folders[0] else 0o700, exist_ok=True)
             if folder != folders[0] and not is_private(folder):
                 continue
@@ -249,9 +270,10 @@ def is_private(folder: Path) -> bool:
 
 
 def own_folders(folders: Sequence[Path]) -> list[Path]:
-    """Return the folders that can be trusted.
+    """Return those of the folders that can be trusted.
 
-    These are the first, which is next to the store and must not be a link, and private folders.
+    The first folder is next to the store; it is trusted unless it is a symbolic link. Every other
+    folder is trusted only if it is private to the user.
     """
     return [
         folder
@@ -261,7 +283,10 @@ def own_folders(folders: Sequence[Path]) -> list[Path]:
 
 
 def kept_files(folders: Sequence[Path]) -> list[Path]:
-    """Return the files that `write_kept` has written to these folders, oldest first."""
+    """Return the files that `write_kept` has written to these folders, oldest first.
+
+    Folders that cannot be trusted (see `own_folders`) are ignored.
+    """
 
     def written(path: Path) -> int:
         try:
@@ -275,13 +300,15 @@ def kept_files(folders: Sequence[Path]) -> list[Path]:
 
 
 def read_kept(path: Path) -> tuple[Run, bool]:
-    """Return the run in a file that `write_kept` has written, and whether `force` was given.
+    """Read a file that `write_kept` has written; return the run and the value of `force`.
 
-    Raises FileNotFoundError if another process has stored the run and deleted the file, and
-    StoreError if the file is damaged.
+    Raises:
+        FileNotFoundError: If another process has stored the run and deleted the file.
+        StoreError: If the file is damaged.
     """
     try:
-        # Reading to the end checks the digest. ValueError: there is not exactly one run.
+        # Reading to the end checks the digest. If there is not exactly one run, this line raises
+        # ValueError.
         (stored,) = read_archive(path)
         return stored_to_run(stored), bool(archive_facts(path).get("force"))
     except (BenchError, OSError, ValueError) as error:
@@ -294,10 +321,12 @@ def read_kept(path: Path) -> tuple[Run, bool]:
 
 
 class Taken(NamedTuple):
-    """Counts of the outcomes in files that were added when a store was opened, and damaged files.
+    """Summary of the files with unstored results and failures that were read for a store.
+
+    Results and failures that could not be stored earlier were saved in these files.
 
     Attributes:
-        added: Number of runs that were stored.
+        added: Number of runs that were stored now.
         needless: Number of runs that were not stored, because their jobs had a result by then.
         faults: One message per damaged file.
     """
@@ -307,7 +336,10 @@ class Taken(NamedTuple):
     faults: tuple[str, ...] = ()
 
     def sentences(self, name: str) -> Iterator[str]:
-        """Yield messages for the user; `name` is the name of the store."""
+        """Yield messages for the user about the added runs, the other runs and the damaged files.
+
+        `name` is the name of the store, i.e. its path or URL.
+        """
         if self.added:
             runs = "1 run that was" if self.added == 1 else f"{self.added} runs that were"
             yield f"{runs} kept while {name} could not be written {_are(self.added)} stored now."
@@ -333,9 +365,16 @@ def _code_folder(store: str) -> Path:
 
 
 def code_named_for(store: str) -> list[str]:
-    """Return the keys of the code that the user has named for a store.
+    """Return the recorded keys of the code (scripts, plugins) that the user trusts for a store.
 
-    `store` is the store's `place_digest`.
+    The user trusts code by naming it on the command line.
+
+    Args:
+        store: Digest that identifies the store (`Store.place_digest`).
+
+    Returns:
+        Digests of the location and content of each piece of code (`foreign_code.Code.key`). Empty
+        if there is no record, or if other users could have changed it.
     """
     folder = _code_folder(store)
     with suppress(OSError):
@@ -344,18 +383,23 @@ def code_named_for(store: str) -> list[str]:
 
 
 def forget_code_named(store: str) -> None:
-    """Delete the record of the code that the user has named for a store.
+    """Delete the record of the code (scripts, plugins) that the user trusts for a store.
 
-    `store` is the store's `place_digest`.
+    Args:
+        store: Digest that identifies the store (`Store.place_digest`).
     """
     shutil.rmtree(_code_folder(store), ignore_errors=True)
 
 
 def keep_code_named(store: str, keys: Iterable[str]) -> None:
-    """Record the keys of the code that the user has named for a store.
+    """Record the code (scripts, plugins) that the user has named on the command line for a store.
 
-    `store` is the store's `place_digest`. If the record cannot be written, no error is raised, and
-    users must name the code again in later commands.
+    Later commands for the store then trust the code. If the record cannot be written, no error is
+    raised, and users must name the code again in later commands.
+
+    Args:
+        store: Digest that identifies the store (`Store.place_digest`).
+        keys: Digests of the location and content of each piece of code (`foreign_code.Code.key`).
     """
     for key in keys:
         with suppress(OSError):

@@ -88,10 +88,13 @@ def name_of(engine: Engine) -> str:
 
 
 def hurried(engine: Engine, seconds: float, since: float | None = None) -> Engine:
-    """Return an engine for the same database whose transactions wait at most `seconds` for a lock.
+    """Return an engine for the same database whose transactions wait less long for a lock.
 
-    If it is known since when the database has been locked, `since` is this time on the monotonic
-    clock; it is used in error messages.
+    Args:
+        engine: Engine for the database.
+        seconds: Maximum waiting time.
+        since: Time at which the database was found to be locked, as returned by `time.monotonic`.
+            It is used in error messages; None if it is unknown.
     """
     return engine.execution_options(bench_patience=seconds, bench_since=since)
 
@@ -102,9 +105,10 @@ def _patience(options: Mapping[str, Any]) -> float:
 
 @contextmanager
 def reading(engine: Engine) -> Iterator[Connection]:
-    """Context manager that yields a connection for reading.
+    """Context manager that yields a connection for reading, in one transaction.
 
-    It sees one snapshot of the database, even if other processes write meanwhile.
+    On SQLite, all queries see the same state of the database, even if other processes write. On
+    PostgreSQL, each query sees the state at its beginning.
     """
     with _explained(engine), engine.connect() as connection:
         yield connection
@@ -116,8 +120,12 @@ def writing(engine: Engine, *, check_keys: bool = True) -> Iterator[Connection]:
 
     Changes are stored completely or not at all. The write lock is taken at the beginning, because
     an SQLite transaction that reads first and writes later fails if another process has written in
-    between. `check_keys=False` switches off foreign keys for migrations, which replace tables that
-    other tables refer to.
+    between.
+
+    Args:
+        engine: Engine for the database.
+        check_keys: Enforce foreign keys on SQLite. Migrations use False, because they replace
+            tables to which other tables refer.
     """
     options = engine.execution_options(bench_writes=True, bench_checks_keys=check_keys)
     with _explained(engine), options.begin() as connection:
@@ -351,7 +359,16 @@ def copy_sqlite(engine: Engine, target: Path) -> None:
 
 
 def archive_runs(runs: Iterable[StoredRun], target: Path) -> None:
-    """Write runs from a store on a database server to an archive file (see docs/exports.md)."""
+    """Write the runs of a store on a database server to an archive file, as its backup.
+
+    Args:
+        runs: Runs to write.
+        target: Path of the archive (see docs/exports.md); its name must end with .gz.
+
+    Raises:
+        BenchError: If the name of the file has another ending.
+        StoreError: If the file cannot be written.
+    """
     if target.suffix != ".gz":
         raise BenchError(
             "the backup of a database server is an archive, whose name must end with .jsonl.gz, "
@@ -384,11 +401,18 @@ _SQLITE_MAGIC = b"SQLite format 3\0"
 
 
 def prepare(engine: Engine, *, create: bool, upgrade: bool = True) -> None:
-    """Make the database usable: create a missing one (if `create`) and upgrade an older one.
+    """Create the database if it is missing, and upgrade its schema if it is older.
 
-    Before an upgrade, an SQLite file is copied to a backup next to it. With `upgrade=False`, a
-    database with an older schema is an error. Raises StoreError, without changing the file, if the
-    database is missing, damaged, not a leaderboard, or has a newer schema.
+    Before an upgrade, an SQLite file is copied to a backup next to it.
+
+    Args:
+        engine: Engine for the database.
+        create: Create a missing database; if False, a missing database is an error.
+        upgrade: Upgrade an older schema; if False, an older schema is an error.
+
+    Raises:
+        StoreError: If the database is missing or has an older schema (see above), is damaged,
+            belongs to another program, or has a newer schema. The database is not changed.
     """
     path = file_of(engine)
     if path is not None and not _is_there(path):
@@ -411,10 +435,10 @@ def is_there(url_or_path: str | Path) -> bool:
 
 
 def check_writable(url_or_path: str | Path) -> None:
-    """Check whether the database can be created or written, and raise StoreError if it cannot.
+    """Raise StoreError if the database can be neither created nor written; change nothing.
 
-    Nothing is changed. For a database server, the user's rights are checked. For SQLite, the
-    journal file next to the database must be writable too.
+    For a database server, the user's rights are checked. For SQLite, it is also checked whether a
+    file can be created next to the database, because SQLite writes its journal there.
     """
     engine = open_engine(url_or_path)
     path = file_of(engine)
@@ -529,7 +553,7 @@ def _create_file(path: Path) -> None:
                 try:
                     for leftover in leftovers:  # from a process that was killed
                         leftover.unlink(missing_ok=True)
-                    new.touch()  # umask permissions; SQLite's own would exclude other writers
+                    new.touch()  # with umask permissions; SQLite's would exclude other writers
                     with writing(open_engine(new), check_keys=False) as connection:
                         _make_tables(connection)
                     new.rename(path)

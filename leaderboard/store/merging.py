@@ -48,10 +48,12 @@ _UNFIT = (IntegrityError, InterfaceError, ProgrammingError)
 
 
 class Merged(NamedTuple):
-    """Result of merging the runs of another store.
+    """Summary of a merge, which adds the runs of another store.
 
-    `added` is the number of added runs. `shared` contains the keys of jobs that got an additional
-    attempt, because both stores have attempts at them.
+    Attributes:
+        added: Number of added runs.
+        shared: Keys of the jobs to which attempts were added although this store already had
+            attempts at them.
     """
 
     added: int
@@ -78,8 +80,9 @@ def append_missing(db: Connection, run: Run, *, force: bool = False) -> bool:
 
 
 PIECE_SECONDS, GAP_SECONDS = 2.0, 0.1
-"""Seconds after which a bulk operation ends its transaction, and seconds that it pauses after each
-transaction so that other processes can write. A waiting SQLite process tries ten times per second.
+"""Duration of a transaction of a bulk operation, and of the pause after each transaction, in
+seconds. Other processes can write during the pause: on SQLite, a waiting process tries ten times
+per second.
 """
 
 
@@ -88,8 +91,11 @@ def merge_runs(engine: Engine, runs: Iterable[Run]) -> Merged:
 
     If both stores have attempts at a job, all attempts are renumbered by the time at which they
     ended, and lists show the newest result. Many runs are stored in several transactions. The store
-    is consistent after each of them, so that an interrupted merge can be repeated. Raises
-    StoreError if a run cannot be stored; the message contains the number of runs that were stored.
+    is consistent after each of them, so that an interrupted merge can be repeated.
+
+    Raises:
+        StoreError: If a run cannot be stored. The message contains the number of runs that were
+            stored before.
     """
     merging = _Merging()
     added = in_pieces(engine, portions(runs), merging.take, "stored")
@@ -105,16 +111,17 @@ def in_pieces(
     """Process many items in several transactions, between which other processes may write.
 
     Args:
-        engine: Database.
-        left: Items to process, in portions.
-        take: Function that processes a portion in a transaction and returns a count of runs.
-        done: Participle for the error message, e.g. "stored".
+        engine: Engine for the database.
+        left: Iterator over portions of the items.
+        take: Function that processes one portion. It gets the connection of the current transaction
+            and the portion, and returns the number of runs that it changed.
+        done: Participle for the error message, e.g. "stored" or "deleted".
 
     Returns:
-        Sum of the counts that `take` returned.
+        Sum of the numbers that `take` returned.
 
     Raises:
-        StoreError: If `take` fails; the message contains the sum for the earlier transactions.
+        StoreError: If `take` fails. The message contains the sum for the earlier transactions.
     """
     portion, count = next(left, ()), 0
     while portion:
@@ -127,7 +134,7 @@ def in_pieces(
         except StoreError as error:
             if not count:
                 raise
-            rest = f"{count} runs before it are {done}. Fix the problem and repeat the command."
+            rest = f"{count} earlier runs are {done}. Fix the problem and repeat the command."
             raise type(error)(*error.args, rest) from error
         count += taken
         if portion:
@@ -326,9 +333,12 @@ def _order_attempts(db: Connection, key: str, theirs: Set[int]) -> None:
 
 
 def delete_attempts(db: Connection, keys: Sequence[str], digests: Set[str] | None) -> int:
-    """Delete attempts at these jobs; return the number of jobs with a deleted attempt.
+    """Delete attempts at some jobs; return the number of jobs with a deleted attempt.
 
-    Only attempts with one of the digests are deleted; if `digests` is None, all attempts are.
+    Args:
+        db: Connection in a write transaction.
+        keys: Keys of the jobs.
+        digests: Digests of the attempts to delete; None to delete all attempts at these jobs.
     """
     there = _attempts_at(db, keys)
     gone = {
@@ -357,9 +367,10 @@ def _list_newest(db: Connection, key: str) -> None:
 
 
 def run_ids(db: Connection, keys: Collection[str] | None = None) -> Sequence[int]:
-    """Return the ids of all attempts at the jobs with these keys (None: all jobs).
+    """Return the ids (in the table `runs`) of all attempts at the jobs with these keys.
 
-    Jobs come in the order of their first run; the attempts at a job come in order.
+    Jobs are sorted by their first attempt, and all attempts at a job are together, oldest first.
+    `keys=None` selects all jobs.
     """
     first = func.min(RUNS.c.id).over(partition_by=RUNS.c.job_key)
     query = select(RUNS.c.id, RUNS.c.job_key).order_by(first, RUNS.c.attempt)
@@ -368,10 +379,10 @@ def run_ids(db: Connection, keys: Collection[str] | None = None) -> Sequence[int
 
 
 def whole_runs(engine: Engine, ids: Iterable[int]) -> Iterator[tuple[int, Run | StoreError]]:
-    """Yield each id with its run, or with an error if the run cannot be read.
+    """Yield pairs of an id and the run with this id, or an error if the run cannot be read.
 
-    A transaction reads at most a hundred runs, so that other processes can write in between. Runs
-    that are deleted during the iteration are skipped.
+    Each transaction reads at most a hundred runs, so that other processes can write between two
+    transactions. Runs that are deleted during the iteration are skipped.
     """
     for portion in portions(ids):
         found: dict[int, Run | StoreError]

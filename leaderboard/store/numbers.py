@@ -1,7 +1,7 @@
 """Consistency checks for external runs, i.e. runs from an archive or another store.
 
-Correct digests do not prove that the numbers of a run are unchanged, because whoever changes a
-number can also compute a new digest.
+The checks are needed although runs have digests: whoever changes a number in a run can also compute
+a new digest.
 """
 
 from collections import deque
@@ -19,7 +19,14 @@ _ROUNDING = 1e-9
 
 
 class Rows(NamedTuple):
-    """Reference to a run that has predicted a split, for comparisons and messages."""
+    """Reference to a run that has predicted a split, for comparisons and messages.
+
+    Attributes:
+        job_key: Key of the run's job.
+        attempt: Number of the attempt at the job.
+        model: Name of the model.
+        finished: Time at which the run ended, in UTC as ISO 8601.
+    """
 
     job_key: str
     attempt: int
@@ -31,19 +38,29 @@ class Rows(NamedTuple):
 
 
 Place = tuple[str, str, str]
-"""A split: its task, its name and the fingerprint of its examples."""
+"""Identity of a split: the name of its task, its own name, and the digest of its examples."""
 
 Known = dict[Place, dict[str, list[Rows]]]
-"""For each split, the runs that predicted it, keyed by a digest of the ids of the examples that
-they predicted. Consistent runs on the same split have the same digest.
+"""Runs that predicted each split. The outer keys are splits. The inner keys are digests of the ids
+of the predicted examples: if runs on the same split have different digests, they contradict each
+other, because they predicted different examples, or the same examples in another order.
 """
 
 
 def fitting(runs: Iterable[Run], known: Known | None = None) -> Iterator[Run]:
     """Check the scores and the predictions of each run, then yield the run.
 
-    The data set itself is not read. If `known` is given, the digest of each run's example ids is
-    added to it. Raises StoreError if a score is impossible or if predictions are inconsistent.
+    The data set itself is not read, so only impossible scores and inconsistent predictions are
+    found.
+
+    Args:
+        runs: Runs to check.
+        known: Mapping to which the digests of the predicted example ids are added; None if they are
+            not needed.
+
+    Raises:
+        StoreError: If a score is impossible (e.g. an accuracy of 1.2), or if predictions are
+            inconsistent (e.g. two predictions for the same example).
     """
     for run in runs:
         for split in run.predictions:
@@ -65,14 +82,21 @@ def fitting(runs: Iterable[Run], known: Known | None = None) -> Iterator[Run]:
 def check_runs(runs: Iterable[StoredRun], known: Known) -> None:
     """Check runs from another store before any of them is stored.
 
-    Raises StoreError if a run has impossible numbers. The digests of the runs' example ids are
-    added to `known`.
+    Args:
+        runs: Runs to check.
+        known: Mapping to which the digests of the predicted example ids are added.
+
+    Raises:
+        StoreError: If a run was changed, or has impossible scores or inconsistent predictions.
     """
     deque(fitting(map(stored_to_run, runs), known), maxlen=0)
 
 
 def note_rows(run: Run, known: Known) -> None:
-    """Add the digest of the example ids that a run predicted to `known`, for each split."""
+    """Add a run to `known`, for each split that it predicted.
+
+    Splits for which only a score was imported, without predictions, are left out.
+    """
     for split in run.predictions:
         if not _is_score_alone(run, split):
             rows = Rows(run.job_key, run.attempt, run.model, run.finished)
@@ -83,9 +107,12 @@ def note_rows(run: Run, known: Known) -> None:
 def differing(known: Known, here: Known) -> dict[Place, tuple[Rows, Rows]]:
     """Find the splits on which an external run (from another store) contradicts all stored runs.
 
+    Two runs contradict each other if they claim to have predicted the same split, but predicted
+    different examples, or the same examples in another order.
+
     Args:
-        known: Splits predicted by external runs.
-        here: Splits predicted by stored runs.
+        known: External runs that predicted each split.
+        here: Stored runs that predicted each split.
 
     Returns:
         An external run and a stored run that contradict each other, keyed by split. Splits on which
@@ -107,7 +134,11 @@ def _names(runs: Mapping[str, Sequence[Rows]]) -> set[tuple[str, str]]:
 
 
 def contradictions(known: Known) -> Iterator[str]:
-    """Yield a message for each run that contradicts another run on the same split."""
+    """Yield messages about runs that contradict each other (see `differing`).
+
+    On each split, runs with equal example ids form a set. For every set except the first, a message
+    names one of its runs and one of the first set.
+    """
     for place, runs in known.items():
         (first, *_), *others = runs.values()
         for other, *_ in others:
@@ -118,7 +149,10 @@ def contradictions(known: Known) -> Iterator[str]:
 
 
 def contradict(place: Place) -> str:
-    """Return the predicate of a sentence whose subject is two contradictory runs."""
+    """Return the rest of a sentence about two runs on a split, e.g. "contradict each other: ...".
+
+    The caller puts the names of the two runs before it.
+    """
     task, split, _ = place
     return (
         f"contradict each other: both claim to have predicted the same rows of {task} {split}, but "

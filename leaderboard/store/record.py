@@ -40,9 +40,10 @@ from benchharness.tasks.custom import define_task
 
 
 class Run(SimpleNamespace):
-    """Row of the table `runs`, with the run's rows of the tables `scores` and `predictions`.
+    """Stored run, i.e. its row in the table `runs` with its rows in `scores` and `predictions`.
 
-    The attributes are the columns of the table, and lists of the other rows.
+    Each column of `runs` is an attribute. The attributes `scores` and `predictions` are lists with
+    one object per row, whose attributes are the columns of these tables.
     """
 
     id: int = 0  # 0 until the run is stored
@@ -66,7 +67,7 @@ Thing = TypeVar("Thing")
 
 
 def portions(things: Iterable[Thing], most: int = _RUNS_AT_ONCE) -> Iterator[Sequence[Thing]]:
-    """Split an iterable into sequences of at most `most` items."""
+    """Split an iterable into sequences of at most `most` items, and yield them in order."""
     remaining = iter(things)
     while portion := list(islice(remaining, most)):
         yield portion
@@ -77,7 +78,11 @@ def read_runs(
 ) -> list[Run]:
     """Return the runs that fulfil the conditions, oldest first.
 
-    With `with_rows=False`, the predictions are not read, which saves memory.
+    Args:
+        db: Connection to the database.
+        conditions: SQL conditions on columns of the table `runs`.
+        with_rows: Read the predictions too. If False, the objects in `Run.predictions` have no
+            attribute `rows`, which saves memory.
     """
     query = select(RUNS).where(*conditions).order_by(RUNS.c.id)
     found = {row["id"]: Run(**row) for row in db.execute(query).mappings()}
@@ -107,9 +112,10 @@ field "more"."""
 
 
 def headline_columns(run: Run) -> dict[str, Any]:
-    """Return the columns of the row in the table `headlines` for a stored run.
+    """Create a run's row for the table `headlines`, as a dict of its columns.
 
-    For a multi-task run, `task` and `suite` contain the names of all tasks and suites.
+    For a multi-task run, `task` and `suite` contain the names of all its tasks and suites, with
+    `BETWEEN_NAMES` between two names.
     """
     tasks = trained_tasks(run.fingerprints) or (run.task,)
     suites = dict.fromkeys(name.partition("/")[0] for name in tasks)
@@ -181,11 +187,17 @@ def _words(fields: Mapping[str, Any]) -> dict[str, Any]:
 def rows_of(headlines: Sequence[tuple[Any, Any, Any]]) -> list[RunRow]:
     """Convert rows of the table `headlines` to RunRows.
 
-    Each row is a tuple (job key, shared fields as JSON text, content as JSON text). All contents
-    are parsed in one call, because parsing them separately takes several times as long. Raises
-    StoreError if a headline is damaged.
+    All JSON texts are parsed in one call, because parsing them separately takes several times as
+    long.
+
+    Args:
+        headlines: Tuples of the columns (job_key, shared, content); the last two are JSON text.
+
+    Raises:
+        StoreError: If a row is damaged.
     """
-    # SQLite accepts a value of any type in any column, so in a damaged file it may not be text.
+    # SQLite accepts values of any type in any column, so `content` may not be text in a damaged
+    # file.
     texts = [text if isinstance(text, str) else "" for *_, text in headlines]
     contents = _parsed(f"[{','.join(texts)}]") or []
     if len(contents) != len(texts):  # one content is damaged; `row_of` reports which
@@ -201,7 +213,16 @@ def _parsed(text: str) -> Any:
 
 
 def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
-    """Convert a row of the table `headlines` to a RunRow; raise StoreError if it is damaged."""
+    """Convert a row of the table `headlines` to a RunRow.
+
+    Args:
+        key: Key of the job.
+        shared: JSON text with the fields that are equal for runs that differ only in the seed.
+        content: Other fields of the run.
+
+    Raises:
+        StoreError: If the row is damaged.
+    """
     try:
         known, definition = _in_common(shared)
         define_task(definition)
@@ -249,14 +270,17 @@ def _in_common(shared: str) -> tuple[Mapping[str, Any], Mapping[str, Any] | None
     row = RunRow(
         **found, **own, fingerprints=prints, measures=dict(measures), stage=stage and Stage(**stage)
     )
-    _ = row.suites  # caches this property and those that it uses with the fields
+    _ = row.suites  # adds the cached properties `suites` and `trained_tasks` to vars(row)
     return vars(row), definition
 
 
 def define_task_of(shared: str) -> None:
-    """Register the task of a row of the table `headlines` if it is a custom task.
+    """Register the custom task whose definition is in a row of the table `headlines`.
 
-    `shared` is the row's column `shared`. Damaged data are ignored.
+    Nothing is done if the task is part of a benchmark, or if the data are damaged.
+
+    Args:
+        shared: Column `shared` of the row, as JSON text.
     """
     with suppress(AttributeError, KeyError, TypeError, ValueError, DataError):
         define_task(_in_common(shared)[1])
@@ -279,7 +303,9 @@ COPIES = (
     "parameters",
     "fingerprints",
 )
-"""Columns of `runs` that copy values of the job or the cost. The digest covers them too."""
+"""Columns of `runs` that repeat values of the job or of its cost. The digest of a run covers these
+columns too.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,9 +314,10 @@ class StoredRun:
 
     Attributes:
         key: Key of the job.
-        attempt: Number of the attempt.
-        status: "finished", or `Failure.kind`.
-        digest: Digest that detects damage; it is the same in every store.
+        attempt: Number of the attempt at the job, from 1.
+        status: "finished" for a result, or the `Failure.kind` of a failure.
+        digest: Digest of the run without the attempt number, which detects damage. It is the same
+            in every store.
         data: JSON data of the Result or Failure, to which the metric of each score was added.
     """
 
@@ -302,10 +329,12 @@ class StoredRun:
 
 
 def outcome_to_run(outcome: Result | Failure) -> Run:
-    """Convert an outcome to database rows; the number of the attempt is not set.
+    """Convert a result or a failure to database rows, without the number of the attempt.
 
-    NUL and lone surrogates in a failure's message and details are escaped. Raises StoreError if the
-    outcome contains values that no database can store unchanged.
+    NUL and lone surrogates in a failure's message and details are escaped.
+
+    Raises:
+        StoreError: If the outcome contains values that no database can store unchanged.
     """
     data = plain(outcome.to_json())
     define_task(outcome.job.definition)
@@ -371,7 +400,10 @@ def _failure_columns(data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_to_outcome(run: Run) -> Result | Failure:
-    """Convert database rows to the outcome; raise StoreError if they do not match their digest."""
+    """Convert the database rows of a run to the result or failure that was stored.
+
+    Raises StoreError if the rows are damaged, i.e. if they do not match the digest of the run.
+    """
     _require_whole(run)
     return _outcome(run)
 
@@ -382,9 +414,15 @@ def _outcome(run: Run) -> Result | Failure:
 
 
 def without_evaluations(row: Mapping[str, Any]) -> Result:
-    """Create a result without evaluations and learning curve from the other columns of a run.
+    """Create a result from some columns of the table `runs`.
 
-    Raises DamagedError if the columns do not contain a valid result.
+    The result has neither evaluations (scores and predictions) nor a learning curve.
+
+    Args:
+        row: Values of the columns `job`, `cost`, `provenance` and `finished`.
+
+    Raises:
+        DamagedError: If the columns do not contain a valid result.
     """
     try:
         return Result.from_json({**row, "evaluations": (), "curve": ()})
@@ -393,7 +431,10 @@ def without_evaluations(row: Mapping[str, Any]) -> Result:
 
 
 def run_to_stored(run: Run) -> StoredRun:
-    """Convert database rows for transfer; raise StoreError if they do not match their digest."""
+    """Convert the database rows of a run to a StoredRun, for transfer to another store.
+
+    Raises StoreError if the rows are damaged, i.e. if they do not match the digest of the run.
+    """
     _require_whole(run)
     return StoredRun(
         key=run.job_key,
@@ -405,7 +446,10 @@ def run_to_stored(run: Run) -> StoredRun:
 
 
 def shared_stored(stored: StoredRun) -> StoredRun:
-    """Shorten the paths of this machine in a run; its digest changes if there were any."""
+    """Return the run with all paths of this machine shortened (see sharing.py).
+
+    If the run contains no paths, it is returned unchanged; otherwise the result has a new digest.
+    """
     read = Result if stored.status == FINISHED else Failure
     outcome: Result | Failure = read.from_json(stored.data)
     shared = shared_outcome(outcome)
@@ -421,9 +465,10 @@ _WITH_PLACES = ("job", "provenance", "error", "details")
 
 
 def stored_to_run(stored: StoredRun) -> Run:
-    """Convert a run from another store to database rows, with the other store's attempt number.
+    """Convert a run from another store to database rows, with the attempt number of that store.
 
-    Raises StoreError if the run differs from what a store would have written.
+    Raises StoreError if no store can have written the run, e.g. because its scores were changed by
+    hand and do not match its digest.
     """
     # The data may have been changed by hand, so reading them may raise any of these errors.
     try:
@@ -448,7 +493,12 @@ def stored_to_run(stored: StoredRun) -> Run:
 
 
 def not_as_written(key: str, attempt: int) -> StoreError:
-    """Return the error for a run from another store that differs from what that store wrote."""
+    """Create the error for a run that was changed after another store had written it.
+
+    Args:
+        key: Key of the run's job.
+        attempt: Number of the attempt in the other store.
+    """
     return StoreError(
         f"the run {key[:12]} (attempt {attempt}) differs from what its store wrote: export that "
         "store again."

@@ -245,10 +245,13 @@ def open_store(url_or_path: str | Path, *, create: bool = True, upgrade: bool = 
 
 @contextmanager
 def as_store_error(left: str) -> Iterator[None]:
-    """Context manager that converts any error to a StoreError.
+    """Context manager that converts every error that is not a StoreError to a StoreError.
 
-    It is for callers that store an outcome, and save it in a file if that fails. `left` is the name
-    of the outcome for the error message.
+    It is used while a result or failure is stored. The caller then has to handle only StoreError,
+    e.g. by saving the result in a file.
+
+    Args:
+        left: Description of the result or failure, for the error message.
     """
     try:
         yield
@@ -262,13 +265,14 @@ def as_store_error(left: str) -> Iterator[None]:
 
 
 class Store:
-    """Leaderboard database, which is opened by `open_store` in a `with` statement.
+    """Database of results and failures. `open_store` opens it, usually in a `with` statement.
 
     Unless documented otherwise, every method is one transaction. Many processes may use a store at
     the same time. All methods raise StoreError if the database is locked, full or damaged.
 
     Results that cannot be stored are saved in files (see `keep`), and added when the store is
-    opened. `taken` counts how many were added, and lists the damaged files.
+    opened for writing. The attribute `taken` counts how many were added, and lists the damaged
+    files.
     """
 
     _data = ""
@@ -309,10 +313,13 @@ class Store:
         return self._add(outcome_to_run(failure))
 
     def add_missing(self, outcome: Result | Failure) -> bool:
-        """Store an outcome unless its job already has a result; return whether it was stored.
+        """Store a result or failure unless its job already has a result.
 
-        Several drivers may run the same jobs at the same time, because the check and the write are
-        one transaction. The outcome that comes last is not stored.
+        The check and the write are one transaction. So if several processes run the same job at the
+        same time, only the first result is stored.
+
+        Returns:
+            True if the outcome was stored, False if the job already had a result.
         """
         run = outcome_to_run(outcome)
         with writing(self._engine) as db:
@@ -322,17 +329,24 @@ class Store:
             return True
 
     def hurried(self, seconds: float, since: float | None = None) -> "Store":
-        """Return an object for the same store that waits at most `seconds` for a lock.
+        """Return an object for the same store whose methods wait less long for a lock.
 
-        After that, its methods raise StoreError. If it is known since when the store has been
-        locked, `since` is this time on the monotonic clock, for the error message.
+        Args:
+            seconds: Maximum waiting time. If the database is still locked then, the methods raise
+                StoreError.
+            since: Time at which the store was found to be locked, as returned by `time.monotonic`.
+                It is used in the error message; None if it is unknown.
         """
         return Store(hurried(self._engine, seconds, since))
 
     def reading_from(self, data: str) -> "Store":
-        """Return an object for the same store that sets `Job.data` of all results to `data`.
+        """Return an object for the same store whose results have `data` as their `Job.data`.
 
-        It is used for archives, because their runs were made on another machine.
+        It is used for archives, because their runs were made on another machine, with data in other
+        folders. The stored results do not change.
+
+        Args:
+            data: Source of the data on this machine: "hub", "mini" or a folder.
         """
         found = Store(self._engine, self.taken)
         found._data = data
@@ -340,9 +354,10 @@ class Store:
 
     @property
     def kept_folder(self) -> Path:
-        """Folder for files with outcomes that cannot be stored.
+        """Folder for files with results and failures that cannot be stored (see `keep`).
 
-        It is next to the store's file or, for a database server, in the folder "results".
+        It is next to the store's file or, for a database server, in the folder "results" of the
+        current folder.
         """
         file = file_of(self._engine)
         if file is not None:
@@ -354,7 +369,10 @@ class Store:
 
     @property
     def place_digest(self) -> str:
-        """Hex digits that identify the store: its path, or its server's host, port and database."""
+        """Digest (12 hex digits) of the store's path, or of its server's host, port and database.
+
+        It identifies the store in the names of files and folders.
+        """
         url, file = self._engine.url, file_of(self._engine)
         return digest([str(file.resolve())] if file else [url.host, url.port, url.database])[:12]
 
@@ -363,10 +381,11 @@ class Store:
         return [self.kept_folder, *kept_elsewhere(self.place_digest)]
 
     def keep_named_code(self) -> None:
-        """Record the code (scripts, plugins) that the user has named for this command.
+        """Record the code (scripts, plugins) that the user has named in this command.
 
-        The record is kept on this machine, so that later commands load the code again. Code is not
-        recorded if only runs from an archive or another store need it.
+        The record is kept on this machine, and allows later commands for the same store to load the
+        code again. Code that is needed by runs from an archive or another store, but that the user
+        has not named, is not recorded.
         """
         keep_code_named(self.place_digest, named_code())
 
@@ -375,11 +394,15 @@ class Store:
         forget_code_named(self.place_digest)
 
     def keep(self, outcome: Result | Failure, *, force: bool = False) -> Path:
-        """Save an outcome that cannot be stored now in a file; return the file's path.
+        """Save a result or failure that cannot be stored now in a file; return the file's path.
 
-        The file is written completely or not at all. It is next to the store or, if the file cannot
-        be written there, in the user's data folder or TMPDIR. The next process that opens the store
-        for writing adds the outcome like `add_missing`, or with `force` as another attempt.
+        The file is written completely or not at all. It is in `kept_folder` or, if this folder
+        cannot be written, in the user's data folder or the folder for temporary files (TMPDIR). The
+        next process that opens the store for writing adds the outcome to the store.
+
+        Args:
+            outcome: Result or failure to save.
+            force: Add the outcome to the store even if its job has a result by then.
 
         Raises:
             OSError: If the file cannot be written in any of these folders.
@@ -389,9 +412,12 @@ class Store:
         return write_kept(self._kept_folders, outcome_to_run(outcome), force=force)
 
     def take_kept(self) -> Taken:
-        """Store the outcomes that `keep` saved in files, and delete the files.
+        """Store the results and failures that `keep` saved in files, and delete these files.
 
-        Damaged files are not deleted.
+        Damaged files are not deleted. Each file is one transaction.
+
+        Returns:
+            Numbers of stored and of superfluous outcomes, and messages about damaged files.
         """
         added, needless, faults = 0, 0, list[str]()
         for path in kept_files(self._kept_folders):
@@ -436,10 +462,13 @@ class Store:
         task: Names = None,
         key: str | None = None,
     ) -> list[RunRow]:
-        """Return one row per job, oldest first: its newest result, else its newest failure.
+        """Return one row per job: its newest result or, without a result, its newest failure.
+
+        The rows are in the order in which they were stored, oldest first. An argument that is None
+        selects all rows.
 
         Args:
-            model: Names of models to select, or one name; None selects all.
+            model: Names of models to select, or one name.
             suite: Names of suites to select, or one name.
             task: Names of tasks to select, or one name. A multi-task run is selected by each of
                 its tasks and their suites.
@@ -455,10 +484,16 @@ class Store:
     def newest_runs(
         self, most: int, *, model: Names = None, suite: Names = None, task: Names = None
     ) -> Iterator[list[RunRow]]:
-        """Yield the newest `most` rows that `runs` would return, oldest first, in portions.
+        """Yield the newest rows that `runs` would return, in lists, oldest first.
 
-        `most=0` yields all rows. Each portion is read in its own transaction, between which other
-        processes may write. No run is yielded twice.
+        Each list is read in its own transaction, so that other processes may write between two
+        lists. No run is yielded twice.
+
+        Args:
+            most: Maximum total number of rows; 0 for all rows.
+            model: As for `runs`.
+            suite: As for `runs`.
+            task: As for `runs`.
         """
         with reading(self._engine) as db:
             annotations = read_annotations(db)
@@ -472,7 +507,10 @@ class Store:
             yield _called(rows, model)
 
     def runs_with(self, keys: Iterable[str]) -> list[RunRow]:
-        """Return the rows of the jobs with these keys; jobs that are not stored are left out."""
+        """Return one row per job with one of these keys, with the same content as in `runs`.
+
+        Jobs that are not stored are left out.
+        """
         with reading(self._engine) as db:
             annotations = read_annotations(db)
             return [
@@ -482,7 +520,7 @@ class Store:
             ]
 
     def define_tasks(self) -> None:
-        """Register the custom tasks that have runs in this store."""
+        """Register the custom tasks that have runs in this store, from their stored definitions."""
         unknown = [name for name in self.suites() if name not in SUITES]
         with reading(self._engine) as db:
             for suite in unknown:
@@ -490,7 +528,7 @@ class Store:
                 define_task_of(db.scalars(query).one())
 
     def suites(self) -> list[str]:
-        """Return the suites that have runs, sorted by their newest run, newest first."""
+        """Return the suites that have runs; the suite with the newest run comes first."""
         with reading(self._engine) as db:
             known = _values_of(HEADLINES.c.suite)
             newest = select(func.max(HEADLINES.c.run_id)).where(HEADLINES.c.suite == known.c.value)
@@ -507,7 +545,7 @@ class Store:
             )
 
     def models(self) -> list[str]:
-        """Return the sorted names of all models that have stored runs."""
+        """Return the sorted names of all models that have stored runs, as the user renamed them."""
         with reading(self._engine) as db:
             known = _values_of(HEADLINES.c.model)
             names = list(db.scalars(select(known.c.value).order_by(known.c.value)))
@@ -540,9 +578,9 @@ class Store:
             return digest([db.scalar(query), count, annotations_digest(read_annotations(db))])
 
     def attempts(self, key_prefix: str) -> list[RunRow]:
-        """Return every attempt at the one job whose key has this prefix, oldest first.
+        """Return one row per attempt at the job whose key has this prefix, oldest first.
 
-        Raises BenchError if no job key, or more than one, has this prefix.
+        Raises BenchError if no stored job, or more than one, has a key with this prefix.
         """
         with reading(self._engine) as db:
             return _attempts_at(db, _find_key(db, key_prefix))
@@ -552,8 +590,9 @@ class Store:
 
         If the job has no result, its newest failure is returned.
 
-        Raises BenchError if no job key, or more than one, has this prefix, and StoreError if the
-        stored run is damaged.
+        Raises:
+            BenchError: If no stored job, or more than one, has a key with this prefix.
+            StoreError: If the stored run is damaged.
         """
         with reading(self._engine) as db:
             key = _find_key(db, key_prefix)
@@ -562,8 +601,15 @@ class Store:
     def results(self, keys: Iterable[str]) -> Iterator[Result | Failure]:
         """Yield the newest result of each job, or its newest failure if it has no result.
 
-        `keys` are complete job keys. Outcomes are in the order of the keys, and are read in
-        portions.
+        Results are in the order of the keys. They are read in several transactions, so that not all
+        of them are in memory at the same time.
+
+        Args:
+            keys: Complete job keys.
+
+        Raises:
+            BenchError: If a job is not stored.
+            StoreError: If a stored run is damaged.
         """
         for some in portions(keys):
             listed = select(HEADLINES.c.run_id).where(HEADLINES.c.job_key.in_(some))
@@ -577,10 +623,13 @@ class Store:
             yield from (found[key] for key in some)
 
     def origins(self, keys: Iterable[str]) -> Iterator[Result]:
-        """Yield the results of the jobs with these complete keys, without evaluations and curves.
+        """Yield the newest results of the jobs with these keys, without evaluations and curves.
 
-        The order is arbitrary, and failures are left out. Damage is not detected, because the
-        digest of a run also covers the evaluations, which are not read.
+        The order is arbitrary, and jobs without a result are left out. Damage is not detected,
+        because the digest of a run also covers the evaluations, which are not read.
+
+        Args:
+            keys: Complete job keys.
         """
         columns = (RUNS.c.job, RUNS.c.cost, RUNS.c.provenance, RUNS.c.finished)
         for some in portions(keys, KEYS_AT_ONCE):
@@ -594,7 +643,7 @@ class Store:
         return replace(found, job=replace(found.job, data=self._data)) if self._data else found
 
     def annotations(self) -> list[Annotation]:
-        """Return all annotations: names that the user gave, and hidden entries."""
+        """Return all annotations: names that the user gave to runs, and marks that hide runs."""
         with reading(self._engine) as db:
             return read_annotations(db)
 
@@ -606,10 +655,14 @@ class Store:
         *,
         whole_model: bool = False,
     ) -> None:
-        """Rename or hide the leaderboard entries that contain these jobs.
+        """Rename or hide the leaderboard entries that contain some jobs.
 
-        With `whole_model`, all entries of their models are renamed or hidden. A name that equals
-        the stored name of the model removes the annotation.
+        Args:
+            keys: Keys of the jobs.
+            kind: "name" to rename the entries, "hidden" to hide them.
+            value: New name, if `kind` is "name". If it equals the stored name of the model, an
+                earlier name is removed instead.
+            whole_model: Rename or hide all entries of these jobs' models.
         """
         with writing(self._engine) as db:
             for fields in _fields_of_rows(db, keys, whole_model=whole_model):
@@ -620,7 +673,14 @@ class Store:
                     put_annotation(db, annotation)
 
     def remove_annotation(self, keys: Collection[str], kind: AnnotationKind) -> None:
-        """Remove the annotations of the entries that contain these jobs, and of their models."""
+        """Remove annotations of one kind from the entries that contain some jobs.
+
+        Annotations of the whole models of these jobs are removed too.
+
+        Args:
+            keys: Keys of the jobs.
+            kind: "name" to remove names, "hidden" to show hidden entries again.
+        """
         with writing(self._engine) as db:
             for whole in (False, True):
                 fields = _fields_of_rows(db, keys, whole_model=whole)
@@ -629,19 +689,27 @@ class Store:
     def delete(self, keys: Collection[str], digests: Set[str] | None = None) -> int:
         """Delete the attempts at these jobs; return the number of jobs with a deleted attempt.
 
-        If `digests` is given, only attempts with these digests are deleted. Jobs that started from
-        a deleted one stay. Many jobs are deleted in several transactions, and the store is
-        consistent after each of them.
+        Other jobs are not deleted, even if they started from the encoder of a deleted job. Many
+        jobs are deleted in several transactions, and the store is consistent after each of them.
+
+        Args:
+            keys: Keys of the jobs.
+            digests: Digests of the attempts to delete; None to delete all attempts at these jobs.
         """
         drop = partial(delete_attempts, digests=digests)
         return in_pieces(self._engine, portions(sorted(keys)), drop, "deleted")
 
     def stored_runs(self, keys: Collection[str] | None = None) -> Iterator[StoredRun]:
-        """Yield every attempt at the jobs with these keys (None: all jobs), for another store.
+        """Yield every attempt at the jobs with these keys, for transfer to another store.
 
-        Jobs come in the order of their first run. Runs are read in portions, so that other
-        processes can write in between; runs that they add are left out. Raises StoreError for a
-        damaged run.
+        Jobs are sorted by their first attempt. Runs are read in several transactions, so that other
+        processes can write in between; runs that these add are not yielded.
+
+        Args:
+            keys: Keys of the jobs; None for all jobs.
+
+        Raises:
+            StoreError: If a run is damaged.
         """
         with reading(self._engine) as db:
             ids = run_ids(db, keys)
@@ -659,31 +727,41 @@ class Store:
         return merge_runs(self._engine, map(outcome_to_run, results)).added
 
     def merge(self, runs: Iterable[StoredRun], *, are_checked: bool = False) -> Merged:
-        """Store the runs of another store (see `merging.merge_runs`).
+        """Store the runs of another store; skip attempts that are already stored.
 
-        Other processes may write at the same time. Raises StoreError if a run differs from what its
-        store wrote, or if its numbers are impossible; runs of earlier transactions stay stored. To
-        store either all runs or none, check them first (`check_runs` or `check_archive`, then
-        `check_rows`) and pass `are_checked=True`, which skips the check of the numbers.
+        Other processes may write at the same time (see `merging.merge_runs`). If an error occurs,
+        the runs of earlier transactions stay stored. To store either all runs or none, check them
+        first with `check_runs` or `check_archive`, and then with `check_rows`.
+
+        Args:
+            runs: Runs to store.
+            are_checked: Skip the check of scores and predictions, because it has been done before.
+
+        Raises:
+            StoreError: If a run was changed after its store had written it, or if its scores or
+                predictions are impossible.
         """
         found = map(stored_to_run, runs)
         return merge_runs(self._engine, found if are_checked else fitting(found))
 
     def check_rows(self, known: Known, source: str, *, is_own: bool = False) -> list[str]:
-        """Check whether runs from another store predicted the same examples as stored runs.
+        """Check whether runs of another store (external runs) predicted the examples of this store.
+
+        Two runs contradict each other if they claim to have predicted the same split, but predicted
+        different examples, or the same examples in another order.
 
         Args:
-            known: Splits that the external runs predicted, with digests of the example ids (see
-                numbers.py).
+            known: External runs that predicted each split, keyed by digests of the example ids
+                (see numbers.py).
             source: Name of the file or store that contains the external runs, for messages.
-            is_own: True if the external runs come from this store.
+            is_own: True if the external runs come from this store. No error is raised then.
 
         Returns:
-            A message for each run that contradicts another one.
+            Messages about runs that contradict each other.
 
         Raises:
             StoreError: If an external run contradicts all stored runs on a split. No error is
-                raised if `is_own` is true, or if an external run on this split is stored here too.
+                raised if one of the external runs on this split is stored here too.
         """
         here: Known = {}
         self._note_rows(known, here, most=1)
@@ -725,11 +803,14 @@ class Store:
         return faults_in(self._engine)
 
     def back_up(self, target: Path) -> None:
-        """Copy the store to a file; other processes may use the store at the same time.
+        """Copy the store to a new file, while other processes may use the store.
 
-        The file is written completely or not at all. For an SQLite store it is another SQLite
-        store; for a store on a server it is an archive like that of `bench export --all`. Raises
-        BenchError if the file exists already, and StoreError if a run is damaged.
+        The file is written completely or not at all. A copy of an SQLite store is another SQLite
+        store. A copy of a store on a server is an archive, like that of `bench export --all`.
+
+        Raises:
+            BenchError: If the file exists already, or if its name does not fit an archive.
+            StoreError: If the store is damaged, or if the file cannot be written.
         """
         check_new(target)
         if file_of(self._engine) is not None:

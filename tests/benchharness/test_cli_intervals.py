@@ -71,7 +71,7 @@ def test_a_note_about_unreadable_examples_is_printed_once(bench, stored):
     ended = bench("leaderboard", "--db", "board.sqlite", "--intervals")
     assert ended.code == 0
     assert (
-        " ".join(ended.out.split()).count("over seeds alone: the examples could not be read") == 1
+        " ".join(ended.out.split()).count("cover only seeds: the examples could not be read") == 1
     )
 
 

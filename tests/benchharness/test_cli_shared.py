@@ -193,7 +193,7 @@ def test_error_messages_about_metrics_and_curves_have_no_local_path(bench, store
     monkeypatch.setattr(report, "curves_of", changed)
     bench("report", "--out", "page.html", "--intervals", *DB)
     page = Path("page.html").read_text(encoding="utf-8")
-    assert f"over seeds alone: the metric evaluate:{path_label(place)} has changed" in page
+    assert f"cover only seeds: the metric evaluate:{path_label(place)} has changed" in page
     found = bh.compare("my-bert", "another", db="board.sqlite").to_csv()
     assert path_label(place) in found
     assert USER not in found

@@ -46,7 +46,7 @@ def test_parity_statement_names_what_the_certificate_does_not_cover() -> None:
     assert parity_of(trained(device="NVIDIA H200")) == "none on a GPU (proved, fp32 CPU)"
     tuned = VALUES | {"layer_decay": 0.8, "lora_rank": 8}
     assert parity_of(trained(settings=tuned)) == "none with layer_decay, lora_rank"
-    assert parity_of(trained("")) == "none without its family, which the run does not state"
+    assert parity_of(trained("")) == "none because the run does not state its family"
     assert parity_of(make_result()).startswith("none")  # from elsewhere
 
 

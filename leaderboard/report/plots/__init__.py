@@ -18,7 +18,12 @@ from benchharness.leaderboard.text import visible
 
 
 class Tick(NamedTuple):
-    """Tick of an axis with its text; `place` is its position in the units of the SVG drawing."""
+    """Tick of an axis.
+
+    Attributes:
+        place: Position on the axis, in the units of the SVG drawing.
+        text: Text next to the tick.
+    """
 
     place: float
     text: str
@@ -32,7 +37,7 @@ class Axis:
         label: Label with the unit.
         low: Value at the low end.
         high: Value at the high end.
-        start: Position of the low end, in chart units.
+        start: Position of the low end, in the units of the SVG drawing.
         end: Position of the high end.
         values: Values that have ticks.
         text: Function that formats the value of a tick.
@@ -49,7 +54,10 @@ class Axis:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """Return the position of a value, rounded to 0.1; it may be beyond the ends of the axis."""
+        """Return the position of a value in the drawing, rounded to one decimal.
+
+        For a value below `low` or above `high`, the position is beyond the end of the axis.
+        """
         low, high = self.low, self.high
         if self.log:
             low, high, value = map(math.log, (low, high, value))
@@ -72,7 +80,7 @@ def linear_axis(
     Args:
         values: Values that the axis must contain.
         label: Label with the unit.
-        span: Positions of the low and the high end.
+        span: Positions of the low and the high end in the drawing.
         smallest: Minimum difference between two ticks.
     """
     ticks = _nice_ticks(values, smallest)
@@ -88,9 +96,14 @@ def linear_axis(
 
 
 def score_axis(values: Sequence[float], score: str, span: tuple[float, float]) -> Axis:
-    """Create an axis for a score in percent.
+    """Create a linear axis for a score in percent.
 
-    The label states the value at which the axis begins, unless it is 0.
+    If the axis does not begin at 0, its label states the value at which it begins.
+
+    Args:
+        values: Scores in percent that the axis must contain.
+        score: Name of the score, for the label.
+        span: Positions of the low and the high end in the drawing.
     """
     axis = linear_axis(values, f"{score} × 100", span)
     starts = f", axis from {axis.text(axis.low)}" if axis.low else ""
@@ -101,7 +114,7 @@ def _nice_ticks(values: Sequence[float], smallest: float = 0.0) -> list[float]:
     """Return two to six round numbers around the values; their step is 1, 2 or 5 times 10**n."""
     low, high = min(values), max(values)
     span = high - low
-    # Values whose relative difference is below 1e-4 are drawn as a flat line.
+    # Treat values whose relative difference is below 1e-4 as equal, and draw a flat line.
     if span <= max(abs(high) * 1e-4, _LEAST_SPAN):
         span = abs(high) if abs(high) > _LEAST_SPAN else 1.0
     # Use the smallest of 1, 2, 5 and 10 times a power of ten that gives at most four steps.
@@ -126,14 +139,15 @@ def log_axis(
 ) -> Axis:
     """Create a logarithmic axis that contains the values, with a margin at both ends.
 
-    If 0 is among the values, which has no logarithm, it gets a position below all other values. If
-    the axis contains too many of the `steps`, only some of them have ticks, preferably powers of
-    ten. If it contains too few, other round numbers have ticks.
+    The value 0, which has no logarithm, is shown below all other values. If the axis contains too
+    many of the `steps`, only some of them have ticks, preferably powers of ten. If it contains too
+    few, other round numbers have ticks.
 
     Args:
-        values: Values that the axis must contain; at least one must be positive.
+        values: Values that the axis must contain. They must not be negative, and at least one must
+            be positive.
         label: Label with the unit.
-        span: Positions of the low and the high end.
+        span: Positions of the low and the high end in the drawing.
         steps: Round values in ascending order that may have ticks.
         text: Function that formats the value of a tick.
     """
@@ -179,8 +193,10 @@ WIDTH = 520
 class Path:
     """Line or shape in a chart.
 
-    `d` is the attribute of an SVG path, and `kind` contains its CSS classes. `note` is shown on
-    hover.
+    Attributes:
+        kind: CSS classes.
+        d: Attribute `d` of the SVG path, i.e. its drawing commands.
+        note: Text that is shown on hover; may be empty.
     """
 
     kind: str
@@ -190,7 +206,15 @@ class Path:
 
 @dataclass(frozen=True, kw_only=True)
 class Text:
-    """Text in a chart at x, y; `anchor` is SVG's text-anchor, and `kind` contains CSS classes."""
+    """Text in a chart.
+
+    Attributes:
+        x: Horizontal position.
+        y: Vertical position of the baseline.
+        text: Text.
+        anchor: Part of the text that is at x: "start", "middle" or "end" (SVG's text-anchor).
+        kind: CSS classes.
+    """
 
     x: float
     y: float
@@ -226,9 +250,13 @@ class Mark:
 
 @dataclass(frozen=True, kw_only=True)
 class Key:
-    """Item of a legend: a piece of line and a shape, with the text that explains them.
+    """Item of a legend: a sample of a line and a mark, with the text that explains them.
 
-    `line` and `mark` contain the CSS classes of the line and the shape.
+    Attributes:
+        line: CSS classes of the line.
+        text: Explanation.
+        mark: CSS classes of the mark.
+        shape: SVG path of the mark; empty if there is only a line.
     """
 
     line: str
@@ -239,7 +267,14 @@ class Key:
 
 @dataclass(frozen=True, kw_only=True)
 class TableRow:
-    """Row of a figure's table; `details` are shown in small print."""
+    """Row of a figure's table.
+
+    Attributes:
+        name: Content of the first column.
+        cells: Contents of the other columns.
+        href: Link of the name; may be empty.
+        details: Text in small print after the name; may be empty.
+    """
 
     name: str
     cells: tuple[str, ...]
@@ -251,8 +286,11 @@ class TableRow:
 class Table:
     """Table of the numbers in a figure, for readers who cannot see the figure.
 
-    `columns` are the titles of the columns, and the first column contains the names of the rows.
-    The columns in `words` contain text, and all other columns contain numbers.
+    Attributes:
+        columns: Titles of the columns. The first column contains the names of the rows.
+        rows: Rows.
+        words: Titles of the columns that contain text; all others contain numbers, except the
+            first.
     """
 
     columns: tuple[str, ...]
@@ -270,15 +308,15 @@ class Figure:
         y: Vertical axis.
         description: Content of the chart in words.
         note: Explanation of how to read the chart.
-        choice: Name of the chart, if readers can switch between several charts.
-        width: Width in chart units.
+        choice: Name of the chart, if readers can switch between several charts; else empty.
+        width: Width in the units of the drawing.
         keys: Items of the legend.
         paths: Lines that are drawn below the marks.
         marks: Marks.
         texts: Labels that are drawn above the marks.
         table: Table of the same numbers.
-        spans: Vertical ranges of the grid lines, if these must not cross headings. If empty, grid
-            lines have the full height.
+        spans: Upper and lower ends of the pieces of each vertical grid line, if grid lines must not
+            cross headings. If empty, grid lines have the full height.
     """
 
     title: str
@@ -338,16 +376,23 @@ def cross(x: float, y: float) -> str:
 
 
 def shape(number: int, x: float, y: float) -> str:
-    """Return the SVG path of a shape around x, y.
+    """Return the SVG path of a shape that is centered at x, y.
 
-    The shape is a circle for 0, a square for 1, a triangle for 2, and a diamond for other numbers.
+    The shape is a circle if `number` is 0, a square for 1, a triangle for 2, and a diamond for
+    larger numbers.
     """
     return f"M{x:g},{y:g}{_SHAPES[min(number, len(_SHAPES) - 1)]}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class NamedEntry:
-    """Leaderboard entry with its unique name, and with the id of all its marks in the plots."""
+    """Leaderboard entry whose marks in all plots have the same id, so that they can be highlighted.
+
+    Attributes:
+        id: Id of the marks.
+        name: Unique name of the entry.
+        entry: Leaderboard entry.
+    """
 
     id: str
     name: str
@@ -365,7 +410,12 @@ class NamedEntry:
 
 
 def named_entries(board: Board, anchor: str) -> tuple[NamedEntry, ...]:
-    """Give ids to the entries of a leaderboard; `anchor` is the id of the leaderboard's table."""
+    """Return the entries of a leaderboard with the ids of their marks in plots.
+
+    Args:
+        board: Leaderboard.
+        anchor: Id of the leaderboard's table, with which the ids begin.
+    """
     return tuple(
         NamedEntry(id=f"{anchor}-e{number}", name=entry.name, entry=entry)
         for number, entry in enumerate(board.entries)
@@ -398,7 +448,11 @@ _Box = tuple[float, float, float, float]  # left, top, right, bottom
 
 
 def shortened(text: str, longest: int = _LONGEST) -> str:
-    """Escape invisible characters and cut a long text, for display in a chart."""
+    """Return a text for display in a chart.
+
+    Invisible characters are escaped. A text with more than `longest` characters is cut and ends
+    with "…".
+    """
     seen = visible(text)
     return seen if len(seen) <= longest else seen[: longest - 1] + "…"
 

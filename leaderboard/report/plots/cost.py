@@ -1,4 +1,4 @@
-"""Costs of models: sizes, training FLOPs, training times and prediction times."""
+"""Costs of models: numbers of parameters, training FLOPs, training times and prediction times."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,10 +22,11 @@ class RunFacts:
     Attributes:
         parameters: Number of parameters.
         tokens: Number of tokens in training, without padding.
-        train_seconds: Training time; 0 if nothing was trained.
+        train_seconds: Training time in seconds; 0 if nothing was trained.
         machine: GPU, or CPU with its number of threads; empty if it was not recorded.
         trains_all: True if all weights were trained on all tokens.
-        predict_seconds: Prediction time per million tokens; None if the model was not timed.
+        predict_seconds: Prediction time in seconds per million tokens; None if the model was not
+            timed.
     """
 
     parameters: int
@@ -44,8 +45,8 @@ def facts_of(run: Result | Failure) -> RunFacts | None:
     """Return the cost of a run; None unless it is a finished run of a fine-tuned model."""
     if isinstance(run, Failure) or run.job.kind != "model" or not run.cost.parameters:
         return None
-    # The machine is the GPU or, without one, the CPU with its number of threads. Runs need not have
-    # recorded it.
+    # The machine is the GPU or, without one, the CPU with its number of threads. A run may have
+    # recorded neither.
     machine = run.provenance.get("machine", {})
     device, threads = str(machine.get("device") or ""), machine.get("threads")
     cpu = str(machine.get("cpu") or "")
@@ -66,7 +67,9 @@ def facts_of(run: Result | Failure) -> RunFacts | None:
 class Timed:
     """Prediction times of models on one machine.
 
-    `seconds` contains the seconds per million tokens, keyed by `Job.weights`.
+    Attributes:
+        machine: Machine and precision; empty if no model was timed.
+        seconds: Seconds per million tokens, keyed by `Job.weights`.
     """
 
     machine: str = ""
@@ -79,10 +82,13 @@ TIMED_TASK = f"{TIMED_SUITE}/drawn-256"
 
 
 def timed_of(rows: Iterable[RunRow]) -> Timed:
-    """Return the prediction times of models on one machine and in one precision.
+    """Return the prediction times of models that were timed in the same way.
 
-    The machine and precision with the most timed models are used. If a model was timed several
-    times, the last row is used.
+    Of all combinations of machine, precision and data, the one with the most timed models is used.
+    If a model was timed several times, the last row is used.
+
+    Args:
+        rows: Stored runs; those that are not timings are ignored.
     """
     found: dict[tuple[object, ...], dict[str, float]] = {}
     for row in rows:
@@ -122,19 +128,24 @@ class ModelSize:
 
 
 Sizes = Mapping[str, ModelSize]
-"""Sizes of checkpoints, keyed by their lower-case names on leaderboards."""
+"""Sizes of checkpoints, keyed by their names on leaderboards in lower case."""
 
 
 def known_size(model: str, sizes: Sizes) -> ModelSize | None:
-    """Look up the size of a model by its name or the last part of its path; None if unknown."""
+    """Return the known size of a model; None if it is unknown.
+
+    Args:
+        model: Name or path of the model; only the part after the last "/" is used.
+        sizes: Known sizes, keyed by lower-case name.
+    """
     return sizes.get(model.rpartition("/")[2].lower())
 
 
 def published_size(row: PublishedRow, sizes: Sizes) -> tuple[float | None, ModelSize | None]:
     """Return the number of parameters for a published row, and the known size of its checkpoint.
 
-    The number is the printed one or, if none is printed, that of the checkpoint. Both results may
-    be None.
+    The number is the one that the source prints. If the source prints none, it is the known number
+    of the checkpoint. Each result is None if it is unknown.
     """
     system = find_system(row.system, row.table)
     known = known_size(system.model, sizes) if system is not None else None
@@ -142,10 +153,11 @@ def published_size(row: PublishedRow, sizes: Sizes) -> tuple[float | None, Model
 
 
 def size_of_run(model: str, facts: RunFacts, sizes: Sizes) -> ModelSize:
-    """Return the known size of a run's model or, if it is unknown, the run's number of parameters.
+    """Return the size of a run's model.
 
-    A known size is ignored if it differs from the run's number of parameters by more than 15 %,
-    because a folder may have the name of another model.
+    This is the known size of the model with this name. If there is none, or if it differs from the
+    run's number of parameters by more than 15 %, the run's number is used instead. It may differ
+    because a user's folder may have the name of another model.
     """
     known = known_size(model, sizes)
     if known is None or abs(known.parameters - facts.parameters) > _NEAR * facts.parameters:

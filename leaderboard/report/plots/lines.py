@@ -211,9 +211,15 @@ def _table(
 
 
 def layer_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[chart.Figure, ...]:
-    """Plot the scores of a head over the layers of frozen encoders; return a figure per task.
+    """Plot scores over the layers of frozen encoders whose states are used as features.
 
-    A figure has a line per model. Only models with scores for several layers are shown.
+    Args:
+        named: Entries of the leaderboard with their ids.
+        board: Leaderboard.
+
+    Returns:
+        A figure per task, with a line per model. Only models with scores for several layers are
+        shown.
     """
     entries = {id(each.entry): each for each in named}
     found: dict[str, list[_Line]] = {}
@@ -229,10 +235,15 @@ def layer_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[char
 
 
 def shot_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[chart.Figure, ...]:
-    """Plot scores over the number of training rows; return a figure per task.
+    """Plot scores over the number of training rows in few-shot runs.
 
-    A figure has a line per model and recipe. Only models with scores for two or more numbers of
-    rows are shown. The zero-shot score of a language model is included as 0 rows.
+    Args:
+        named: Entries of the leaderboard with their ids.
+        board: Leaderboard.
+
+    Returns:
+        A figure per task, with a line per model and recipe. Only models with scores for two or more
+        numbers of rows are shown. The zero-shot score of the same model counts as 0 rows.
     """
     found = ((title_of(task), _shot_lines(named, task)) for task in board.tasks)
     return tuple(_against(lines, title, _SHOTS) for title, lines in found if lines)
@@ -339,7 +350,11 @@ def curve_figures(curve: Sequence[CurvePoint], split: str = "dev") -> tuple[char
     """Plot a run's training loss and its scores (times 100) over the training steps.
 
     A chart with fewer than two steps is left out. Values that are not finite leave a gap in the
-    line. `split` is the name of the data on which the scores were computed, for the title.
+    line.
+
+    Args:
+        curve: Points of the learning curve.
+        split: Data on which the scores were computed ("dev" or "held-out"), for the title.
     """
     names = _names([curve])[:_MOST_LINES]
     return _charts(
@@ -353,8 +368,9 @@ def seed_figures(
 ) -> tuple[chart.Figure, ...]:
     """Plot the learning curves of several runs in common charts: the loss, and up to two scores.
 
-    `curves` contains the curves, keyed by the name of the run ("seed 0"). `split` is the name of
-    the data on which the scores were computed, for the titles.
+    Args:
+        curves: Points of the learning curves, keyed by the name of the run, e.g. "seed 0".
+        split: Data on which the scores were computed ("dev" or "held-out"), for the titles.
     """
 
     def of_runs(name: str = "") -> Mapping[str, _Steps]:

@@ -18,9 +18,10 @@ _STEP = 20  # height of a row
 
 
 def spread_of_task(named: Sequence[chart.NamedEntry], task: str) -> chart.Figure | None:
-    """Plot the scores of all leaderboard entries on a task: each seed, the median and its interval.
+    """Plot the scores of leaderboard entries on a task seed by seed, with one row per entry.
 
-    Entries are sorted by their median, best first. Returns None if there are fewer than two runs.
+    A row shows the score of each seed, the median and its 95 % interval. At most 200 entries are
+    shown, best median first. Returns None if there are fewer than two scores.
     """
     found = [(each, each.entry.cells[task]) for each in named if task in each.entry.cells]
     if sum(len(cell.values) for _, cell in found) < 2:
@@ -90,7 +91,7 @@ def _spread_row(
 
 
 def _interval(cell: Cell) -> Interval | None:
-    """Return the 95 % interval of the median over seeds, in percent; None for few seeds."""
+    """Return the 95 % interval of the median over seeds, in percent; None for one or two seeds."""
     interval = useful_interval(cell.values)
     if interval is None:
         return None
@@ -115,7 +116,16 @@ _Row = tuple[chart.NamedEntry, Cell, Mapping[str, float]]
 def categories_of_task(
     named: Sequence[chart.NamedEntry], rule: ScoreRule, task: str
 ) -> chart.Figure | None:
-    """Plot the scores for the categories of a task as bars; None if no run has such scores."""
+    """Plot the scores of leaderboard entries for each category of a task's examples, as bars.
+
+    Args:
+        named: Entries of the leaderboard with their ids.
+        rule: Rule of the suite, which specifies the scores that count.
+        task: Name of the task.
+
+    Returns:
+        The figure, or None if no run has scores for categories.
+    """
     names = category_names(task, rule)
     rows = [row for row in _category_rows(named, task, names) if row[2]]
     if not rows:
@@ -164,9 +174,10 @@ def categories_of_task(
 
 
 def category_names(task: str, rule: ScoreRule) -> dict[str, str]:
-    """Return a mapping from the names of a task's categories to the names of their scores.
+    """Return the names of the scores for each category of a task's examples, keyed by category.
 
-    If the task's value is a mean of several scores, the first score with categories is used.
+    If the task's value is a mean of several scores, the first score with categories is used. Empty
+    if the task has no categories.
     """
     known = {metric.name for metric in find_task(task).details}
     for name in score_names(task, rule):

@@ -26,7 +26,7 @@ from benchharness.leaderboard.report.plots.tradeoff import (
 from benchharness.leaderboard.report.table import Contrasts
 from benchharness.tasks.suites import title_of
 
-_FEW_ROWS = 60  # maximum total number of rows in seed-by-seed plots that are shown unfolded
+_FEW_ROWS = 60  # maximum total number of rows in seed-by-seed plots that are open initially
 
 FEW_ENTRIES = 16
 """Maximum number of entries for which all plots are plain SVG. If there are more, plots are
@@ -36,7 +36,7 @@ BoardKey = tuple[str, tuple[str, ...], int | None, str]
 
 
 Pages = Mapping[tuple[str, str], str]
-"""Addresses of predictions pages, keyed by (id of the section with the runs, task)."""
+"""Addresses of pages that show predictions, keyed by (id of the section with the runs, task)."""
 
 Places = Mapping[str, str]
 """Addresses of the files that contain the details of runs, keyed by the ids of their sections."""
@@ -53,14 +53,15 @@ class Background:
     """Data for the report that leaderboards do not contain.
 
     Attributes:
-        sizes: Sizes of checkpoints.
+        sizes: Sizes of checkpoints, keyed by lower-case name.
         timed: Prediction times of checkpoints.
         stages: Figures of pretraining runs, keyed by leaderboard. They are computed separately,
             because they need all entries of a leaderboard.
         contrasts: Significance tests of pairs of entries, keyed by leaderboard.
-        predictions: Addresses of predictions pages.
-        places: Addresses of the files with the details of runs that `write_runs` has written.
-        sections: Headings and HTML of further sections, keyed by leaderboard.
+        predictions: Addresses of pages that show predictions.
+        places: Addresses of the files that `write_runs` has written with the details of runs; empty
+            if these details are in the page itself.
+        sections: Further sections, as pairs of a heading and HTML, keyed by leaderboard.
     """
 
     sizes: Sizes = field(default_factory=dict)
@@ -76,7 +77,12 @@ class Background:
 class Tradeoff:
     """Figures that plot one score against each kind of cost, with a table of the same numbers.
 
-    `measured` is the number of models on the leaderboard that have the score.
+    Attributes:
+        anchor: Id of the figures in the page.
+        score: Name of the score: the suite's score, or the title of a task.
+        measured: Number of points that were measured here, and not published.
+        figures: One figure per kind of cost.
+        table: Table of the points with all their costs.
     """
 
     anchor: str
@@ -99,7 +105,7 @@ class Plots:
             without one, for the task with results of the most models.
         tradeoffs: Scores against costs.
         spreads: Scores seed by seed, one figure per task.
-        categories: Scores by category.
+        categories: Scores for each category of examples, one figure per task.
         stages: Scores over the checkpoints of pretraining runs.
         shots: Scores over the number of training rows.
         layers: Scores over the layers of encoders.
@@ -119,7 +125,7 @@ class Plots:
 
     @property
     def is_small(self) -> bool:
-        """True if the seed-by-seed plots are small enough to be shown unfolded."""
+        """True if the seed-by-seed plots have at most 60 rows in total, and are open initially."""
         return sum(len(figure.marks) for figure in self.spreads) <= _FEW_ROWS
 
     @property
@@ -128,7 +134,11 @@ class Plots:
         return len(self.entries) > FEW_ENTRIES
 
     def draws(self, kind: str) -> bool:
-        """Return whether a seed-by-seed plot has paths of this kind: "interval" or "crosses"."""
+        """Return whether any seed-by-seed plot shows intervals or crosses, for the legend.
+
+        Args:
+            kind: "interval" for confidence intervals, "crosses" for runs that learned nothing.
+        """
         return any(kind in mark.paths for figure in self.spreads for mark in figure.marks)
 
     def __bool__(self) -> bool:

@@ -66,10 +66,16 @@ class Point:
 def measured_points(
     named: Sequence[chart.NamedEntry], rule: ScoreRule, task: str | None, facts: Facts, sizes: Sizes
 ) -> list[Point]:
-    """Return a point per model that has a score on the task and known costs.
+    """Return a point per leaderboard entry that has the score, and whose runs have known costs.
 
-    If `task` is None, the suite's score is used. Baselines and ensembles are left out, because they
-    are not trained encoders.
+    Baselines and ensembles are left out, because they are not trained encoders.
+
+    Args:
+        named: Entries of the leaderboard.
+        rule: Rule of the suite's score.
+        task: Task of the score; None for the suite's score.
+        facts: Costs of runs, keyed by the runs' keys.
+        sizes: Known sizes of models, keyed by lower-case name.
     """
     tasks = tuple(rule.cells) if task is None else (task,)
     points = []
@@ -117,10 +123,16 @@ def _measured(
 
 
 def published_points(board: Board, anchor: str, task: str | None, sizes: Sizes) -> list[Point]:
-    """Return a point per published dev score of a single model on the task.
+    """Return a point per published dev score of a single model.
 
-    If `task` is None, the suite's score is used. The list is empty if the leaderboard's data are
-    synthetic or incomplete, because its scores cannot be compared with published scores.
+    The list is empty if the leaderboard's data are synthetic or incomplete, because its scores
+    cannot be compared with published scores.
+
+    Args:
+        board: Leaderboard.
+        anchor: Id of the leaderboard's table, for links.
+        task: Task of the scores; None for the suite's score.
+        sizes: Known sizes of models, keyed by lower-case name.
     """
     if not board.is_whole:
         return []
@@ -169,10 +181,13 @@ published scores. Each kind has its own Pareto front, because the two are not ra
 
 
 def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Return the indices of the (cost, score) points on the Pareto front, cheapest first.
+    """Return the indices of the points on the Pareto front, lowest cost first.
 
     A point is on the front if no other point is at least as good in both cost and score, and better
     in one of them. So equal points are either all on the front, or none of them is.
+
+    Args:
+        points: Pairs (cost, score).
     """
     found: list[int] = []
     best, cost = -math.inf, -math.inf
@@ -197,7 +212,7 @@ def tradeoffs(points: Sequence[Point], score: str, timed: str = "") -> tuple[cha
     Args:
         points: Points to plot.
         score: Name of the score, e.g. "GLUE-9" or "RTE".
-        timed: Machine on which prediction was timed.
+        timed: Machine on which prediction was timed; empty if it was not timed.
     """
     figures = []
     for quantity in QUANTITIES:
@@ -328,9 +343,10 @@ def _mark(point: Point, place: chart.Corner, y: chart.Axis, cost: str) -> chart.
 
 
 def cost_table(points: Sequence[Point]) -> chart.Table:
-    """Create a table of the points with all their costs, best score first.
+    """Create a table of the points with all their costs.
 
-    The table contains at most MOST_MARKS measured and MOST_MARKS published scores.
+    Measured scores come first, then published scores; each part is sorted by score, best first, and
+    contains at most 200 (`MOST_MARKS`) scores.
     """
     ranked = sorted((point for point in points if point.costs), key=lambda point: -point.score)
     # Leave out the column with prediction times if no model was timed.

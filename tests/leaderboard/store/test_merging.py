@@ -156,7 +156,7 @@ def test_failed_merge_reports_stored_runs_and_can_be_resumed(
     mine = [_timed(seed, 2 - seed % 2) for seed in (1, 119)]
     huge = replace(results[110], cost=make_cost(parameters=2**70))
     with _store(tmp_path / "a", *mine) as store:
-        with pytest.raises(StoreError, match="100 runs before it are stored"):
+        with pytest.raises(StoreError, match="100 earlier runs are stored"):
             store.add_results([*results[:110], huge, *results[111:]])
         assert store.attempt_count() == 102
         assert list(store.faults()) == []

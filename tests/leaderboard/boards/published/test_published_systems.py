@@ -52,10 +52,10 @@ def test_system_lookup_distinguishes_equal_names_in_different_tables() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("ERNIE (Baidu)", "pretrained in Chinese alone"),
+        ("ERNIE (Baidu)", "pretrained only on Chinese"),
         (
             "DeBERTa 1.5B + SiFT",
-            "fine-tuned against an adversary (SiFT), which no recipe here does",
+            "fine-tuned with adversarial training (SiFT), which no recipe supports",
         ),
     ],
 )
