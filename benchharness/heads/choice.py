@@ -88,12 +88,12 @@ def _gold(example: ChoiceExample, task: ChoiceTask) -> int:
 
 
 class ChoiceNetwork(nn.Module):
-    """Encoder with the pooling of its family and one logit per row.
+    """Encoder with the classifier of its family, which returns one logit per row.
 
     All options of an example (dozens in ReCoRD) have to be trained together. If they have more
     tokens than a micro-batch may have, their activations are not kept for the backward pass but
-    recomputed in chunks with the same dropout. So the memory is bounded and the gradients are the
-    same.
+    recomputed in chunks with the same dropout. This bounds the memory without changing the
+    gradients.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -107,8 +107,8 @@ class ChoiceNetwork(nn.Module):
     def forward(self, **inputs: Tensor) -> Tensor:
         """Return logits `[rows]` for inputs of `[rows, tokens]`.
 
-        In training with an `lm_weight`, return `[rows, 2]`: the logits and the language model's
-        losses.
+        In training with an `lm_weight`, return `[rows, 2]`: the logit and the weighted language
+        modeling loss of each row.
         """
         rows, tokens = inputs["input_ids"].shape
         if not torch.is_grad_enabled() or rows * tokens <= MICRO_BATCH_TOKENS:
@@ -130,7 +130,7 @@ class ChoiceNetwork(nn.Module):
 
 
 def network(encoder: Encoder, task: ChoiceTask) -> ChoiceNetwork:
-    """Return the network of a task, built like transformers' MultipleChoice classes."""
+    """Return the network for a task, with the layers of transformers' MultipleChoice classes."""
     return ChoiceNetwork(encoder)
 
 
@@ -151,7 +151,10 @@ def decode(
     examples: Sequence[ChoiceExample],
     task: ChoiceTask,
 ) -> tuple[ChoicePrediction, ...]:
-    """Return the most probable option of each example, the first one on ties."""
+    """Return the most probable option of each example (the first one on ties), and all scores.
+
+    The scores are the probabilities of the options.
+    """
     starts, sizes = features.item_starts[:-1], features.item_sizes  # (items,) both
     scores = logits.astype(np.float64)  # (rows,)
     # Softmax over each item's rows, after subtracting the largest so that exp does not overflow.
