@@ -1,4 +1,4 @@
-"""Adafactor, the optimizer of T5, without a host-device synchronization per weight."""
+"""Adafactor, the optimizer of T5, without waiting for the GPU at every weight."""
 
 from typing import Any
 
@@ -7,7 +7,10 @@ import transformers.optimization
 
 
 class Adafactor(transformers.optimization.Adafactor):
-    """transformers' Adafactor without a synchronization per weight; results are bit-identical."""
+    """transformers' Adafactor, except that the CPU does not wait for the GPU at every weight.
+
+    The results are bit-identical to those of transformers' class.
+    """
 
     @staticmethod
     def _get_lr(group: dict[str, Any], state: dict[str, Any]) -> Any:
