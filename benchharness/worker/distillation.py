@@ -21,9 +21,10 @@ from benchharness.worker.technique import Prepared, Technique, Work
 
 
 def technique(work: Work) -> Technique:
-    """Return the distillation of a student's job, with the teacher loaded from its run's folder.
+    """Load the teacher of a student's job, and return the distillation technique.
 
-    Raises JobError if the folder is missing, is damaged or contains another network.
+    Raises JobError if the folder with the teacher is missing, is damaged or contains the network of
+    another run.
     """
     job, folder = work.job, work.folders.get("teacher")
     assert job.teacher is not None, "the job is a student's"
@@ -53,7 +54,10 @@ def technique(work: Work) -> Technique:
 class Distillation(Technique):
     """Technique that trains a student with a teacher.
 
-    `network` is the teacher, and `encoder` is the teacher's encoder with its tokenizer.
+    Attributes:
+        network: The teacher, with its network.
+        encoder: The teacher's encoder, with its tokenizer.
+        name: Name of the teacher's run, for messages.
     """
 
     network: Teacher
@@ -61,13 +65,18 @@ class Distillation(Technique):
     name: str
 
     def on_setups(self, setups: Sequence[TaskSetup]) -> None:
-        """Add the distillation losses to the head."""
+        """Add the distillation losses to the head of the job's only task."""
         (setup,) = setups
         setup.head = with_teacher(setup.head, self.network, self.work.recipe, setup.task.head)
         setup.on_layers = self.network.turn_to  # training switches between the two losses
 
     def on_network(self, prepared: Prepared) -> None:
-        """Initialize the student's weights, and add token types that only the teacher reads."""
+        """Copy weights of the teacher to the student, and compare their tokens.
+
+        The weights are copied only if the recipe sets `from_teacher`. If only the teacher reads
+        token types, they are added to the training rows. Raises ModelError if teacher and student
+        do not read the same tokens.
+        """
         self._begin(prepared.network)
         self._add_types(prepared)
 
@@ -125,5 +134,5 @@ class Distillation(Technique):
             features[setup.trained] = replace(ours, token_types=theirs.token_types)
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:
-        """Map the ids of a cut vocabulary, which the student reads, to the teacher's ids."""
+        """Make the teacher map the token ids of the student's cut vocabulary to its own ids."""
         self.network.rows = torch.from_numpy(vocabulary.rows).to(self.work.compute.device)
