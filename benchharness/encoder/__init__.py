@@ -57,8 +57,8 @@ class Encoder:
         tokenizer: Tokenizer of the checkpoint.
         config: Config of the network.
         family: transformers' model_type.
-        max_tokens: Maximum number of tokens per row, including special tokens; NO_LIMIT if the
-            checkpoint's files specify no maximum.
+        max_tokens: Maximum number of tokens per row, including special tokens; 10**9 (NO_LIMIT) if
+            the checkpoint's files specify no maximum.
         is_causal: True for a decoder-only network, in which a token attends only to itself and to
             earlier tokens.
     """
@@ -218,7 +218,7 @@ def prepare_checkpoint(checkpoint: str, revision: str, trust: Trust = NOTHING) -
 
 
 def check_reach(max_tokens: int, reach: int) -> None:
-    """Raise ModelError if a job's `max_tokens` is above `reach`, the maximum of its checkpoint."""
+    """Raise ModelError if a job's `max_tokens` exceeds `reach`, the most that the encoder reads."""
     if max_tokens > reach:
         raise ModelError(
             f"this checkpoint reads at most {reach} tokens, but the job has max_tokens="
@@ -296,7 +296,8 @@ def _put_around(
 # Dropout rates that replace the checkpoint's: some papers fine-tune without dropout.
 
 NUMBERS = ("dropout", "attention_dropout")
-"""Attributes in which modules of transformers store a dropout rate without an nn.Dropout."""
+"""Names of attributes in which modules of transformers store a dropout rate as a number, instead of
+using an nn.Dropout."""
 
 CLASSIFIER_RATES = (
     "classifier_dropout",
@@ -441,8 +442,9 @@ FAMILIES = frozenset(
         "xlm-roberta",
     }
 )
-"""Families (transformers' model_type) whose layers add the residual after attention in a separate
-module, `attention.output`, and in which no operation after that module mixes tokens."""
+"""Families (transformers' model_type) whose last layer can be computed at the first token only.
+Their layers add the residual after attention in a separate module, `attention.output`, and no
+operation after this module mixes tokens."""
 
 
 def use_first_token(network: Any) -> None:

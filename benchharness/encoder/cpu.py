@@ -139,8 +139,7 @@ class HeadRows:
         places: Index in attention's order of each (token, head) of the packed row:
             `[tokens * heads]`.
         order: Inverse of `places`: index in the packed row of each (token, head) in attention's
-            order, or 0 for padding. Its length, which is the number of positions in attention's
-            order, is called `places` in the shapes below.
+            order, or 0 for padding: `[positions]`.
     """
 
     groups: tuple[Group, ...]
@@ -182,7 +181,7 @@ class HeadRows:
         return cls(groups=tuple(groups), heads=heads, **tensors)
 
     def gather(self, states: Tensor) -> Tensor:
-        """Reorder packed states `[tokens, heads, size]` to attention's order, `[places, size]`.
+        """Reorder packed states `[tokens, heads, size]` to attention's order, `[positions, size]`.
 
         At padding, the result repeats the state of the packed row's first token and head, so
         attention has to mask the padding.
@@ -207,7 +206,7 @@ class HeadRows:
         """Split tensors in attention's order by group.
 
         Args:
-            *states: Tensors `[places, size]`.
+            *states: Tensors `[positions, size]`.
 
         Yields:
             For each group, a tuple of the group and its part of each tensor:
@@ -249,7 +248,7 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
         rows, bits = HeadRows.of(formula.packing, query.shape[1]), RandomBits()
         states = [rows.gather(tensor) for tensor in (query * formula.scale, key, value)]
-        attended = torch.empty_like(states[0])  # (places, size)
+        attended = torch.empty_like(states[0])  # (positions, size)
         kept_for_backward = []
         # Per group: q, k, v and output `[sequences * heads, tokens, size]`.
         for group, q, k, v, output in rows.by_group(*states, attended):
@@ -273,7 +272,8 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, *kept = ctx.saved_tensors
         rows, scale, rate = ctx.rows, ctx.formula.scale, ctx.formula.rate
-        gradient = rows.spread(gradient.to(query.dtype) * (1.0 / (1.0 - rate)))  # (places, size)
+        # (positions, size)
+        gradient = rows.spread(gradient.to(query.dtype) * (1.0 / (1.0 - rate)))
         gradients = [torch.empty_like(query) for _ in range(3)]  # for query, key and value
         groups = rows.by_group(query, key, value, gradient, *gradients)
         for signed, (_, q, k, v, g, to_q, to_k, to_v) in zip(kept, groups, strict=True):
@@ -342,7 +342,7 @@ def predict_attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention
         found = functional.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, scale=formula.scale
         )
-        attended.append(found.flatten(0, 2))  # (places of the group, size)
+        attended.append(found.flatten(0, 2))  # (positions of the group, size)
     return rows.scatter(torch.cat(attended))  # (tokens, heads, size)
 
 

@@ -25,9 +25,9 @@ def use_packed_layers(network: Any, classes: Collection[str]) -> None:
 
     Args:
         network: Encoder of transformers.
-        classes: Names of the module classes in the layers that still compute padded rows. If the
-            encoder has no module of these classes, because its version of transformers names them
-            differently, it is left unchanged. If `classes` is empty, all modules of the layers
+        classes: Class names of modules that still compute padded rows, such as attention. If the
+            encoder has no such module, because this version of transformers uses other class
+            names, the encoder is left unchanged. If `classes` is empty, all modules of the layers
             compute packed rows.
     """
     every = list(network.modules())

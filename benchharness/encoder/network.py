@@ -37,9 +37,9 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 }
 """Config values that a family needs, keyed by model_type.
 
-BigBird switches to full attention at the first batch of short texts and never back, so its results
-would depend on the order of batches; up to 704 tokens it chooses full attention anyway. XLNet would
-otherwise cache states for a later segment, which never follows.
+BigBird would switch to full attention at the first batch of short texts and never switch back, so
+its results would depend on the order of batches; up to 704 tokens it chooses full attention anyway.
+XLNet would cache states for a later segment of the text, which never follows here.
 """
 
 

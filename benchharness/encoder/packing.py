@@ -74,8 +74,8 @@ classes that need padded states. The set is empty if attention works as in the f
 
 Other families compute padded rows: ConvBERT, because its convolutions read the states at padding;
 Funnel, because it halves the number of states from block to block; Longformer, because it pads rows
-to its window and waits for the device to learn about its mask; XLNet, because only its feed-forward
-part would gain (3 % on a CPU); and networks whose code comes with the checkpoint.
+to its window and reads its mask back from the device; XLNet, because only its feed-forward part
+would gain (3 % on a CPU); and networks whose code comes with the checkpoint.
 """
 
 
@@ -167,14 +167,14 @@ class Packing:
         return self.offsets[: self.rows]
 
     def once(self, name: Any, make: Callable[[], T]) -> T:
-        """Return the result of `make`, which is called only once for each name and then cached."""
+        """Return the cached result for a name; if there is none yet, call `make` and cache it."""
         if name not in self.kept:
             self.kept[name] = make()
         found: T = self.kept[name]
         return found
 
     def pack(self, values: Tensor) -> Tensor:
-        """Pack a batch's values `[rows, width, ...]` as `[1, tokens, ...]`; `tail` tokens get 0."""
+        """Pack a batch's values `[rows, width, ...]` as `[1, tokens, ...]`, with 0 in the `tail`."""
         if self.tail:
             values = functional.pad(values, (*[0] * (2 * values.ndim - 1), 1))
         return values.flatten(0, 1).index_select(0, self.places)[None]
@@ -194,7 +194,7 @@ class Attention:
 
     Attributes:
         packing: Layout of the packed row.
-        scale: Factor of the attention scores.
+        scale: Factor by which the products of queries and keys are multiplied.
         rate: Dropout rate of the attention probabilities.
         window: A token attends only to tokens less than `window` positions away, on either side;
             None for no such limit.
@@ -209,8 +209,8 @@ class Attention:
 
 
 NARROWED = "is_at_first_token"
-"""Attribute that marks an attention module whose outputs are used at first tokens only (see
-use_first_token in __init__.py)."""
+"""Name of the attribute that marks an attention module whose outputs are used only at first tokens
+(see use_first_token in __init__.py)."""
 
 
 def send(arrays: Sequence[NDArray[np.int64]], device: torch.device) -> list[Tensor]:
@@ -247,10 +247,11 @@ family of transformers passes additional arguments through its layers.
 
 
 def prepare_for(device: torch.device, network: Any) -> None:
-    """Make a head's network use the fastest implementation for a device: packing, fast dropout.
+    """Make a head's network use the fastest implementation for a device.
 
-    This must be called after the head was attached to its encoder, `network.encoder`. The results
-    differ only by rounding and by the random numbers of dropout.
+    The encoder, `network.encoder`, computes packed rows if its family supports them. On a CPU, the
+    network uses FastDropout. The results differ only by rounding and by the random numbers of
+    dropout. This must be called after the head was attached to its encoder.
     """
     use_packed_rows(network.encoder, device.type)
     if device.type == "cpu":

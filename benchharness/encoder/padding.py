@@ -101,8 +101,8 @@ class Reading(NamedTuple):
 
 
 TOKENS, PADDING = 5, 8
-"""Number of tokens in each row of the trial, and number of padding tokens added for its second
-part."""
+"""Number of tokens in each row of the trial, and number of padding tokens that are added to each
+row to test whether they change the states."""
 
 
 def try_out(network: Any, config: Any, checkpoint: str) -> Reading:

@@ -38,8 +38,9 @@ class TokenizerSource:
             "normalizer".
         texts: Number of the fixed test texts that the replaced class tokenizes differently.
         of: Number of fixed test texts that were compared; 0 if no class is replaced.
-        case: Why benchharness changed whether texts are lower-cased (no file of the tokenizer
-            decides it), or how the files contradict the table of known models; else empty.
+        case: If no file of the tokenizer decides whether texts are lower-cased, and benchharness
+            has changed transformers' default: the change and its reason. If a file contradicts the
+            table of known models: the contradiction. Else empty.
     """
 
     reader: str

@@ -263,7 +263,7 @@ def head_for(task: Task, options: Any = None) -> Head:
     tokenizer.
 
     Raises:
-        BenchError: Neither the core nor an extension has a head of this type.
+        BenchError: Neither the core nor an extension has the head type of the task.
     """
     added = places("heads")
     if task.head in added:

@@ -32,7 +32,10 @@ NEVER = -1e9
 
 
 def head(task: SpanTask, options: SpanOptions) -> Head:
-    """Return the span head with a beam, a classifier of unanswerable questions, or both."""
+    """Return the span head with a beam, a classifier of unanswerable questions, or both.
+
+    The `options` decide which: `beam_size` and `answerable_weight` are greater than 0.
+    """
     values = _Values(options=options)
     return Head(
         encode=encode_answers,

@@ -54,7 +54,7 @@ def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) ->
 
 
 def filled(question: str, option: str) -> str:
-    """Return the question with its blank replaced by the option, or followed by the option."""
+    """Return a question with the option in its blank, or after it if it has no blank."""
     # The order of BLANKS matters: a ReCoRD query with a placeholder may contain an underscore too.
     blank = next((blank for blank in BLANKS if blank in question), None)
     return question.replace(blank, option) if blank else f"{question} {option}".strip()
@@ -151,9 +151,9 @@ def decode(
     examples: Sequence[ChoiceExample],
     task: ChoiceTask,
 ) -> tuple[ChoicePrediction, ...]:
-    """Return the most probable option of each example (the first one on ties), and all scores.
+    """Return the most probable option of each example (the first one on ties).
 
-    The scores are the probabilities of the options.
+    The scores of a prediction are the probabilities of all options.
     """
     starts, sizes = features.item_starts[:-1], features.item_sizes  # (items,) both
     scores = logits.astype(np.float64)  # (rows,)
@@ -177,5 +177,5 @@ CHOICE = Head(
 
 
 def head(task: ChoiceTask, options: PairOptions | None) -> Head:
-    """Return the head, with a language modeling loss if the options set `lm_weight`."""
+    """Return the choice head, with a language modeling loss if the options set `lm_weight`."""
     return CHOICE if options is None else with_language_model(CHOICE, options.lm_weight)

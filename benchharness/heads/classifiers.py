@@ -30,7 +30,9 @@ Activation = Callable[[Tensor], Tensor]
 def rate_of(*names: str, default: float = 0.0) -> Callable[[Any], float]:
     """Return a function that reads a dropout rate from a config.
 
-    The function returns the value of the first of these names that is set, else `default`.
+    Args:
+        *names: Names of config values. The function returns the first that is set.
+        default: Rate that the function returns if none of them is set.
     """
 
     def find(config: Any) -> float:
@@ -48,7 +50,10 @@ no_dropout = rate_of()
 
 
 def activation_of(name: str) -> Callable[[Any], Activation]:
-    """Return a function that looks up the activation named in a config's field `name`."""
+    """Return a function that takes a config, and returns the activation that its `name` names.
+
+    `name` is the name of a config value, such as "hidden_act", whose value is e.g. "gelu".
+    """
 
     def find(config: Any) -> Activation:
         activation: Activation = ACT2FN[getattr(config, name)]
@@ -309,10 +314,10 @@ def _first(hidden: Tensor, mask: Tensor) -> Tensor:
 
 
 def last_state(hidden: Tensor, mask: Tensor) -> Tensor:
-    """Return the state of the last token of each row that is not padding: `[rows, size]`.
+    """Return the state of each row's last token, not counting padding: `[rows, size]`.
 
-    `hidden` is `[rows, tokens, size]`, and `mask` `[rows, tokens]` is 0 at padding, which may be at
-    the start or at the end of a row.
+    `hidden` is `[rows, tokens, size]`, and `mask` `[rows, tokens]` is 0 at padding. Padding may be
+    at the start or at the end of a row.
     """
     places = torch.arange(mask.shape[1], device=mask.device)  # (tokens,)
     rows = torch.arange(len(hidden), device=hidden.device)  # (rows,)
@@ -550,5 +555,5 @@ GLOBAL_TOKENS: Mapping[str, Callable[[Tensor, int], Tensor]] = {
     "span": _first_text,
     "choice": _second_text,
 }
-"""Functions from ids `[rows, tokens]` and the separator's id to a mask of the tokens with global
-attention, keyed by head type."""
+"""Functions that return a mask of the tokens with global attention, keyed by head type. Their
+arguments are the token ids `[rows, tokens]` and the id of the separator."""

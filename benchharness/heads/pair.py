@@ -160,7 +160,8 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
     """Return one distillation loss per row, given a teacher's logits.
 
-    For numbers, it is the squared difference.
+    The loss is the divergence between the class probabilities of student and teacher, or the mean
+    divergence over the labels for tasks with several labels, or the squared difference of numbers.
     """
     if targets.ndim == 2:  # (rows, labels)
         return binary_divergence(logits, teacher, temperature).mean(-1)
@@ -355,7 +356,7 @@ def _exchanged(example: PairExample) -> PairExample:
 
 
 def encode_added(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
-    """Encode every example as a row whose two halves contain its texts, each in another order.
+    """Encode every example as a row with two halves: its texts in the given and in reverse order.
 
     Both halves have the same number of tokens, at most `limits.max_tokens`, so a row has up to
     twice as many. Raises DataError for examples with only one text or with marked words.

@@ -116,10 +116,10 @@ def published_state(
 
 
 def without_types(state: Mapping[str, Tensor], task: Task) -> None:
-    """Change the weights of a transformers class for a span task, so that token types do not count.
+    """Change the weights of a transformers class for a span task, so that it ignores token types.
 
-    All token types get the embedding of the first one. `state` is changed in place; the weights of
-    classes for other tasks are left unchanged.
+    All token types get the embedding of the first one. The weights `state` are changed in place.
+    If `task` is no span task, they are left unchanged.
     """
     # BigBird's span class makes up token types if it gets none, and its tokenizer gives it none.
     types = next((name for name in state if "token_type_embeddings" in name), None)

@@ -413,9 +413,8 @@ def best_answers(
 
     Args:
         firsts: Score of each token as first token: `[tokens]`.
-        last: Function that takes a distance in tokens, and returns for each token the score that an
-            answer which begins at this token gets if it ends at that distance from it:
-            `[tokens - distance]`.
+        last: Function that takes a distance in tokens. For each token, it returns the score, as
+            last token, of the token at that distance after it: `[tokens - distance]`.
         features: Windows that the scores belong to.
         most: Maximum number of tokens of an answer.
     """

@@ -88,7 +88,7 @@ class Tokens:
 
 
 def edges_of(starts: Ids, ends: Ids, start: int, end: int) -> tuple[int, int]:
-    """Select the first and the last token of a span of characters, and return their indices.
+    """Select the first and the last token of a span of characters.
 
     A token that begins exactly at `start`, or ends exactly at `end`, is preferred to a token that
     only overlaps the span.
@@ -98,6 +98,9 @@ def edges_of(starts: Ids, ends: Ids, start: int, end: int) -> tuple[int, int]:
         ends: Index after the last character of each of these tokens: `[tokens]`.
         start: Index of the first character of the span.
         end: Index after the last character of the span.
+
+    Returns:
+        The indices of the two tokens in `starts` and `ends`.
     """
     begin, stop = np.flatnonzero(starts == start), np.flatnonzero(ends == end)
     return (
@@ -203,9 +206,9 @@ def _call(tokenizer: Any, texts: Sequence[str], **options: bool) -> Any:
 
 @contextmanager
 def telling_refusals() -> Iterator[None]:
-    """Context manager that turns a tokenizer's error about a text into a ModelError.
+    """Context manager that turns errors of the tokenizers library into a ModelError.
 
-    The tokenizer raises it for a word that its vocabulary cannot represent.
+    The library raises such an error for a word that a tokenizer's vocabulary cannot represent.
     """
     try:
         yield
@@ -499,8 +502,8 @@ def spread(
 # A file CACHE/features/DIGEST.npz has the fields of a Features object, or of a subclass.
 
 KEPT_TOKENS = 200_000
-"""Minimum number of tokens of a split that is cached. Smaller splits are encoded in less than a
-second."""
+"""Number of tokens from which a split is cached. Smaller splits are not cached, because they are
+encoded in less than a second."""
 
 KIND = "kind"
 

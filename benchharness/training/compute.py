@@ -44,7 +44,7 @@ class Ranks:
     Attributes:
         rank: Number of this process, from 0.
         count: Number of processes.
-        device: Device on which tensors must be to be exchanged.
+        device: Device to which tensors are copied before they are exchanged.
     """
 
     rank: int = 0
@@ -101,7 +101,7 @@ class Ranks:
         return int(np.random.SeedSequence([seed, step, self.rank]).generate_state(1)[0])
 
     def greatest(self, number: int) -> int:
-        """Return the maximum of the numbers that the processes pass."""
+        """Return, in every process, the maximum of the numbers that the processes pass."""
         if self.count == 1:
             return number
         found = torch.tensor(number, device=self.device)
@@ -109,7 +109,7 @@ class Ranks:
         return int(found)
 
     def same(self, number: float | None) -> float | None:
-        """Return the number that the first process passes, so that all make the same decision."""
+        """Return, in every process, the number that the first process passes."""
         if self.count == 1:
             return number
         found = [number]
@@ -195,7 +195,7 @@ class Compute:
 
     @property
     def on_gpu(self) -> bool:
-        """True if the device is a GPU; the CPU then does not wait for its computations."""
+        """True if the device is a GPU, which computes asynchronously."""
         return self.device.type == "cuda"
 
     @contextmanager

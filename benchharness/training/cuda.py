@@ -162,8 +162,8 @@ def _pairs(copies: Iterable[tuple[Tensor, list[nn.Parameter]]]) -> Iterator[tupl
 # CUDA graphs: the computation of a micro-batch is recorded, and replayed for equal layouts.
 
 MOST = 24
-"""Maximum number of layouts that are recorded. Micro-batches with other layouts are computed
-without a graph. The value has not been tuned by measurements yet."""
+"""Maximum number of layouts for which a graph is recorded. Micro-batches with other layouts are
+computed without a graph. The value has not been tuned by measurements yet."""
 
 BackwardPart = Callable[..., Tensor]
 """Type of `_backward_part` in loop.py. This function `(network, goals, loss, part=)` adds the
@@ -259,7 +259,7 @@ class Graphs:
 def warm_up(run: Callable[[], Tensor]) -> None:
     """Run a function twice on a separate CUDA stream, so that libraries initialize themselves.
 
-    CUDA requires this before the function is recorded as a graph.
+    This must be done before the function is recorded as a graph.
     """
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())

@@ -136,7 +136,7 @@ class Meter:
 
     @property
     def is_marked(self) -> bool:
-        """True if the curve has a point for the last step."""
+        """True if the learning curve has a point for the last finished step."""
         return bool(self.curve) and self.curve[-1].step == self.step
 
     @property

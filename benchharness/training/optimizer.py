@@ -25,10 +25,11 @@ _SLANT = 32.0
 
 
 def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
-    """Return the learning rate of a step, after a linear warm-up according to the schedule.
+    """Return the learning rate of a step: a linear warm-up, followed by the recipe's schedule.
 
-    As in google-research/bert's optimization.py, the first step of a warm-up has rate 0. The last
-    step is never part of the warm-up, because a run of a single step would then change no weight.
+    As in google-research/bert's optimization.py, the first step of a warm-up has rate 0 (in the
+    slanted triangular schedule, 1/32 of the highest rate). The last step is never part of the
+    warm-up, because a run of a single step would then change no weight.
 
     Args:
         step: Number of the step, from 0.
@@ -222,7 +223,8 @@ class UsedVocabulary:
         network: Encoder, which now has a smaller embedding.
         embedding: Original embedding of the encoder.
         rows: Token ids that were kept, in ascending order: row i of the smaller embedding belongs
-            to rows[i]. A last row of the smaller embedding belongs to no token (see above).
+            to rows[i]. Its last row belongs to no token; it measures how much the weight decay
+            changes the embeddings of tokens that do not occur.
     """
 
     network: Any

@@ -97,7 +97,10 @@ class Snapshots:
 
     @cached_property
     def conditions(self) -> dict[str, str]:
-        """Conditions under which the job runs; computed only if a snapshot is written or read."""
+        """Conditions under which the job runs, keyed by name.
+
+        They are computed only when a snapshot is written or read.
+        """
         return conditions(self.provenance)
 
     def newest(self) -> State | None:

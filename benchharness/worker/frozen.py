@@ -110,7 +110,8 @@ CHOSEN: Mapping[str, slice] = {
     "sum-all": slice(1, None),
     "mix": slice(None),
 }
-"""Slice of the layers that each value of `features` selects; index 0 is the embeddings."""
+"""Slice of the layers that is selected, keyed by the value of `features`. Index 0 stands for the
+embeddings."""
 
 COMBINED: Mapping[str, Callable[[int, int], nn.Module]] = {
     "concat-last-4": Concatenation,
