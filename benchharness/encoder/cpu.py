@@ -272,7 +272,7 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, *kept = ctx.saved_tensors
         rows, scale, rate = ctx.rows, ctx.formula.scale, ctx.formula.rate
-        # (positions, size)
+        # gradient becomes (positions, size)
         gradient = rows.spread(gradient.to(query.dtype) * (1.0 / (1.0 - rate)))
         gradients = [torch.empty_like(query) for _ in range(3)]  # for query, key and value
         groups = rows.by_group(query, key, value, gradient, *gradients)

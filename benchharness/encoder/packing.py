@@ -174,7 +174,10 @@ class Packing:
         return found
 
     def pack(self, values: Tensor) -> Tensor:
-        """Pack a batch's values `[rows, width, ...]` as `[1, tokens, ...]`, with 0 in the `tail`."""
+        """Pack a batch's values `[rows, width, ...]` as `[1, tokens, ...]`.
+
+        These are the values of the padded batch without padding, followed by `tail` zeros.
+        """
         if self.tail:
             values = functional.pad(values, (*[0] * (2 * values.ndim - 1), 1))
         return values.flatten(0, 1).index_select(0, self.places)[None]

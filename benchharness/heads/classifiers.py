@@ -50,9 +50,10 @@ no_dropout = rate_of()
 
 
 def activation_of(name: str) -> Callable[[Any], Activation]:
-    """Return a function that takes a config, and returns the activation that its `name` names.
+    """Return a function that finds a model's activation function, given its config.
 
-    `name` is the name of a config value, such as "hidden_act", whose value is e.g. "gelu".
+    `name` is the name of the config value, such as "hidden_act", that contains the name of the
+    activation function, such as "gelu".
     """
 
     def find(config: Any) -> Activation:
