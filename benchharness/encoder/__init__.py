@@ -95,7 +95,7 @@ def load_encoder(
             weights, or needs a permission that `trust` does not grant.
     """
     if seed is not None:
-        torch.manual_seed(seed)  # seeds weights that the checkpoint lacks, and later the head
+        torch.manual_seed(seed)  # for weights that the checkpoint lacks, and later for the head
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust, checkpoint, was_kept=seed is None)
@@ -211,7 +211,8 @@ def prepare_checkpoint(checkpoint: str, revision: str, trust: Trust = NOTHING) -
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust, checkpoint)
-    if not is_causal(read_config(folder / "config.json")):  # loading extends a decoder's embeddings
+    # A decoder is not checked: its embeddings are extended to the tokenizer when it is loaded.
+    if not is_causal(read_config(folder / "config.json")):
         check_tokens(called(checkpoint), len(tokenizer), getattr(config, "vocab_size", None))
     with loadable(folder, trust):
         return folder
@@ -365,8 +366,8 @@ class Layers:
 def layers_of(network: nn.Module) -> Layers:
     """Return the embeddings and layers of a network whose layers are in a ModuleList."""
     parts = list(_parts(network))
-    # The keys are weights, because T5 registers its embeddings twice and calls only the second
-    # module.
+    # Each module is keyed by its weights, because T5 registers its embeddings as two modules with
+    # the same weights, and calls only the second module.
     below = {tuple(map(id, part.parameters())): part for part, is_layer in parts if not is_layer}
     return Layers(
         embeddings=tuple(below.values()),
@@ -461,8 +462,8 @@ def use_first_token(network: Any) -> None:
     if len(layers) < 2:
         return
     attention = layers[-1].get_submodule("attention")
-    # The inputs of this module are the attention output and the residual. Both are narrowed to the
-    # first token, and so is everything after them.
+    # The inputs of this module are the attention output and the residual. The hook reduces both to
+    # the first token, so everything after them is computed for the first token only.
     attention.get_submodule("output").register_forward_pre_hook(_narrow)
     setattr(attention.get_submodule("self"), NARROWED, True)
 

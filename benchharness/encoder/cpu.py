@@ -169,7 +169,7 @@ class HeadRows:
                     is_real=None if is_real.all() else is_real,
                 )
             )
-            firsts[rows] = before + np.arange(len(rows)) * heads * width  # indices of first heads
+            firsts[rows] = before + np.arange(len(rows)) * heads * width  # the first head's index
             before += len(rows) * heads * int(width)
         # The indices of a token's heads differ by the width of its sequence: (tokens, heads).
         starts = firsts[:, None] + widths[:, None] * np.arange(heads)  # (sequences, heads)
@@ -324,8 +324,8 @@ def _mark_dropped(probabilities: Tensor, rate: float, bits: RandomBits) -> None:
     if rate == 0.0:
         return
     whole = _whole(probabilities)
-    # Draws are negative if dropped; only their sign bit is kept. Widened to int32 it stays the
-    # highest bit, which is also the sign bit of a float.
+    # A draw is negative if the probability is dropped, so only its sign bit is needed. In int32, to
+    # which draws are widened for fp32, this is still the highest bit, the sign bit of a float.
     signs = bits.draw(probabilities.shape, rate).to(whole).bitwise_and_(torch.iinfo(whole).min)
     probabilities.view(whole).bitwise_or_(signs)
 

@@ -98,8 +98,10 @@ def load_tokenizer(
     tokenizer.source = replace(source, case=case or _against_table(tokenizer, checkpoint))
     gives = _gives_types(tokenizer, config, folder, was_kept=was_kept) and _has_types(config)
     names = [name for name in tokenizer.model_input_names if name != TYPES]
-    tokenizer.model_input_names = [*names, TYPES] if gives else names  # names of its outputs
-    tokenizer.init_kwargs["model_input_names"] = tokenizer.model_input_names  # saved with it
+    # The tokenizer returns the values that model_input_names lists.
+    tokenizer.model_input_names = [*names, TYPES] if gives else names
+    # init_kwargs are saved with the tokenizer.
+    tokenizer.init_kwargs["model_input_names"] = tokenizer.model_input_names
     return tokenizer
 
 
@@ -388,7 +390,8 @@ def _keeps_case(checkpoint: str) -> bool | None:
 
 
 def _has_capitals(vocabulary: Mapping[str, int]) -> bool:
-    pieces = [piece for piece in vocabulary if piece[:1] not in ("[", "<")]  # [unused1], <s>
+    # Special tokens such as [unused1] and <s> do not count.
+    pieces = [piece for piece in vocabulary if piece[:1] not in ("[", "<")]
     capitals = sum(piece != piece.lower() for piece in pieces)
     return capitals >= FEWEST_CAPITALS * len(pieces) > 0
 

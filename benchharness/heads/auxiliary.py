@@ -149,7 +149,8 @@ class _Asked:
         auxiliary = 1 + len(self.groups)
         if not self.task.facts:
             return size - auxiliary
-        # A sentence has two columns, so an odd rest means three columns of the answer, not two.
+        # A sentence has two columns. So if the answer and the sentences together have an odd number
+        # of columns, the answer has three columns instead of two.
         return 2 + (size - auxiliary) % 2
 
     def decode(

@@ -121,7 +121,7 @@ def without_types(state: Mapping[str, Tensor], task: Task) -> None:
     All token types get the embedding of the first one. The weights `state` are changed in place.
     If `task` is no span task, they are left unchanged.
     """
-    # BigBird's span class makes up token types if it gets none, and its tokenizer gives it none.
+    # BigBird's span class creates token types if it gets none, and its tokenizer returns none.
     types = next((name for name in state if "token_type_embeddings" in name), None)
     if task.head == "span" and types is not None:
         state[types][:] = state[types][:1]

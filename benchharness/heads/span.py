@@ -126,7 +126,8 @@ def encode(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> S
     columns = join([window.row for window in windows], frame, limits.max_tokens)
     starts = columns["starts"]
     columns |= _of_context(windows, starts)
-    # Position of the classification token, counted from the row's end if negative (XLNet).
+    # Position in a row of the token for "no answer". A negative position counts from the end of the
+    # row (XLNet, causal encoders).
     null = -1 if limits.is_causal else frame.null
     nulls = starts[:-1] + null if null >= 0 else starts[1:] + null  # (windows,)
     features = SpanFeatures(
@@ -183,7 +184,8 @@ def _windows(
 def _of_context(windows: Sequence[_Window], starts: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """Return the per-token columns of SpanFeatures that describe the windows' contexts."""
     firsts = np.array([window.first for window in windows])  # (windows,)
-    # 0 outside of contexts: equal char_starts and char_ends mark tokens that cannot be answers.
+    # All values are 0 outside of contexts. There char_starts equals char_ends, which marks tokens
+    # that cannot be part of an answer.
     return {
         "char_starts": spread([window.context.starts for window in windows], firsts, starts),
         "char_ends": spread([window.context.ends for window in windows], firsts, starts),
@@ -196,7 +198,8 @@ def _pieces(features: SpanFeatures, examples: Sequence[SpanExample]) -> Ids:
     """Return the number of each token's fixed answer, from 1, or 0 for other tokens: `[tokens]`."""
     pieces = np.zeros(len(features.token_ids), dtype=np.int32)
     for example, part in zip(examples, _parts(features), strict=True):
-        # Per character: "yes no " -> 1 1 1 1 2 2 2. Characters after the lead have 0.
+        # Number of the fixed answer per character: "yes no " -> 1 1 1 1 2 2 2. A 0 is appended for
+        # all characters after the fixed answers.
         words = [1 + example.context.count(" ", 0, place) for place in range(example.lead)]
         starts = features.char_starts[part]
         inside = features.is_answer[part] & (starts < example.lead)

@@ -371,7 +371,8 @@ class RoleNetwork(nn.Module):
         starts, ends = inputs.pop("marks")[:, 0, :, None].unbind(1)  # (rows, 1) both
         mask, packing = inputs["attention_mask"], inputs.get("packing")
         states = self.classifier.read(self.encoder(**inputs)[0])  # (rows, tokens, size)
-        # A packing has the lengths on the host; copying them from the device would wait for it.
+        # A packing has the lengths in CPU memory. Copying them from the device would make the CPU
+        # wait.
         lengths = mask.sum(1).cpu() if packing is None else torch.from_numpy(packing.lengths)
         places = torch.arange(mask.shape[1], device=mask.device)  # (tokens,)
         is_predicate = (places >= starts) & (places < ends)  # (rows, tokens)
@@ -441,7 +442,7 @@ def decode(
     counted = np.cumsum([0, *(len(example.words) for example in examples)])
     outside = task.tags.index(OUTSIDE) if OUTSIDE in task.tags else 0
     numbers = np.full(counted[-1], outside)  # (words of all sentences,)
-    is_carrier = features.words >= 0  # (tokens,), as the logits are (tokens, tags)
+    is_carrier = features.words >= 0  # (tokens,); the logits are (tokens, tags)
     numbers[features.words[is_carrier]] = logits[is_carrier].argmax(-1)
     return tuple(
         TagPrediction(id=example.id, tags=_in_iob2([task.tags[number] for number in part]))

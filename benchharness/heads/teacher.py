@@ -165,7 +165,7 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
             "a model that returns losses instead of logits in training cannot learn from a "
             "teacher: remove --teacher."
         )
-    # Number of columns with the language model's loss (heads/__init__.py).
+    # Number of columns of the logits with the language modeling loss (heads/__init__.py): 0 or 1.
     language_model = int(recipe.pair is not None and recipe.pair.lm_weight > 0)
 
     def network(encoder: Encoder, task: Any) -> nn.Module:
@@ -188,7 +188,8 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
         # The layers' losses are one column: (items,), (items, options) or (items, tokens).
         if layers:
             found = _of_items(losses[..., 0])
-            # The loss of a sentence is a sum over its words, so the layers' loss counts per word.
+            # The loss of a sentence is a sum over its words, so the layers' loss of the sentence is
+            # multiplied by the number of words.
             counts = (targets != IGNORED).sum(-1) if kind == "tag" else 1
             of_layers = options.layer_weight * counts * found
             total = of_layers if teacher.on_layers else total + of_layers
@@ -346,7 +347,7 @@ class Watched:
         self.student.end()
         mine, theirs = self.student, self.teacher
         depth, above = len(mine.hidden) - 1, len(theirs.hidden) - 1
-        # The teacher's layer for each of the student's; 0 is the input of the first layer.
+        # Index of the teacher's states for each of the student's; 0 is the first layer's input.
         steps = [round(number * above / depth) for number in range(depth + 1)]
         is_token = mask.float()  # (rows, tokens)
         count = is_token.sum(1)  # (rows,)

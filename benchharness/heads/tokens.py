@@ -151,7 +151,7 @@ def _naming_unknown(tokenizer: Any) -> Tokenizer | None:
     copy = Tokenizer.from_str(backend.to_str())
     copy.no_truncation()
     copy.no_padding()
-    # Special tokens have the lowest ids.
+    # The token with the lowest id is a special token, which the tokens of a text do not contain.
     copy.model.unk_token = min(vocabulary, key=vocabulary.__getitem__)
     return copy
 
@@ -415,7 +415,7 @@ class Frame:
         """
         alone = ((p, tokenizer(p, add_special_tokens=False)["input_ids"]) for p in PROBES)
         probe, ids_of = next(((p, ids) for p, ids in alone if ids), (PROBES[0], []))
-        size = len(ids_of)  # a tokenizer may make two tokens of "a", "▁" and "a"
+        size = len(ids_of)  # 1, or e.g. 2 if the tokens of "a" are "▁" and "a"
         encoded = tokenizer(*[probe] * texts, return_special_tokens_mask=True)
         ids = np.asarray(encoded["input_ids"], dtype=np.int32)
         types = np.asarray(encoded.get("token_type_ids", np.zeros_like(ids)), dtype=np.int32)

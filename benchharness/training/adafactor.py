@@ -18,9 +18,10 @@ class Adafactor(transformers.optimization.Adafactor):
 
         The scale is the root mean square of the weight, but at least the group's second `eps`.
         """
-        # With weight decay, the rate is needed on the host in any case.
+        # With weight decay, the CPU needs the rate in any case.
         if group["weight_decay"] or not group["scale_parameter"] or group["relative_step"]:
             return transformers.optimization.Adafactor._get_lr(group, state)  # type: ignore[no-untyped-call]
         least, scale, rate = group["eps"][1], state["RMS"], group["lr"]
-        # Python's max(least, scale) * rate would make the host wait. This rounds in the same way.
+        # Python's max(least, scale) * rate would make the CPU wait. torch.where rounds in the same
+        # way.
         return torch.where(scale > least, scale * rate, least * rate)

@@ -239,7 +239,8 @@ def cut_by_length(
 
 def _cheapest_cuts(widths: NDArray[np.int64], rows: NDArray[np.int64], overhead: int) -> list[int]:
     """Return the indices at which to cut items of decreasing widths, by dynamic programming."""
-    # For each possible end: the minimal work for the items before it, and the starts of the parts.
+    # Keyed by a number of items, from the start of the batch: the minimal work for these items, and
+    # the starts of their parts.
     best: dict[int, tuple[int, list[int]]] = {0: (0, [])}
     # Between items of equal width a cut saves no padding: cut only where the width changes.
     for end in (*(np.flatnonzero(np.diff(widths)) + 1).tolist(), len(widths)):

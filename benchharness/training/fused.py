@@ -38,7 +38,8 @@ def _summed(product, residual, seeds, layer, rate, places, is_real, DROPS: tl.co
     values = tl.load(product + places, mask=is_real, other=0.0).to(tl.float32)
     is_kept = is_real
     if DROPS:
-        # Random numbers keyed by position (Philox), so that the backward pass draws the same ones.
+        # These random numbers depend only on the seed and the position (Philox), so the backward
+        # pass draws the same ones.
         is_kept = tl.rand(tl.load(seeds + layer), places) >= rate
         values = tl.where(is_kept, values / (1.0 - rate), 0.0)
     return values + tl.load(residual + places, mask=is_real, other=0.0).to(tl.float32), is_kept
@@ -231,7 +232,7 @@ def _has_layers(module: nn.Module) -> bool:
 def _draw(layers: int, encoder: nn.Module, _: Any) -> None:
     packing = PACKING.get()
     if packing is not None and encoder.training:
-        # Drawn from torch's generator for the device, because its state is part of snapshots.
+        # Draw the seeds from torch's generator for the device: snapshots contain its state.
         seeds = torch.randint(2**31 - 1, (layers,), device=packing.places.device)
         PACKING.set(replace(packing, kept={**packing.kept, SEEDS: seeds}))
 

@@ -125,7 +125,7 @@ class Training:
     optimizer: torch.optim.Optimizer
     plan: Plan
     meter: Meter
-    freed: FreedMemory | None  # on a CPU
+    freed: FreedMemory | None
     kept: dict[str, Tensor] = field(default_factory=dict)
 
     @classmethod
@@ -149,8 +149,8 @@ class Training:
             compute: Device, precision and processes.
             report: Function that is called with the progress.
         """
-        # Drawing the network used random numbers from the seed too. Seed again, so that from here
-        # on they do not depend on how many numbers the layers of a family took.
+        # The initialization of the network has used random numbers of the same seed. Seed again, so
+        # that the following random numbers do not depend on how many of them a family has used.
         _seed_everything(seed)
         network.to(compute.device).train()
         if recipe.optim.activation_checkpointing:
@@ -158,7 +158,7 @@ class Training:
         items = [task.items for task in tasks]
         plan = Plan.of(items, recipe, compute)
         if compute.on_gpu and compute.precision == "bf16" and not recipe.encoder.is_frozen:
-            from benchharness.training.cuda import Casts  # noqa: PLC0415  (on a GPU alone)
+            from benchharness.training.cuda import Casts  # noqa: PLC0415  (only for a GPU)
 
             for note in Casts(list(dict.fromkeys(task.network for task in tasks))).notes:
                 report(Progress(phase="loading", note=note))
@@ -280,7 +280,7 @@ class Training:
             return None
         if len(self.tasks) > 1:  # the key of a graph does not identify the task's network
             return None
-        from benchharness.training.cuda import Graphs  # noqa: PLC0415  (on a GPU alone)
+        from benchharness.training.cuda import Graphs  # noqa: PLC0415  (only for a GPU)
 
         return Graphs(_backward_part, self.weights)
 
@@ -305,7 +305,7 @@ class Training:
         mean = self._gradients(task, parts)  # a scalar
         norm = clip_in_step(self.optimizer, self.weights, self.recipe.optim.max_grad_norm)
         self.optimizer.step()
-        self.optimizer.zero_grad()  # sets them to None: the next backward pass allocates anew
+        self.optimizer.zero_grad()  # sets the gradients to None, which frees their memory
         tokens = task.features.lengths[task.features.rows_of(batch)].sum()
         self.meter.count(mean, norm, rate, items=len(batch), tokens=int(tokens))
         if self.freed and self.meter.step % STEPS_BETWEEN_LOOKS == 0:
@@ -326,7 +326,8 @@ class Training:
         """
         ranks, recipe, lost = self.compute.ranks, self.recipe, 0
         if ranks.count > 1:
-            # Give each process its own dropout. Seeding by step lets a resumed job draw the same.
+            # Let each process draw its own dropout. The seed depends on the step, so that a resumed
+            # job draws the same numbers.
             _seed_everything(ranks.own_seed(self.seed, self.meter.step))
         backward_part = self._graphs or _backward_part
         mean = torch.zeros((), device=self.compute.device)  # so that the host does not wait

@@ -69,7 +69,7 @@ class Plan:
         layers = recipe.student.layer_epochs if recipe.student else 0.0
         first = count_steps(items, batch_size, layers) if layers else 0
         steps = first + last
-        # Evaluations follow after layer distillation, which does not train the output layer.
+        # Layer distillation does not train the output layer, so evaluations begin after it.
         times = recipe.selection.evaluations
         evaluations = frozenset(first + step for step in _evenly(last, times))
         points = evaluations | _evenly(steps, CURVE_POINTS)

@@ -53,7 +53,7 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
             return highest * (steps - step) / behind
         case "constant":
             return highest
-        # The next two end at 0, like transformers' schedules (the polynomial one with lr_end=0).
+        # The next two schedules end at 0, like those of transformers (polynomial: with lr_end=0).
         case "cosine":
             return highest * (0.5 * (1 + math.cos(math.pi * done)))  # half a cosine wave
         case _:
@@ -65,7 +65,8 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
     groups, rate = param_groups(network, recipe), recipe.optim.learning_rate
     if recipe.optim.optimizer == ADAFACTOR:
         # The defaults are T5's: rates scaled by the weight, updates clipped at 1, decay_rate -0.8.
-        # Imported on use, because its module loads transformers' Trainer and peft (0.17 seconds).
+        # The class is imported only here, because its module loads transformers' Trainer and peft,
+        # which takes 0.17 seconds.
         adafactor: Any = resolve_name("benchharness.training.adafactor:Adafactor")
         return adafactor(groups, lr=rate, relative_step=False)  # type: ignore[no-any-return]
     adam = recipe.adam
@@ -261,7 +262,8 @@ def can_be_cut(network: Any) -> bool:
         network.set_input_embeddings(stand_in)
     except (NotImplementedError, AttributeError):
         return False
-    # False for code that ties the embedding to other weights, or keeps its own reference to it.
+    # The vocabulary cannot be cut if the network ties the embedding to other weights, or keeps
+    # another reference to it.
     is_used_elsewhere = any(weight is whole.weight for weight in network.parameters())
     has_taken = network.get_input_embeddings() is stand_in
     network.set_input_embeddings(whole)

@@ -134,7 +134,7 @@ class Snapshots:
         if differs := what_differs(manifest["conditions"], self.conditions):
             self._note(f"starts over, because these conditions of its snapshot changed: {differs}")
             return None
-        # The job ran out of memory with the micro-batches of this snapshot.
+        # Memory ran out with the micro-batches of this snapshot, so the job now uses more of them.
         if manifest["accumulation"] < self.accumulation:
             return None
         state = read_state(path)
@@ -238,7 +238,8 @@ def write_state(folder: Path, state: State) -> None:
     Raises OSError or SafetensorError if the files cannot be written.
     """
     for group, tensors in state.tensors.items():
-        # Contiguous, as safetensors requires; a tied weight has only one name here.
+        # safetensors requires contiguous tensors that share no memory. Tied weights are no problem,
+        # because each has only one name here.
         on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         save_file(on_cpu, folder / f"{group}.safetensors")
     text = json.dumps(state.numbers, allow_nan=False)  # ValueError for a NaN, which would be a bug

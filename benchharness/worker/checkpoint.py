@@ -174,7 +174,7 @@ class CheckpointWriter:
         Raises:
             JobError: The folder cannot be written.
         """
-        if self.tokenizer.is_fast:  # else the options set during encoding would be saved too
+        if self.tokenizer.is_fast:  # options set during encoding must not be saved
             self.tokenizer.backend_tokenizer.no_truncation()
             self.tokenizer.backend_tokenizer.no_padding()
         state = network.state_dict()

@@ -227,7 +227,7 @@ def source_of(network: Any, splits: Mapping[str, Features], head: str, compute: 
         head: Head type, such as "pair".
         compute: Device and precision.
     """
-    # Marked words are pooled from the states of their own tokens.
+    # If words are marked, the head also pools the states of their tokens.
     has_marks = any(split.marks is not None for split in splits.values())
     reads = network.classifier.reads if isinstance(network.classifier, TextClassifier) else "all"
     return Source(

@@ -78,5 +78,5 @@ def share(encoder: Encoder, heads: Sequence[tuple[Head, Task]]) -> SharedEncoder
     for head, task in heads:
         if pooler is not None and not is_foreign(encoder.network):
             encoder.network.pooler = pooler  # the previous head may have removed it
-        networks.append(head.network(encoder, task))  # random weights in the order of the tasks
+        networks.append(head.network(encoder, task))  # draws the random weights of the head
     return SharedEncoder(encoder.network, networks)

@@ -198,7 +198,7 @@ def load_run(
     encoder = encoder or load_pretrained(job, recipe)
     with torch.random.fork_rng(devices=[]):  # a teacher must not change heads' random weights
         techniques = techniques_of(work)
-    if work.trains:  # before the heads are created: they read their dropout from the config
+    if work.trains:  # must precede the creation of heads, which read their rate from the config
         set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)
     names = (task,) if task else job.trained_tasks
     setups = [TaskSetup.of(n, job.fingerprints, recipe, encoder, techniques) for n in names]
