@@ -78,7 +78,10 @@ def targets(
 def _gold(example: ChoiceExample, task: ChoiceTask) -> int:
     where = f"{task.name} {example.id}"
     if example.gold is None:
-        raise DataError(f"{where} hides its right option, so it cannot be used for training.")
+        raise DataError(
+            f"{task.name} hides the right option of {example.id}, so it cannot be used for "
+            "training."
+        )
     if not example.gold or not 0 <= example.gold[0] < len(example.options):
         raise DataError(
             f"{where} has {len(example.options)} options, but its right options are "

@@ -176,7 +176,7 @@ def encode_in_documents(
 def _document(example: TagExample) -> Surroundings:
     if example.document is None:
         raise DataError(
-            f"{example.id} belongs to no document, so it cannot be read with document context."
+            f"{example.id} belongs to no document, so it has no document context: remove `context`."
         )
     return example.document
 

@@ -35,7 +35,7 @@ def technique(work: Work) -> Technique:
     with folder_of_a_run(folder):
         taught = KeptRun.read(folder).job
     if taught.key != job.teacher.run:  # the key also depends on the job's permissions
-        raise JobError(f"{folder} contains the network of another run than {name}: delete it.")
+        raise JobError(f"{folder} contains the network of a run other than {name}: delete it.")
     options = work.recipe.student or StudentOptions()
     # A student that learns from the teacher's layers compares the states of all tokens.
     every_state = bool(options.layer_weight)
@@ -126,7 +126,7 @@ class Distillation(Technique):
             and (same_types or not both)
         ):
             raise ModelError(
-                f"the teacher {self.name} splits texts into other tokens than its student does: "
+                f"the teacher {self.name} splits texts into different tokens than its student: "
                 "choose a teacher and a student with the same vocabulary."
             )
         if network.reads_types and not network.student_reads_types:
