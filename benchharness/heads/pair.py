@@ -363,8 +363,7 @@ def encode_added(examples: Sequence[PairExample], tokenizer: Any, limits: Limits
     """
     if examples[0].marks:
         raise DataError(
-            f"{examples[0].id} has marked words, so its texts cannot be read in both orders at once: "
-            "remove `orders`."
+            f"{examples[0].id} has marked words, so orders=added cannot be used: remove `orders`."
         )
     orders = examples, [*map(_exchanged, examples)]
     frame = Frame.of(tokenizer, texts=2)

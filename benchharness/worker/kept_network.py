@@ -1,4 +1,4 @@
-"""Load a run's trained network from its folder, without other files."""
+"""Load the trained network of a run from the folder that the run has written."""
 
 from pathlib import Path
 from typing import Any

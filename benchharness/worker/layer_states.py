@@ -170,7 +170,8 @@ def _alone(path: Path, report: Reporter) -> Iterator[None]:
 def _map(path: Path) -> NDArray[Any] | None:
     """Return the memory-mapped array of a file; None if the file is missing or damaged.
 
-    It is mapped copy-on-write because torch warns about read-only arrays; nothing is written to it.
+    The array is mapped copy-on-write, because torch warns about read-only arrays. Nothing is
+    written to the file.
     """
     try:
         found: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
