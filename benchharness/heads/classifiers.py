@@ -250,10 +250,10 @@ class TextClassifier(nn.Module):
     def on(
         cls, encoder: Encoder, outputs: int, extra: int = 0, *, is_choice: bool = False
     ) -> "TextClassifier":
-        """Return a classifier for an encoder; move the encoder's pooler to the classifier.
+        """Return a classifier for an encoder, and remove the encoder's pooler.
 
-        A classifier that does not use the pooler drops it. A pooler that stayed in the encoder
-        would be computed twice, or without being used.
+        The classifier may contain the removed pooler (see Pooling). A pooler that stayed in the
+        encoder would be computed twice, or without being used.
 
         Args:
             encoder: Encoder to change in place.

@@ -45,8 +45,8 @@ class KeptRun:
         splits: Facts about each split, keyed by its name, as in "RTE:dev": "fingerprint" of its
             rows, number of "rows", "scores", and a digest of the "predictions" in the run's result.
         versions: Versions of benchharness, Python and the libraries, keyed by name.
-        flags: Flags of the run's scores (suspicious properties), keyed by task; None in folders of
-            older versions.
+        flags: Names of warnings about the run's scores, keyed by task; None in folders of older
+            versions.
     """
 
     job: Job

@@ -32,7 +32,7 @@ def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
 
     Raises:
         DataError: A split has changed since the job was planned.
-        ModelError: The checkpoint cannot be used, or a language model is needed and it is none.
+        ModelError: The checkpoint cannot be used, or it lacks the language model that is needed.
     """
     if find_task(job.task).has_weights:
         return zero_shot_scoring().run(job, report)
