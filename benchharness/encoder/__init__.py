@@ -48,14 +48,17 @@ class Encoder:
     """A loaded encoder with its tokenizer and config.
 
     Attributes:
-        network: Module that maps input ids, attention mask and token types to fp32 hidden states
-            `[batch, tokens, size]`. Its `pooler` holds the pretrained layers on top of the encoder,
-            if the family has such layers. If the encoder was loaded with `whole`, the network is
-            transformers' encoder-decoder for conditional generation.
+        network: Module with fp32 weights and the inputs of transformers' encoders: `input_ids`,
+            `attention_mask` and, if the family has them, `token_type_ids`, all `[batch, tokens]`.
+            The first element of its output is the hidden states `[batch, tokens, hidden_size]`.
+            Its attribute `pooler` holds the pretrained layers on top of the encoder, if the family
+            has such layers. If the encoder was loaded with `whole`, the network is transformers'
+            encoder-decoder for conditional generation.
         tokenizer: Tokenizer of the checkpoint.
         config: Config of the network.
         family: transformers' model_type.
-        max_tokens: Maximum number of tokens per row, including special tokens.
+        max_tokens: Maximum number of tokens per row, including special tokens; 10**9 (NO_LIMIT) if
+            the checkpoint's files specify no maximum.
         is_causal: True for a decoder-only network, in which a token attends only to itself and to
             earlier tokens.
     """
@@ -82,21 +85,21 @@ def load_encoder(
         checkpoint: "builtin:tiny", an absolute folder, or a hub id.
         revision: Commit of the hub repository; unused for a folder and a built-in encoder.
         seed: Seed for the weights that the checkpoint lacks: all weights of a built-in encoder, or
-            a missing pooler. If it is None, no weights are loaded, because the folder was saved by
-            a run whose weights the caller loads afterwards.
+            a missing pooler. If the seed is None, no weights are loaded: the caller loads them
+            afterwards, from a folder that was saved by a run.
         trust: Permissions that the user grants to the checkpoint.
-        whole: Whether to load the decoder too.
+        whole: Whether to load the decoder too, for tasks that are cast as text-to-text.
 
     Raises:
         ModelError: The checkpoint is missing, unreadable or incomplete, has NaN or infinite
             weights, or needs a permission that `trust` does not grant.
     """
     if seed is not None:
-        torch.manual_seed(seed)  # seeds weights that the checkpoint lacks, and later the head
+        torch.manual_seed(seed)  # for weights that the checkpoint lacks, and later for the head
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust, checkpoint, was_kept=seed is None)
-    # A network of an unchecked family runs a trial forward pass, so its weights are initialized.
+    # A network of an unchecked family is tested in a forward pass, so its weights are initialized.
     is_empty = seed is None and not is_unchecked(read_config(folder / "config.json"))
     with no_init_weights() if is_empty else nullcontext():
         network: Any = (
@@ -133,7 +136,7 @@ def load_encoder(
 def _how_it_reads(network: Any, config: Any, folder: Path, checkpoint: str) -> Reading:
     """Return whether a network is causal, and whether padding changes its states.
 
-    Both are known for a checked family. For any other family, a trial forward pass finds them.
+    For checked families both properties are known; for all others, `try_out` tests the network.
     """
     said = read_config(folder / "config.json")
     if is_unchecked(said):
@@ -166,8 +169,18 @@ def _take_as_it_is(network: nn.Module, tokenizer: Any) -> None:
 def find_folder(checkpoint: str, revision: str | None, trust: Trust) -> Path:
     """Download a checkpoint if necessary, check that it is complete, and return its folder.
 
-    A hub id is never looked up in the current folder. This also silences transformers' logging,
-    because benchharness itself handles everything that transformers would warn about while loading.
+    As a side effect, transformers logs only errors from now on, because benchharness itself reports
+    every problem that transformers would warn about while loading.
+
+    Args:
+        checkpoint: "builtin:tiny", an absolute folder, or a hub id. Anything else than the first
+            two is a hub id, even if a folder of that name exists in the current folder.
+        revision: Commit of the hub repository; unused for a folder and a built-in encoder.
+        trust: Permissions that the user grants to the checkpoint.
+
+    Raises:
+        ModelError: The checkpoint cannot be downloaded, is incomplete, or needs a permission that
+            `trust` does not grant.
     """
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -185,20 +198,28 @@ def prepare_checkpoint(checkpoint: str, revision: str, trust: Trust = NOTHING) -
     """Download a hub checkpoint with everything that a run needs, and return its folder.
 
     The config and the tokenizer are loaded once as a check, and pickled weights are converted.
-    Raises ModelError as `load_encoder` does, except for problems that only appear when the weights
-    are loaded.
+
+    Args:
+        checkpoint: Hub id.
+        revision: Commit of the hub repository.
+        trust: Permissions that the user grants to the checkpoint.
+
+    Raises:
+        ModelError: As in `load_encoder`, except for problems that only appear when the weights are
+            loaded.
     """
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust, checkpoint)
-    if not is_causal(read_config(folder / "config.json")):  # loading extends a decoder's embeddings
+    # A decoder is not checked: its embeddings are extended to the tokenizer when it is loaded.
+    if not is_causal(read_config(folder / "config.json")):
         check_tokens(called(checkpoint), len(tokenizer), getattr(config, "vocab_size", None))
     with loadable(folder, trust):
         return folder
 
 
 def check_reach(max_tokens: int, reach: int) -> None:
-    """Raise ModelError if a job's `max_tokens` exceeds `reach`, the limit of its checkpoint."""
+    """Raise ModelError if a job's `max_tokens` exceeds `reach`, the most that the encoder reads."""
     if max_tokens > reach:
         raise ModelError(
             f"this checkpoint reads at most {reach} tokens, but the job has max_tokens="
@@ -209,7 +230,8 @@ def check_reach(max_tokens: int, reach: int) -> None:
 # Special tokens for classification, which the tokenizer of a decoder may lack.
 
 START, DELIMITER, CLASSIFY = "_start_", "_delimiter_", "_classify_"
-"""Special tokens that openai/finetune-transformer-lm, train.py, adds to GPT's vocabulary."""
+"""Special tokens at the start of a row, between its texts and at its end. train.py of
+openai/finetune-transformer-lm adds them to GPT's vocabulary."""
 
 
 def _mark_texts(tokenizer: Any, network: Any, config: Any) -> None:
@@ -275,7 +297,8 @@ def _put_around(
 # Dropout rates that replace the checkpoint's: some papers fine-tune without dropout.
 
 NUMBERS = ("dropout", "attention_dropout")
-"""Attributes in which modules of transformers store a dropout rate without an nn.Dropout."""
+"""Names of attributes in which modules of transformers store a dropout rate as a number, instead of
+using an nn.Dropout."""
 
 CLASSIFIER_RATES = (
     "classifier_dropout",
@@ -291,8 +314,15 @@ CLASSIFIER_RATES = (
 def set_dropout(encoder: Encoder, rate: float | None, classifier_rate: float | None) -> None:
     """Set the dropout rates of an encoder and of the head that will be created for it.
 
-    None keeps the checkpoint's rate. This must be called before the head is created, because the
-    head reads its rate from the config.
+    This must be called before the head is created, because the head reads its rate from the
+    encoder's config.
+
+    Args:
+        encoder: Encoder to change in place.
+        rate: Dropout rate of all modules of the encoder, including attention; None to keep the
+            checkpoint's rates.
+        classifier_rate: Dropout rate before the output layer of the head; None to keep the
+            checkpoint's rate.
     """
     modules: Iterator[Any] = encoder.network.modules()
     if rate is not None:
@@ -317,11 +347,16 @@ EuroBERT, ModernBERT and T5."""
 
 @dataclass(frozen=True, kw_only=True)
 class Layers:
-    """The modules of an encoder, split into those below the first layer and the layers in order.
+    """The embeddings and the layers of an encoder, for code that treats them differently.
 
-    `embeddings` also contains modules that all layers share, such as relative positions. A layer
-    that is applied several times, as in ALBERT, is listed once. Modules after the last layer are in
-    neither field, because they are treated as a part of the head.
+    Modules after the last layer (see ON_TOP) are in neither field, because they are treated as a
+    part of the head.
+
+    Attributes:
+        embeddings: Modules below the first layer, and modules that all layers share, such as
+            relative positions.
+        layers: Layers from bottom to top. A layer that is applied several times, as in ALBERT, is
+            listed once.
     """
 
     embeddings: tuple[nn.Module, ...]
@@ -331,8 +366,8 @@ class Layers:
 def layers_of(network: nn.Module) -> Layers:
     """Return the embeddings and layers of a network whose layers are in a ModuleList."""
     parts = list(_parts(network))
-    # The keys are weights, because T5 registers its embeddings twice and calls only the second
-    # module.
+    # Each module is keyed by its weights, because T5 registers its embeddings as two modules with
+    # the same weights, and calls only the second module.
     below = {tuple(map(id, part.parameters())): part for part, is_layer in parts if not is_layer}
     return Layers(
         embeddings=tuple(below.values()),
@@ -361,11 +396,15 @@ CUT = frozenset({"distilbert"})
 
 
 def keep_layers(encoder: Encoder, wanted: int | str) -> None:
-    """Remove all but the `wanted` layers from a loaded encoder; 0 keeps all layers.
+    """Remove all but some layers from a loaded encoder.
 
-    `wanted` is a number of layers, or a string that lists layer numbers; `kept_layers` defines its
-    format. Raises ModelError if the encoder lacks one of these layers, or if layers of its family
-    cannot be removed.
+    Args:
+        encoder: Encoder to change in place.
+        wanted: How many layers to keep, spread evenly from the first to the last; or the numbers of
+            the layers to keep, from 0, as in "0+2+4"; or 0 for all layers.
+
+    Raises:
+        ModelError: The encoder has too few layers, or layers of its family cannot be removed.
     """
     if not wanted:
         return
@@ -404,15 +443,17 @@ FAMILIES = frozenset(
         "xlm-roberta",
     }
 )
-"""Families (transformers' model_type) whose layers add the residual after attention in a separate
-module, `attention.output`, and in which no operation after that module mixes tokens."""
+"""Families (transformers' model_type) whose last layer can be computed at the first token only.
+Their layers add the residual after attention in a separate module, `attention.output`, and no
+operation after this module mixes tokens."""
 
 
 def use_first_token(network: Any) -> None:
-    """Make the last layer return only the states of first tokens, if the family allows it.
+    """Make an encoder's last layer return only the state of each row's first token.
 
-    The last layer then returns `[batch, 1, size]`. This is for heads that read only these states.
-    All other layers still compute the states of all tokens.
+    The last layer then returns `[batch, 1, size]`, which is enough for heads that read no other
+    state. All other layers still compute the states of all tokens. Encoders with a single layer,
+    and encoders of families that are not in FAMILIES, are left unchanged.
     """
     if network.config.model_type not in FAMILIES or is_foreign(network):
         return
@@ -421,8 +462,8 @@ def use_first_token(network: Any) -> None:
     if len(layers) < 2:
         return
     attention = layers[-1].get_submodule("attention")
-    # The inputs of this module are the attention output and the residual. Both are narrowed to the
-    # first token, and so is everything after them.
+    # The inputs of this module are the attention output and the residual. The hook reduces both to
+    # the first token, so everything after them is computed for the first token only.
     attention.get_submodule("output").register_forward_pre_hook(_narrow)
     setattr(attention.get_submodule("self"), NARROWED, True)
 
@@ -434,6 +475,7 @@ def _narrow(_: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
     `[batch, tokens, size]` becomes `[batch, 1, size]`.
     """
     packing = PACKING.get()
-    # (1, tokens, size) -> (1, rows, size) of a packed row; (rows, tokens, size) -> (rows, 1, size)
+    # In a packed row, select the first token of each sequence; in a padded batch, token 0 of each
+    # row.
     first = inputs[0].new_zeros(1, dtype=torch.long) if packing is None else packing.firsts
     return tuple(states.index_select(1, first) for states in inputs)

@@ -1,19 +1,20 @@
 """Attention within the cache and cheap dropout, for packed rows on a CPU.
 
 torch's own attention has no CPU kernel for training with dropout: it computes in fp32, keeps every
-intermediate matrix and draws dropout slowly, which takes two thirds of a step of a small encoder at
-320 tokens. The attention of this module takes a few sequences at a time out of a packed row (see
-packing.py), so that their scores stay in a core's cache. Sequences are grouped by length: widths
-are rounded up to multiples of ROUNDING (4 in this example), so that there is little padding.
+intermediate matrix and draws dropout slowly. This takes two thirds of a training step of a small
+encoder at 320 tokens. The attention of this module takes a few sequences at a time out of a packed
+row (see packing.py), so that their scores stay in a core's cache. Sequences are grouped by their
+length, rounded up to a multiple of ROUNDING (4 in this example), so that there is little padding.
 
     group of width 4: rows 0, 2         group of width 8: row 1
 
     row 0  a b c .                      row 1  D E F G H . . .
     row 2  k l . .
 
-Within a group each head of a sequence is a separate matrix, so attention's order is group,
-sequence, head, token (see HeadRows). With two heads, it is "a b c ." of head 0, "a b c ." of head
-1, then "k l . ." of head 0, and so on.
+Within a group, each head of a sequence is a separate matrix. Attention therefore needs its inputs
+sorted by group, sequence, head and token. This order is called "attention's order" below (see
+HeadRows). With two heads, it is "a b c ." of head 0, "a b c ." of head 1, then "k l . ." of head 0,
+and so on.
 """
 
 import math
@@ -35,7 +36,7 @@ CHUNK_SCORES = 1 << 18
 
 
 def use_fast_dropout(network: nn.Module) -> None:
-    """Replace every nn.Dropout of a network with FastDropout."""
+    """Replace every nn.Dropout of a network with FastDropout, unless its rate is 1."""
     for module in network.modules():
         for name, child in module.named_children():
             # A rate of 1.0 is skipped, because FastDropout's scale would be a division by zero.
@@ -49,15 +50,15 @@ def use_fast_dropout(network: nn.Module) -> None:
 # Here one draw of 64 bits serves four elements, and the rest is integer arithmetic on bits.
 
 STEPS = 1 << 15
-"""Resolution of a dropout probability, which is a multiple of 1 / STEPS: 0.1 becomes 3277 / 32768,
-which is an error of 6e-6."""
+"""Dropout probabilities are rounded to multiples of 1 / STEPS: 0.1 becomes 3277 / 32768, which is
+an error of 6e-6."""
 
 
 class RandomBits:
-    """Random bits for one call, drawn in a third of the time that torch needs.
+    """Random number generator for one call of dropout or attention, three times as fast as torch's.
 
-    They come from numpy's fastest generator, which is seeded from torch's CPU generator. A torch
-    seed, or a saved state of torch's generator, therefore determines these bits too.
+    It is numpy's fastest generator (SFC64), seeded from torch's CPU generator. A torch seed, or a
+    saved state of torch's generator, therefore determines its numbers too.
     """
 
     @cached_property
@@ -65,7 +66,10 @@ class RandomBits:
         return np.random.SFC64(int(torch.randint(2**63 - 1, ())))
 
     def draw(self, shape: torch.Size, rate: float) -> Tensor:
-        """Draw an int16 tensor of this shape; each element is negative with probability `rate`."""
+        """Draw an int16 tensor; each element is negative with probability `rate`, else 0 or more.
+
+        The probability is rounded to a multiple of 1 / STEPS.
+        """
         count = math.prod(shape)
         words = self._generator.random_raw((count + 3) // 4)  # 64 bits for four elements
         numbers = torch.from_numpy(words.view(np.int16)[:count])
@@ -87,7 +91,7 @@ class FastDropout(nn.Module):
         self.p = rate  # the name that transformers' attention modules read
 
     def forward(self, states: Tensor) -> Tensor:
-        """In training mode, zero some states and multiply the others by 1 / (1 - p)."""
+        """Apply dropout in training mode; return the states unchanged in evaluation mode."""
         if not self.training or self.p == 0.0:
             return states
         scale = torch.tensor(1.0 / (1.0 - self.p), dtype=states.dtype)
@@ -111,11 +115,13 @@ ROUNDING = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Sequences that attention on a CPU computes together, each padded to `width` tokens.
+    """Sequences of similar length that attention on a CPU computes together.
 
-    `rows` are the indices of the sequences in the batch. `is_real` `[sequences, width]` is false
-    for padding. It is None if the group has no padding, because a mask would cost a pass over all
-    scores.
+    Attributes:
+        rows: Indices of the sequences in the batch: `[sequences]`.
+        width: Number of tokens to which each sequence is padded.
+        is_real: Mask that is false at padding: `[sequences, width]`. It is None if the group has no
+            padding, which saves a pass over all scores.
     """
 
     rows: Tensor
@@ -125,11 +131,15 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadRows:
-    """The mapping between a packed row and attention's order: group, sequence, head, token.
+    """Mapping between a packed row and attention's order (group, sequence, head, token).
 
-    `places` `[tokens * heads]` holds, for each (token, head) of the packed row, its index in
-    attention's order. `order` `[places]` is the inverse: it holds, for each index in attention's
-    order, the index of the (token, head) in the packed row, or 0 for padding.
+    Attributes:
+        groups: Groups of sequences, in ascending order of their width.
+        heads: Number of attention heads.
+        places: Index in attention's order of each (token, head) of the packed row:
+            `[tokens * heads]`.
+        order: Inverse of `places`: index in the packed row of each (token, head) in attention's
+            order, or 0 for padding: `[positions]`.
     """
 
     groups: tuple[Group, ...]
@@ -139,7 +149,10 @@ class HeadRows:
 
     @classmethod
     def of(cls, packing: Packing, heads: int) -> "HeadRows":
-        """Return the mapping for a packing and a number of heads, which all layers share."""
+        """Return the mapping for a packing and a number of heads.
+
+        The mapping is cached in the packing, so that all layers share it.
+        """
         return packing.once(("heads", heads), lambda: cls._of(packing.lengths, heads))
 
     @classmethod
@@ -156,7 +169,7 @@ class HeadRows:
                     is_real=None if is_real.all() else is_real,
                 )
             )
-            firsts[rows] = before + np.arange(len(rows)) * heads * width  # indices of first heads
+            firsts[rows] = before + np.arange(len(rows)) * heads * width  # the first head's index
             before += len(rows) * heads * int(width)
         # The indices of a token's heads differ by the width of its sequence: (tokens, heads).
         starts = firsts[:, None] + widths[:, None] * np.arange(heads)  # (sequences, heads)
@@ -168,16 +181,18 @@ class HeadRows:
         return cls(groups=tuple(groups), heads=heads, **tensors)
 
     def gather(self, states: Tensor) -> Tensor:
-        """Reorder packed states `[tokens, heads, size]` to attention's order, `[places, size]`.
+        """Reorder packed states `[tokens, heads, size]` to attention's order, `[positions, size]`.
 
-        Padding gets the states of (token, head) 0, which attention has to mask.
+        At padding, the result repeats the state of the packed row's first token and head, so
+        attention has to mask the padding.
         """
         return states.reshape(-1, states.shape[-1]).index_select(0, self.order)
 
     def spread(self, states: Tensor) -> Tensor:
         """Reorder packed states as `gather` does, but with zeros at padding.
 
-        The call itself is slower than `gather`, but its backward pass, `scatter`, is faster.
+        The forward pass is slower than that of `gather`, but the backward pass is faster, because
+        it has the form of `scatter`.
         """
         rows = states.reshape(-1, states.shape[-1])  # (tokens * heads, size)
         return rows.new_zeros(len(self.order), rows.shape[1]).index_copy_(0, self.places, rows)
@@ -188,9 +203,14 @@ class HeadRows:
         return rows.view(-1, self.heads, states.shape[-1])  # (tokens, heads, size)
 
     def by_group(self, *states: Tensor) -> Iterator[tuple[Any, ...]]:
-        """Split tensors in attention's order by group, and yield each group with its parts.
+        """Split tensors in attention's order by group.
 
-        The parts are `[sequences * heads, tokens, size]`.
+        Args:
+            *states: Tensors `[positions, size]`.
+
+        Yields:
+            For each group, a tuple of the group and its part of each tensor:
+            `[sequences * heads, width, size]`.
         """
         sizes = [len(group.rows) * self.heads * group.width for group in self.groups]
         parts = (torch.split(each, sizes) for each in states)
@@ -202,7 +222,10 @@ class HeadRows:
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
-    """Compute the attention formula for all tokens of a packed row."""
+    """Compute attention for all tokens of a packed row.
+
+    `query`, `key`, `value` and the result are `[tokens, heads, size]`.
+    """
     if not torch.is_grad_enabled():
         return predict_attend(query, key, value, formula)
     # The states already have the right dtype; autocast would cast intermediate results.
@@ -225,7 +248,7 @@ class _Attention(torch.autograd.Function):
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
         rows, bits = HeadRows.of(formula.packing, query.shape[1]), RandomBits()
         states = [rows.gather(tensor) for tensor in (query * formula.scale, key, value)]
-        attended = torch.empty_like(states[0])  # (places, size)
+        attended = torch.empty_like(states[0])  # (positions, size)
         kept_for_backward = []
         # Per group: q, k, v and output `[sequences * heads, tokens, size]`.
         for group, q, k, v, output in rows.by_group(*states, attended):
@@ -249,7 +272,8 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, *kept = ctx.saved_tensors
         rows, scale, rate = ctx.rows, ctx.formula.scale, ctx.formula.rate
-        gradient = rows.spread(gradient.to(query.dtype) * (1.0 / (1.0 - rate)))  # (places, size)
+        # gradient becomes (positions, size)
+        gradient = rows.spread(gradient.to(query.dtype) * (1.0 / (1.0 - rate)))
         gradients = [torch.empty_like(query) for _ in range(3)]  # for query, key and value
         groups = rows.by_group(query, key, value, gradient, *gradients)
         for signed, (_, q, k, v, g, to_q, to_k, to_v) in zip(kept, groups, strict=True):
@@ -300,14 +324,14 @@ def _mark_dropped(probabilities: Tensor, rate: float, bits: RandomBits) -> None:
     if rate == 0.0:
         return
     whole = _whole(probabilities)
-    # Draws are negative if dropped; only their sign bit is kept. Widened to int32 it stays the
-    # highest bit, which is also the sign bit of a float.
+    # A draw is negative if the probability is dropped, so only its sign bit is needed. In int32, to
+    # which draws are widened for fp32, this is still the highest bit, the sign bit of a float.
     signs = bits.draw(probabilities.shape, rate).to(whole).bitwise_and_(torch.iinfo(whole).min)
     probabilities.view(whole).bitwise_or_(signs)
 
 
 def predict_attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
-    """Compute `attend` without dropout and gradients, with torch's own kernel."""
+    """Compute attention like `attend`, but without dropout and gradients, with torch's kernel."""
     rows = HeadRows.of(formula.packing, query.shape[1])
     attended = []
     for group, *parts in rows.by_group(*map(rows.gather, (query, key, value))):
@@ -318,12 +342,16 @@ def predict_attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention
         found = functional.scaled_dot_product_attention(
             q, k, v, attn_mask=mask, scale=formula.scale
         )
-        attended.append(found.flatten(0, 2))  # (places of the group, size)
+        attended.append(found.flatten(0, 2))  # (positions of the group, size)
     return rows.scatter(torch.cat(attended))  # (tokens, heads, size)
 
 
 def attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
-    """Compute `attend` for the first token of each sequence, ignoring a window; zero elsewhere."""
+    """Compute attention for the first token of each sequence; the result is 0 at other tokens.
+
+    The arguments and the shapes are those of `attend`, but a window is ignored: the first token
+    attends to its whole sequence.
+    """
     rows, formula = HeadRows.of(formula.packing, query.shape[1]), replace(formula, window=None)
     dropout, attended, firsts = FastDropout(formula.rate), [], []
     with torch.autocast("cpu", enabled=False):

@@ -24,7 +24,10 @@ FLASH = (8, 0)
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
-    """Compute the attention formula for all tokens of a packed row."""
+    """Compute attention for all tokens of a packed row.
+
+    `query`, `key`, `value` and the result are `[tokens, heads, size]`.
+    """
     packing = formula.packing
     if formula.window is not None and packing.width <= formula.window:
         formula = replace(formula, window=None)  # a window as wide as the sequences hides no token
@@ -36,9 +39,14 @@ def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Ten
 
 
 def attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
-    """Compute `attend` for the first token of each sequence, ignoring a window; zero elsewhere."""
+    """Compute attention for the first token of each sequence; the result is 0 at other tokens.
+
+    The arguments and the shapes are those of `attend`, but a window is ignored: the first token
+    attends to its whole sequence.
+    """
     formula = replace(formula, window=None)
-    # (sequences,); the padding tokens at the end of the packed row count as a sequence.
+    # First token of each sequence, (sequences,). Padding at the end of the packed row counts as a
+    # sequence.
     starts = formula.packing.offsets[:-1]
     first = query.index_select(0, starts)  # (sequences, heads, size)
     if _has_kernel(query, None):
@@ -66,7 +74,8 @@ def _capability(device: torch.device) -> tuple[int, int]:
 def _by_kernel(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
     """Compute attention with a kernel, for all tokens or for one query per sequence.
 
-    `query` is `[tokens, heads, size]` like `key`, or `[sequences, heads, size]`, which is shorter.
+    `key` and `value` are `[tokens, heads, size]`. `query` is the same, or `[sequences, heads,
+    size]`; it is then shorter than `key`.
     """
     packing, rate, scale = formula.packing, formula.rate, formula.scale
     offsets = packing.once("offsets", packing.offsets.int)  # (sequences + 1,), kernels take int32

@@ -6,12 +6,12 @@ from typing import Any
 
 
 def import_networks() -> None:
-    """Import the code that all networks share, without scipy.
+    """Import the transformers code that all networks share, without importing scipy.
 
     transformers imports `scipy.optimize` for losses of object detection. This import costs a
     quarter of a second of processor time in every process that loads an encoder, so this function
-    delays it until such a loss is computed. In a worker, torch's distributed tensors are not
-    imported either.
+    delays it until such a loss is computed. In a worker, which has a placeholder for torch's
+    compiler, it does not import torch's distributed tensors either.
     """
     if "transformers.modeling_utils" in sys.modules:
         return

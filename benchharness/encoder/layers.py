@@ -19,10 +19,16 @@ from benchharness.encoder.packing import PACKING, Packing, padded, use_packing
 
 
 def use_packed_layers(network: Any, classes: Collection[str]) -> None:
-    """Make an encoder's layers compute packed rows, and modules of these classes padded rows.
+    """Make an encoder's layers compute packed rows (see packing.py).
 
-    If classes are given but the encoder has no module of these classes, all of its modules compute
-    padded rows, because versions of transformers differ in the names of classes.
+    An encoder with a decoder is left unchanged.
+
+    Args:
+        network: Encoder of transformers.
+        classes: Class names of modules that still compute padded rows, such as attention. If the
+            encoder has no such module, because this version of transformers uses other class
+            names, the encoder is left unchanged. If `classes` is empty, all modules of the layers
+            compute packed rows.
     """
     every = list(network.modules())
     parts = [m for m in every if any(kind.__name__ in classes for kind in type(m).__mro__)]
@@ -95,8 +101,8 @@ def _compute_padded(part: nn.Module) -> None:
 def _give_whole_mask(network: Any, args: Any, inputs: dict[str, Any]) -> Any:
     """Convert the attention mask to the form that is added to attention scores.
 
-    If transformers converted it, it would ask the GPU whether any position is masked, and the host
-    would wait.
+    transformers' own conversion reads from the GPU whether any position is masked, which would make
+    the CPU wait.
     """
     # The lowest number, added to the score of a masked position, makes its softmax zero.
     hidden = 1.0 - inputs["attention_mask"][:, None, None].to(network.dtype)  # (rows, 1, 1, width)
@@ -104,12 +110,12 @@ def _give_whole_mask(network: Any, args: Any, inputs: dict[str, Any]) -> Any:
 
 
 def _use_known_positions(module: Any) -> None:
-    """Make DeBERTa's encoder cache relative positions, and its attention read only needed rows.
+    """Make DeBERTa compute relative positions once, and read only the embeddings that it needs.
 
-    If relative positions were computed for each batch, the host would wait for the GPU. Relative
-    positions up to half the number of buckets each have their own bucket, so version 2 needs only
-    the rows near the middle of its embedding table. Version 1 does the same in its
-    compute_attention_span.
+    If relative positions were computed for each batch, the CPU would wait for the GPU each time.
+    Relative positions up to half the number of buckets each have their own bucket, so for short
+    texts version 2 needs only the rows near the middle of its table of embeddings. Version 1
+    selects these rows itself, in its compute_attention_span.
     """
     if hasattr(module, "get_rel_pos"):
         device = next(module.parameters()).device

@@ -29,7 +29,7 @@ from benchharness.models.folder import (
 from benchharness.models.spec import NOTHING, called, shown
 
 NOT_ENCODER = ("pooler", "classifier", "pre_classifier", "head", "lm_head", "cls", "qa_outputs")
-"""Names of layers on top of an encoder. A checkpoint without them is still a complete encoder."""
+"""Names of modules on top of an encoder. A checkpoint without them is still a complete encoder."""
 
 SETTINGS: Mapping[str, Mapping[str, Any]] = {
     "big_bird": {"attention_type": "original_full"},
@@ -37,14 +37,17 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
 }
 """Config values that a family needs, keyed by model_type.
 
-BigBird switches to full attention at the first batch of short texts and never back, so its results
-would depend on the order of batches; up to 704 tokens it chooses full attention anyway. XLNet would
-otherwise cache states for a later segment, which never follows.
+BigBird would switch to full attention at the first batch of short texts and never switch back, so
+its results would depend on the order of batches; up to 704 tokens it chooses full attention anyway.
+XLNet would cache states for a later segment of the text, which never follows here.
 """
 
 
 def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
-    """Load the config of a checkpoint; raise ModelError if it is not usable."""
+    """Load the config of a checkpoint, changed by SETTINGS.
+
+    Raises ModelError if the config is not usable, or if it needs code that `trust` does not allow.
+    """
     try:
         if family := unsaid_family(folder):
             said = read_object(folder / "config.json")
@@ -68,25 +71,28 @@ def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
 def is_foreign(network: nn.Module) -> bool:
     """Return whether a network's class comes with its checkpoint instead of from transformers.
 
-    Such code may compute something else than transformers' class for the family in its config.
+    Such a class may differ from transformers' own class for the same model_type.
     """
     return not type(network).__module__.startswith("transformers.")
 
 
 def takes_input(network: nn.Module, name: str) -> bool:
-    """Return whether a network's forward has a parameter of this name, or accepts any keyword."""
+    """Return whether a network's forward accepts a keyword argument called `name`."""
     taken = signature(network.forward).parameters
     return name in taken or any(each.kind is Parameter.VAR_KEYWORD for each in taken.values())
 
 
 def draw_network(config: Any, *, whole: bool = False) -> nn.Module:
-    """Create a network with random weights, with its decoder if `whole` is true."""
+    """Create a network with random fp32 weights; if `whole` is true, include the decoder."""
     network = _find_class(config, whole=whole).from_config(config, dtype=torch.float32)
     return _settle(network, config)
 
 
 def check_trusted(folder: Path, error: Exception) -> None:
-    """Raise ModelError if transformers failed because the checkpoint's own code is not trusted."""
+    """Raise ModelError if transformers raised `error` because the checkpoint's code is not trusted.
+
+    Otherwise do nothing.
+    """
     if "trust_remote_code" in str(error):
         raise ModelError(untrusted(folder)) from error
 
@@ -96,9 +102,16 @@ def load_network(
 ) -> nn.Module:
     """Load the network with the checkpoint's weights, converted to fp32.
 
-    `whole` loads the decoder too, with its language-model head. Raises ModelError if the weights
-    cannot be read, do not fit the network or are not finite, or if `whole` is true and the family
-    has no usable decoder.
+    Args:
+        folder: Folder of the checkpoint.
+        config: Config of the checkpoint.
+        checkpoint: Hub id or folder, for messages.
+        trust: Permissions that the user grants to the checkpoint.
+        whole: Whether to load the decoder too, with its language-model head.
+
+    Raises:
+        ModelError: The weights cannot be read, do not fit the network or are not finite, or
+            `whole` is true and the family has no usable decoder.
     """
     name = called(checkpoint)
     network, info = read_weights(_find_class(config, whole=whole), folder, config, trust)
@@ -134,7 +147,7 @@ def load_network(
 
 
 def _cause(lost: Collection[str], unread: Collection[str]) -> str:
-    """Return the likely cause of missing weights: a prefix before names, or another network."""
+    """Describe the likely cause of missing weights: a prefix in the file's names, or damage."""
     ends = {key.removesuffix(name) for name in lost for key in unread if key.endswith(f".{name}")}
     if len(ends) == 1:
         mark = ends.pop()
@@ -168,7 +181,7 @@ def _is_on_top(key: str) -> bool:
 def loadable(folder: Path, trust: Trust) -> AbstractContextManager[Path]:
     """Return a context manager that yields the folder from which to load the weights.
 
-    For pickled weights it may be a converted copy of the folder.
+    This is `folder` itself, or a converted copy if the weights are pickled.
     """
     weights = checkpoint_files(folder, trust)["weights"]
     if all(path.suffix != ".bin" for path in weights):
@@ -179,10 +192,20 @@ def loadable(folder: Path, trust: Trust) -> AbstractContextManager[Path]:
 
 
 def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[Any, Any]:
-    """Load a checkpoint's weights in fp32; return the network and transformers' loading info.
+    """Load a checkpoint's weights in fp32.
 
-    `loader` is a class of transformers. Raises ModelError if the weights cannot be read, or if
-    their shapes do not match the config.
+    Args:
+        loader: Class of transformers with the method `from_pretrained`.
+        folder: Folder of the checkpoint.
+        config: Config of the checkpoint.
+        trust: Permissions that the user grants to the checkpoint.
+
+    Returns:
+        The network, and transformers' loading info: a dict with the names of the weights that are
+        missing ("missing_keys") or not used ("unexpected_keys").
+
+    Raises:
+        ModelError: The weights cannot be read, or their shapes do not match the config.
     """
     with loadable(folder, trust) as place:
         try:
@@ -214,9 +237,9 @@ def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[
 # Networks whose code comes with the checkpoint.
 #
 # transformers creates a network without memory, on the device "meta", and then loads the
-# checkpoint's tensors into it. Other tensors that `__init__` computes, such as a table of
-# positions, are computed again only for transformers' own classes. In other classes, such tensors
-# have uninitialized memory or no memory.
+# checkpoint's tensors into it. Tensors that `__init__` computes and the checkpoint lacks, such as a
+# table of positions, are computed again only in transformers' own classes. In classes that come
+# with a checkpoint, these tensors have uninitialized memory or no memory.
 
 
 def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Module, set[str]]:
@@ -254,8 +277,8 @@ def _unwritten_is_nan() -> Iterator[None]:
     """Context manager in which torch fills uninitialized memory with NaN (deterministic mode)."""
     filling: Any = torch.utils.deterministic
     before = torch.get_deterministic_debug_mode(), filling.fill_uninitialized_memory
-    torch.set_deterministic_debug_mode("warn")  # "error" would also refuse operations
-    filling.fill_uninitialized_memory = True  # an earlier job of this process turned it off
+    torch.set_deterministic_debug_mode("warn")  # "error" would refuse nondeterministic operations
+    filling.fill_uninitialized_memory = True  # an earlier job of this process may have set False
     try:
         yield
     finally:

@@ -51,8 +51,9 @@ PACKABLE = frozenset(
         "xlm-roberta",
     }
 )
-"""Families (transformers' model_type) that take position ids, and in which tokens interact only
-in attention that goes through transformers' attention interface."""
+"""Families (transformers' model_type) that can compute packed rows from the embeddings to the last
+layer. They accept position ids, and their tokens interact only in attention that goes through
+transformers' attention interface."""
 
 
 LAYERS: Mapping[str, frozenset[str]] = {
@@ -68,13 +69,13 @@ LAYERS: Mapping[str, frozenset[str]] = {
     "t5": frozenset({"T5Attention"}),
     "umt5": frozenset({"UMT5Attention"}),
 }
-"""Families in which only the layers are packed (layers.py), mapped to the classes of modules that
-need padded states. The set is empty if attention works as in the families of PACKABLE.
+"""Families in which only the layers compute packed rows (layers.py), mapped to the names of module
+classes that need padded states. The set is empty if attention works as in the families of PACKABLE.
 
-Other families stay padded: ConvBERT, whose convolutions read the states at padding; Funnel, which
-halves rows from block to block; Longformer, which pads rows to its window and asks the device about
-its mask; XLNet, in which only the feed-forward part would gain (3 % on a CPU); and checkpoints' own
-code.
+Other families compute padded rows: ConvBERT, because its convolutions read the states at padding;
+Funnel, because it halves the number of states from block to block; Longformer, because it pads rows
+to its window and reads its mask back from the device; XLNet, because only its feed-forward part
+would gain (3 % on a CPU); and networks whose code comes with the checkpoint.
 """
 
 
@@ -85,16 +86,19 @@ OF_PACKING = ("places", "positions", "offsets")
 class Packing:
     """The layout of one packed row, made from a padded batch `[rows, width]`.
 
-    `lengths` are the lengths of the rows, on the host. The tensors are on the device: `places` is
-    the index of each packed token in the flattened padded batch, `positions` is its index in its
-    sequence, and `offsets` `[sequences + 1]` holds the start of each sequence and the end of the
-    last one.
+    Each row of the batch becomes a sequence of the packed row, without its padding.
 
-    `tail` tokens of padding, at most `width`, may follow as an additional sequence, so that packed
-    rows of different lengths get the same shape. They belong to one additional row of the padded
-    batch.
-
-    `kept` caches values that attention computes once per packing for all layers.
+    Attributes:
+        lengths: Number of tokens of each row without padding, in CPU memory: `[rows]`.
+        width: Number of tokens of a row with padding.
+        tail: Number of padding tokens at the end of the packed row, at most `width`, so that packed
+            rows of different lengths can have the same shape. They form an additional sequence,
+            which stands for one additional row of the padded batch.
+        places: Index of each packed token in the flattened padded batch, on the device: `[tokens]`.
+        positions: Index of each packed token in its sequence, on the device: `[tokens]`.
+        offsets: Index of the first token of each sequence in the packed row, then the number of
+            tokens, on the device: `[sequences + 1]`.
+        kept: Cache of values that attention computes once per packing for all layers (see `once`).
     """
 
     lengths: NDArray[np.int64]
@@ -107,10 +111,10 @@ class Packing:
 
     @classmethod
     def of(cls, mask: Tensor) -> "Packing":
-        """Return the packing for an attention mask `[rows, tokens]` whose padding is at the end.
+        """Return the packing for an attention mask `[rows, tokens]` with all padding at the end.
 
-        This waits for the mask's device. Training and prediction avoid it: they pass a packing that
-        was made from known lengths.
+        The CPU waits until the mask has been copied from its device. Training and prediction avoid
+        this: they know the lengths and call `of_lengths`.
         """
         return cls.of_lengths(mask.sum(1).cpu().numpy(), mask.shape[1], mask.device)
 
@@ -118,14 +122,20 @@ class Packing:
     def of_lengths(
         cls, lengths: NDArray[np.int64], width: int, device: torch.device, tail: int = 0
     ) -> "Packing":
-        """Return the packing of rows of these lengths, each padded to `width`."""
+        """Return the packing of rows of these lengths, in a batch whose rows have `width` tokens.
+
+        The packed row ends with `tail` padding tokens.
+        """
         tensors = send(cls.indices(lengths, width, tail), device)
         indices: Any = dict(zip(OF_PACKING, tensors, strict=True))
         return cls(lengths=lengths, width=width, tail=tail, **indices)
 
     @staticmethod
     def indices(lengths: NDArray[np.int64], width: int, tail: int = 0) -> list[NDArray[np.int64]]:
-        """Return the arrays for the fields in OF_PACKING, which are then sent to the device."""
+        """Return the fields `places`, `positions` and `offsets` of a packing, in CPU memory.
+
+        The arguments are those of `of_lengths`.
+        """
         sizes = np.append(lengths, tail) if tail else lengths  # (sequences,)
         offsets = np.concatenate([[0], np.cumsum(sizes)])  # (sequences + 1,)
         sequences = np.repeat(np.arange(len(sizes)), sizes)  # (tokens,)
@@ -157,14 +167,17 @@ class Packing:
         return self.offsets[: self.rows]
 
     def once(self, name: Any, make: Callable[[], T]) -> T:
-        """Return the result of `make`, which is called only once for each name and then cached."""
+        """Return the cached result for a name; if there is none yet, call `make` and cache it."""
         if name not in self.kept:
             self.kept[name] = make()
         found: T = self.kept[name]
         return found
 
     def pack(self, values: Tensor) -> Tensor:
-        """Pack a batch's values `[rows, width, ...]` as `[1, tokens, ...]`, zero in the tail."""
+        """Pack a batch's values `[rows, width, ...]` as `[1, tokens, ...]`.
+
+        These are the values of the padded batch without padding, followed by `tail` zeros.
+        """
         if self.tail:
             values = functional.pad(values, (*[0] * (2 * values.ndim - 1), 1))
         return values.flatten(0, 1).index_select(0, self.places)[None]
@@ -178,12 +191,17 @@ class Packing:
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """The formula softmax(query key^T * scale) value within each sequence of a packed row.
+    """Parameters of attention, softmax(query key^T * scale) value, within each sequence of a row.
 
-    `rate` is the dropout rate of the attention probabilities. With a `window`, a token attends only
-    to tokens less than `window` positions away. If `is_causal` is true, it attends only to itself
-    and to earlier tokens. Functions that compute the formula (cpu.py, cuda.py) take query, key and
-    value `[tokens, heads, size]` and return a tensor of that shape.
+    cpu.py and cuda.py have the functions that compute attention.
+
+    Attributes:
+        packing: Layout of the packed row.
+        scale: Factor by which the products of queries and keys are multiplied.
+        rate: Dropout rate of the attention probabilities.
+        window: A token attends only to tokens less than `window` positions away, on either side;
+            None for no such limit.
+        is_causal: If true, a token attends only to itself and to earlier tokens.
     """
 
     packing: Packing
@@ -194,14 +212,14 @@ class Attention:
 
 
 NARROWED = "is_at_first_token"
-"""Attribute that marks an attention module whose outputs are used at first tokens only (see
-use_first_token in __init__.py)."""
+"""Name of the attribute that marks an attention module whose outputs are used only at first tokens
+(see use_first_token in __init__.py)."""
 
 
 def send(arrays: Sequence[NDArray[np.int64]], device: torch.device) -> list[Tensor]:
-    """Copy arrays to tensors on a device without waiting for the device.
+    """Copy arrays to a device without waiting for the device, and return them as tensors.
 
-    For a GPU all arrays are sent in one copy from pinned memory, which is queued behind the GPU's
+    For a GPU, all arrays are sent in one copy from pinned memory, which is queued behind the GPU's
     earlier work. torch keeps the pinned memory until the copy is done.
     """
     if device.type != "cuda":
@@ -212,7 +230,7 @@ def send(arrays: Sequence[NDArray[np.int64]], device: torch.device) -> list[Tens
 
 
 def parts_of(buffer: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
-    """Split a buffer into views of these shapes, which follow each other in the buffer."""
+    """Split a one-dimensional buffer into consecutive views of these shapes."""
     sizes = [math.prod(shape) for shape in shapes]
     parts = torch.split(buffer, sizes)
     return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
@@ -221,8 +239,8 @@ def parts_of(buffer: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
 PACKING: ContextVar[Packing | None] = ContextVar("PACKING", default=None)
 """Packing of the batch that an encoder is currently computing.
 
-Attention and the narrowing of the last layer read it here, because no family of transformers passes
-an additional argument through its layers.
+Attention, and the last layer if it computes first tokens only, read the packing here, because no
+family of transformers passes additional arguments through its layers.
 """
 
 # Hooks that make an encoder of transformers compute packed rows.
@@ -232,9 +250,11 @@ an additional argument through its layers.
 
 
 def prepare_for(device: torch.device, network: Any) -> None:
-    """Switch a head's network to the fastest equivalent computation on a device.
+    """Make a head's network use the fastest implementation for a device.
 
-    This must be called after the head was attached to its encoder, `network.encoder`.
+    The encoder, `network.encoder`, computes packed rows if its family supports them. On a CPU, the
+    network uses FastDropout. The results differ only by rounding and by the random numbers of
+    dropout. This must be called after the head was attached to its encoder.
     """
     use_packed_rows(network.encoder, device.type)
     if device.type == "cpu":
@@ -242,7 +262,10 @@ def prepare_for(device: torch.device, network: Any) -> None:
 
 
 def use_packed_rows(network: nn.Module, device: str) -> None:
-    """Make an encoder of transformers compute packed rows, if its family allows that."""
+    """Make an encoder of transformers compute packed rows, if its family supports it.
+
+    `device` is the type of the device, "cpu" or "cuda".
+    """
     config: Any = network.config
     family = config.model_type
     if family not in PACKABLE | LAYERS.keys() or is_foreign(network):
@@ -292,8 +315,8 @@ def _attention_by(kernels: ModuleType) -> Callable[..., tuple[Tensor, None]]:
         scale = 1.0 / math.sqrt(query.shape[-1]) if scaling is None else scaling
         # (1, heads, tokens, size) -> (tokens, heads, size)
         query, key, value = (t.squeeze(0).transpose(0, 1) for t in (query, key, value))
-        # EuroBERT's rotary embedding leaves fp32 under autocast, which torch's own attention casts
-        # back.
+        # Under autocast, EuroBERT's rotary embedding returns fp32. torch's own attention would cast
+        # it back.
         query, key = query.to(value.dtype), key.to(value.dtype)
         if key.shape[1] < query.shape[1]:  # EuroBERT: grouped-query attention
             shares = query.shape[1] // key.shape[1]  # query heads per key head
@@ -312,14 +335,15 @@ def _attention_by(kernels: ModuleType) -> Callable[..., tuple[Tensor, None]]:
 
 
 PER_TOKEN = ("input_ids", "token_type_ids")
-"""Inputs of an encoder that are packed. The mask is replaced by the packing, and other inputs are
-passed unchanged."""
+"""Names of an encoder's inputs that are packed. The attention mask is replaced by the packing, and
+all other inputs are passed unchanged."""
 
 
 def use_packing(network: Any) -> None:
     """Add hooks to an encoder of transformers that pack its inputs and pad its output states.
 
-    The hooks set PACKING, which the encoder's attention must read.
+    The hooks also set PACKING, which the encoder's attention must read. In families of LAYERS this
+    is all that they do, because the layers pack and pad their states themselves.
     """
     first, is_layers_alone = first_position(network), network.config.model_type in LAYERS
 
@@ -329,8 +353,8 @@ def use_packing(network: Any) -> None:
         if is_layers_alone:
             return args, inputs
         del inputs["attention_mask"]
-        # (rows, width) -> (1, tokens). A network with its pretrained head passes all inputs of its
-        # encoder by name, some of them None.
+        # (rows, width) -> (1, tokens). Inputs may be None: a model with its pretrained head passes
+        # all inputs of its encoder by name.
         given = [name for name in PER_TOKEN if inputs.get(name) is not None]
         packed = {name: packing.pack(inputs.pop(name)) for name in given}
         return args, {**packed, **inputs, "position_ids": packing.positions[None] + first}
@@ -360,7 +384,11 @@ def is_packed(network: nn.Module) -> bool:
 
 
 def first_position(network: nn.Module) -> int:
-    """Return the position id of a first token: RoBERTa-like families count after the padding id."""
+    """Return the position id of a text's first token.
+
+    It is 0, except in families such as RoBERTa, which number positions from the id after the
+    padding id.
+    """
     return max(
         (
             module.padding_idx + 1
@@ -380,7 +408,7 @@ def padded(states: Tensor, packing: Packing) -> Tensor:
     """
     if states.shape[:2] == (1, packing.tokens):
         return packing.table(states.squeeze(0))[: packing.rows]
-    # If each row has one token, both ways give the same result.
+    # If each row has one token, both cases apply and give the same result.
     return states.transpose(0, 1) if states.shape[:2] == (1, packing.rows) else states
 
 
@@ -393,9 +421,9 @@ def can_checkpoint(network: nn.Module) -> bool:
 
 
 def checkpoint_activations(network: nn.Module) -> None:
-    """Recompute the activations of a network's layers in each backward pass during training.
+    """Make a network's layers recompute their activations in the backward pass to save memory.
 
-    Raises ModelError if the network has no layers that support it.
+    Raises ModelError if the network has no trained layers that support it.
     """
     encoders = list(_encoders(network))
     if not encoders:

@@ -15,15 +15,15 @@ from benchharness.encoder.network import takes_input
 from benchharness.errors import ModelError, first_line
 
 SEES_PADDING = frozenset({"convbert", "funnel"})
-"""Checked families in which padding changes the states of real tokens; `try_out` tests unchecked
-families."""
+"""Checked families in which padding changes the states of real tokens. Networks of unchecked
+families are tested by `try_out`."""
 
 
 def compute_by_length(network: Any) -> None:
-    """Make a network compute the rows of each length separately.
+    """Make a network compute rows of different lengths separately, without padding.
 
-    Its forward still takes padded rows `[rows, tokens]` with an attention mask, and returns the
-    states of all rows, with zeros at the padding.
+    The network's forward still takes padded rows `[rows, tokens]` with an attention mask, and still
+    returns the states of all rows, with zeros at the padding.
     """
     forward, has_mask = network.forward, takes_input(network, "attention_mask")
 
@@ -89,14 +89,20 @@ def _spread(parts: Sequence[Tensor], places: Sequence[Tensor], mask: Tensor) -> 
 
 
 class Reading(NamedTuple):
-    """Properties of a network: whether it is causal, and whether padding changes its states."""
+    """Properties of a network.
+
+    Attributes:
+        is_causal: True if a token attends only to itself and to earlier tokens.
+        sees_padding: True if padding changes the states of real tokens.
+    """
 
     is_causal: bool
     sees_padding: bool
 
 
 TOKENS, PADDING = 5, 8
-"""Length of the trial's rows, and of the padding after them."""
+"""Number of tokens in each row of the trial, and number of padding tokens that are added to each
+row to test whether they change the states."""
 
 
 def try_out(network: Any, config: Any, checkpoint: str) -> Reading:
@@ -104,7 +110,16 @@ def try_out(network: Any, config: Any, checkpoint: str) -> Reading:
 
     The trial changes one token of a row. If the last token is changed, the first state of a causal
     network stays the same. If the first token is changed, the last state of every working network
-    changes. Raises ModelError if the network cannot read rows of token ids in this way.
+    changes. The trial also adds padding, and compares the states of the real tokens.
+
+    Args:
+        network: Network to test.
+        config: Config of the network.
+        checkpoint: Name of the checkpoint, for messages.
+
+    Raises:
+        ModelError: The network cannot read rows that consist only of token ids and a mask, or its
+            states have the wrong shape, are not finite, or do not depend on the text.
     """
     family = f"{checkpoint}, whose family {config.model_type} has not been checked,"
     ids = torch.arange(5, 5 + TOKENS) % max(2, int(getattr(config, "vocab_size", None) or 100))
@@ -146,7 +161,7 @@ NEAR = 1e-5
 
 
 def _states(network: Any, rows: Tensor) -> Tensor:
-    """Return the states of the first TOKENS tokens of each row, and mask all later tokens."""
+    """Mask all but the first TOKENS tokens of each row, and return the states of these tokens."""
     mask = (torch.arange(rows.shape[1]) < TOKENS).long().expand_as(rows)
     inputs = {"input_ids": rows, "attention_mask": mask}
     given = {name: value for name, value in inputs.items() if takes_input(network, name)}

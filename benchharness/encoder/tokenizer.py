@@ -31,13 +31,16 @@ class TokenizerSource:
 
     Attributes:
         reader: Class of the tokenizer.
-        file: File that the tokenizer was read from; empty for a checkpoint's own class.
+        file: Name of the file that the tokenizer was read from; empty if the class comes with the
+            checkpoint, or if no vocabulary file was found.
         instead_of: Class that `reader` replaces because it contradicts tokenizer.json; else empty.
-        unlike: Parts in which the replaced class differs from tokenizer.json.
-        texts: Number of fixed texts that the replaced class tokenizes differently.
-        of: Number of fixed texts that were compared; 0 if no class is replaced.
-        case: Reason for keeping or lowering capitals if no file of the tokenizer decides this, or a
-            contradiction between the files and the table of models; else empty.
+        unlike: Parts in which the replaced class differs from tokenizer.json, such as
+            "normalizer".
+        texts: Number of the fixed test texts that the replaced class tokenizes differently.
+        of: Number of fixed test texts that were compared; 0 if no class is replaced.
+        case: If no file of the tokenizer decides whether texts are lower-cased, and benchharness
+            has changed transformers' default: the change and its reason. If a file contradicts the
+            table of known models: the contradiction. Else empty.
     """
 
     reader: str
@@ -63,16 +66,17 @@ def load_tokenizer(
 ) -> Any:
     """Load the tokenizer of a checkpoint, with its TokenizerSource as the attribute `source`.
 
-    The tokenizer returns token types if the network has learned several of them, unless
-    model_input_names in its settings leaves them out.
+    The tokenizer returns `token_type_ids` only if the network has learned several token types. Even
+    then it does not if tokenizer_config.json has `model_input_names` without them, or if the family
+    was pretrained with one type only (see ZEROS).
 
     Args:
         folder: Folder of the checkpoint.
         config: Config of the network.
         trust: Permissions that the user grants to the checkpoint.
-        checkpoint: Hub id of the checkpoint, to look it up in the table of models.
-        was_kept: Whether the folder was saved by a run. The tokenizer then returns token types if
-            it did so in that run.
+        checkpoint: Hub id by which the table of known models is searched; may be empty.
+        was_kept: Whether the folder was saved by a run. The tokenizer then returns
+            `token_type_ids` if it did so in that run.
 
     Raises:
         ModelError: The tokenizer is not usable, or cannot be made to follow its tokenizer.json.
@@ -94,17 +98,19 @@ def load_tokenizer(
     tokenizer.source = replace(source, case=case or _against_table(tokenizer, checkpoint))
     gives = _gives_types(tokenizer, config, folder, was_kept=was_kept) and _has_types(config)
     names = [name for name in tokenizer.model_input_names if name != TYPES]
-    tokenizer.model_input_names = [*names, TYPES] if gives else names  # names of its outputs
-    tokenizer.init_kwargs["model_input_names"] = tokenizer.model_input_names  # saved with it
+    # The tokenizer returns the values that model_input_names lists.
+    tokenizer.model_input_names = [*names, TYPES] if gives else names
+    # init_kwargs are saved with the tokenizer.
+    tokenizer.init_kwargs["model_input_names"] = tokenizer.model_input_names
     return tokenizer
 
 
 def save_tokenizer(tokenizer: Any, folder: Path) -> None:
-    """Save a tokenizer so that transformers alone loads it with the same behavior.
+    """Save a tokenizer so that it behaves the same when transformers loads it without benchharness.
 
-    The folder must already contain config.json. If the class in the saved settings would behave
-    differently, the settings name PreTrainedTokenizerFast instead, which uses tokenizer.json
-    unchanged and exists in both transformers 4 and 5.
+    The folder must already contain config.json. If the class that tokenizer_config.json names would
+    behave differently, that name is replaced with PreTrainedTokenizerFast, which uses
+    tokenizer.json unchanged and exists in both transformers 4 and 5.
     """
     tokenizer.save_pretrained(folder)
     if not tokenizer.is_fast or _is_foreign(tokenizer):
@@ -311,8 +317,8 @@ def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
     """Build a tokenizer from a file's backend and another tokenizer's special tokens and limits."""
     files = (folder / name for name in ("special_tokens_map.json", SETTINGS, "added_tokens.json"))
     given = set().union(*(_words_in(read_object(file)) for file in files))
-    # transformers' class adds special tokens of its own. Those that neither the file nor the user
-    # names are dropped.
+    # transformers' class adds special tokens of its own. Tokens that no file of the folder contains
+    # are dropped.
     special = {
         name: str(token)
         for name, token in tokenizer.special_tokens_map.items()
@@ -347,8 +353,8 @@ def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
 _CASE = "do_lower_case"
 
 FEWEST_CAPITALS = 0.01
-"""Smallest share of tokens with capitals at which a vocabulary counts as cased; an uncased
-vocabulary may have a few such tokens that a user added."""
+"""Smallest fraction of tokens with capitals at which a vocabulary counts as cased. It is not 0,
+because users may have added a few such tokens to an uncased vocabulary."""
 
 
 def _with_case(
@@ -356,8 +362,8 @@ def _with_case(
 ) -> tuple[Any, str]:
     """Return a tokenizer that keeps or lowers capitals as its model does, and the reason.
 
-    The table of models decides whether capitals are kept, or else the vocabulary. The reason is
-    empty if the tokenizer is returned unchanged.
+    If the files do not decide this, the table of known models does; for other models, capitals are
+    kept if the vocabulary has them. The reason is empty if the tokenizer is returned unchanged.
     """
     lowers = getattr(tokenizer, _CASE, None)
     decided = (folder / FILE).is_file() or _CASE in read_object(folder / SETTINGS)
@@ -384,7 +390,8 @@ def _keeps_case(checkpoint: str) -> bool | None:
 
 
 def _has_capitals(vocabulary: Mapping[str, int]) -> bool:
-    pieces = [piece for piece in vocabulary if piece[:1] not in ("[", "<")]  # [unused1], <s>
+    # Special tokens such as [unused1] and <s> do not count.
+    pieces = [piece for piece in vocabulary if piece[:1] not in ("[", "<")]
     capitals = sum(piece != piece.lower() for piece in pieces)
     return capitals >= FEWEST_CAPITALS * len(pieces) > 0
 
@@ -407,7 +414,8 @@ def _against_table(tokenizer: Any, checkpoint: str) -> str:
 TYPES = "token_type_ids"
 
 COMPARING = ("funnel", "xlnet")
-"""Families that have no embedding for each token type, but compare the types of two tokens."""
+"""Families without token type embeddings. Their attention compares the types of two tokens
+instead."""
 
 ZEROS: Mapping[str, str] = {
     # The hub's tokenizer returns two types, but pretraining used the embedding of the first only.
@@ -422,13 +430,13 @@ authors' fine-tuning uses them (oriram/splinter@1df4c13, finetuning/run_mrqa.py)
 
 
 TYPED = ("albert", "funnel", "xlnet")
-"""Families whose tokenizer classes in transformers 5 do not list token types, but whose networks
-always received them."""
+"""Families whose networks received token types in every version of benchharness, although the
+`model_input_names` of their tokenizer classes in transformers 5 do not contain them."""
 
 
 def _has_types(config: Any) -> bool:
     """Return whether a network has learned several token types."""
-    # The config's value may be null.
+    # type_vocab_size may be null in the config.
     return config.model_type in COMPARING or (getattr(config, "type_vocab_size", 0) or 0) > 1
 
 
@@ -436,8 +444,8 @@ def _gives_types(tokenizer: Any, config: Any, folder: Path, *, was_kept: bool) -
     """Return whether token types are passed to a network that has learned several types."""
     family = config.model_type
     if isinstance(listed := read_object(folder / SETTINGS).get("model_input_names"), list):
-        return TYPES in listed  # all runs write this list
-    if was_kept:  # saved by an old version, which used the class's list
+        return TYPES in listed  # runs write this list when they save a tokenizer
+    if was_kept:  # an old version saved it without a list, and used the list of the class
         return TYPES in tokenizer.model_input_names or family in TYPED
     return family not in ZEROS
 

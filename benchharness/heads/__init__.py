@@ -31,10 +31,15 @@ from benchharness.training.batching import Features
 class Limits:
     """Length limits of the rows (token sequences) that an encoder reads.
 
-    A row has at most `max_tokens` tokens, including special tokens. The other fields matter only
-    for contexts that are cut into windows. A window begins every `stride` tokens and contains at
-    most `max_question_tokens` tokens of the question. If `is_causal`, the state of a token depends
-    only on the tokens up to it, so "no answer" is read at the last token of a window.
+    Attributes:
+        max_tokens: Maximum number of tokens of a row, including special tokens.
+        stride: Number of tokens from the start of one window of a long context to the start of the
+            next, for span tasks.
+        max_question_tokens: Maximum number of tokens of the question in each window, for span
+            tasks.
+        is_causal: Whether the state of a token depends only on the tokens up to it. In span tasks,
+            "no answer" is then predicted at the last token of a window instead of the
+            classification token.
     """
 
     max_tokens: int
@@ -51,12 +56,12 @@ class Head:
     that are trained together, such as the options of a question.
 
     Attributes:
-        encode: Function `(examples, tokenizer, limits)` that returns the features.
+        encode: Function `(examples, tokenizer, limits)` that returns the encoded rows.
         targets: Function `(features, examples, task)` that returns the training targets, one per
-            item.
+            item; `features` are the encoded rows.
         network: Function `(encoder, task)` that returns the module that maps padded rows to
-            logits. A module with `reads_targets` also gets the targets of its rows in training,
-            as the argument `targets`.
+            logits. If the module has an attribute `reads_targets` that is true, it also gets the
+            targets of its rows in training, as the argument `targets`.
         loss: Function `(logits, targets)` that returns one loss per item. If items have several
             rows, the logits of an item's rows are stacked in a second dimension, with -inf for
             each missing row.
@@ -65,11 +70,11 @@ class Head:
         soft_loss: Function `(logits, teacher, targets, temperature)` that returns the
             distillation loss of each item, given the teacher's logits. None if the network returns
             losses instead of logits in training.
-        learned: Function `(rows)` that turns the rows of a training split into the rows to train
-            on.
-        whole_batch: Whether the loss of an item depends on all items of its batch. Such a batch
-            is never cut into micro-batches: the network computes it in `network.parts` pieces
-            instead.
+        learned: Function `(rows)` that turns the examples of a training split into the examples to
+            train on.
+        whole_batch: Whether the loss of an item depends on all items of its batch. Such a batch is
+            not cut into micro-batches. Instead, training sets the network's attribute `parts`, and
+            the network itself computes the batch in that number of pieces.
     """
 
     encode: Callable[[Sequence[Any], Any, Limits], Features]
@@ -116,12 +121,17 @@ def binary_divergence(logits: Tensor, teacher: Tensor, temperature: float) -> Te
 
 
 def cut_windows(tokens: int, room: int, stride: int) -> list[slice]:
-    """Cut a text of `tokens` tokens into windows of at most `room` tokens, one every `stride`.
+    """Cut a text into overlapping windows.
 
-    `stride` is the distance between the starts of two windows, as in run_squad.py of
-    google-research/bert; in transformers' run_qa.py the same word means the overlap. If `stride` is
-    larger than `room`, the windows are adjacent, so that no token is left out. An empty text gets
-    one empty window.
+    Args:
+        tokens: Number of tokens of the text.
+        room: Maximum number of tokens of a window.
+        stride: Number of tokens between the starts of two windows, as in run_squad.py of
+            google-research/bert; in transformers' run_qa.py the same word means the overlap. If it
+            is larger than `room`, the windows are adjacent, so that no token is left out.
+
+    Returns:
+        The range of tokens of each window; one empty window for an empty text.
     """
     step = min(stride, room)
     beyond = max(0, tokens - room)  # number of tokens after the first window
@@ -130,11 +140,11 @@ def cut_windows(tokens: int, room: int, stride: int) -> list[slice]:
 
 
 def best_windows(windows: list[slice]) -> NDArray[np.int64]:
-    """Return for each token the index of the window in which it has the most context.
+    """Return for each token of a text the index of the window in which it has the most context.
 
-    The context of a token is the number of tokens on its shorter side, plus a hundredth of the
-    window's length (`_check_is_max_context` in run_squad.py). The first of equally good windows is
-    chosen.
+    A token's context in a window is measured as in `_check_is_max_context` in run_squad.py: the
+    number of tokens before it or after it, whichever is smaller, plus a hundredth of the window's
+    length. The first of equally good windows is chosen.
     """
     places = np.arange(windows[-1].stop)  # (tokens,)
     context = [  # (windows, tokens), -1 outside of a window
@@ -150,20 +160,22 @@ def best_windows(windows: list[slice]) -> NDArray[np.int64]:
     return best
 
 
-# GPT's auxiliary loss: language modeling on the texts that a head reads. A network with this loss
-# has a field `lm_weight` and returns its logits through `with_losses`.
+# GPT's auxiliary loss: language modeling on the texts that a head reads. A network that supports
+# this loss has a field `lm_weight` and returns its logits through `with_losses`.
 
 LM_TOKENS = 1024
 """Number of tokens whose vocabulary logits are in memory at once: 160 MB in fp32 for GPT."""
 
 
 def with_language_model(head: Head, weight: float) -> Head:
-    """Return a head whose loss also includes `weight` times the language modeling loss.
+    """Return a head whose loss also includes `weight` times the language modeling loss of the row.
 
     As in train.py of openai/finetune-transformer-lm, the added loss of a multiple-choice question
-    is the mean over all its options, including the wrong ones. The new head's `network` raises
-    ModelError for model families other than GPT: their states may depend on later tokens, and their
-    output layer may differ from the embedding.
+    is the mean over the rows of all its options, including the wrong ones. If the weight is 0,
+    `head` is returned unchanged.
+
+    The function `network` of the new head raises ModelError for model families other than GPT:
+    their states may depend on later tokens, and their output layer may differ from the embedding.
     """
     if not weight:
         return head
@@ -192,12 +204,20 @@ def with_language_model(head: Head, weight: float) -> Head:
 
 
 def with_losses(network: Any, logits: Tensor, hidden: Tensor, inputs: dict[str, Tensor]) -> Tensor:
-    """Append the weighted language modeling loss to the logits, in training with an `lm_weight`.
+    """Append the weighted language modeling loss of each row to the logits in training.
 
-    Otherwise return the logits unchanged. The result is `[rows, outputs]`, or
-    `[rows, outputs + 1]` with the loss as last column. `hidden` contains the encoder's states of
-    the inputs. If the inputs contain all rows several times (first all rows in one text order, then
-    all rows in the other), the losses of a row are averaged.
+    Outside of training, or if the network's `lm_weight` is 0, the logits are returned unchanged.
+
+    Args:
+        network: Network of a head, with the attributes `encoder` and `lm_weight`.
+        logits: Logits of the head: `[rows, outputs]`.
+        hidden: Hidden states of the encoder for the inputs.
+        inputs: Inputs of the encoder. They may contain every row several times: first all rows in
+            one order of their texts, then all rows in the other. The losses of a row are then
+            averaged.
+
+    Returns:
+        `[rows, outputs + 1]` with the loss times `lm_weight` as last column, or the logits.
     """
     if not network.training or not network.lm_weight:
         return logits
@@ -210,8 +230,13 @@ def with_losses(network: Any, logits: Tensor, hidden: Tensor, inputs: dict[str, 
 def language_model_losses(encoder: Any, hidden: Tensor, inputs: dict[str, Tensor]) -> Tensor:
     """Return the mean next-token loss `[rows]` over the tokens of each row, in fp32.
 
-    The input embedding is also the output layer. The logits of a whole batch would take gigabytes,
-    so they are computed in chunks, and recomputed in the backward pass.
+    The encoder's input embedding serves as the output layer too. The logits of a whole batch would
+    take gigabytes, so they are computed in chunks, and recomputed in the backward pass.
+
+    Args:
+        encoder: GPT network.
+        hidden: Its hidden states for the inputs: `[rows, tokens, size]`.
+        inputs: Its inputs: `input_ids`, `attention_mask`, and `packing` for packed rows.
     """
     packing: Any = inputs.get("packing") or Packing.of(inputs["attention_mask"])
     states, ids = (packing.pack(values)[0] for values in (hidden, inputs["input_ids"]))
@@ -238,7 +263,7 @@ def head_for(task: Task, options: Any = None) -> Head:
     tokenizer.
 
     Raises:
-        BenchError: Neither the core nor an extension has a head of this type.
+        BenchError: Neither the core nor an extension has the head type of the task.
     """
     added = places("heads")
     if task.head in added:

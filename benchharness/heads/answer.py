@@ -32,7 +32,10 @@ NEVER = -1e9
 
 
 def head(task: SpanTask, options: SpanOptions) -> Head:
-    """Return the span head with a beam, a classifier of unanswerable questions, or both."""
+    """Return the span head with a beam, a classifier of unanswerable questions, or both.
+
+    The `options` decide which: `beam_size` and `answerable_weight` are greater than 0.
+    """
     values = _Values(options=options)
     return Head(
         encode=encode_answers,
@@ -45,7 +48,11 @@ def head(task: SpanTask, options: SpanOptions) -> Head:
 
 
 def encode_answers(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> SpanFeatures:
-    """Encode examples as windows; mark the context and the classification token of each."""
+    """Encode examples as windows, and mark the tokens at which answers may begin and end.
+
+    The field `marks` of the result is `[windows, 2, 2]`: the token range of the window's context,
+    and the range that contains only the classification token.
+    """
     features = span.encode(examples, tokenizer, limits)
     inside = np.flatnonzero(features.is_answer)  # (tokens that can be answers,)
     rows, firsts, counts = np.unique(
@@ -62,11 +69,11 @@ def encode_answers(examples: Sequence[SpanExample], tokenizer: Any, limits: Limi
 def targets(
     features: SpanFeatures, examples: Sequence[SpanExample], task: SpanTask
 ) -> NDArray[np.int64]:
-    """Return the first and last answer token of each window, and 1 if the question has no answer.
+    """Return the targets of each window: `[windows, 3]`.
 
-    The result is `[windows, 3]`. In a window that does not contain the answer of its question, both
-    tokens are the classification token, but the third value is 0 because the question has an
-    answer.
+    The first two values are the positions of the first and the last token of the answer, or both
+    the position of the classification token if the window does not contain the answer. The third
+    value is 1 if the question has no answer. It is 0 if the answer is only in another window.
     """
     empty = np.array([not example.answers for example in examples])  # (examples,)
     windows = np.repeat(empty, np.diff(features.windows))  # (examples,) -> (windows,)
@@ -74,9 +81,11 @@ def targets(
 
 
 class AnswerNetwork(SpanNetwork):
-    """Span network with ELECTRA's conditional end and answerability classifier.
+    """Span network that can predict answers as ELECTRA's published code does.
 
-    In training, the network also gets the targets, because the end is predicted given the true
+    If `beam_size` is set, the last token of an answer is predicted given its first token. If
+    `answerable_weight` is set, a classifier predicts whether the question has no answer. In
+    training, the network also gets the targets, because the last token is predicted given the true
     first token.
     """
 
@@ -91,12 +100,18 @@ class AnswerNetwork(SpanNetwork):
         self.no_answer = _Joined(size) if options.answerable_weight > 0 else None
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Return logits `[rows, tokens, 2 + ends]`: "no answer", first token, and last tokens.
+        """Return logits `[rows, tokens, 2 + ends]`.
 
-        Without a beam, `ends` is 1: the logit of each token as last token. With a beam, `ends` is
-        also 1 in training, where the logit is computed given the true first token. In prediction
-        with a beam, `ends` is `most`: the log-probabilities that an answer which begins at the
-        token ends 0, 1, 2, ... tokens later.
+        The last axis contains: the row's logit of "no answer", repeated for every token; the logit
+        of the token as first token of the answer; and `ends` values about the last token:
+
+        * without a beam, one value: the logit of the token as last token;
+        * with a beam in training, the same, computed given the true first token;
+        * with a beam in prediction, one value for each length of an answer up to
+          `max_answer_tokens`: the log-probability that an answer which begins at this token ends 0,
+          1, 2, ... tokens later. The logits of first tokens are log-probabilities too.
+
+        Auxiliary logits, if the task has any, follow.
         """
         marks, targets = inputs.pop("marks"), inputs.pop("targets", None)
         states = self.classifier.read(self.encoder(**inputs)[0])  # (rows, tokens, size)
@@ -145,7 +160,7 @@ class AnswerNetwork(SpanNetwork):
 class _Joined(nn.Module):
     """Feed-forward network from two concatenated states `[..., size]` to a logit `[...]`.
 
-    The two states are broadcast against each other.
+    If the two tensors of states differ in shape, they are broadcast.
     """
 
     def __init__(self, size: int) -> None:

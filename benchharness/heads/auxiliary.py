@@ -26,7 +26,10 @@ from benchharness.tasks.task import SpanTask
 
 
 def with_auxiliary(head: Head, task: SpanTask) -> Head:
-    """Return the span head extended with the auxiliary outputs of the task."""
+    """Return a span head that also predicts the auxiliary outputs of the task.
+
+    These are the classes in `task.classes` and, if `task.facts` is true, the supporting sentences.
+    """
     asked = _Asked(head=head, task=task)
     return replace(
         head,
@@ -42,8 +45,10 @@ def with_auxiliary(head: Head, task: SpanTask) -> Head:
 class _Asked:
     """Functions of a span head with auxiliary outputs, wrapped around the plain head.
 
-    The logits of the plain head come first, then those of the classes of each group. If the task
-    has supporting facts, the last logit decides whether a sentence supports the answer.
+    `task.classes` has several groups of classes (QuAC: one group per dialog act), and one class of
+    each group is predicted. The last axis of the logits has the logits of the plain head, then
+    those of the classes of each group. If the task has supporting facts, a last logit decides
+    whether a sentence supports the answer.
     """
 
     head: Head
@@ -68,11 +73,11 @@ class _Asked:
     def targets(
         self, features: SpanFeatures, examples: Sequence[SpanExample], task: SpanTask
     ) -> NDArray[np.int64]:
-        """Return the answer's targets followed by the auxiliary targets, for each window.
+        """Return the targets of the answer and the auxiliary targets of each window, as columns.
 
-        The auxiliary columns are: the position of the classification token; the class index of each
-        group; the position of the first token of each sentence, or -1 if it is not in this window;
-        and for each sentence 1 if it supports the answer, else 0.
+        The auxiliary columns are: the position of the classification token; the index of the true
+        class of each group; the position of the first token of each sentence, or -1 if the sentence
+        does not begin in this window; and for each sentence 1 if it supports the answer, else 0.
         """
         count = np.diff(features.windows)  # (examples,)
         columns = [self.head.targets(features, examples, task), features.nulls]
@@ -144,7 +149,8 @@ class _Asked:
         auxiliary = 1 + len(self.groups)
         if not self.task.facts:
             return size - auxiliary
-        # A sentence has two columns, so an odd rest means three columns of the answer, not two.
+        # A sentence has two columns. So if the answer and the sentences together have an odd number
+        # of columns, the answer has three columns instead of two.
         return 2 + (size - auxiliary) % 2
 
     def decode(

@@ -54,7 +54,7 @@ def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) ->
 
 
 def filled(question: str, option: str) -> str:
-    """Return the question with its blank replaced by the option, or followed by the option."""
+    """Return a question with the option in its blank, or after it if it has no blank."""
     # The order of BLANKS matters: a ReCoRD query with a placeholder may contain an underscore too.
     blank = next((blank for blank in BLANKS if blank in question), None)
     return question.replace(blank, option) if blank else f"{question} {option}".strip()
@@ -78,7 +78,10 @@ def targets(
 def _gold(example: ChoiceExample, task: ChoiceTask) -> int:
     where = f"{task.name} {example.id}"
     if example.gold is None:
-        raise DataError(f"{where} hides its right option, so it cannot be used for training.")
+        raise DataError(
+            f"{task.name} hides the right option of {example.id}, so it cannot be used for "
+            "training."
+        )
     if not example.gold or not 0 <= example.gold[0] < len(example.options):
         raise DataError(
             f"{where} has {len(example.options)} options, but its right options are "
@@ -88,12 +91,12 @@ def _gold(example: ChoiceExample, task: ChoiceTask) -> int:
 
 
 class ChoiceNetwork(nn.Module):
-    """Encoder with the pooling of its family and one logit per row.
+    """Encoder with the classifier of its family, which returns one logit per row.
 
     All options of an example (dozens in ReCoRD) have to be trained together. If they have more
     tokens than a micro-batch may have, their activations are not kept for the backward pass but
-    recomputed in chunks with the same dropout. So the memory is bounded and the gradients are the
-    same.
+    recomputed in chunks with the same dropout. This bounds the memory without changing the
+    gradients.
     """
 
     def __init__(self, encoder: Encoder) -> None:
@@ -107,8 +110,8 @@ class ChoiceNetwork(nn.Module):
     def forward(self, **inputs: Tensor) -> Tensor:
         """Return logits `[rows]` for inputs of `[rows, tokens]`.
 
-        In training with an `lm_weight`, return `[rows, 2]`: the logits and the language model's
-        losses.
+        In training with an `lm_weight`, return `[rows, 2]`: the logit and the weighted language
+        modeling loss of each row.
         """
         rows, tokens = inputs["input_ids"].shape
         if not torch.is_grad_enabled() or rows * tokens <= MICRO_BATCH_TOKENS:
@@ -130,7 +133,7 @@ class ChoiceNetwork(nn.Module):
 
 
 def network(encoder: Encoder, task: ChoiceTask) -> ChoiceNetwork:
-    """Return the network of a task, built like transformers' MultipleChoice classes."""
+    """Return the network for a task, with the layers of transformers' MultipleChoice classes."""
     return ChoiceNetwork(encoder)
 
 
@@ -151,7 +154,10 @@ def decode(
     examples: Sequence[ChoiceExample],
     task: ChoiceTask,
 ) -> tuple[ChoicePrediction, ...]:
-    """Return the most probable option of each example, the first one on ties."""
+    """Return the most probable option of each example (the first one on ties).
+
+    The scores of a prediction are the probabilities of all options.
+    """
     starts, sizes = features.item_starts[:-1], features.item_sizes  # (items,) both
     scores = logits.astype(np.float64)  # (rows,)
     # Softmax over each item's rows, after subtracting the largest so that exp does not overflow.
@@ -174,5 +180,5 @@ CHOICE = Head(
 
 
 def head(task: ChoiceTask, options: PairOptions | None) -> Head:
-    """Return the head, with a language modeling loss if the options set `lm_weight`."""
+    """Return the choice head, with a language modeling loss if the options set `lm_weight`."""
     return CHOICE if options is None else with_language_model(CHOICE, options.lm_weight)

@@ -18,7 +18,7 @@ from benchharness.encoder.network import is_foreign
 from benchharness.errors import ModelError
 from benchharness.models.families import CHECKED
 
-# Each entry of POOLINGS describes the layers that a model family was published with for text
+# The layers of each model family are those that the family was published with for text
 # classification.
 #
 # A test copies the weights of transformers' classes into these layers and compares the logits.
@@ -30,7 +30,9 @@ Activation = Callable[[Tensor], Tensor]
 def rate_of(*names: str, default: float = 0.0) -> Callable[[Any], float]:
     """Return a function that reads a dropout rate from a config.
 
-    The function returns the value of the first of these names that is set, else `default`.
+    Args:
+        *names: Names of config values. The function returns the first that is set.
+        default: Rate that the function returns if none of them is set.
     """
 
     def find(config: Any) -> float:
@@ -41,14 +43,18 @@ def rate_of(*names: str, default: float = 0.0) -> Callable[[Any], float]:
 
 
 classifier_dropout = rate_of("classifier_dropout", "hidden_dropout_prob", default=0.1)
-"""Function that reads the dropout before a classifier from a config, like most transformers
-classes."""
+"""Function that reads the dropout rate before a classifier from a config, as most of transformers'
+classes do."""
 
 no_dropout = rate_of()
 
 
 def activation_of(name: str) -> Callable[[Any], Activation]:
-    """Return a function that looks up the activation named in a config's field `name`."""
+    """Return a function that finds a model's activation function, given its config.
+
+    `name` is the name of the config value, such as "hidden_act", that contains the name of the
+    activation function, such as "gelu".
+    """
 
     def find(config: Any) -> Activation:
         activation: Activation = ACT2FN[getattr(config, name)]
@@ -66,25 +72,27 @@ tanh = _always(torch.tanh)  # used by BERT's pooler, and by most layers that rep
 
 @dataclass(frozen=True, kw_only=True)
 class Pooling:
-    """Layers of a text classifier, between the hidden states and the logits.
+    """Description of the classification layers that a model family uses.
 
-    Fields that are functions read their value from the model's config. The order of the layers is:
-    selection of a state; dropout; dense layer; activation; norm, if the encoder's pooler has one;
-    dropout; linear output layer.
+    The layers of a text classifier are, in this order: selection of a state; dropout; dense layer;
+    activation; norm, if the encoder's pooler has one; dropout; linear output layer. Most attributes
+    are functions, because the value depends on the model's config: they take the config and return
+    the value.
 
     Attributes:
-        reads: Hidden state from which the label is predicted: "first" or "last" (state of this
-            token), "mean" (mean over all tokens), or "late" (mean over all tokens, computed after
-            the dense layer, activation and norm).
-        dropout_first: Dropout before the dense layer.
+        reads: Name of the state that enters the layers: "first" or "last" (state of the first or
+            last token), "mean" (mean over all tokens), or "late" (the dense layer, activation and
+            norm are applied to every token, and then the mean over all tokens is computed).
+        dropout_first: Dropout rate before the dense layer.
         dense: Dense layer: the encoder's own "pooler", a "fresh" one with random weights, or
             "none". Without a dense layer (also if the encoder's pooler has none) there is no
             activation either.
-        activation: Activation after the dense layer.
-        dropout: Dropout before the output layer.
+        activation: Activation function after the dense layer.
+        dropout: Dropout rate before the output layer.
         bias: Whether the output layer has a bias.
-        tags: Dropout rate before the output layer of a tagger.
-        spans: Dropout rate before the output layer of span extraction; 0 in most families.
+        tags: Dropout rate before the output layer of a token classifier for tags.
+        spans: Dropout rate before the output layer of a token classifier for answer spans; 0 in
+            most families.
     """
 
     reads: Callable[[Any], str] = lambda _: "first"
@@ -104,7 +112,8 @@ def _classifier_pooling(config: Any) -> str:
 
 
 DEFAULT = Pooling()
-"""Layers for families without an entry: like BERT's, but the dense layer has random weights."""
+"""Layers for encoders of families that POOLINGS does not contain: like BERT's, but with random
+weights in the dense layer."""
 
 BERT = Pooling(dense="pooler")  # the pooler is pretrained by next sentence prediction
 ROBERTA = Pooling(dropout_first=classifier_dropout)
@@ -125,12 +134,14 @@ transformers uses no dropout here."""
 DECODER = Pooling(
     reads=lambda _: "last", dense="none", dropout=rate_of("classifier_dropout"), bias=False
 )
-"""Layers for decoders without an entry. They are those of GenericForSequenceClassification in
-transformers' modeling_layers.py, and of the classes of older families."""
+"""Layers for decoders of families that POOLINGS does not contain. They are the layers of
+GenericForSequenceClassification in transformers' modeling_layers.py, and of the classes of older
+families."""
 
 T5 = Pooling(reads=lambda _: "mean", dropout_first=classifier_dropout)
-"""Layers for the encoder of T5, without its decoder. They classify the mean state, which Ni et al.,
-arXiv:2108.08877, found best. The layers are those of transformers' class, which has a decoder."""
+"""Layers for the encoder of T5, without its decoder. The layers are those of transformers' class,
+which uses the decoder's output; here they classify the mean of the encoder's states, which Ni et
+al., arXiv:2108.08877, found best."""
 
 ALBERT_RATE = rate_of("classifier_dropout_prob")
 FUNNEL_RATE = rate_of("classifier_dropout", "hidden_dropout")
@@ -192,7 +203,14 @@ POOLINGS: Mapping[str, Pooling] = {
 
 
 def find_pooling(family: str, *, is_choice: bool = False, is_causal: bool = False) -> Pooling:
-    """Return the pooling of a family. BigBird has a different one for multiple choice."""
+    """Return the classification layers of a family.
+
+    Args:
+        family: transformers' model_type.
+        is_choice: Whether the layers are for multiple choice; only BigBird has different ones.
+        is_causal: Whether the network is a decoder. It matters only for families that POOLINGS does
+            not contain.
+    """
     if is_choice and family == "big_bird":
         return BERT
     return POOLINGS.get(family, DECODER if is_causal else DEFAULT)
@@ -204,8 +222,12 @@ def find_pooling(family: str, *, is_choice: bool = False, is_causal: bool = Fals
 class TextClassifier(nn.Module):
     """Text classifier from hidden states `[rows, tokens, size]` to logits `[rows, outputs]`.
 
-    `pooler` is the encoder's pooler, or None. `extra` is the size of the additional vector per row
-    that the output layer reads. The mask is `[rows, tokens]`.
+    Args:
+        pooler: The encoder's pooler, or None.
+        pooling: Description of the layers.
+        config: Config of the encoder.
+        outputs: Number of logits per row.
+        extra: Size of an additional vector per row that the output layer reads; 0 for none.
     """
 
     def __init__(
@@ -228,24 +250,36 @@ class TextClassifier(nn.Module):
     def on(
         cls, encoder: Encoder, outputs: int, extra: int = 0, *, is_choice: bool = False
     ) -> "TextClassifier":
-        """Remove an encoder's pooler; return a classifier for the encoder, which may reuse it.
+        """Return a classifier for an encoder, and remove the encoder's pooler.
 
-        A pooler that stayed in the encoder would be computed twice, or without being used. With
-        `extra`, the encoder has to return the state of every token, because the additional vectors
-        are computed from these states.
+        The classifier may contain the removed pooler (see Pooling). A pooler that stayed in the
+        encoder would be computed twice, or without being used.
+
+        Args:
+            encoder: Encoder to change in place.
+            outputs: Number of logits per row.
+            extra: Size of an additional vector per row, which is computed from the states of some
+                tokens; the encoder then has to return the states of all tokens. 0 for no vector.
+            is_choice: Whether the classifier is for multiple choice.
         """
         pooling = find_pooling(encoder.family, is_choice=is_choice, is_causal=encoder.is_causal)
         pooler = _trim(encoder.network, per_token=extra > 0)
         return cls(pooler, pooling, encoder.config, outputs, extra)
 
     def read(self, hidden: Tensor, mask: Tensor) -> Tensor:
-        """Return the state that is classified for each row, `[rows, size]`."""
+        """Return the state of each row that `score` classifies: `[rows, size]`.
+
+        `hidden` is `[rows, tokens, size]`, and `mask` `[rows, tokens]` is 0 at padding.
+        """
         if self.reads == "late":
             return _mean(self._transform(hidden), mask)  # (rows, tokens, size) -> (rows, size)
         return STATES[self.reads](hidden, mask)
 
     def score(self, state: Tensor, extra: Tensor | None = None) -> Tensor:
-        """Return the logits of every row, given the result of `read` and the additional vectors."""
+        """Return the logits of each row: `[rows, outputs]`.
+
+        `state` is the result of `read`, and `extra` `[rows, extra size]` the additional vectors.
+        """
         if self.reads != "late":
             state = self._transform(state)
         if extra is not None:
@@ -254,7 +288,7 @@ class TextClassifier(nn.Module):
         return logits
 
     def forward(self, hidden: Tensor, mask: Tensor, extra: Tensor | None = None) -> Tensor:
-        """Return the logits of every row."""
+        """Return the logits `[rows, outputs]` of hidden states; see `read` and `score`."""
         return self.score(self.read(hidden, mask), extra)
 
     def _transform(self, states: Tensor) -> Tensor:
@@ -281,9 +315,10 @@ def _first(hidden: Tensor, mask: Tensor) -> Tensor:
 
 
 def last_state(hidden: Tensor, mask: Tensor) -> Tensor:
-    """Return the state of each row's last real token, `[rows, size]`.
+    """Return the state of each row's last token, not counting padding: `[rows, size]`.
 
-    Padding may be on either side.
+    `hidden` is `[rows, tokens, size]`, and `mask` `[rows, tokens]` is 0 at padding. Padding may be
+    at the start or at the end of a row.
     """
     places = torch.arange(mask.shape[1], device=mask.device)  # (tokens,)
     rows = torch.arange(len(hidden), device=hidden.device)  # (rows,)
@@ -311,7 +346,13 @@ STATES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 class TokenClassifier(nn.Module):
-    """Token classifier from states `[rows, tokens, size]` to logits `[rows, tokens, outputs]`."""
+    """Token classifier from states `[rows, tokens, size]` to logits `[rows, tokens, outputs]`.
+
+    Args:
+        transform: Layers before the dropout; they keep the shape of the states.
+        dropout: Dropout rate before the output layer.
+        output: Output layer.
+    """
 
     def __init__(self, transform: nn.Module, dropout: float, output: nn.Linear) -> None:
         super().__init__()
@@ -321,17 +362,21 @@ class TokenClassifier(nn.Module):
 
     @classmethod
     def for_tags(cls, network: Any, config: Any, outputs: int) -> "TokenClassifier":
-        """Return the layers of transformers' TokenClassification classes; remove the pooler."""
+        """Return a classifier with the layers of transformers' TokenClassification classes.
+
+        The pooler of the encoder `network` is removed.
+        """
         transform = _prediction_head(_trim(network, per_token=True), config)
         dropout = find_pooling(config.model_type).tags(config)
         return cls(transform, dropout, fresh_linear(config.hidden_size, outputs, config))
 
     @classmethod
     def for_spans(cls, network: Any, config: Any) -> "TokenClassifier":
-        """Return the layers of transformers' QuestionAnswering classes.
+        """Return a classifier with the layers of transformers' QuestionAnswering classes.
 
         Each token gets a logit for being the first token of the answer, and one for being the last.
-        For XLNet, the layers are those of QuestionAnsweringSimple, without a beam search.
+        For XLNet, the layers are those of QuestionAnsweringSimple, without a beam search. The
+        pooler of the encoder `network` is removed.
         """
         pooler = _trim(network, per_token=True)
         is_big_bird = config.model_type == "big_bird"
@@ -345,7 +390,7 @@ class TokenClassifier(nn.Module):
         return states
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """Return the logits of every token."""
+        """Return the logits of every token: `[rows, tokens, outputs]`."""
         logits: Tensor = self.output(self.read(hidden))  # (rows, tokens, outputs)
         return logits
 
@@ -414,9 +459,9 @@ def _trim(network: Any, per_token: bool = False) -> Any:
 def take_pooler(network: Any) -> Any:
     """Remove a network's pooler and return it; return None if the network has none.
 
-    Most encoders of transformers work without a pooler. Some, such as SqueezeBERT, call it
-    unconditionally, so they get a placeholder. The custom code of a checkpoint may do the same, so
-    its pooler is not removed.
+    Most encoders of transformers work without a pooler. Others, such as SqueezeBERT, always call
+    it, so it is replaced with a placeholder. A network whose code comes with the checkpoint may
+    always call it too, so its pooler is returned but not removed.
     """
     pooler = getattr(network, "pooler", None)
     if pooler is not None and not is_foreign(network):
@@ -439,7 +484,14 @@ class _NoDecoder(nn.Module):
 
 
 def fresh_linear(inputs: int, outputs: int, config: Any, bias: bool = True) -> nn.Linear:
-    """Return a linear layer, initialized as transformers does for the family (`_init_weights`)."""
+    """Return a linear layer with random weights, drawn as transformers does for the family.
+
+    Args:
+        inputs: Size of the input.
+        outputs: Size of the output.
+        config: Config of the encoder, which determines the standard deviation of the weights.
+        bias: Whether the layer has a bias; it begins as zeros.
+    """
     layer = nn.Linear(inputs, outputs, bias=bias)
     nn.init.normal_(layer.weight, std=_spread(inputs, outputs, config))
     if bias:
@@ -461,14 +513,19 @@ def _spread(inputs: int, outputs: int, config: Any) -> float:
 def attend_globally(network: nn.Module, config: Any, head: str) -> None:
     """Give some of Longformer's tokens global attention, to and from all other tokens.
 
-    For a pair head, this is the classification token, and for a span head the question, as in
-    Beltagy et al., arXiv:2004.05150, section 3.1. For a choice head, it is the second text, as in
-    transformers' class. Networks of other families are left unchanged.
+    Networks of other families are left unchanged.
+
+    Args:
+        network: Encoder to change in place.
+        config: Config of the encoder.
+        head: Head type, which determines the tokens. For "pair" it is the classification token, and
+            for "span" the question, as in Beltagy et al., arXiv:2004.05150, section 3.1. For
+            "choice" it is the second text, as in transformers' class.
     """
     if config.model_type != "longformer":
         return
 
-    # A hook, so that no other code has to pass this family's extra mask along.
+    # With a hook, no other code has to pass on the additional mask of this family.
     def add_mask(_: nn.Module, args: tuple[Any, ...], inputs: dict[str, Any]) -> tuple[Any, Any]:
         mask = GLOBAL_TOKENS[head](inputs["input_ids"], config.sep_token_id)  # (rows, tokens)
         return args, inputs | {"global_attention_mask": mask.long()}
@@ -499,5 +556,5 @@ GLOBAL_TOKENS: Mapping[str, Callable[[Tensor, int], Tensor]] = {
     "span": _first_text,
     "choice": _second_text,
 }
-"""Functions from ids `[rows, tokens]` and the separator's id to a mask of the tokens with global
-attention, keyed by head type."""
+"""Functions that return a mask of the tokens with global attention, keyed by head type. Their
+arguments are the token ids `[rows, tokens]` and the id of the separator."""

@@ -34,8 +34,9 @@ from benchharness.training.batching import Features
 def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
     """Encode every example as a row of token ids.
 
-    If two texts do not fit, the longer one is cut first, as in transformers' run_glue.py. The texts
-    are cut here because the tokenizer's own truncation takes minutes if both are long.
+    If the two texts of an example do not fit into a row, the longer one is cut first, as in
+    transformers' run_glue.py. benchharness cuts the texts itself, because the tokenizer's own
+    truncation takes minutes if both texts are long.
     """
     if examples[0].marks:
         return _encode_marked(examples, tokenizer, limits)
@@ -67,9 +68,10 @@ def _cut(texts: Sequence[Ids], room: int) -> list[Ids]:
 
 
 def targets(features: Features, examples: Sequence[PairExample], task: PairTask) -> NDArray[Any]:
-    """Return class indices (int64) in the order of the task's labels, or numbers (float32).
+    """Return the training target of each example.
 
-    For examples with several labels, return a multi-hot matrix `[rows, labels]` in float32.
+    The targets are indices of `task.labels` (int64), or rescaled numbers (float32) for regression,
+    or a multi-hot matrix `[rows, labels]` (float32) if examples have several labels.
     """
     hidden = next((e for e in examples if e.label is None), None)
     if hidden is not None:
@@ -100,7 +102,14 @@ def _labels(example: PairExample) -> tuple[str, ...]:
 
 
 class PairNetwork(nn.Module):
-    """Encoder with the pooling and classifier of its family, and a pooling of marked spans."""
+    """Encoder with the text classifier of its family, and a pooling of marked spans.
+
+    Args:
+        encoder: Encoder with its config.
+        outputs: Number of logits per row.
+        marks: Number of marked spans per row. Their states are concatenated with the state that the
+            output layer classifies.
+    """
 
     def __init__(self, encoder: Encoder, outputs: int, marks: int = 0) -> None:
         super().__init__()
@@ -124,7 +133,10 @@ class PairNetwork(nn.Module):
 
 
 def network(encoder: Encoder, task: PairTask, kind: type[PairNetwork] = PairNetwork) -> PairNetwork:
-    """Return the network of a task, with an output per label, or one output for a number."""
+    """Return the network for a task, with one output per label, or one output for a number.
+
+    `kind` is the class of the network.
+    """
     outputs = 1 if task.is_regression else len(task.labels)
     return kind(encoder, outputs, marks=task.marks)
 
@@ -148,7 +160,8 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
     """Return one distillation loss per row, given a teacher's logits.
 
-    For numbers, it is the squared difference.
+    The loss is the divergence between the class probabilities of student and teacher, or the mean
+    divergence over the labels for tasks with several labels, or the squared difference of numbers.
     """
     if targets.ndim == 2:  # (rows, labels)
         return binary_divergence(logits, teacher, temperature).mean(-1)
@@ -280,11 +293,10 @@ def _place(
 
 
 class MarkPooling(nn.Module):
-    """Pooling of the states of marked spans, from `[rows, tokens, size]` to `[rows, marks * size]`.
+    """Pooling of the states of marked spans.
 
-    `marks` `[rows, marks, 2]` are the first token of each span and its end (exclusive). The state
-    of a span is the mean of its tokens' states, weighted by a learned attention that starts
-    uniform.
+    The state of a span is the mean of its tokens' states, weighted by a learned attention that is
+    uniform before training.
     """
 
     def __init__(self, size: int) -> None:
@@ -293,7 +305,11 @@ class MarkPooling(nn.Module):
         nn.init.zeros_(self.attention.weight)  # at first, the state is the mean of the tokens
 
     def forward(self, hidden: Tensor, marks: Tensor) -> Tensor:
-        """Return the states of each row's marks, concatenated."""
+        """Return the concatenated states of the marked spans of each row: `[rows, marks * size]`.
+
+        `hidden` is `[rows, tokens, size]`. `marks` `[rows, marks, 2]` contains the position of the
+        first token of each span, and of the token after its last.
+        """
         places = torch.arange(hidden.shape[1], device=hidden.device)  # (tokens,)
         is_marked = (places >= marks[..., :1]) & (places < marks[..., 1:])  # (rows, marks, tokens)
         # (rows, tokens, 1) -> (rows, 1, tokens) -> (rows, marks, tokens)
@@ -317,10 +333,11 @@ PAIR = Head(
 
 
 def in_orders(rows: SplitRows, orders: str) -> SplitRows:
-    """Return the rows to train on; if `orders` is "both", append copies with swapped texts.
+    """Return the examples to train on; if `orders` is "both", append copies with swapped texts.
 
-    google-research/electra does this on MRPC and STS-B
-    (finetune/classification/classification_tasks.py). Raises DataError for rows with only one text.
+    google-research/electra swaps the texts of MRPC and STS-B
+    (finetune/classification/classification_tasks.py). Raises DataError if texts are to be swapped,
+    but an example has only one.
     """
     if orders != BOTH_ORDERS:
         return rows
@@ -339,14 +356,14 @@ def _exchanged(example: PairExample) -> PairExample:
 
 
 def encode_added(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> Features:
-    """Encode every example as a row that contains its pair of texts in both orders.
+    """Encode every example as a row with two halves: its texts in the given and in reverse order.
 
-    Both halves have the same number of tokens, and each is within the limits. Raises DataError for
-    examples with only one text or with marked words.
+    Both halves have the same number of tokens, at most `limits.max_tokens`, so a row has up to
+    twice as many. Raises DataError for examples with only one text or with marked words.
     """
     if examples[0].marks:
         raise DataError(
-            f"{examples[0].id} has marked words, so `orders` cannot be used with its task."
+            f"{examples[0].id} has marked words, so orders=added cannot be used: remove `orders`."
         )
     orders = examples, [*map(_exchanged, examples)]
     frame = Frame.of(tokenizer, texts=2)
@@ -367,11 +384,14 @@ class AddedNetwork(PairNetwork):
     """
 
     is_recordable = False
-    """False, so that steps are not recorded as CUDA graphs: only the host knows where each order
-    ends."""
+    """False: steps cannot be recorded as CUDA graphs, because the lengths of the two halves are
+    known only in CPU memory."""
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Return logits `[rows, outputs]` for inputs `[rows, tokens]` with both orders in a row."""
+        """Return logits `[rows, outputs]` for inputs `[rows, tokens]` of `encode_added`.
+
+        In training with an `lm_weight`, a last column holds the language model's weighted losses.
+        """
         halves = _halves(inputs)
         hidden = self.encoder(**halves)[0]  # (2 * rows, half of the tokens, size)
         one, other = self.classifier.read(hidden, halves["attention_mask"]).chunk(2)  # (rows, size)
@@ -400,7 +420,7 @@ PAIR_ADDED = replace(PAIR, encode=encode_added, network=partial(network, kind=Ad
 
 
 def head(task: PairTask, options: PairOptions | None) -> Head:
-    """Return the head for a recipe's options: text orders and weight of the language model loss."""
+    """Return the pair head with the text orders and the `lm_weight` of a recipe's options."""
     if options is None:
         return PAIR
     added = options.orders == ADDED_ORDERS

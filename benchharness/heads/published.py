@@ -23,6 +23,9 @@ DENSE = (
     "{body}.pooler.dense",
     "{body}.pooler",
 )
+"""Names that the dense layer before the output layer may have in transformers' classes. The first
+of these names that a class has is used."""
+
 OUTPUT = (
     "classifier.linear_out",
     "classifier.out_proj",
@@ -32,8 +35,8 @@ OUTPUT = (
     "qa_outputs",
     "score",
 )
-"""Names that the dense layer and the output layer may have in transformers' classes. The first name
-that a class has is used."""
+"""Names that the output layer may have in transformers' classes. The first of these names that a
+class has is used."""
 
 FEED_FORWARD = {"wide": "intermediate.dense", "narrow": "output.dense", "norm": "output.LayerNorm"}
 
@@ -45,17 +48,17 @@ OURS = "classifier.output."
 """Prefix of the last layer in a benchharness network."""
 
 UNSCALED = (0.0, 1.0)
-"""Zero point and unit of targets that are not rescaled for training."""
+"""Zero point and unit of numbers that are not rescaled for training (see `published_state`)."""
 
 
 def published_names(ours: Iterable[str], theirs: Iterable[str], body: str) -> dict[str, str]:
-    """Return the name of each weight in transformers' class, keyed by its name in benchharness.
+    """Return the name of each weight in a transformers class, keyed by its name in benchharness.
 
     Args:
         ours: Names of the weights of a benchharness network.
-        theirs: Names of the weights of the class.
-        body: Name of the encoder in the class (`base_model_prefix`); empty if the class itself
-            is the encoder.
+        theirs: Names of the weights of the transformers class.
+        body: Name of the encoder in the transformers class (`base_model_prefix`); empty if the
+            class itself is the encoder.
     """
     layers = {name.rpartition(".")[0] for name in theirs if name.endswith(".weight")}
 
@@ -80,20 +83,22 @@ def published_names(ours: Iterable[str], theirs: Iterable[str], body: str) -> di
 def published_state(
     network: nn.Module, theirs: Mapping[str, Tensor], body: str, scale: tuple[float, float]
 ) -> dict[str, Tensor]:
-    """Return the weights of transformers' class, taken from a benchharness network.
+    """Return the weights of a benchharness network under the names of a transformers class.
 
-    A pooler that the head does not use (BigBird's) is filled with zeros.
+    If the class has a pooler that the benchharness network lacks because no layer uses it
+    (BigBird), the pooler's weights are zeros.
 
     Args:
         network: The benchharness network.
-        theirs: Weights of the class; only their names and shapes are used.
+        theirs: Weights of the transformers class; only their names and shapes are used.
         body: Name of the encoder in the class, as in `published_names`.
-        scale: Zero point and unit of the task's rescaled numbers (PairTask). The class has to
-            return the original number, so the scale is included in the weights of the last layer.
-            A last layer without a bias (GPT's) cannot include the zero point.
+        scale: Zero point and unit of a regression task: the number to predict is the network's
+            output times the unit, plus the zero point. The transformers class has to return this
+            number itself, so the weights of the last layer are rescaled. A last layer without a
+            bias (GPT's) cannot include the zero point.
 
     Raises:
-        KeyError: If the network or the class has a weight that the other lacks.
+        KeyError: The network or the class has a weight that the other lacks.
     """
     state = network.state_dict()
     names = published_names(state, theirs, body)
@@ -111,20 +116,24 @@ def published_state(
 
 
 def without_types(state: Mapping[str, Tensor], task: Task) -> None:
-    """Make a span class ignore token types, by changing its weights in place.
+    """Change the weights of a transformers class for a span task, so that it ignores token types.
 
-    All token types get the embedding of the first one. Other heads are left unchanged.
+    All token types get the embedding of the first one. The weights `state` are changed in place.
+    If `task` is no span task, they are left unchanged.
     """
-    # BigBird's span class makes up token types if it gets none, and its tokenizer gives it none.
+    # BigBird's span class creates token types if it gets none, and its tokenizer returns none.
     types = next((name for name in state if "token_type_embeddings" in name), None)
     if task.head == "span" and types is not None:
         state[types][:] = state[types][:1]
 
 
 def published_config(task: Any, auto_class: str, family: str) -> Mapping[str, Any]:
-    """Return the config values of a transformers class that describe the outputs of a task.
+    """Return the config values that describe a task's outputs, for a transformers class.
 
-    `family` is transformers' model_type.
+    Args:
+        task: The task.
+        auto_class: Name of the auto class, such as "AutoModelForQuestionAnswering".
+        family: transformers' model_type.
     """
     if task.head == "choice":
         return SUMMARY if family == "convbert" else {}
@@ -150,10 +159,10 @@ def published_config(task: Any, auto_class: str, family: str) -> Mapping[str, An
 def load_published(
     network: nn.Module, state: Mapping[str, Tensor], body: str, scale: tuple[float, float]
 ) -> None:
-    """Load the weights of transformers' class into a benchharness network.
+    """Load the weights `state` of a transformers class into a benchharness network.
 
-    This is the inverse of `published_state`. Raises KeyError if a weight is missing, unless it is
-    tied to a weight in `state`.
+    This is the inverse of `published_state`, which explains `body` and `scale`. Raises KeyError if
+    `state` lacks a weight, unless it has another weight to which the missing one is tied.
     """
     own, (zero, one) = network.state_dict(), scale
     found = {}
@@ -162,7 +171,7 @@ def load_published(
             found[mine] = state[name]
             if mine.startswith(OURS) and scale != UNSCALED:
                 found[mine] = (state[name] - (zero if mine.endswith("bias") else 0.0)) / one
-    # The file contains a tied weight once, under either of its names.
+    # `state` contains a tied weight only once, under one of its names.
     filled = {own[mine].data_ptr() for mine in found}
     if lost := [mine for mine, weight in own.items() if weight.data_ptr() not in filled]:
         raise KeyError(f"the weight {lost[0]} is missing")

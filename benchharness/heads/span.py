@@ -32,21 +32,25 @@ from benchharness.training.compute import in_fp32
 class SpanFeatures(Features):
     """Windows of span examples: the rows windows[i] to windows[i + 1] belong to example i.
 
+    A row is a window of an example's context, together with the question.
+
     Attributes:
-        windows: Index of each example's first row, and the number of rows: `[examples + 1]`.
-        nulls: Position in each row of the classification token, or of the last token if the encoder
-            is causal: `[windows]`.
-        char_starts: First character of the context that each token stands for. Equal to
-            `char_ends` for tokens outside of the context and for white space: `[tokens]`.
-        char_ends: End (exclusive) of the characters that each token stands for: `[tokens]`.
-        places: Index of each token among the context's tokens: `[tokens]`.
+        windows: Index of each example's first row, followed by the number of rows:
+            `[examples + 1]`.
+        nulls: Position in each row of the token that stands for "no answer": the classification
+            token, or the last token if the encoder is causal: `[windows]`.
+        char_starts: Index in the context of the first character that each token stands for. It
+            equals `char_ends` for tokens outside of the context and for white space: `[tokens]`.
+        char_ends: Index in the context after the last character that each token stands for:
+            `[tokens]`.
+        places: Index of each token among all tokens of the context: `[tokens]`.
         is_best: Whether a token has more context in this window than in the example's other
             windows: `[tokens]`.
         pieces: Number of the fixed answer that a token is part of, from 1; 0 for all other tokens:
-            `[tokens]`. It is set only for contexts that begin with fixed one-word answers
-            ("yes no "), which every window contains.
-        sentences: Position in the row where each sentence begins, -1 if it does not begin in this
-            window: `[windows, sentences]`. It is set only for examples with sentences.
+            `[tokens]`. None unless contexts begin with fixed one-word answers ("yes no "), which
+            every window then contains.
+        sentences: Position in each row of the first token of each sentence, or -1 if the sentence
+            does not begin in this window: `[windows, sentences]`. None if no example has sentences.
     """
 
     windows: NDArray[np.int64]
@@ -64,17 +68,26 @@ class SpanFeatures(Features):
         return self.char_ends > self.char_starts
 
     def touching(self, part: slice, start: int, end: int) -> NDArray[np.bool_]:
-        """Return a mask of the tokens in `part` that overlap the characters [start, end)."""
+        """Return a mask of the tokens that overlap the characters [start, end) of the context.
+
+        `part` is a range of tokens of one example, and the mask has one element per token in it.
+        """
         starts, ends = self.char_starts[part], self.char_ends[part]
         found: NDArray[np.bool_] = self.is_answer[part] & (ends > start) & (starts < end)
         return found
 
     def rows_at(self, tokens: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the window that contains each token; `tokens` are indices over all windows."""
+        """Return the index of the window that contains each token.
+
+        `tokens` are indices in the concatenated tokens of all windows.
+        """
         return np.searchsorted(self.starts, tokens, side="right") - 1
 
     def least_of_windows(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the smallest window score of each example: from `[windows]` to `[examples]`."""
+        """Return the smallest score among the windows of each example: `[examples]`.
+
+        `scores` contains one score per window.
+        """
         least: NDArray[np.float64] = np.minimum.reduceat(scores, self.windows[:-1])
         return least
 
@@ -97,8 +110,9 @@ class _Window:
 def encode(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> SpanFeatures:
     """Encode every example as windows, each with the question before a part of the context.
 
-    A question is cut at the end, to its limit and to half of the tokens of a window, as in BERT's
-    code. Raises ModelError for a tokenizer that does not map its tokens to characters.
+    A question is cut at the end, as in BERT's code: it has at most `limits.max_question_tokens`
+    tokens, and at most half of the tokens of a window without special tokens. Raises ModelError if
+    the limits leave no room for the context, or if the tokenizer does not map tokens to characters.
     """
     frame = Frame.of(tokenizer, texts=2)
     texts = [text for example in examples for text in (example.question, example.context)]
@@ -112,7 +126,8 @@ def encode(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> S
     columns = join([window.row for window in windows], frame, limits.max_tokens)
     starts = columns["starts"]
     columns |= _of_context(windows, starts)
-    # Position of the classification token, counted from the row's end if negative (XLNet).
+    # Position in a row of the token for "no answer". A negative position counts from the end of the
+    # row (XLNet, causal encoders).
     null = -1 if limits.is_causal else frame.null
     nulls = starts[:-1] + null if null >= 0 else starts[1:] + null  # (windows,)
     features = SpanFeatures(
@@ -169,7 +184,8 @@ def _windows(
 def _of_context(windows: Sequence[_Window], starts: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     """Return the per-token columns of SpanFeatures that describe the windows' contexts."""
     firsts = np.array([window.first for window in windows])  # (windows,)
-    # 0 outside of contexts: equal char_starts and char_ends mark tokens that cannot be answers.
+    # All values are 0 outside of contexts. There char_starts equals char_ends, which marks tokens
+    # that cannot be part of an answer.
     return {
         "char_starts": spread([window.context.starts for window in windows], firsts, starts),
         "char_ends": spread([window.context.ends for window in windows], firsts, starts),
@@ -182,7 +198,8 @@ def _pieces(features: SpanFeatures, examples: Sequence[SpanExample]) -> Ids:
     """Return the number of each token's fixed answer, from 1, or 0 for other tokens: `[tokens]`."""
     pieces = np.zeros(len(features.token_ids), dtype=np.int32)
     for example, part in zip(examples, _parts(features), strict=True):
-        # Per character: "yes no " -> 1 1 1 1 2 2 2. Characters after the lead have 0.
+        # Number of the fixed answer per character: "yes no " -> 1 1 1 1 2 2 2. A 0 is appended for
+        # all characters after the fixed answers.
         words = [1 + example.context.count(" ", 0, place) for place in range(example.lead)]
         starts = features.char_starts[part]
         inside = features.is_answer[part] & (starts < example.lead)
@@ -214,10 +231,12 @@ def _parts(features: SpanFeatures) -> Iterator[slice]:
 def targets(
     features: SpanFeatures, examples: Sequence[SpanExample], task: SpanTask
 ) -> NDArray[np.int64]:
-    """Return the first and last token of the answer in every window: `[windows, 2]`.
+    """Return the positions of the answer's first and last token in every window: `[windows, 2]`.
 
-    Both are the classification token if the window does not contain the whole answer. Of several
-    gold answers, the first is learned.
+    Both are the position of the token that stands for "no answer" if the window does not contain
+    the whole answer. If an example has several gold answers, the first is learned. For a fixed
+    answer such as "yes", which every window contains, only windows with evidence for it are learned
+    as answers, if any has evidence.
     """
     rows = np.stack([features.nulls, features.nulls], axis=1)  # (windows, 2)
     for number, example in enumerate(examples):
@@ -288,7 +307,10 @@ def _find(
 
 
 class SpanNetwork(nn.Module):
-    """Encoder with its family's span layers: two logits per token, as first and as last token."""
+    """Encoder with the span layers of its family.
+
+    Each token has two logits: for being the first token of the answer, and for being the last.
+    """
 
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
@@ -299,7 +321,7 @@ class SpanNetwork(nn.Module):
         attend_globally(self.encoder, encoder.config, "span")
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Return logits `[rows, tokens, 2]`, -inf at padding, so that no answer can include it.
+        """Return logits `[rows, tokens, 2]` of first and last tokens; they are -inf at padding.
 
         Auxiliary logits, if the task has any, follow in the last dimension.
         """
@@ -309,26 +331,32 @@ class SpanNetwork(nn.Module):
         return self.with_auxiliary(logits, states)
 
     def with_auxiliary(self, logits: Tensor, states: Tensor) -> Tensor:
-        """Append the auxiliary logits, if the task has any, to logits `[rows, tokens, outputs]`."""
+        """Append the auxiliary logits, if the task has any, to logits `[rows, tokens, outputs]`.
+
+        They are computed from `states` `[rows, tokens, size]`.
+        """
         if self.auxiliary is None:
             return logits
         return torch.cat([logits, in_fp32(self.auxiliary, states)], -1)
 
 
 def network(encoder: Encoder, task: SpanTask) -> SpanNetwork:
-    """Return the network of a task, built like transformers' QuestionAnswering classes."""
+    """Return the network for a task, with the layers of transformers' QuestionAnswering classes."""
     return SpanNetwork(encoder)
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return one loss per window in fp32: the mean cross-entropy of first and last token."""
+    """Return one loss per window in fp32: the mean cross-entropy of its first and last token."""
     # Softmax over the tokens: cross_entropy expects the classes in the second dimension.
     rows = functional.cross_entropy(logits.float(), targets, reduction="none")  # (windows, 2)
     return rows.mean(-1)  # (windows,)
 
 
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """Return the distillation loss of each window: the mean over first and last token."""
+    """Return the distillation loss of each window, given a teacher's logits.
+
+    It is the mean over the divergences of first and last tokens.
+    """
     return divergence(logits, teacher, temperature, dim=1).mean(-1)  # (windows, 2) -> (windows,)
 
 
@@ -342,11 +370,13 @@ def decode(
     """Return the best answer to each question over all of its windows, as text of the context.
 
     An answer has at most `max_answer_tokens` tokens and begins in the window where its first token
-    has the most context. The best answer has the largest sum of two logits, those of its first and
-    its last token. All answers are compared; run_squad.py compares only the 20 best first and last
-    tokens, which can never give a higher sum. The score of "no answer" is the smallest sum of the
-    two logits of the classification token over all windows, minus the score of the best answer. If
-    the context is empty, the answer is empty too.
+    has the most context. The score of an answer is the logit of its first token plus the logit of
+    its last token, and the answer with the largest score is returned. All answers are compared;
+    run_squad.py compares only the 20 best first and last tokens, so its answers never have a higher
+    score. If the context is empty, the answer is empty too.
+
+    The score of "no answer" is the sum of the two logits of the token that stands for "no answer"
+    (the smallest sum over all windows), minus the score of the best answer.
     """
     # Logits are (tokens, 2), with the rows concatenated as in token_ids.
     scores = logits.astype(np.float64)
@@ -357,9 +387,16 @@ def decode(
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """Best answer of each example: its score, and its first and last token over all windows.
+    """Best answer of each example.
 
-    If an example has no possible answer, its score is 0 and its first token has no characters.
+    If an example has no possible answer, the score is 0, and the first and last token are a token
+    outside of the context, which stands for no characters.
+
+    Attributes:
+        scores: Score of each answer: `[examples]`.
+        firsts: Index of each answer's first token in the concatenated tokens of all windows:
+            `[examples]`.
+        lasts: Index of each answer's last token: `[examples]`.
     """
 
     scores: NDArray[np.float64]
@@ -373,22 +410,23 @@ def best_answers(
     features: SpanFeatures,
     most: int,
 ) -> Answers:
-    """Return the answer to each question with the largest sum of its first and last token's scores.
+    """Return the best answer to each question, which lies within one window.
 
-    An answer lies within one window.
+    The score of an answer is the score of its first token plus the score of its last token.
 
     Args:
         firsts: Score of each token as first token: `[tokens]`.
-        last: Function of a size that returns, for each token, the score of the token `size`
-            positions later as last token: `[tokens - size]`.
+        last: Function that takes a distance in tokens. For each token, it returns the score, as
+            last token, of the token at that distance after it: `[tokens - distance]`.
         features: Windows that the scores belong to.
         most: Maximum number of tokens of an answer.
     """
     scores, sizes = _best_spans(firsts, last, features, most)  # (tokens,) both
     tokens = features.starts[features.windows]  # (examples + 1,), first token of each example
     best = np.maximum.reduceat(scores, tokens[:-1])  # (examples,)
-    # The first token of each example with its best score. An example without an answer has -inf
-    # everywhere, so its first token is taken: it is outside of the context and has no text.
+    # Find the first token of each example that has the example's best score. In an example without
+    # a possible answer all scores are -inf, so this is the first token of its first window, which
+    # is outside of the context and has no text.
     hits = np.flatnonzero(scores == np.repeat(best, np.diff(tokens)))
     found = hits[np.searchsorted(hits, tokens[:-1])]
     scores = np.where(np.isfinite(best), best, 0.0)
@@ -428,7 +466,10 @@ def predictions(
     found: Answers,
     margins: NDArray[np.float64],
 ) -> tuple[SpanPrediction, ...]:
-    """Return the answers as predictions; `margins` are the scores of "no answer"."""
+    """Return the best answers `found` as predictions, with the text of each answer.
+
+    `margins` contains the score of "no answer" for each example.
+    """
     starts, ends = features.char_starts[found.firsts], features.char_ends[found.lasts]
     return tuple(
         SpanPrediction(id=e.id, text=e.context[start:end], no_answer_score=margin, start=start)
@@ -449,7 +490,7 @@ SPAN = Head(
 
 
 def head(task: SpanTask, options: SpanOptions | None) -> Head:
-    """Return the head, with the recipe's limit on the tokens of an answer."""
+    """Return the span head, whose answers have at most `options.max_answer_tokens` tokens."""
     if options is None or options.max_answer_tokens == MAX_ANSWER_TOKENS:
         return SPAN
     return replace(SPAN, decode=partial(decode, max_answer_tokens=options.max_answer_tokens))

@@ -30,18 +30,20 @@ from benchharness.training.batching import Features, expand
 from benchharness.training.compute import in_fp32
 
 IGNORED = -100
-"""Tag index of a token without a tag: the default `ignore_index` of cross_entropy."""
+"""Target of a token without a tag; it is the default `ignore_index` of cross_entropy."""
 
 OUTSIDE = "O"
 
 
 @dataclass(frozen=True, kw_only=True)
 class TagFeatures(Features):
-    """Features of sentences, which may be cut into windows.
+    """Encoded sentences, which may be cut into windows.
 
-    The tag of a word is predicted at one of its tokens. `words` contains for each such token the
-    index of its word, counted over all sentences, and -1 for all other tokens. It does not contain
-    words without tokens.
+    The tag of a word is predicted at the first of its tokens, in one window.
+
+    Attributes:
+        words: For each token at which a tag is predicted, the index of its word, counted over all
+            sentences; -1 for all other tokens: `[tokens]`. Words without tokens do not occur in it.
     """
 
     carried = ("words",)
@@ -81,10 +83,11 @@ class _Window:
 
 
 def encode(examples: Sequence[TagExample], tokenizer: Any, limits: Limits) -> TagFeatures:
-    """Encode every sentence as windows; the words are joined by spaces.
+    """Encode every sentence as windows.
 
-    If a sentence has a predicate, the predicate follows as a second text. Raises ModelError for a
-    tokenizer that does not map its tokens to characters.
+    A sentence is tokenized as one text, with its words joined by spaces. In semantic role labeling,
+    the predicate follows in each window as a second text. Raises ModelError for a tokenizer that
+    does not map its tokens to characters.
     """
     asks = isinstance(examples[0], RoleExample)
     frame = Frame.of(tokenizer, texts=2 if asks else 1)
@@ -146,11 +149,11 @@ def encode_in_documents(
 ) -> TagFeatures:
     """Encode every sentence with as much of the surrounding document as fits.
 
-    The document is tokenized as one text. The room that a sentence leaves is shared evenly between
-    the tokens before and after it; if one side is too short to fill its half, the other side gets
-    the rest, as in examples/ner/reader.py of studio-ousia/luke, which reads CoNLL-2003 as BERT's
-    paper does. A sentence that leaves no room for context is encoded by itself, as in `encode`.
-    Raises DataError for an example without a document.
+    The document is tokenized as one text. The room that a sentence leaves in a row is shared evenly
+    between the tokens before it and after it. If one side is too short to fill its half, the other
+    side gets the rest. This follows examples/ner/reader.py of studio-ousia/luke, which reads
+    CoNLL-2003 as BERT's paper does. A sentence that leaves no room for context is encoded by
+    itself, as in `encode`. Raises DataError for an example without a document.
     """
     frame = Frame.of(tokenizer, texts=1)
     texts = {d.words: " ".join(d.words) for d in map(_document, examples)}
@@ -173,7 +176,7 @@ def encode_in_documents(
 def _document(example: TagExample) -> Surroundings:
     if example.document is None:
         raise DataError(
-            f"{example.id} belongs to no document, so it cannot be read with document context."
+            f"{example.id} belongs to no document, so it has no document context: remove `context`."
         )
     return example.document
 
@@ -264,7 +267,7 @@ def _place(
 def targets(
     features: TagFeatures, examples: Sequence[TagExample], task: TagTask
 ) -> NDArray[np.int64]:
-    """Return the tag index of every token, `[windows, tokens]`; -100 for tokens without a tag."""
+    """Return the index of every token's tag: `[windows, tokens]`; IGNORED if it has no tag."""
     numbers = {tag: number for number, tag in enumerate(task.tags)}
     tags = np.array([numbers[t] for e in examples for t in _tags(e, task)], dtype=np.int64)
     is_token = np.arange(features.lengths.max()) < features.lengths[:, None]  # (windows, tokens)
@@ -287,9 +290,13 @@ def _tags(example: TagExample, task: TagTask) -> Sequence[str]:
 
 
 class TagNetwork(nn.Module):
-    """Encoder with its family's token classifier, which returns one logit per tag for each token.
+    """Encoder with the token classifier of its family, which returns one logit per tag and token.
 
-    With an `lstm_size`, a bidirectional LSTM of two layers follows the encoder.
+    Args:
+        encoder: Encoder with its config.
+        outputs: Number of tags.
+        lstm_size: Size of each direction of a bidirectional LSTM with two layers between the
+            encoder and the classifier; 0 for no LSTM.
     """
 
     def __init__(self, encoder: Encoder, outputs: int, lstm_size: int = 0) -> None:
@@ -312,11 +319,18 @@ class TagNetwork(nn.Module):
 
 
 def both_ways(lstm: nn.LSTM, states: Tensor, lengths: Tensor) -> Tensor:
-    """Apply a bidirectional LSTM to states `[rows, tokens, size]`.
+    """Apply a bidirectional LSTM to padded rows.
 
-    The result is `[rows, tokens, 2 * lstm size]`, with 0 at padding. `lengths` `[rows]` must be on
-    the CPU. The rows are sorted by length here because torch's own sorting would wait for the
+    The rows are sorted by length here, because torch's own sorting would make the CPU wait for the
     device twice.
+
+    Args:
+        lstm: Bidirectional LSTM.
+        states: States, padded at the end of each row: `[rows, tokens, size]`.
+        lengths: Number of tokens of each row without padding, in CPU memory: `[rows]`.
+
+    Returns:
+        States `[rows, tokens, 2 * lstm size]`, 0 at padding.
     """
     lengths, order = torch.sort(lengths, descending=True)
     first, back = send([order.numpy(), order.argsort().numpy()], states.device)  # (rows,) both
@@ -335,8 +349,8 @@ class RoleNetwork(nn.Module):
     """
 
     is_recordable = False
-    """False, so that steps are not recorded as CUDA graphs: only the host knows how many tokens the
-    BiLSTM reads."""
+    """False: steps cannot be recorded as CUDA graphs, because the lengths that the BiLSTM needs are
+    in CPU memory."""
 
     def __init__(self, encoder: Encoder, outputs: int) -> None:
         super().__init__()
@@ -351,12 +365,14 @@ class RoleNetwork(nn.Module):
     def forward(self, **inputs: Any) -> Tensor:
         """Return logits `[rows, tokens, tags]`.
 
-        `marks` `[rows, 1, 2]` is the position of the predicate.
+        The input `marks` `[rows, 1, 2]` contains the position of the predicate's first token, and
+        of the token after its last.
         """
         starts, ends = inputs.pop("marks")[:, 0, :, None].unbind(1)  # (rows, 1) both
         mask, packing = inputs["attention_mask"], inputs.get("packing")
         states = self.classifier.read(self.encoder(**inputs)[0])  # (rows, tokens, size)
-        # A packing has the lengths on the host; copying them from the device would wait for it.
+        # A packing has the lengths in CPU memory. Copying them from the device would make the CPU
+        # wait.
         lengths = mask.sum(1).cpu() if packing is None else torch.from_numpy(packing.lengths)
         places = torch.arange(mask.shape[1], device=mask.device)  # (tokens,)
         is_predicate = (places >= starts) & (places < ends)  # (rows, tokens)
@@ -372,13 +388,15 @@ class RoleNetwork(nn.Module):
 
 
 INDICATOR_SIZE, HIDDEN_SIZE = 10, 300
-"""Sizes of the predicate embedding and of the layer before the tags: Shi and Lin, section 3.2."""
+"""Sizes of the predicate embedding and of the hidden layer before the output layer, as in Shi and
+Lin, section 3.2."""
 
 
 def network(encoder: Encoder, task: TagTask, lstm_size: int = 0) -> nn.Module:
-    """Return the network of a task, built like transformers' TokenClassification classes.
+    """Return the network for a task, with the layers of transformers' TokenClassification classes.
 
-    Raises ModelError for semantic roles with an `lstm_size`: their network has its own BiLSTM.
+    Semantic role labeling has a network of its own, RoleNetwork, which contains a BiLSTM. Therefore
+    ModelError is raised if `lstm_size` (see TagNetwork) is set for such a task.
     """
     if not isinstance(task, RoleTask):
         return TagNetwork(encoder, len(task.tags), lstm_size)
@@ -388,9 +406,10 @@ def network(encoder: Encoder, task: TagTask, lstm_size: int = 0) -> nn.Module:
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the sum of the cross-entropies of each window's words, in fp32.
+    """Return one loss per window in fp32: the sum of the cross-entropies of its words.
 
-    Training divides it by the number of words in the batch, so that all words count equally.
+    Training divides the losses by the number of words in the batch, so that all words count
+    equally.
     """
     width = min(logits.shape[1], targets.shape[1])  # both cover at least the longest row
     classes = logits[:, :width].float().transpose(1, 2)  # (windows, tags, tokens)
@@ -413,16 +432,17 @@ def decode(
     examples: Sequence[TagExample],
     task: TagTask,
 ) -> tuple[TagPrediction, ...]:
-    """Return the most probable tag of every word.
+    """Return the most probable tag of every word, in the IOB2 format.
 
-    Words without tokens get the tag "O", or the first tag if there is no "O". Tags are in IOB2: an
-    "I-" tag that does not continue the type of the tag before it becomes a "B-" tag. conlleval
-    treats both in the same way, so the score does not change.
+    Words without tokens get the tag "O", or the task's first tag if there is no "O". In IOB2 the
+    first tag of an entity is a "B-" tag. Therefore an "I-" tag becomes a "B-" tag if the tag before
+    it has another type or is "O". conlleval treats both tags in the same way, so the score does not
+    change.
     """
     counted = np.cumsum([0, *(len(example.words) for example in examples)])
     outside = task.tags.index(OUTSIDE) if OUTSIDE in task.tags else 0
     numbers = np.full(counted[-1], outside)  # (words of all sentences,)
-    is_carrier = features.words >= 0  # (tokens,), as the logits are (tokens, tags)
+    is_carrier = features.words >= 0  # (tokens,); the logits are (tokens, tags)
     numbers[features.words[is_carrier]] = logits[is_carrier].argmax(-1)
     return tuple(
         TagPrediction(id=example.id, tags=_in_iob2([task.tags[number] for number in part]))
@@ -450,11 +470,11 @@ TAG = Head(
 
 
 def head(task: TagTask, options: TagOptions | None) -> Head:
-    """Return the head, with an LSTM below its classifier or document context if `options` set them.
+    """Return the tag head, with a BiLSTM or with document context if `options` set them.
 
-    Both follow arXiv:1810.04805, section 5.3: "a randomly initialized two-layer 768-dimensional
-    BiLSTM before the classification layer", and "the maximal document context provided by the
-    data".
+    Both options follow BERT's paper, arXiv:1810.04805, section 5.3: "a randomly initialized
+    two-layer 768-dimensional BiLSTM before the classification layer", and "the maximal document
+    context provided by the data".
     """
     if options is None:
         return TAG

@@ -2,8 +2,8 @@
 
 Logits are distilled as in Hinton et al., arXiv:1503.02531, and DistilBERT's
 run_squad_w_distillation.py; states and attention as in TinyBERT (Jiao et al., arXiv:1909.10351,
-section 3.1). The teacher reads the same batch as its student and is not part of the student's
-network: it is neither trained nor saved nor counted.
+section 3.1). The teacher reads the same batch as its student. It is not part of the student's
+network, so its weights are neither trained nor saved, and they do not count as parameters.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,7 +29,8 @@ QUERY_AND_KEY: Mapping[str, tuple[str, str]] = {
     ),
     "distilbert": ("attention.q_lin", "attention.k_lin"),
 }
-"""Names of the query and key layers, for families whose attention scores are their products."""
+"""Names of the query and key layers in a layer of the encoder, keyed by family. In these families,
+attention scores are scaled products of queries and keys."""
 
 TYPES = "token_type_ids"
 
@@ -45,12 +46,13 @@ class Teacher:
         options: The recipe's options for distillation.
         reads_types: Whether the teacher gets token types.
         student_reads_types: Whether the student gets token types.
-        rows: Id in the full vocabulary for each id of the student's cut vocabulary; None if the
-            vocabulary was not cut (see training/optimizer.py).
-        said: The teacher's logits for the current batch, until the student has computed its own.
+        rows: Token id in the full vocabulary for each token id of the student, if the student's
+            vocabulary was cut to the tokens of the job (see training/optimizer.py); else None.
+        said: The teacher's logits for the current batch, from the moment when the teacher has
+            computed them until they are added to the student's output; else None.
         watched: Recorded layer states of both networks; None if the student does not learn from
-            layers.
-        on_layers: Whether the student currently learns only from the layers.
+            the teacher's layers.
+        on_layers: Whether the student currently learns only from the teacher's layers.
     """
 
     network: Any
@@ -64,7 +66,10 @@ class Teacher:
 
     @property
     def watches(self) -> bool:
-        """True if the student currently learns from the teacher's layers."""
+        """True if the loss of the current step includes differences from the teacher's layers.
+
+        With `layer_epochs`, this is the case only in the first stage of the training.
+        """
         in_turn = self.options.layer_epochs > 0
         return self.options.layer_weight > 0 and (self.on_layers or not in_turn)
 
@@ -87,11 +92,10 @@ class Teacher:
         return logits
 
     def attach(self, student: Any) -> None:
-        """Make the student's output in training include the teacher's logits and the layer losses.
+        """Add hooks to a student, so that its output in training includes the teacher's logits.
 
-        In the last dimension, the teacher's logits come first, then the layer losses, then the
-        student's own logits: `[..., teacher + layers + own]`. The layer losses are one column,
-        which is present only while the student learns from the layers.
+        The last axis then contains the teacher's logits, followed by one column with the loss of
+        the layers (only while `watches` is true), followed by the student's own logits.
         """
         if self.options.layer_weight:
             self.watched = Watched.of(self, student)
@@ -140,10 +144,19 @@ class Teacher:
 def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Head:
     """Return a head whose student also learns from a teacher.
 
-    The loss of an item is `1 - teacher_weight` times the head's own loss, plus `teacher_weight`
+    The loss of an item is `1 - teacher_weight` times the loss of `head`, plus `teacher_weight`
     times the loss between the student's and the teacher's logits, plus `layer_weight` times the
-    loss of the layers. With `layer_epochs`, training begins with only the loss of the layers, which
-    is not used afterwards. `kind` is the head type ("pair").
+    loss of the layers. With `layer_epochs`, the training has two stages: the first stage uses only
+    the loss of the layers, and the second stage does not use this loss.
+
+    Args:
+        head: Head of the task.
+        teacher: Trained teacher of the same task.
+        recipe: Recipe of the student.
+        kind: Head type, such as "pair".
+
+    Raises:
+        ModelError: The head's network returns losses instead of logits in training.
     """
     soft_loss, options = head.soft_loss, teacher.options
     weight, temperature = options.teacher_weight or 0.0, options.temperature or 1.0
@@ -152,7 +165,7 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
             "a model that returns losses instead of logits in training cannot learn from a "
             "teacher: remove --teacher."
         )
-    # Number of columns with the language model's loss (heads/__init__.py).
+    # Number of columns of the logits with the language modeling loss (heads/__init__.py): 0 or 1.
     language_model = int(recipe.pair is not None and recipe.pair.lm_weight > 0)
 
     def network(encoder: Encoder, task: Any) -> nn.Module:
@@ -175,7 +188,8 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
         # The layers' losses are one column: (items,), (items, options) or (items, tokens).
         if layers:
             found = _of_items(losses[..., 0])
-            # The loss of a sentence is a sum over its words, so the layers' loss counts per word.
+            # The loss of a sentence is a sum over its words, so the layers' loss of the sentence is
+            # multiplied by the number of words.
             counts = (targets != IGNORED).sum(-1) if kind == "tag" else 1
             of_layers = options.layer_weight * counts * found
             total = of_layers if teacher.on_layers else total + of_layers
@@ -203,8 +217,15 @@ def _of_items(losses: Tensor) -> Tensor:
 class States:
     """Inputs and outputs of an encoder's layers, recorded during a forward pass as padded states.
 
-    `hidden` has one list per layer, preceded by one for the input of the first layer; `queries` and
-    `keys` have one list per layer.
+    Each inner list contains the states `[rows, tokens, size]` of one recording, in one tensor per
+    call of the encoder (several if the network computes its rows in chunks).
+
+    Attributes:
+        hidden: Inputs of the first layer, then outputs of each layer.
+        queries: Queries of each layer; empty lists in families that QUERY_AND_KEY does not contain.
+        keys: Keys of each layer; empty lists in the same families.
+        heads: Number of attention heads.
+        is_on: Whether states are currently recorded.
     """
 
     hidden: list[list[Tensor]]
@@ -215,7 +236,7 @@ class States:
 
     @classmethod
     def of(cls, network: Any) -> "States":
-        """Attach hooks to an encoder that record its states between `begin` and `end`."""
+        """Attach hooks to an encoder, which record its states between `begin` and `end`."""
         layers = layers_of(network).layers
         found = cls(
             hidden=[[] for _ in range(len(layers) + 1)],
@@ -256,7 +277,7 @@ class States:
     def end(self) -> None:
         """Stop recording.
 
-        States would otherwise be recorded again when a layer is recomputed for gradients.
+        Otherwise states would be recorded a second time when the backward pass recomputes a layer.
         """
         self.is_on = False
 
@@ -273,7 +294,14 @@ class States:
 
 @dataclass(kw_only=True)
 class Watched:
-    """Recorded states of a student and its teacher, and the layer that maps between their sizes."""
+    """Recorded layer states of a student and its teacher, from which the layer loss is computed.
+
+    Attributes:
+        student: States of the student.
+        teacher: States of the teacher.
+        fit: Trained linear layer from the student's hidden size to the teacher's; an identity if
+            the sizes are equal.
+    """
 
     student: States
     teacher: States
@@ -281,9 +309,10 @@ class Watched:
 
     @classmethod
     def of(cls, teacher: Teacher, student: Any) -> "Watched":
-        """Record the states of both networks; add a mapping layer to the student if sizes differ.
+        """Attach hooks to both networks that record their states.
 
-        Raises ModelError for a family whose layers are not known.
+        If the hidden sizes differ, a linear layer between them is added to the student. Raises
+        ModelError if the family of either network does not support the recording of its layers.
         """
         networks: tuple[Any, Any] = (student.encoder, teacher.network.encoder)
         for each in networks:
@@ -304,16 +333,21 @@ class Watched:
         )
 
     def losses(self, mask: Tensor) -> Tensor:
-        """Return one loss per row, `[rows]`: mean squared differences in fp32, summed over layers.
+        """Return one loss per row in fp32: `[rows]`.
 
-        Layer m of M of the student learns from layer m * N / M of the teacher's N layers, rounded;
-        the input of the first layer learns from the teacher's. Attention scores are compared only
-        if both networks have known queries and keys and the same number of heads.
+        The loss is the sum over all layers of the mean squared differences between the states, and
+        between the attention scores, of student and teacher. Layer m of the student's M layers is
+        compared with layer m * N / M (rounded) of the teacher's N layers, and the input of the
+        student's first layer with the input of the teacher's first layer. Attention scores are
+        compared only if the queries and keys of both networks are recorded, and if both networks
+        have the same number of heads.
+
+        `mask` `[rows, tokens]` is 0 at padding.
         """
         self.student.end()
         mine, theirs = self.student, self.teacher
         depth, above = len(mine.hidden) - 1, len(theirs.hidden) - 1
-        # The teacher's layer for each of the student's; 0 is the input of the first layer.
+        # Index of the teacher's states for each of the student's; 0 is the first layer's input.
         steps = [round(number * above / depth) for number in range(depth + 1)]
         is_token = mask.float()  # (rows, tokens)
         count = is_token.sum(1)  # (rows,)

@@ -33,10 +33,15 @@ SILENT = -1
 
 @dataclass(frozen=True, kw_only=True)
 class TextFeatures(Features):
-    """Features of input texts, with the concatenated tokens of their answers.
+    """Encoded input texts, and the answers to learn.
 
-    Answers include special tokens. The target of row i is
-    target_ids[target_starts[i] : target_starts[i + 1]]; it is empty if the answer is hidden.
+    The answer of row i is target_ids[target_starts[i] : target_starts[i + 1]]. It is empty if the
+    data set hides the answer.
+
+    Attributes:
+        target_ids: Token ids of all answers, including special tokens, concatenated.
+        target_starts: Index in `target_ids` of each answer's first token, followed by the number of
+            all tokens: `[rows + 1]`.
     """
 
     target_ids: NDArray[np.int32]
@@ -44,9 +49,12 @@ class TextFeatures(Features):
 
 
 class TextNetwork(nn.Module):
-    """Encoder with its decoder; returns losses if it gets targets, else the tokens of the answers.
+    """Encoder with its decoder, which returns losses in training and generated tokens otherwise.
 
-    An answer has at most `room` tokens, without the token that the decoder starts from.
+    Args:
+        encoder: Encoder that was loaded with its decoder.
+        room: Maximum number of tokens of a generated answer, without the token that the decoder
+            starts from.
     """
 
     reads_targets = True
@@ -69,11 +77,16 @@ class TextNetwork(nn.Module):
         self.room = room
 
     def forward(self, targets: Tensor | None = None, **inputs: Tensor) -> Tensor:
-        """Return the fp32 loss of each row, `[rows]`, summed over the tokens of its target.
+        """Return losses if there are targets, else the token ids of generated answers.
 
-        Without `targets` `[rows, tokens]`, return the token ids of each row's answer,
-        `[rows, room]`: SILENT after its end, and all NaN if the decoder's logits were NaN at any
-        token.
+        Args:
+            targets: Token ids of the answers to learn, followed by IGNORED: `[rows, tokens]`.
+            **inputs: Inputs of the encoder: `[rows, tokens]` each.
+
+        Returns:
+            With targets, the loss of each row in fp32, summed over the tokens of its target:
+            `[rows]`. Without targets, the token ids of each row's answer as floats, followed by
+            SILENT: `[rows, room]`. They are all NaN if a logit of the decoder was NaN.
         """
         network: Any = self.encoder
         if targets is None:
@@ -115,9 +128,15 @@ class _Watch(LogitsProcessor):
 
 
 def text_head(task: Task, tokenizer: Any, max_target_tokens: int) -> Head:
-    """Return a head that answers a task with generated text.
+    """Return a head that answers the examples of a task with generated text.
 
-    Raises BenchError for a task that cannot be cast as text-to-text.
+    Args:
+        task: The task.
+        tokenizer: Tokenizer of the answers.
+        max_target_tokens: Maximum number of tokens of an answer, including special tokens.
+
+    Raises:
+        BenchError: The task cannot be cast as text-to-text.
     """
     words = _Words(cast=cast_of(task), tokenizer=tokenizer, longest=max_target_tokens)
     return Head(
@@ -130,7 +149,7 @@ def text_head(task: Task, tokenizer: Any, max_target_tokens: int) -> Head:
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return `logits` unchanged: in training, the network already returns one loss per row."""
+    """Return `logits` unchanged, because the network returns one loss per row in training."""
     return logits
 
 

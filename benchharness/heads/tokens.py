@@ -34,27 +34,33 @@ from benchharness.training.batching import Features, expand
 Ids = NDArray[np.int32]
 
 CHUNK = 1000
-"""Number of texts per call of the tokenizer, which processes the texts of a call in parallel."""
+"""Number of texts per call of the tokenizer. The texts of a call are tokenized in parallel."""
 
 SURROGATES = re.compile("[\ud800-\udfff]")
-"""Pattern of one half of a surrogate pair, which a data set in JSON may contain as an escape."""
+"""Pattern that matches one half of a surrogate pair. A JSON file may contain such halves as
+escapes."""
 
 SPACES = np.array([code for code in range(0x3001) if chr(code).isspace()], dtype=np.uint32)
-"""White space characters of Unicode, as code points."""
+"""Code points of Unicode's white space characters."""
 
 PROBES = ("a", "1", "我", "и", "ا", "न", "한", "ก")
-"""Sample texts for finding the special tokens around a text. There are several because a vocabulary
-without an unknown token may know only one script."""
+"""Sample texts that are encoded to find the special tokens around a text. There are several,
+because a vocabulary without an unknown token may contain only one script."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
-    """Token ids of a text, and the characters [starts, ends) that each token stands for.
+    """Token ids of a text, and the characters that each token stands for.
 
-    White space at either end of a token is excluded (SentencePiece's tokens begin with it), so a
-    token of only white space is empty. Several tokens may share one character. Letters and accents
-    of a word that have no token, because a normalizer dropped them, belong to the adjacent tokens:
-    letters to those on either side, accents to the one before.
+    White space at the start and the end of a token (SentencePiece's tokens begin with it) is
+    excluded, so a token of only white space stands for no characters. Several tokens may share one
+    character. If a normalizer dropped letters or accents of a word, these characters are assigned
+    to the adjacent tokens: letters to the tokens on both sides, accents to the token before.
+
+    Attributes:
+        ids: Token ids: `[tokens]`.
+        starts: Index of the first character of each token: `[tokens]`.
+        ends: Index after the last character of each token: `[tokens]`.
     """
 
     ids: Ids
@@ -68,7 +74,10 @@ class Tokens:
         return Tokens(ids=self.ids[part], starts=self.starts[part], ends=self.ends[part])
 
     def covering(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return the first and last token of the characters [start, end); None without tokens."""
+        """Return the indices of the first and last token of the characters [start, end).
+
+        None is returned if no token stands for any of these characters.
+        """
         touching = np.flatnonzero(
             (self.ends > start) & (self.starts < end) & (self.starts < self.ends)
         )
@@ -79,10 +88,19 @@ class Tokens:
 
 
 def edges_of(starts: Ids, ends: Ids, start: int, end: int) -> tuple[int, int]:
-    """Return the first and the last of the tokens that touch the characters [start, end).
+    """Select the first and the last token of a span of characters.
 
-    `starts` and `ends` are the touching tokens' characters. A token that begins exactly at `start`,
-    or ends exactly at `end`, is preferred to one that only shares a character.
+    A token that begins exactly at `start`, or ends exactly at `end`, is preferred to a token that
+    only overlaps the span.
+
+    Args:
+        starts: Index of the first character of each token that overlaps the span: `[tokens]`.
+        ends: Index after the last character of each of these tokens: `[tokens]`.
+        start: Index of the first character of the span.
+        end: Index after the last character of the span.
+
+    Returns:
+        The indices of the two tokens in `starts` and `ends`.
     """
     begin, stop = np.flatnonzero(starts == start), np.flatnonzero(ends == end)
     return (
@@ -92,9 +110,10 @@ def edges_of(starts: Ids, ends: Ids, start: int, end: int) -> tuple[int, int]:
 
 
 def tokenize(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Tokens]:
-    """Return the tokens of every text with their character offsets, without special tokens.
+    """Return the tokens of each text, without special tokens, keyed by the text.
 
-    Raises ModelError for a slow (pure Python) tokenizer, which does not return offsets.
+    Raises ModelError for a slow (pure Python) tokenizer, because it does not return the characters
+    of each token, and for a text that the tokenizer refuses.
     """
     if not tokenizer.is_fast:
         raise ModelError(
@@ -132,7 +151,7 @@ def _naming_unknown(tokenizer: Any) -> Tokenizer | None:
     copy = Tokenizer.from_str(backend.to_str())
     copy.no_truncation()
     copy.no_padding()
-    # Special tokens have the lowest ids.
+    # The token with the lowest id is a special token, which the tokens of a text do not contain.
     copy.model.unk_token = min(vocabulary, key=vocabulary.__getitem__)
     return copy
 
@@ -151,7 +170,10 @@ def _places(text: str, ids: Sequence[int], spans: Spans, naming: Tokenizer) -> S
 
 
 def tokenize_ids(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Ids]:
-    """Return the token ids of every text, without special tokens; slow tokenizers work too."""
+    """Return the token ids of each text, without special tokens, keyed by the text.
+
+    Unlike `tokenize`, this function also accepts slow (pure Python) tokenizers.
+    """
     return {
         text: np.asarray(ids, dtype=np.int32)
         for chunk in _chunks(texts)
@@ -184,9 +206,9 @@ def _call(tokenizer: Any, texts: Sequence[str], **options: bool) -> Any:
 
 @contextmanager
 def telling_refusals() -> Iterator[None]:
-    """Context manager that turns a tokenizer's error about a text into a ModelError.
+    """Context manager that turns errors of the tokenizers library into a ModelError.
 
-    The tokenizer raises it for a word that its vocabulary cannot represent.
+    The library raises such an error for a word that a tokenizer's vocabulary cannot represent.
     """
     try:
         yield
@@ -269,9 +291,10 @@ def _is_letter(character: str) -> bool:
 
 
 class Count:
-    """Counter of unknown tokens and lost words in some texts; each distinct text counts once.
+    """Counter of unknown tokens and lost words in the texts that a tokenizer has encoded.
 
-    A word, as delimited by white space, is lost if none of its characters has a token.
+    Each distinct text counts once. A word, as delimited by white space, is lost if none of its
+    characters has a token.
     """
 
     def __init__(self, tokenizer: Any) -> None:
@@ -281,7 +304,7 @@ class Count:
         self._tokens = self._missed = 0
 
     def add(self, texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
-        """Count the tokens of those texts that have not been counted yet."""
+        """Count the texts that have not been counted yet; `ids` are the token ids of each text."""
         new = {
             text: found for text, found in zip(texts, ids, strict=True) if text not in self._seen
         }
@@ -291,7 +314,11 @@ class Count:
             self._missed += sum(found.count(unknown) for found in new.values())
 
     def numbers(self) -> NDArray[np.int64]:
-        """Return the counts so far, in the form of `counts` in Features: `[4]`."""
+        """Return four numbers: tokens, unknown tokens, lost words, and all words.
+
+        The words are counted only if some character has no token; otherwise the last two numbers
+        are 0. Features has these numbers as `counts`.
+        """
         silent = "".join(self._silent(sorted(set[str]().union(*self._seen))))
         lost = words = 0
         if silent:
@@ -312,14 +339,14 @@ class Count:
 
 
 METASPACE = "\u2581"
-"""SentencePiece's token of a space, which precedes a word."""
+"""Token with which SentencePiece represents the space before a word."""
 
 _COUNT: ContextVar[Count | None] = ContextVar("_COUNT", default=None)
 
 
 @contextmanager
 def counting(tokenizer: Any) -> Iterator[Count]:
-    """Context manager that counts the texts tokenized in its block, and yields the counter."""
+    """Context manager that yields a counter of all texts that are tokenized in its block."""
     count = Count(tokenizer)
     told = _COUNT.set(count)
     try:
@@ -329,7 +356,7 @@ def counting(tokenizer: Any) -> Iterator[Count]:
 
 
 def note_read(texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
-    """Pass texts and their tokens to the active counter, if there is one."""
+    """Add texts and the token ids of each to the counter of `counting`, if one is active."""
     count = _COUNT.get()
     if count is not None:
         count.add(texts, ids)
@@ -358,15 +385,15 @@ class Frame:
     """Special tokens that a tokenizer puts before, between and after the texts of a row.
 
     Attributes:
-        parts: Special tokens before, between and after the texts, as (ids, token types) each: two
-            parts around one text, three around two.
+        parts: Token ids and token types of the special tokens before, between and after the texts:
+            two pairs for rows of one text, three for rows of two texts.
         texts: Token type of each text.
-        null: Position of the classification token in a row, from the end if negative. Without
-            such a token, another special token outside of the texts or else the first token is
-            used.
-        has_types: False for encoders without segments.
-        pad_id: Id of padding; 0 for a tokenizer without a padding token, which is harmless
-            because masked positions are not attended to.
+        null: Position of the classification token in a row, counted from the end if negative. If
+            the tokenizer has no such token, another special token outside of the texts, or else the
+            first token, takes its role.
+        has_types: Whether the tokenizer returns token types.
+        pad_id: Token id of padding. It is 0 for a tokenizer without a padding token, which is
+            harmless because no token attends to padding.
     """
 
     parts: tuple[tuple[Ids, Ids], ...]
@@ -377,10 +404,18 @@ class Frame:
 
     @classmethod
     def of(cls, tokenizer: Any, texts: int) -> "Frame":
-        """Derive the frame around one or two texts from an encoded sample text."""
+        """Find the special tokens around one or two texts by encoding a sample text.
+
+        Args:
+            tokenizer: The tokenizer.
+            texts: Number of texts per row, 1 or 2.
+
+        Raises:
+            ModelError: The tokenizer does not encode the sample text as expected.
+        """
         alone = ((p, tokenizer(p, add_special_tokens=False)["input_ids"]) for p in PROBES)
         probe, ids_of = next(((p, ids) for p, ids in alone if ids), (PROBES[0], []))
-        size = len(ids_of)  # a tokenizer may make two tokens of "a", "▁" and "a"
+        size = len(ids_of)  # 1, or e.g. 2 if the tokens of "a" are "▁" and "a"
         encoded = tokenizer(*[probe] * texts, return_special_tokens_mask=True)
         ids = np.asarray(encoded["input_ids"], dtype=np.int32)
         types = np.asarray(encoded.get("token_type_ids", np.zeros_like(ids)), dtype=np.int32)
@@ -411,7 +446,7 @@ class Frame:
         return sum(len(ids) for ids, _ in self.parts)
 
     def row(self, *texts: Ids) -> tuple[Ids, Ids]:
-        """Return the ids and token types of a row of these texts."""
+        """Return the token ids and token types of a row, given the token ids of its texts."""
         ids, types = [self.parts[0][0]], [self.parts[0][1]]
         for text, kind, part in zip(texts, self.texts, self.parts[1:], strict=True):
             ids += [text, part[0]]
@@ -419,13 +454,19 @@ class Frame:
         return np.concatenate(ids), np.concatenate(types)
 
     def first(self, *before: Ids) -> int:
-        """Return the position in a row at which the text after these texts begins."""
+        """Return the position in a row at which the text that follows the texts `before` begins."""
         special = sum(len(ids) for ids, _ in self.parts[: len(before) + 1])
         return special + sum(map(len, before))
 
 
 def join(rows: Sequence[tuple[Ids, Ids]], frame: Frame, max_tokens: int) -> dict[str, Any]:
-    """Concatenate rows of at most `max_tokens` tokens into the basic fields of Features."""
+    """Concatenate rows, and return the fields that every Features needs, keyed by name.
+
+    Args:
+        rows: Token ids and token types of each row.
+        frame: Special tokens of the rows.
+        max_tokens: Maximum number of tokens of a row.
+    """
     types = np.concatenate([types for _, types in rows])  # (tokens,)
     return {
         "token_ids": np.concatenate([ids for ids, _ in rows]),
@@ -442,10 +483,13 @@ def spread(
     starts: NDArray[np.int64],
     empty: int = 0,
 ) -> NDArray[Any]:
-    """Return a value for every token of concatenated rows: `[tokens]`.
+    """Return an array with one value per token of concatenated rows: `[tokens]`.
 
-    `parts` contains the values of one range of tokens per row, which begins at position `firsts` of
-    the row. All other tokens get `empty`. `starts` `[rows + 1]` are the first tokens of the rows.
+    Args:
+        parts: For each row, the values of some consecutive tokens.
+        firsts: Position in each row of the first of these tokens: `[rows]`, or one number.
+        starts: Index of each row's first token, followed by the number of all tokens: `[rows + 1]`.
+        empty: Value of all other tokens.
     """
     values, sizes = np.concatenate(parts), np.array([len(part) for part in parts])  # (rows,)
     column = np.full(starts[-1], empty, dtype=values.dtype)
@@ -455,10 +499,11 @@ def spread(
 
 # Encoded splits, cached on disk for other seeds and jobs with the same texts and tokenizer.
 #
-# A file CACHE/features/DIGEST.npz has the arrays and numbers of a Features, or of a subclass.
+# A file CACHE/features/DIGEST.npz has the fields of a Features object, or of a subclass.
 
 KEPT_TOKENS = 200_000
-"""Minimum number of tokens of a split that is cached; smaller ones take less than a second."""
+"""Number of tokens from which a split is cached. Smaller splits are not cached, because they are
+encoded in less than a second."""
 
 KIND = "kind"
 
@@ -474,10 +519,16 @@ def encode_once(
     identity: str,
     limits: Limits,
 ) -> Features:
-    """Encode a split with a head, or load its features from the cache.
+    """Encode a split, or load its features from the cache on disk.
 
-    `identity` is the digest of the tokenizer. A cache file that is damaged or cannot be written is
-    ignored; it only costs time.
+    A cache file that is damaged or cannot be written is no error: the split is encoded again.
+
+    Args:
+        encode: Function `encode` of a head.
+        rows: The split.
+        tokenizer: The tokenizer.
+        identity: Digest of the tokenizer.
+        limits: Length limits of the rows.
     """
     # The function's name identifies the head, METHOD the version of the encoding code.
     head = f"{encode.__module__}.{encode.__name__}"

@@ -1,8 +1,8 @@
-"""The packaged vocabulary and shape of `tiny`, a BERT whose weights are drawn from the seed.
+"""Config and vocabulary of `tiny`, a built-in BERT with random weights that the seed determines.
 
-Two layers of 128, as BERT-Tiny has (https://github.com/google-research/bert). The vocabulary is
-WordPiece's of the embedded data, joined by frequency; another one would be another encoder, with
-other results, so it stays as it is.
+It has two layers and a hidden size of 128, like BERT-Tiny (github.com/google-research/bert).
+The vocabulary contains WordPiece tokens that were learned from the built-in data. It must not
+change, because all results of `tiny` depend on it.
 """
 
 from pathlib import Path
@@ -11,5 +11,5 @@ __all__ = ["folder"]
 
 
 def folder() -> Path:
-    """The folder with config.json, vocab.txt and tokenizer_config.json, and no weights."""
+    """Return the folder with config.json, vocab.txt and tokenizer_config.json, without weights."""
     return Path(__file__).parent

@@ -1,4 +1,4 @@
-"""Adafactor, the optimizer of T5, without a host-device synchronization per weight."""
+"""Adafactor, the optimizer of T5, without waiting for the GPU at every weight."""
 
 from typing import Any
 
@@ -7,7 +7,10 @@ import transformers.optimization
 
 
 class Adafactor(transformers.optimization.Adafactor):
-    """transformers' Adafactor without a synchronization per weight; results are bit-identical."""
+    """transformers' Adafactor, except that the CPU does not wait for the GPU at every weight.
+
+    The results are bit-identical to those of transformers' class.
+    """
 
     @staticmethod
     def _get_lr(group: dict[str, Any], state: dict[str, Any]) -> Any:
@@ -15,9 +18,10 @@ class Adafactor(transformers.optimization.Adafactor):
 
         The scale is the root mean square of the weight, but at least the group's second `eps`.
         """
-        # With weight decay, the rate is needed on the host in any case.
+        # With weight decay, the CPU needs the rate in any case.
         if group["weight_decay"] or not group["scale_parameter"] or group["relative_step"]:
             return transformers.optimization.Adafactor._get_lr(group, state)  # type: ignore[no-untyped-call]
         least, scale, rate = group["eps"][1], state["RMS"], group["lr"]
-        # Python's max(least, scale) * rate would make the host wait. This rounds in the same way.
+        # Python's max(least, scale) * rate would make the CPU wait. torch.where rounds in the same
+        # way.
         return torch.where(scale > least, scale * rate, least * rate)

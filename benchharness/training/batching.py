@@ -1,9 +1,8 @@
-"""Batching: which examples share an optimizer step, and how they are cut and padded for speed.
+"""Batching: drawing the examples of each optimizer step, and cutting them into micro-batches.
 
-The choice of examples that share a step decides what is learned. Cutting and padding affect only
-speed, rounding and dropout's random numbers. The examples of a step are computed in micro-batches
-of similar lengths, so that there is little padding. The losses of the micro-batches add up to the
-loss of the whole batch.
+The examples of a step are computed in micro-batches of similar lengths, so that there is little
+padding. The losses of the micro-batches add up to the loss of the whole batch, so cutting and
+padding affect only speed, rounding and the random numbers of dropout.
 
 Batches consist of items. An item is a row, or several rows that must be in the same micro-batch,
 such as the options of one question.
@@ -23,8 +22,8 @@ from numpy.typing import NDArray
 Indices = NDArray[np.int64]
 
 ROUNDING = 8
-"""Number that padded lengths are multiples of. It suits matrix units and keeps the number of
-different shapes low."""
+"""Multiple to which the lengths of padded rows are rounded up. It suits matrix units and keeps the
+number of different shapes low."""
 
 MICRO_BATCH_TOKENS = 16384
 """Maximum number of padded tokens in a micro-batch of several items: 32 rows of 512 tokens, like
@@ -33,22 +32,25 @@ BERT's batch."""
 
 @dataclass(frozen=True, kw_only=True)
 class Features:
-    """Encoded rows, concatenated: the tokens of row i are starts[i] to starts[i + 1].
+    """Encoded rows of a split, concatenated without padding.
+
+    The tokens of row i are those from starts[i] to starts[i + 1] (exclusive).
 
     Attributes:
         token_ids: Token ids of all rows: `[tokens]`.
-        token_types: Token types: `[tokens]`; None for encoders without segments.
+        token_types: Token types of all rows: `[tokens]`; None for encoders without token types.
         starts: Index of each row's first token, followed by the number of tokens: `[rows + 1]`.
         pad_id: Token id of padding.
-        max_tokens: Maximum length of a padded row.
+        max_tokens: Maximum number of tokens of a padded row.
         items: Index of each item's first row, followed by the number of rows: `[items + 1]`; None
             if each row is an item.
         terms: Number of losses that each item adds to the mean of a batch, such as the number
             of tagged words in a sentence: `[items]`; None if every item adds one.
         marks: Position in the row of each marked span's first token, and of the token after its
-            last: `[rows, marks, 2]`.
-        read: Mask of the tokens whose states a head on a frozen encoder reads, `[tokens]`; None if
-            it reads all. The other tokens are context for the encoder.
+            last: `[rows, marks, 2]`; None if the task has no marked spans.
+        read: Mask of the tokens whose states the head needs: `[tokens]`; None if it needs all. The
+            other tokens are only context for the encoder. If the encoder is frozen, their states
+            are not stored.
         truncated: Mask of the examples that were cut to `max_tokens`: `[examples]`; None if
             examples are never cut.
         counts: Four numbers: tokens in the texts, unknown tokens, words without any token, and all
@@ -57,10 +59,11 @@ class Features:
     """
 
     per_token: ClassVar[tuple[str, ...]] = ()
-    """Fields of a subclass that are inputs of the network: one value per token, padded with 0."""
+    """Names of a subclass's fields that are inputs of the network and have one value per token.
+    These inputs are padded with 0."""
 
     carried: ClassVar[tuple[str, ...]] = ()
-    """Other fields of a subclass that have one value per token."""
+    """Names of a subclass's fields that have one value per token and are not inputs."""
 
     token_ids: NDArray[np.int32]
     token_types: NDArray[np.int32] | None
@@ -84,7 +87,7 @@ class Features:
 
     @cached_property
     def width(self) -> int:
-        """Width of a padded batch that contains the longest row."""
+        """Number of tokens to which a batch with the longest row is padded."""
         return _width(self.lengths, self.max_tokens)
 
     @cached_property
@@ -104,11 +107,11 @@ class Features:
         return np.maximum.reduceat(self.lengths, self.item_starts[:-1])
 
     def rows_of(self, items: Indices) -> Indices:
-        """Return the rows of some items, in the order of the items."""
+        """Return the indices of the rows of some items, in the order of the items."""
         return expand(self.item_starts[items], self.item_sizes[items])
 
     def tokens_of(self, rows: Indices) -> Indices:
-        """Return the positions in `token_ids` of some rows' tokens, in the order of the rows."""
+        """Return the indices in `token_ids` of some rows' tokens, in the order of the rows."""
         return expand(self.starts[rows], self.lengths[rows])
 
     def without_unread(self) -> Self:
@@ -123,12 +126,15 @@ class Features:
         return replace(self, **kept, starts=before[self.starts], read=None)
 
     def count_terms(self, items: Indices) -> int:
-        """Return the number of losses of these items, at least one."""
+        """Return the number of losses over which a batch of these items averages, at least one."""
         return len(items) if self.terms is None else max(1, int(self.terms[items].sum()))
 
 
 def expand(starts: Indices, sizes: Indices) -> Indices:
-    """Return the concatenation of the ranges that begin at `starts` and have these sizes."""
+    """Return the concatenated integers of some ranges, given their starts and sizes.
+
+    For example, starts of 5 and 9 with sizes 2 and 3 give 5, 6, 9, 10, 11.
+    """
     ends = np.cumsum(sizes)  # end of each range in the result
     total = int(ends[-1]) if len(ends) else 0
     # Consecutive numbers, plus for each range its start minus its position in the result.
@@ -136,10 +142,14 @@ def expand(starts: Indices, sizes: Indices) -> Indices:
 
 
 def count_steps(items: Sequence[int], batch_size: int, epochs: float) -> int:
-    """Return the number of optimizer steps of a run.
+    """Return the number of optimizer steps of a run, at least one.
 
-    `items` contains the number of items of each task. Each batch has items of only one task, and
-    the last batch of a task in an epoch may be smaller.
+    Each batch has items of only one task, and the last batch of a task in an epoch may be smaller.
+
+    Args:
+        items: Number of items of each task.
+        batch_size: Number of items per batch.
+        epochs: Number of passes over the data; may be a fraction.
     """
     return max(1, math.ceil(epochs * sum(math.ceil(size / batch_size) for size in items)))
 
@@ -193,18 +203,21 @@ def cut_by_length(
     overhead: int,
     sizes: NDArray[np.int64] | None = None,
 ) -> list[Indices]:
-    """Cut a batch into micro-batches of similar lengths with minimal work, the longest first.
+    """Cut a batch into micro-batches of similar lengths, so that the total cost is minimal.
 
-    The work of a micro-batch is its number of padded tokens plus `overhead`. MICRO_BATCH_TOKENS
-    and `parts` bound the memory that a micro-batch takes.
+    The cost of a micro-batch is its number of padded tokens plus `overhead`. To limit the memory, a
+    micro-batch of several items has at most about MICRO_BATCH_TOKENS padded tokens.
 
     Args:
-        batch: Items of the batch.
-        lengths: Number of tokens of the longest row of each item of the features.
-        parts: Number that limits the size of micro-batches: each has at most `len(batch) / parts`
+        batch: Indices of the items of the batch.
+        lengths: Number of tokens of the longest row of every item in the data.
+        parts: Divisor that limits the size of micro-batches: each has at most `len(batch) / parts`
             items, rounded up.
         overhead: Cost of starting a micro-batch, in tokens.
-        sizes: Number of rows of each item of the features; None if every item is one row.
+        sizes: Number of rows of every item in the data; None if every item is one row.
+
+    Returns:
+        Indices of the items of each micro-batch, those with the longest items first.
     """
     if not len(batch):  # with several processes, one may have no share of a small batch
         return []
@@ -226,7 +239,8 @@ def cut_by_length(
 
 def _cheapest_cuts(widths: NDArray[np.int64], rows: NDArray[np.int64], overhead: int) -> list[int]:
     """Return the indices at which to cut items of decreasing widths, by dynamic programming."""
-    # For each possible end: the minimal work for the items before it, and the starts of the parts.
+    # Keyed by a number of items, from the start of the batch: the minimal work for these items, and
+    # the starts of their parts.
     best: dict[int, tuple[int, list[int]]] = {0: (0, [])}
     # Between items of equal width a cut saves no padding: cut only where the width changes.
     for end in (*(np.flatnonzero(np.diff(widths)) + 1).tolist(), len(widths)):
@@ -240,10 +254,14 @@ def _cheapest_cuts(widths: NDArray[np.int64], rows: NDArray[np.int64], overhead:
 
 
 def length_batches(lengths: NDArray[np.int64], tokens: int) -> list[Indices]:
-    """Return all rows in batches of similar lengths, the longest first.
+    """Return the indices of all rows in batches of similar lengths, the longest rows first.
 
-    A batch has at most `tokens` padded tokens, or a single row. This function is used for
-    prediction, where the results do not depend on the rows that share a batch.
+    This function is used for prediction, because predictions do not depend on the rows that share a
+    batch.
+
+    Args:
+        lengths: Number of tokens of each row.
+        tokens: Maximum number of padded tokens of a batch; a single row may have more.
     """
     order = np.argsort(-lengths, kind="stable")
     widths = _rounded(lengths[order])
@@ -256,10 +274,17 @@ def length_batches(lengths: NDArray[np.int64], tokens: int) -> list[Indices]:
 
 
 def pad(features: Features, rows: Indices, width: int | None = None) -> dict[str, NDArray[Any]]:
-    """Return a network's inputs for some rows, `[rows, tokens]` each: ids, mask and token types.
+    """Return the network's inputs for some rows, padded and keyed by name.
 
-    The inputs are as wide as the longest row, rounded up, unless `width` is set. They include the
-    `marks` of rows with marked spans, and the `per_token` fields of subclasses of Features.
+    Args:
+        features: Encoded rows of a split.
+        rows: Indices of the rows.
+        width: Number of tokens of each padded row; None for the length of the longest of these
+            rows, rounded up.
+
+    Returns:
+        `input_ids`, `attention_mask`, `token_type_ids` (if the encoder has token types) and the
+        fields in `per_token`: `[rows, tokens]` each; and `marks`, if the task has marked spans.
     """
     lengths = features.lengths[rows]  # (rows,)
     width = width or _width(lengths, features.max_tokens)
@@ -280,11 +305,15 @@ def pad(features: Features, rows: Indices, width: int | None = None) -> dict[str
 
 
 def tail_of(tokens: int, width: int) -> int:
-    """Return how many padding tokens to append to packed rows, so that few different sizes occur.
+    """Return how many padding tokens to append to a packed row, so that few different sizes occur.
 
-    The number is between 1 and `width`. Together, `tokens` and these tokens (the tail, see
-    encoder/packing.py) are a multiple of a power of two, which is about an eighth of `tokens`, at
-    least ROUNDING and at most `width`.
+    The appended tokens are the `tail` in encoder/packing.py. With them, the size of the packed row
+    is a multiple of a power of two: the largest one up to an eighth of `tokens`, but at least
+    ROUNDING and at most `width`.
+
+    Args:
+        tokens: Number of tokens of the packed row.
+        width: Number of tokens of a padded row.
     """
     eighth, most = (1 << (number.bit_length() - 1) for number in (tokens // 8 or 1, width))
     unit = int(min(max(ROUNDING, eighth), most))

@@ -1,7 +1,7 @@
 """Environment of a computation: processes, device and number format.
 
-Planning replaces the precision "auto" with a concrete one, because the precision is part of a job's
-key.
+The precision "auto" never occurs here: it is replaced with a concrete one when a job is planned,
+because the precision is part of the job's key.
 """
 
 import os
@@ -36,10 +36,15 @@ need a second copy of all gradients."""
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
-    """Process number `rank` of `count` processes that train together.
+    """This process's membership in a group of processes that train together.
 
-    If `count` is 1, the methods exchange nothing. `device` is the device that exchanged tensors
-    must be on.
+    With a single process, nothing is exchanged, and a sum or maximum over the processes is the
+    process's own value.
+
+    Attributes:
+        rank: Number of this process, from 0.
+        count: Number of processes.
+        device: Device to which tensors are copied before they are exchanged.
     """
 
     rank: int = 0
@@ -50,9 +55,12 @@ class Ranks:
     def join(cls, device: torch.device) -> Self:
         """Connect to the other processes that torchrun, accelerate or benchharness has started.
 
-        The environment variables RANK and WORLD_SIZE are the number of this process and the number
-        of all processes. They communicate through NCCL if each process has its own GPU, else
-        through gloo.
+        The environment variables RANK and WORLD_SIZE contain the number of this process and the
+        number of all processes. The processes communicate through NCCL if each has its own GPU,
+        else through gloo.
+
+        Args:
+            device: Device on which this process trains.
         """
         count, rank = count_processes(), own_rank()
         if count == 1:
@@ -75,7 +83,12 @@ class Ranks:
         return self.rank == 0
 
     def share(self, items: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return this process's share of a batch; the shares have about equal numbers of tokens."""
+        """Return this process's share of a batch; the shares have about equal numbers of tokens.
+
+        Args:
+            items: Indices of the items of the batch.
+            lengths: Number of tokens of every item in the data.
+        """
         if self.count == 1:
             return items
         # Deal the items out by length, like cards: shares differ by at most the longest row.
@@ -88,7 +101,7 @@ class Ranks:
         return int(np.random.SeedSequence([seed, step, self.rank]).generate_state(1)[0])
 
     def greatest(self, number: int) -> int:
-        """Return the maximum of the processes' numbers."""
+        """Return, in every process, the maximum of the numbers that the processes pass."""
         if self.count == 1:
             return number
         found = torch.tensor(number, device=self.device)
@@ -96,7 +109,7 @@ class Ranks:
         return int(found)
 
     def same(self, number: float | None) -> float | None:
-        """Return the first process's number in every process, so that all decide the same."""
+        """Return, in every process, the number that the first process passes."""
         if self.count == 1:
             return number
         found = [number]
@@ -104,7 +117,7 @@ class Ranks:
         return found[0]
 
     def add_up(self, values: Tensor) -> Tensor:
-        """Return the sum of the processes' tensors in every process."""
+        """Return, in every process, the sum of the tensors that the processes pass."""
         if self.count == 1:
             return values
         total = values.to(self.device, copy=True)  # all_reduce writes in place
@@ -112,9 +125,10 @@ class Ranks:
         return total.to(values.device)
 
     def add_gradients(self, weights: Sequence[nn.Parameter]) -> None:
-        """Replace the gradients of each process with the sum over all processes.
+        """Replace the gradients of each process with their sums over all processes.
 
-        A weight that has no gradient in any process keeps None, so that AdamW leaves it unchanged.
+        The gradient of a weight that has none in any process stays None, so that AdamW leaves the
+        weight unchanged.
         """
         if self.count == 1:
             return
@@ -147,8 +161,8 @@ def _buckets(weights: Sequence[nn.Parameter]) -> Iterator[list[nn.Parameter]]:
 
 
 PRECISIONS = ("fp32", "tf32", "bf16")
-"""Number formats of matrix products. With tf32, values are stored in fp32, but a GPU multiplies
-only the first ten bits of the mantissa, at half of bf16's peak speed."""
+"""Number formats in which matrix products are computed. With tf32, values are stored in fp32, but a
+GPU multiplies only the first ten bits of the mantissa, at half of bf16's peak speed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,12 +195,12 @@ class Compute:
 
     @property
     def on_gpu(self) -> bool:
-        """True if the device is a GPU, which computes while the host goes on."""
+        """True if the device is a GPU, which computes asynchronously."""
         return self.device.type == "cuda"
 
     @contextmanager
     def autocast(self) -> Iterator[None]:
-        """Context manager that applies the precision to the computation in its block."""
+        """Context manager in which matrix products are computed with `precision`."""
         # bf16 has fp32's range, so losses are not scaled, unlike with fp16. Graphs must not use the
         # cache of casts: a cast that is found in the cache would be missing in the recorded graph.
         options = {"enabled": self.precision == "bf16", "cache_enabled": not self.graphs}
@@ -207,8 +221,9 @@ class Compute:
 def choose_kernels(device: torch.device, *, deterministic: bool) -> None:
     """Make computation on a GPU deterministic, or as fast as possible, for the whole process.
 
-    Call this before the first matrix product. If `deterministic`, operations without a
-    deterministic kernel raise RuntimeError. A CPU is always deterministic.
+    This must be called before the first matrix product. If `deterministic` is true, operations
+    without a deterministic kernel raise RuntimeError. On a CPU nothing is changed, because
+    computation is always deterministic there.
     """
     if device.type != "cuda":
         return
@@ -224,8 +239,8 @@ def choose_kernels(device: torch.device, *, deterministic: bool) -> None:
 def in_fp32(layer: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
     """Apply a layer to states in fp32, even under autocast.
 
-    This is used for output layers with many competing logits: with bf16's three digits, the best
-    answers in a passage, or the options of a question, would often have equal logits.
+    Output layers with many competing logits need this: with bf16's three digits, the best answers
+    in a passage, or the options of a question, would often have equal logits.
     """
     with torch.autocast(states.device.type, enabled=False):
         return layer(states.float())
@@ -246,15 +261,16 @@ class Part:
     """Micro-batch: some items of a batch, with their tensors on the device.
 
     Attributes:
-        terms: Number of losses of the whole batch.
-        tensors: Tensors on the device: the padded inputs, the indices of the packing, the
-            indices of the `items`, and for items of several rows the `slots` of the rows' logits
-            in a flattened table `[items, options]`.
+        terms: Number of losses of the whole batch, by which the sum of losses is divided.
+        tensors: Tensors on the device, keyed by name: the padded inputs; the fields of the packing
+            in OF_PACKING; "items", the indices of the items in the data; in buckets, "terms"; and
+            for items of several rows "slots", the index of each row's logits in a flattened array
+            `[items, options]`.
         named: Names of the padded inputs in `tensors`.
-        packs: Whether the network computes the rows packed.
-        lengths: Number of tokens of each row.
-        width: Width of the padded rows.
-        tail: Number of tail tokens after the packed rows (see encoder/packing.py).
+        packs: Whether the network computes packed rows.
+        lengths: Number of tokens of each row without padding.
+        width: Number of tokens of each padded row.
+        tail: Number of padding tokens at the end of the packed row (see encoder/packing.py).
         options: Number of rows of the largest item; 0 if every item is one row.
     """
 
@@ -277,7 +293,15 @@ class Part:
         terms: int = 1,
         layout: Layout,
     ) -> Self:
-        """Create a micro-batch with the rows of some items, and start copying it to the device."""
+        """Create a micro-batch from some items, and start copying it to the device.
+
+        Args:
+            features: Encoded rows of a split.
+            items: Indices of the items in the features.
+            device: Device of the computation.
+            terms: Number of losses of the whole batch.
+            layout: Form in which the rows are computed.
+        """
         rows = features.rows_of(items)
         lengths, sizes = features.lengths[rows], features.item_sizes[items]  # (rows,), (items,)
         # Use one width and few tail sizes, so that there are few layouts.
@@ -320,21 +344,25 @@ class Part:
 
     @property
     def layout(self) -> tuple[Any, ...]:
-        """Key of everything that determines the computation, except the values of the tensors.
+        """Key that is equal for micro-batches that differ only in the values of their tensors.
 
-        Micro-batches with equal keys differ only in the values of their tensors.
+        One CUDA graph can compute all micro-batches with the same key.
         """
         shapes = tuple((name, tensor.shape) for name, tensor in self.tensors.items())
         return (shapes, self.packs, self.width, self.tail > 0, self.options)
 
     def in_place(self, tensors: dict[str, Tensor]) -> Self:
-        """Return this micro-batch with other tensors of equal layout, which may change later."""
+        """Return a micro-batch of the same layout that reads these tensors instead of its own.
+
+        A CUDA graph is recorded with such a micro-batch; later the values of the tensors change.
+        """
         return replace(self, tensors=tensors, terms=tensors["terms"])
 
     def side_by_side(self, logits: Tensor) -> Tensor:
-        """Arrange logits `[rows, ...]` by items: `[items, options, ...]`, -inf for missing rows.
+        """Arrange logits `[rows, ...]` by items: `[items, options, ...]`.
 
-        If every item is one row, the logits are returned unchanged.
+        An item with fewer rows than the largest item gets -inf for the missing rows. If every item
+        is one row, the logits are returned unchanged.
         """
         if not self.options:
             return logits

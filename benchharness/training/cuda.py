@@ -1,7 +1,7 @@
 """Fewer kernel launches on a GPU: all weights are cast to bf16 together; CUDA graphs replay steps.
 
-A GPU computes the kernels of a small encoder faster than the host can launch them. In bf16, a step
-of an encoder with twelve layers takes 398 kernels with this module, half as many as with torch's
+A GPU computes the kernels of a small encoder faster than the CPU can launch them. In bf16, a step
+of an encoder with twelve layers needs 398 kernels with this module, half as many as with torch's
 autocast (`python -m benchmarks.kernels`).
 """
 
@@ -25,18 +25,20 @@ from benchharness.training.compute import Part
 # that read the same states share one matrix, so the states are cast and multiplied only once.
 
 JOINED = (("query", "key", "value"), ("q_lin", "k_lin", "v_lin"), ("q_proj", "k_proj", "v_proj"))
-"""Names of attention layers that read the same states, in the families that compute packed rows."""
+"""Names of the linear layers of attention that read the same states, in the families that compute
+packed rows. One matrix product computes the outputs of such layers."""
 
 
 class CastLinear(nn.Linear):
     """Linear layer that computes with bf16 copies of its weights if autocast is on.
 
     Attributes:
-        joint: Layers that read the same states and therefore share one product, including this one.
+        joint: Layers that read the same states and therefore share one matrix product, including
+            this one.
         casts: Concatenated bf16 weight matrix of the joint layers, followed by their concatenated
             bias if they have one.
-        made: Outputs of the joint layers that have not been called yet, keyed by layer. They were
-            computed for the states `made[None]`.
+        made: Outputs of those joint layers that have not been called yet for the current states,
+            keyed by layer, and the current states themselves under the key None.
     """
 
     joint: "list[CastLinear]"
@@ -65,7 +67,11 @@ class Casts:
     """Bf16 copies of the weights of all linear layers in some networks, which may share layers.
 
     The copies are updated before each forward pass of a network. The networks keep their fp32
-    parameters and parameter names; these are the masters, from which the copies are cast.
+    parameters (the master weights) under the same names.
+
+    Attributes:
+        notes: Notes for the user about encoders in which the fused kernels of fused.py cannot be
+            used.
     """
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
@@ -115,7 +121,10 @@ class Casts:
             torch._foreach_copy_([part for part, _ in pairs], [master for _, master in pairs])
 
     def collect(self) -> None:
-        """Add the gradients of the bf16 copies to those of the masters, after a backward pass."""
+        """Add the gradients of the bf16 copies to the gradients of the fp32 master weights.
+
+        Call this after each backward pass.
+        """
         given = [(copy.grad, each) for copy, each in self._copies.values() if copy.grad is not None]
         pairs = [(part, master) for part, master in _pairs(given) if master.requires_grad]
         if not pairs:
@@ -132,7 +141,10 @@ class Casts:
 
 
 def fuse_norms(encoder: nn.Module) -> str:
-    """Use the fused kernels of fused.py on a GPU; return the reason if that fails, else ""."""
+    """Use the fused kernels of fused.py in an encoder if it is on a GPU.
+
+    Returns why they cannot be used; empty if they are used, or if the encoder is on a CPU.
+    """
     if not next(encoder.parameters()).is_cuda:
         return ""
     if not find_spec("triton"):
@@ -150,21 +162,26 @@ def _pairs(copies: Iterable[tuple[Tensor, list[nn.Parameter]]]) -> Iterator[tupl
 # CUDA graphs: the computation of a micro-batch is recorded, and replayed for equal layouts.
 
 MOST = 24
-"""Maximum number of layouts that are recorded. Micro-batches with other layouts are computed
-without a graph. The value has not been tuned by measurements yet."""
+"""Maximum number of layouts for which a graph is recorded. Micro-batches with other layouts are
+computed without a graph. The value has not been tuned by measurements yet."""
 
 BackwardPart = Callable[..., Tensor]
-"""Type of `_backward_part` in loop.py, a function (network, goals, loss, part=) that adds the
-gradients of a micro-batch and returns its share of the loss."""
+"""Type of `_backward_part` in loop.py. This function `(network, goals, loss, part=)` adds the
+gradients of a micro-batch, and returns the micro-batch's share of the mean loss of its batch."""
 
 
 class Graphs:
-    """Function that computes micro-batches by replaying CUDA graphs, one per layout.
+    """Callable that computes micro-batches by replaying CUDA graphs, one per layout.
 
-    The graph of a layout is recorded for the first micro-batch that has it. A replay works on the
-    memory of its recording. So each micro-batch is copied into the tensors of the recorded one, and
-    gradients are accumulated in tensors that live as long as the training. All graphs share their
-    other memory, so a replay may overwrite results of another graph.
+    The graph of a layout (see `Part.layout`) is recorded when the first micro-batch with this
+    layout is computed. A replay reads and writes the same memory as the recording. Therefore each
+    micro-batch is copied into the tensors of the recorded one, and gradients are accumulated in
+    tensors that live as long as the training. All graphs share their other memory, so a replay may
+    overwrite results of another graph.
+
+    Args:
+        backward_part: Function that computes a micro-batch.
+        weights: Trained weights of the network.
     """
 
     def __init__(self, backward_part: BackwardPart, weights: Sequence[nn.Parameter]) -> None:
@@ -177,7 +194,13 @@ class Graphs:
     def __call__(self, network: nn.Module, goals: Tensor, loss: Any, *, part: Part) -> Tensor:
         """Add the gradients of a micro-batch's share of the batch's mean loss; return that share.
 
-        The next call overwrites the returned tensor, so use it on the device before.
+        The next call may overwrite the returned tensor.
+
+        Args:
+            network: Network to compute.
+            goals: Targets of all items in the data.
+            loss: Function of logits and targets that returns one loss per item.
+            part: The micro-batch.
         """
         self._attach()
         # The set of trained weights may change with the epoch.
@@ -234,7 +257,10 @@ class Graphs:
 
 
 def warm_up(run: Callable[[], Tensor]) -> None:
-    """Run a function twice on a separate stream, so that libraries finish their initialization."""
+    """Run a function twice on a separate CUDA stream, so that libraries initialize themselves.
+
+    This must be done before the function is recorded as a graph.
+    """
     side = torch.cuda.Stream()  # type: ignore[no-untyped-call]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -249,7 +275,15 @@ def new_pool() -> Any:
 
 
 def record(run: Callable[[], Tensor], pool: Any) -> tuple[Callable[[], object], Tensor]:
-    """Record a function as a CUDA graph; return its replay function and its result's tensor."""
+    """Record a function as a CUDA graph.
+
+    Args:
+        run: Function to record.
+        pool: Memory pool of the graph (see `new_pool`).
+
+    Returns:
+        A function that replays the graph, and the tensor to which each replay writes its result.
+    """
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool):
         share = run()  # a scalar; each replay writes its loss here

@@ -1,11 +1,11 @@
-"""Fused kernel for dropout, the sum with the residual, and the layer norm after a linear layer.
+"""Fused kernels for dropout, the sum with the residual, and the layer norm after a linear layer.
 
     norm(dropout(dense(states)) + residual)      BertSelfOutput, BertOutput, and similar modules
 
-In a bf16 step, torch launches ten kernels after the product, and most of them read and write all
-states; the fused version launches three. The kernels are written in Triton, which comes with torch
-on a GPU; its interpreter runs them on a CPU. Before they are used, a trial compares them with the
-original layers on the device.
+In a bf16 step, torch launches ten kernels after the product of `dense`, and most of them read and
+write all states; the fused version launches three. The kernels are written in Triton, which comes
+with torch on a GPU. On a CPU, Triton's interpreter can run them. Before the kernels are used, a
+trial compares their results with those of the original layers on the same device.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,11 +25,11 @@ from benchharness.encoder.packing import PACKING, Packing
 from benchharness.errors import first_line
 
 PROGRAMS = 256
-"""Number of kernel programs in a backward pass. Each sums the gradients of the weights over its
-share of the tokens."""
+"""Maximum number of kernel programs in a backward pass. Each program sums the gradients of the
+weights over its share of the tokens."""
 
 SEEDS = "seeds"
-"""Key under which a packing keeps the seed of each layer's dropout, `[layers]`."""
+"""Key in `Packing.kept` of the seeds of all layers' dropout, `[layers]`."""
 
 
 @triton.jit
@@ -38,7 +38,8 @@ def _summed(product, residual, seeds, layer, rate, places, is_real, DROPS: tl.co
     values = tl.load(product + places, mask=is_real, other=0.0).to(tl.float32)
     is_kept = is_real
     if DROPS:
-        # Random numbers keyed by position (Philox), so that the backward pass draws the same ones.
+        # These random numbers depend only on the seed and the position (Philox), so the backward
+        # pass draws the same ones.
         is_kept = tl.rand(tl.load(seeds + layer), places) >= rate
         values = tl.where(is_kept, values / (1.0 - rate), 0.0)
     return values + tl.load(residual + places, mask=is_real, other=0.0).to(tl.float32), is_kept
@@ -49,7 +50,11 @@ def forward(
     product, residual, weight, bias, seeds, states, in_bf16, means, scales,
     layer, rate, size, eps, DROPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Compute the states of one token in fp32 and bf16, and mean and 1 / std before the norm."""
+    """Compute the normalized states of one token in fp32 and bf16 (Triton kernel).
+
+    The mean and the inverse standard deviation of the states before the norm are written to `means`
+    and `scales`, for the backward pass.
+    """
     row, columns = tl.program_id(0), tl.arange(0, BLOCK)
     is_real, places = columns < size, row * size + columns
     values, _ = _summed(product, residual, seeds, layer, rate, places, is_real, DROPS)
@@ -70,7 +75,11 @@ def backward(
     of_product, of_residual, sums, layer, rate, size, rows,
     HAS_STATES: tl.constexpr, HAS_BF16: tl.constexpr, DROPS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Compute the gradients of every PROGRAMS-th token, and their sums for norm and linear bias."""
+    """Compute the gradients of this program's share of the tokens (Triton kernel).
+
+    The gradients of product and residual are written per token. The gradients of the norm's weight
+    and bias and of the linear layer's bias are sums over the program's tokens, written to `sums`.
+    """
     program, columns = tl.program_id(0), tl.arange(0, BLOCK)
     is_real = columns < size
     factors = tl.load(weight + columns, mask=is_real, other=0.0)
@@ -106,10 +115,11 @@ def backward(
 
 
 class FusedNorm(torch.autograd.Function):
-    """Autograd function norm(dropout(product) + residual), `[..., size]`, in fp32 and bf16.
+    """Autograd function norm(dropout(product) + residual) with fused kernels.
 
-    `seeds` `[layers]` is None without dropout. The product already includes the linear layer's
-    bias, which is an argument only to get its gradient.
+    `product` `[..., size]` is the output of the linear layer, including its bias. The bias is also
+    an argument, so that autograd gets its gradient, but its value is not used. `seeds` `[layers]`
+    is None without dropout; `layer` is the index of this layer's seed.
     """
 
     @staticmethod
@@ -125,7 +135,7 @@ class FusedNorm(torch.autograd.Function):
         rate: float,
         eps: float,
     ) -> tuple[Tensor, Tensor]:
-        """Return the states in fp32 and in bf16."""
+        """Return the states `[..., size]` twice, in fp32 and in bf16."""
         product, residual = product.contiguous(), residual.contiguous()
         size = product.shape[-1]
         states = torch.empty_like(product, dtype=torch.float32)
@@ -148,7 +158,8 @@ class FusedNorm(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         """Return the gradients of product, residual, norm weight, norm bias and linear bias.
 
-        Sums over tokens are computed in fp32 and are deterministic.
+        The gradients of the last three are sums over all tokens, which are computed in fp32 and in
+        a fixed order.
         """
         saved = ctx.saved_tensors  # read only once, as activation checkpointing requires
         product, residual, weight, seeds, means, _ = saved
@@ -175,9 +186,14 @@ def launch(
     numbers: Sequence[float],
     **options: bool,
 ) -> None:
-    """Launch a kernel on a grid of N programs; it writes to the tensors `made`.
+    """Launch a Triton kernel.
 
-    `kernel` is the pair (kernel function, N). The third of the `numbers` is the size of a state.
+    Args:
+        kernel: The kernel function, and the number of programs to launch.
+        given: Tensors that the kernel reads; None for one that it does not need.
+        made: Tensors that the kernel writes.
+        numbers: Numbers that are passed to the kernel; the third is the size of a state.
+        **options: Options for which a separate kernel is compiled, such as DROPS.
     """
     function, programs = kernel
     block = triton.next_power_of_2(numbers[2])
@@ -185,10 +201,13 @@ def launch(
 
 
 def fuse_norms(encoder: Any) -> str:
-    """Use the fused kernels in a packed encoder if a trial succeeds; else return why it failed.
+    """Use the fused kernels in an encoder that computes packed rows, if a trial succeeds.
 
-    The linear layers have to be CastLinear (cuda.py). The output of a fused module has an attribute
-    `in_bf16` with its bf16 copy, which the next linear layers use. Returns "" on success.
+    The linear layers must have been converted to CastLinear (cuda.py) before. The output of a fused
+    module has its bf16 copy as an attribute `in_bf16`, which the next linear layers use.
+
+    Returns:
+        Why the trial failed; empty if it succeeded, or if no module of the encoder can be fused.
     """
     found: list[Any] = [module for module in encoder.modules() if _has_layers(module)]
     if not found:
@@ -213,7 +232,7 @@ def _has_layers(module: nn.Module) -> bool:
 def _draw(layers: int, encoder: nn.Module, _: Any) -> None:
     packing = PACKING.get()
     if packing is not None and encoder.training:
-        # Drawn from torch's generator for the device, because its state is part of snapshots.
+        # Draw the seeds from torch's generator for the device: snapshots contain its state.
         seeds = torch.randint(2**31 - 1, (layers,), device=packing.places.device)
         PACKING.set(replace(packing, kept={**packing.kept, SEEDS: seeds}))
 

@@ -1,8 +1,8 @@
 """Training loop: an iterator over optimizer steps. Prediction is in predict.py.
 
-The loop does not depend on tasks or heads. It needs a network from padded features to logits, the
-targets, and a loss function. Several such networks may share weights; each step then trains one of
-them.
+The loop does not depend on tasks or heads. It needs a network from padded rows to logits, the
+targets, and a loss function. Several networks that share weights, one per task, may be trained
+together; each step then trains one of them.
 """
 
 import math
@@ -44,12 +44,12 @@ from benchharness.training.snapshots import State, random_numbers, random_tensor
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 CUT_OVERHEAD = {"cpu": 64, "cuda": 4096}
-"""Cost of starting one more micro-batch, in padded tokens, keyed by device type. Packed batches are
-not cut by length. On a CPU, values from 16 to 128 are equally fast (MiniLM on MRPC and CoLA). The
-GPU's value is an estimate for families that are not packed, not a measurement."""
+"""Cost of starting one more micro-batch, in padded tokens, keyed by device type. On a CPU, values
+from 16 to 128 are equally fast (MiniLM on MRPC and CoLA). The GPU's value is an estimate. Both are
+for families that compute padded rows, because packed batches are not cut by length."""
 
 STEPS_BETWEEN_LOOKS = 16
-"""Number of steps between two checks of the freed memory that the C library keeps."""
+"""Number of steps between two checks of how much freed memory the C library keeps."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,10 +61,10 @@ class TaskBatches:
         features: Encoded rows to learn from.
         targets: Target of each item of the features.
         loss: Function of logits and targets that returns one loss per item.
-        on_layers: Function that is called before each step, with True if the step uses only the
-            layers' loss (distillation), else with False.
-        is_whole: Whether an item's loss depends on the other items of its batch, which is
-            therefore never cut.
+        on_layers: Function that is called before each step. Its argument is True if only the loss
+            of the layers is used in this step (first stage of a distillation), else False.
+        is_whole: Whether an item's loss depends on the other items of its batch. Batches are then
+            not cut into micro-batches.
     """
 
     network: nn.Module
@@ -95,18 +95,25 @@ class Training:
     next batch follow from the number of finished steps.
 
     Each step trains one task (`mixed_batches`), and leaves weights that only other tasks use
-    unchanged. The loss of a step is the mean over the items of its batch, or over their `terms`,
-    and does not depend on how the batch is cut into micro-batches. On a CPU, the same seed and
-    number of threads give the same bits, even if the training is stopped after any step and
-    restored from its state.
+    unchanged. The loss of a step is the mean over the losses of its batch (one per item, or more if
+    the features have `terms`). It does not depend on how the batch is cut into micro-batches. On a
+    CPU, the same seed and number of threads give bit-identical weights, even if the training is
+    stopped after any step and restored from its state.
 
     Attributes:
-        network: Network that is trained, which contains the networks of all `tasks`; usually it
-            is the network of the only task.
-        weights: Weights that are trained in some epoch.
-        kept: Weights that the run may end with, on the CPU and keyed by name: those at the best
-            evaluation so far, or the sum of those at the last evaluations.
-        freed: Control of freed memory; None on a GPU.
+        network: Network that is trained. It contains the networks of all `tasks`; with a single
+            task, it is the network of this task.
+        tasks: Training data of each task.
+        recipe: Recipe of the run.
+        seed: Seed of the random number generators.
+        compute: Device, precision and processes.
+        weights: Weights that are trained in at least one epoch.
+        optimizer: Optimizer of these weights.
+        plan: Number of steps, and steps that are followed by an evaluation or other work.
+        meter: Counters of steps, losses and scores.
+        freed: Controller of the freed memory that the C library keeps; None on a GPU.
+        kept: Copies in CPU memory, keyed by name, of weights that the run may end with: the weights
+            at the best evaluation so far, or the sum of the weights at the last evaluations.
     """
 
     network: nn.Module
@@ -118,7 +125,7 @@ class Training:
     optimizer: torch.optim.Optimizer
     plan: Plan
     meter: Meter
-    freed: FreedMemory | None  # on a CPU
+    freed: FreedMemory | None
     kept: dict[str, Tensor] = field(default_factory=dict)
 
     @classmethod
@@ -132,9 +139,18 @@ class Training:
         compute: Compute,
         report: Reporter,
     ) -> Self:
-        """Return a training before its first step; seed every random number generator."""
-        # Drawing the network used random numbers from the seed too. Seed again, so that from here
-        # on they do not depend on how many numbers the layers of a family took.
+        """Return a training before its first step, and seed every random number generator.
+
+        Args:
+            network: Network to train, which contains the networks of all tasks.
+            tasks: Training data of each task.
+            recipe: Recipe of the run.
+            seed: Seed of the random number generators.
+            compute: Device, precision and processes.
+            report: Function that is called with the progress.
+        """
+        # The initialization of the network has used random numbers of the same seed. Seed again, so
+        # that the following random numbers do not depend on how many of them a family has used.
         _seed_everything(seed)
         network.to(compute.device).train()
         if recipe.optim.activation_checkpointing:
@@ -142,7 +158,7 @@ class Training:
         items = [task.items for task in tasks]
         plan = Plan.of(items, recipe, compute)
         if compute.on_gpu and compute.precision == "bf16" and not recipe.encoder.is_frozen:
-            from benchharness.training.cuda import Casts  # noqa: PLC0415  (on a GPU alone)
+            from benchharness.training.cuda import Casts  # noqa: PLC0415  (only for a GPU)
 
             for note in Casts(list(dict.fromkeys(task.network for task in tasks))).notes:
                 report(Progress(phase="loading", note=note))
@@ -162,13 +178,14 @@ class Training:
     def __iter__(self) -> Iterator[int]:
         """Make the remaining optimizer steps; after each, yield the number of finished steps.
 
-        The caller evaluates after the steps in `plan.evaluations`, and calls `mark` with the
-        scores. A training that was stopped during an evaluation yields that step once more. After
-        the last step, the final weights of the run are loaded into the network.
+        The caller evaluates the network after the steps in `plan.evaluations`, and calls `mark`
+        with the scores. If a training was stopped during an evaluation and then restored, the step
+        before this evaluation is yielded once more. After the last step, the final weights of the
+        run are loaded into the network.
 
         Raises:
-            DivergedError: At the first loss or gradient that is not finite.
-            OutOfMemoryError: If memory runs out.
+            DivergedError: A loss or a gradient norm is not finite.
+            OutOfMemoryError: Memory runs out.
         """
         self._after_step()
         if self.is_due:
@@ -191,7 +208,7 @@ class Training:
 
     @property
     def is_due(self) -> bool:
-        """True if the learning curve still lacks its planned point for the current step."""
+        """True if the learning curve still lacks the point that is planned for the current step."""
         return self.meter.step in self.plan.points and not self.meter.is_marked
 
     @cached_property
@@ -209,7 +226,18 @@ class Training:
             yield task, batch, self.parts_of(task, batch)  # pads a batch only when it is needed
 
     def parts_of(self, task: TaskBatches, batch: Indices) -> list[Part]:
-        """Cut this process's share of a batch into micro-batches; start copying to the device."""
+        """Cut this process's share of a batch into micro-batches, and start copying them.
+
+        Args:
+            task: Task of the batch.
+            batch: Indices of the items of the batch, in all processes.
+
+        Returns:
+            The micro-batches, which are copied to the device without waiting for it.
+
+        Raises:
+            JobError: The batch must not be cut, but several processes train together.
+        """
         features, device = task.features, self.compute.device
         lengths, sizes = features.item_lengths, features.item_sizes
         share = self.compute.ranks.share(batch, lengths)
@@ -252,14 +280,15 @@ class Training:
             return None
         if len(self.tasks) > 1:  # the key of a graph does not identify the task's network
             return None
-        from benchharness.training.cuda import Graphs  # noqa: PLC0415  (on a GPU alone)
+        from benchharness.training.cuda import Graphs  # noqa: PLC0415  (only for a GPU)
 
         return Graphs(_backward_part, self.weights)
 
     def step(self) -> None:
-        """Make the next optimizer step; signals are held back until it ends.
+        """Make the next optimizer step.
 
-        The loss stays on the device until the meter reads it.
+        Signals that stop the job take effect when the step has ended. The loss stays on the device
+        until the meter reads it.
         """
         with SIGNALS.held_back():
             self._step()
@@ -276,7 +305,7 @@ class Training:
         mean = self._gradients(task, parts)  # a scalar
         norm = clip_in_step(self.optimizer, self.weights, self.recipe.optim.max_grad_norm)
         self.optimizer.step()
-        self.optimizer.zero_grad()  # sets them to None: the next backward pass allocates anew
+        self.optimizer.zero_grad()  # sets the gradients to None, which frees their memory
         tokens = task.features.lengths[task.features.rows_of(batch)].sum()
         self.meter.count(mean, norm, rate, items=len(batch), tokens=int(tokens))
         if self.freed and self.meter.step % STEPS_BETWEEN_LOOKS == 0:
@@ -297,7 +326,8 @@ class Training:
         """
         ranks, recipe, lost = self.compute.ranks, self.recipe, 0
         if ranks.count > 1:
-            # Give each process its own dropout. Seeding by step lets a resumed job draw the same.
+            # Let each process draw its own dropout. The seed depends on the step, so that a resumed
+            # job draws the same numbers.
             _seed_everything(ranks.own_seed(self.seed, self.meter.step))
         backward_part = self._graphs or _backward_part
         mean = torch.zeros((), device=self.compute.device)  # so that the host does not wait
@@ -329,9 +359,14 @@ class Training:
 
     @SIGNALS.held_back()
     def mark(self, scores: Mapping[str, float], value: float | None = None) -> None:
-        """Add a point for the last step to the learning curve, with the scores of its evaluation.
+        """Add a point for the last step to the learning curve.
 
-        `value` is the score by which evaluations are compared, or None if it is undefined.
+        If an evaluation was planned after this step, also count the evaluation and keep a copy of
+        the weights if the run may end with them.
+
+        Args:
+            scores: Scores of the evaluation, keyed by metric; empty if there was none.
+            value: Score by which evaluations are compared; None if it is undefined.
         """
         self.meter.mark(scores)
         if self.meter.step in self.plan.evaluations:
@@ -366,7 +401,8 @@ class Training:
     def state(self) -> State:
         """Return the state of the training, with everything that the next step depends on.
 
-        Raises DivergedError if an unread loss is not finite, so that no diverged state is saved.
+        Raises DivergedError if a loss that was not read before is not finite, so that no diverged
+        state is saved.
         """
         self.meter.read()  # only losses that have been read are part of the state
         kept = {"kept": self.kept} if self.kept else {}
@@ -381,7 +417,10 @@ class Training:
         )
 
     def restore(self, state: State) -> None:
-        """Load a state of the same training, before the first step."""
+        """Load the state of an interrupted training with the same settings.
+
+        Call this before the first step.
+        """
         # Copy into the existing tensors, because the optimizer and others refer to them.
         with torch.no_grad():
             for name, tensor in self._changing():

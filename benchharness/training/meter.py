@@ -23,10 +23,11 @@ CURVE_POINTS = 40
 plot, and few enough to be stored with every result."""
 
 COUNTED = ("step", "tokens", "examples", "rate", "losses", "evaluating", "values")
-"""Fields of a Meter that snapshots contain unchanged."""
+"""Names of the fields of a Meter that snapshots contain unchanged."""
 
 STEPS_BETWEEN_READS = {"cpu": 1, "cuda": 16}
-"""Number of steps between two reads of the losses: a read makes the host wait for the GPU."""
+"""Number of steps between two reads of the losses, keyed by device type. It is larger on a GPU,
+because a read makes the CPU wait for the GPU."""
 
 
 class DivergedError(JobError):
@@ -41,7 +42,8 @@ class Plan:
 
     Attributes:
         steps: Number of optimizer steps.
-        layer_steps: Number of steps at the beginning that belong to the recipe's `layer_epochs`.
+        layer_steps: Number of steps at the beginning in which a student learns only from its
+            teacher's layers (`layer_epochs` of the recipe).
         evaluations: Steps after which the network is evaluated.
         points: Steps after which the learning curve gets a point.
         reads: Steps after which the losses are read from the device.
@@ -55,13 +57,19 @@ class Plan:
 
     @classmethod
     def of(cls, items: Sequence[int], recipe: Recipe, compute: Compute) -> "Plan":
-        """Return the plan of a run; `items` contains the number of items of each task."""
+        """Return the plan of a run.
+
+        Args:
+            items: Number of items of each task.
+            recipe: Recipe of the run.
+            compute: Device of the computation, which determines how often losses are read.
+        """
         schedule, batch_size = recipe.schedule, recipe.optim.batch_size
         last = schedule.steps or count_steps(items, batch_size, schedule.epochs)
         layers = recipe.student.layer_epochs if recipe.student else 0.0
         first = count_steps(items, batch_size, layers) if layers else 0
         steps = first + last
-        # Evaluations follow after layer distillation, which does not train the output layer.
+        # Layer distillation does not train the output layer, so evaluations begin after it.
         times = recipe.selection.evaluations
         evaluations = frozenset(first + step for step in _evenly(last, times))
         points = evaluations | _evenly(steps, CURVE_POINTS)
@@ -80,22 +88,25 @@ def _evenly(steps: int, times: int) -> frozenset[int]:
 
 @dataclass(kw_only=True)
 class Meter:
-    """Counters of a training; losses stay on the device until they are read.
+    """Counters of a training: steps, tokens, time, losses and scores.
+
+    To avoid waiting for a GPU, losses stay on the device until `read` is called.
 
     Attributes:
-        items: Number of items of all tasks.
+        items: Number of items of all tasks, which are one epoch.
         steps: Planned number of steps.
-        report: Function that gets the progress.
+        report: Function that is called with the progress.
         step: Number of finished steps.
         tokens: Number of trained tokens, without padding.
         examples: Number of trained items.
         rate: Learning rate of the last step.
         evaluating: Seconds spent on evaluations.
-        started: Start of the training, by the monotonic clock.
+        started: Time of the monotonic clock at which the training began. A resumed training gets
+            the time at which it would have begun without the interruption.
         curve: Points of the learning curve.
         unread: Loss and gradient norm of each step since the last read.
         losses: Losses since the last point of the curve.
-        values: Score of each evaluation, the higher the better; None if undefined.
+        values: Score of each evaluation, the higher the better; None if the score is undefined.
     """
 
     items: int
@@ -125,7 +136,7 @@ class Meter:
 
     @property
     def is_marked(self) -> bool:
-        """True if the curve has a point for the last step."""
+        """True if the learning curve has a point for the last finished step."""
         return bool(self.curve) and self.curve[-1].step == self.step
 
     @property
@@ -136,11 +147,19 @@ class Meter:
 
     @property
     def waited(self) -> int:
-        """Number of evaluations since the best one."""
+        """Number of evaluations since the best one; 0 if no evaluation has a score."""
         return 0 if self.best is None else len(self.values) - 1 - self.best
 
     def count(self, loss: Tensor, norm: Tensor, rate: float, *, items: int, tokens: int) -> None:
-        """Count one optimizer step."""
+        """Count one optimizer step.
+
+        Args:
+            loss: Mean loss of the batch: a scalar on the device.
+            norm: Norm of the gradients: a scalar on the device.
+            rate: Learning rate of the step.
+            items: Number of items of the batch.
+            tokens: Number of tokens of the batch, without padding.
+        """
         self.step += 1
         self.rate = rate
         self.examples += items
@@ -148,7 +167,10 @@ class Meter:
         self.unread.append(torch.stack([loss, norm]))  # (2,); the host does not wait for it
 
     def read(self) -> None:
-        """Read and report the losses since the last read; raise DivergedError for a NaN or inf."""
+        """Read the losses since the last read from the device, and report the progress.
+
+        Raises DivergedError if a loss or a gradient norm is NaN or infinite.
+        """
         if not self.unread:
             return
         values = torch.stack(self.unread).tolist()  # (steps, 2): the host waits once for all
@@ -180,7 +202,11 @@ class Meter:
         self.evaluating += time.monotonic() - start
 
     def mark(self, scores: Mapping[str, float]) -> None:
-        """Add a point to the curve, with the mean loss since the previous point."""
+        """Add a point to the learning curve, with the mean loss since the previous point.
+
+        `scores` are the scores of an evaluation after this step, keyed by metric; empty without an
+        evaluation.
+        """
         self.curve.append(
             CurvePoint(
                 step=self.step,
@@ -193,7 +219,10 @@ class Meter:
         self.losses.clear()
 
     def numbers(self) -> dict[str, Any]:
-        """Return all counters as plain data for `restore`; call `read` before."""
+        """Return all counters as plain data for `restore`.
+
+        Call `read` before, because unread losses are not included.
+        """
         return {
             **{name: copy(getattr(self, name)) for name in COUNTED},
             "seconds": self.seconds,
@@ -201,7 +230,10 @@ class Meter:
         }
 
     def restore(self, numbers: Mapping[str, Any]) -> None:
-        """Load the counters that `numbers` returned; the time since then does not count."""
+        """Load the counters that `numbers` returned.
+
+        The time since then does not count as training time.
+        """
         for name in COUNTED:
             setattr(self, name, copy(numbers[name]))
         # Set the start as if this process had made the training so far without a break.
@@ -209,5 +241,5 @@ class Meter:
         self.curve = [CurvePoint(**point) for point in numbers["curve"]]
 
     def announce_saving(self) -> None:
-        """Report to the engine that a state is about to be saved, so that the engine waits."""
+        """Report that a state is about to be saved, so that the parent process waits for it."""
         self.report(Progress(phase="saving", step=self.step, steps=self.steps))

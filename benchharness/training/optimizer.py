@@ -1,4 +1,4 @@
-"""Optimizer: the weights that are trained, their learning rates, and the trained vocabulary."""
+"""Optimizer: groups of weights, their learning rates, and the part of the vocabulary to train."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,10 +25,16 @@ _SLANT = 32.0
 
 
 def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
-    """Return the learning rate of a step, counted from 0: linear warm-up, then the schedule.
+    """Return the learning rate of a step: a linear warm-up, followed by the recipe's schedule.
 
-    As in google-research/bert's optimization.py, the first step of a warm-up has rate 0. A warm-up
-    never takes all steps, because a run of one step would then change no weight.
+    As in google-research/bert's optimization.py, the first step of a warm-up has rate 0 (in the
+    slanted triangular schedule, 1/32 of the highest rate). The last step is never part of the
+    warm-up, because a run of a single step would then change no weight.
+
+    Args:
+        step: Number of the step, from 0.
+        steps: Number of all steps.
+        recipe: Recipe with the highest rate, the warm-up and the schedule.
     """
     highest, schedule = recipe.optim.learning_rate, recipe.schedule
     asked = schedule.warmup_steps or math.ceil(steps * schedule.warmup_ratio)
@@ -47,7 +53,7 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
             return highest * (steps - step) / behind
         case "constant":
             return highest
-        # The next two end at 0, like transformers' schedules (the polynomial one with lr_end=0).
+        # The next two schedules end at 0, like those of transformers (polynomial: with lr_end=0).
         case "cosine":
             return highest * (0.5 * (1 + math.cos(math.pi * done)))  # half a cosine wave
         case _:
@@ -55,11 +61,12 @@ def learning_rate(step: int, steps: int, recipe: Recipe) -> float:
 
 
 def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
-    """Return the recipe's optimizer for the trained weights of a network."""
+    """Create the recipe's optimizer (AdamW or Adafactor) for the trained weights of a network."""
     groups, rate = param_groups(network, recipe), recipe.optim.learning_rate
     if recipe.optim.optimizer == ADAFACTOR:
         # The defaults are T5's: rates scaled by the weight, updates clipped at 1, decay_rate -0.8.
-        # Imported on use, because its module loads transformers' Trainer and peft (0.17 seconds).
+        # The class is imported only here, because its module loads transformers' Trainer and peft,
+        # which takes 0.17 seconds.
         adafactor: Any = resolve_name("benchharness.training.adafactor:Adafactor")
         return adafactor(groups, lr=rate, relative_step=False)  # type: ignore[no-any-return]
     adam = recipe.adam
@@ -74,10 +81,12 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 
 
 def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Tensor:
-    """Make the next fused step clip gradients to the norm `max_norm`; return their current norm.
+    """Clip the gradients of all weights to the norm `max_norm`; return their norm before.
 
-    The result is the same as with torch's clip_grad_norm_, which needs two more passes over all
-    gradients. The divisor is passed to the optimizer in the attribute that torch's GradScaler uses.
+    torch's AdamW clips the gradients itself in its next step: it divides them by its attribute
+    `grad_scale`, which torch's GradScaler also uses. The result is the same as with torch's
+    clip_grad_norm_, which would need two more passes over all gradients. For Adafactor, which has
+    no such attribute, the gradients are clipped in place.
     """
     gradients = [weight.grad for weight in weights if weight.grad is not None]
     norm = nn.utils.get_total_norm(gradients)  # a scalar
@@ -92,19 +101,21 @@ def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Ten
 def param_groups(network: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
     """Return the trained weights of a network as parameter groups for an optimizer.
 
-    The learning rate of a group is its `scale` times the scheduled rate, as in
+    In addition to torch's keys, a group has the keys "scale" and "from_epoch".
+
+    The learning rate of a group is its scale times the scheduled rate, as in
     google-research/electra's optimization.py. The head's scale is 1, or `head_learning_rate`
     divided by the recipe's learning rate. A layer's scale is `layer_decay` times the scale of the
-    layer above it. `from_epoch` is the first epoch in which a group is trained. Biases and norms
-    (all one-dimensional weights) have no weight decay.
+    layer above it. "from_epoch" is the first epoch (from 0) in which a group is trained. Biases and
+    norms (all one-dimensional weights) have no weight decay.
     """
     optim = recipe.optim
     return [
         {"params": weights, "weight_decay": decay, "scale": scale, "from_epoch": epoch}
         for part, scale, epoch in _parts(network, recipe)
         # Per step, mosaicml/composer's DecoupledAdamW subtracts decay * rate / (the group's highest
-        # rate) times the weight; torch's AdamW subtracts decay * rate times the weight. So the
-        # decay is divided by the highest rate.
+        # rate) times the weight; torch's AdamW subtracts decay * rate times the weight. Therefore
+        # the decay is divided by the group's highest rate here.
         for decoupled in [optim.decoupled_weight_decay / (optim.learning_rate * scale)]
         for weights, decay in (
             # Weights without decay have one dimension; their names ("LayerNorm", "bias") differ
@@ -117,10 +128,16 @@ def param_groups(network: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
 
 
 def update_groups(groups: Iterable[dict[str, Any]], rate: float, epoch: int) -> None:
-    """Set the learning rates of an optimizer's groups; freeze groups before their first epoch.
+    """Set the learning rates of the groups of `param_groups`, and freeze or unfreeze their weights.
 
-    Gradual unfreezing follows Howard and Ruder, arXiv:1801.06146, section 3.3. Frozen groups cost
-    no time, because the backward pass ends above them.
+    A group is frozen before its "from_epoch" (gradual unfreezing as in Howard and Ruder,
+    arXiv:1801.06146, section 3.3). Frozen groups cost no time in the backward pass, because it ends
+    above them.
+
+    Args:
+        groups: Parameter groups of the optimizer.
+        rate: Scheduled learning rate of the next step.
+        epoch: Number of the current epoch, from 0.
     """
     for group in groups:
         group["lr"] = rate * group["scale"]
@@ -157,9 +174,10 @@ def _trained(weights: Iterable[nn.Parameter]) -> Weights:
 
 
 def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return the optimizer's state of each weight: "12.exp_avg" belongs to weight number 12.
+    """Return the state that an optimizer keeps for each weight, as named tensors.
 
-    Adafactor's step count is a plain number, which becomes a tensor.
+    A name consists of the number of the weight and the name of the value, as in "12.exp_avg".
+    Adafactor's step count is a plain number in its state, and becomes a tensor here.
     """
     remembered = optimizer.state_dict()["state"]
     return {
@@ -172,7 +190,7 @@ def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 def restore_moments(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
     """Load the state that `moments` returned into an optimizer of the same weights.
 
-    Each moment gets the memory layout of its weight, which a fused step requires.
+    The tensors get the memory layout of their weights, because a fused step requires it.
     """
     weights = [weight for group in optimizer.param_groups for weight in group["params"]]
     state: dict[int, dict[str, Any]] = {}
@@ -189,19 +207,25 @@ def restore_moments(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tens
 
 # Training only the rows of a vocabulary that occur in a job's texts.
 #
-# Half of a small encoder's weights, and four fifths of XLM-R's, are its vocabulary. A row that
-# never occurs has no gradient: AdamW leaves its moments at zero, and only the weight decay changes
-# it, by the same factor as all such rows. So a single probe row of ones is trained to measure it.
+# Half of a small encoder's weights, and four fifths of XLM-R's, are in the embedding of the
+# vocabulary. The embedding of a token that never occurs has no gradient: AdamW leaves its moments
+# at zero, and only the weight decay changes it, by the same factor for all tokens that never occur.
+# To measure this factor, a row of ones that belongs to no token is added and trained (the probe).
 
 SPECIAL = ("pad", "bos", "eos", "cls", "sep")
-"""Special tokens whose ids a config may contain."""
+"""Names of special tokens whose ids a config may contain, as in `pad_token_id`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class UsedVocabulary:
-    """Original embedding of a network whose vocabulary was cut to some of its `rows`.
+    """Record of an encoder whose vocabulary was cut, from which the vocabulary can be restored.
 
-    `network` is the encoder with the smaller embedding; `embedding` is the original one.
+    Attributes:
+        network: Encoder, which now has a smaller embedding.
+        embedding: Original embedding of the encoder.
+        rows: Token ids that were kept, in ascending order: row i of the smaller embedding belongs
+            to rows[i]. Its last row belongs to no token; it measures how much the weight decay
+            changes the embeddings of tokens that do not occur.
     """
 
     network: Any
@@ -209,21 +233,23 @@ class UsedVocabulary:
     rows: NDArray[np.int64]
 
     def restore(self) -> None:
-        """Put the full embedding back, with the weights that training all rows would have given."""
+        """Put the full embedding back, with the same weights as if all of it had been trained."""
         trained = self.network.get_input_embeddings().weight.detach()  # (used + 1, size)
         whole = self.embedding.to(trained.device)  # (vocabulary, size)
         with torch.no_grad():
-            # The probe row was 1 and has only decayed, as every row without a gradient would have.
+            # The values of the probe were 1 and have only decayed, like every row without gradient.
             whole.weight.mul_(trained[-1, 0])
             whole.weight[torch.from_numpy(self.rows)] = trained[:-1]
         self.network.set_input_embeddings(whole)
 
 
 def can_be_cut(network: Any) -> bool:
-    """Return whether an encoder uses token ids only to look up rows of one plain embedding.
+    """Return whether the vocabulary of an encoder can be cut.
 
-    Gemma and BioGPT scale the embedded tokens, CANINE hashes characters, and Gemma 3n has a second
-    embedding for the same ids. Custom code of a checkpoint may also lack the required methods.
+    This requires that the encoder uses token ids only to look up rows of one plain embedding.
+    Counterexamples are Gemma and BioGPT, which scale the embedded tokens, CANINE, which hashes
+    characters, Gemma 3n, which has a second embedding for the same ids, and code of a checkpoint
+    that lacks transformers' methods for replacing the embedding.
     """
     try:
         whole = network.get_input_embeddings()
@@ -236,7 +262,8 @@ def can_be_cut(network: Any) -> bool:
         network.set_input_embeddings(stand_in)
     except (NotImplementedError, AttributeError):
         return False
-    # False for code that ties the embedding to other weights, or keeps its own reference to it.
+    # The vocabulary cannot be cut if the network ties the embedding to other weights, or keeps
+    # another reference to it.
     is_used_elsewhere = any(weight is whole.weight for weight in network.parameters())
     has_taken = network.get_input_embeddings() is stand_in
     network.set_input_embeddings(whole)
@@ -253,10 +280,17 @@ def _has_other_table(network: nn.Module, whole: nn.Embedding) -> bool:
 def cut_vocabulary(
     network: Any, features: Mapping[str, Features]
 ) -> tuple[dict[str, Features], UsedVocabulary]:
-    """Cut an encoder's vocabulary to the token ids in the features; return renumbered features.
+    """Cut an encoder's vocabulary to the token ids that occur in the data.
 
-    Also returns the UsedVocabulary that restores the full vocabulary. Rows up to the last special
-    token keep their ids, because networks look for some special tokens by id.
+    All ids up to the last special token are kept unchanged, because networks look for some special
+    tokens by id. The other ids that occur are renumbered.
+
+    Args:
+        network: Encoder, whose embedding is replaced with a smaller one.
+        features: Encoded rows of each split, keyed by the name of the split.
+
+    Returns:
+        The features with the new token ids, and a record that restores the full vocabulary.
     """
     whole = network.get_input_embeddings()
     known = (getattr(network.config, f"{name}_token_id", None) or 0 for name in SPECIAL)

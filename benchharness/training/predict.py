@@ -1,4 +1,4 @@
-"""Prediction: from features through a trained network to logits, independent of tasks and heads.
+"""Prediction: computing the logits of encoded rows with a trained network, for any task and head.
 
 The module also handles exhausted memory: prediction continues in smaller batches, and training
 raises OutOfMemoryError with the size of its micro-batch.
@@ -32,7 +32,7 @@ SIGNS = re.compile(
     "out of memory|can't allocate memory|ALLOC_FAILED|cublasCreate|std::bad_alloc|"
     "could not create a (primitive|memory)(?! descriptor)"
 )
-"""Pattern that shows exhausted memory in the message of a RuntimeError.
+"""Pattern of the messages of RuntimeErrors that mean that memory is exhausted.
 
 Such errors come from CUDA, torch's CPU allocator, CUDA's libraries, C++ and oneDNN. If a full GPU
 has no room for a context, a graph or a kernel, torch does not raise torch.OutOfMemoryError, and
@@ -40,8 +40,8 @@ cuBLAS reports that it is not initialized.
 """
 
 PREDICTION_TOKENS = {"cpu": 2048, "cuda": 65536}
-"""Padded tokens per batch in prediction, keyed by device type. The CPU's value was measured
-(MiniLM), the GPU's is an estimate."""
+"""Maximum number of padded tokens per batch in prediction, keyed by device type. The CPU's value
+was the fastest in measurements (MiniLM), the GPU's value is an estimate."""
 
 
 def predict(
@@ -49,12 +49,23 @@ def predict(
 ) -> NDArray[np.float32]:
     """Return the logits of all rows, in the order of the features, without dropout.
 
-    If a network has logits per token, `[rows, tokens, outputs]`, the rows are concatenated without
-    padding, like `token_ids` in the features. A network with `reads_items` always gets all rows of
-    an item in one batch. If memory runs out, the remaining rows are computed in smaller batches.
+    If memory runs out, the remaining rows are computed in smaller batches.
 
-    Raises DivergedError if a logit is not finite, and JobError if memory does not suffice for one
-    row.
+    Args:
+        network: Trained network. If it has an attribute `reads_items` that is true, it gets all
+            rows of an item in the same batch.
+        features: Encoded rows of a split.
+        compute: Device, precision and processes.
+        report: Function that is called with the progress.
+
+    Returns:
+        Logits `[rows, outputs]`. If the network returns logits for every token, they are
+        `[tokens, outputs]`: the rows are concatenated without padding, like `token_ids` in the
+        features.
+
+    Raises:
+        DivergedError: A logit is not finite.
+        MemoryRanOutError: Memory does not suffice for a single row.
     """
     network.to(compute.device).eval()
     layout: Layout = "packed" if is_packed(network) else "padded"
@@ -104,9 +115,11 @@ class MemoryRanOutError(JobError):
 
 
 class OutOfMemoryError(JobError):
-    """Error raised if memory runs out in training with a micro-batch of `items` items.
+    """Error raised if memory runs out in training.
 
-    `can_spare` is True if recomputing activations, instead of keeping them, could save memory.
+    Attributes:
+        items: Number of items of the micro-batch.
+        can_spare: Whether activation checkpointing could save memory.
     """
 
     def __init__(self, items: int, *, can_spare: bool = False) -> None:
@@ -128,10 +141,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def free_memory() -> None:
-    """Release memory that nothing refers to any more.
+    """Release the memory of objects that are no longer used, in main memory and on the GPU.
 
-    Call this outside of `except`, because the traceback of an exception refers to all of its
-    frames.
+    Call this outside of `except` blocks: inside, the exception's traceback still refers to the
+    local variables of all functions that it passed through.
     """
     gc.collect()  # tracebacks and frames refer to each other in cycles
     if torch.cuda.is_available():
@@ -142,27 +155,32 @@ _LIBC: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
 _HAS_TRIM = hasattr(_LIBC, "malloc_trim")  # not in musl, the C library of Alpine
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
-"""Parameters of mallopt(3): how much freed memory is kept, and the size from which blocks are
-mapped separately, at most 32 MB."""
+"""Numbers of two parameters of mallopt(3): the amount of freed memory that glibc keeps, and the
+size from which blocks are mapped separately. The latter can be set to at most 32 MB."""
 
 HOLES = 1.25
-"""Factor by which a process may exceed its memory without holes before freed memory is returned."""
+"""Factor by which the memory of a process may grow, compared with its memory right after freed
+memory was returned to the system, before freed memory is returned again."""
 
 
 def trim_memory() -> None:
-    """Return freed memory that the C library still holds to the operating system (glibc only)."""
+    """Make the C library return the freed memory that it keeps to the operating system.
+
+    This works only with glibc; other C libraries are left alone.
+    """
     if _HAS_TRIM:
         _LIBC.malloc_trim(0)
 
 
 class FreedMemory:
-    """Control of the freed memory that the C library keeps between steps (glibc).
+    """Controller of the freed memory that glibc, the C library, keeps between training steps.
 
     By default, glibc returns large blocks to the system in every step and requests their pages
-    anew, which takes a tenth of a small encoder's step. So this class makes glibc keep them. But
-    batches of varying lengths leave holes that no later batch fills: RACE at 256 tokens held 6 GB
-    after some steps, twice as much as a step uses. So all freed memory is returned when the process
-    holds clearly more than after the last return.
+    anew, which takes a tenth of a small encoder's step. Therefore this class makes glibc keep them.
+    However, batches of varying lengths leave holes that no later batch fills: on RACE with 256
+    tokens, the process held 6 GB after some steps, twice as much as a step uses. Therefore all
+    freed memory is returned when the memory of the process has grown by the factor HOLES since
+    the last return. With other C libraries, this class does nothing.
     """
 
     def __init__(self) -> None:
@@ -172,7 +190,10 @@ class FreedMemory:
             _LIBC.mallopt(TRIM_THRESHOLD, -1)
 
     def look(self) -> None:
-        """Return freed memory to the system if glibc holds too much; call this every few steps."""
+        """Return freed memory to the system if glibc keeps too much of it.
+
+        Call this every few steps.
+        """
         held = int(Path("/proc/self/statm").read_text().split()[1]) if _HAS_TRIM else 0  # in pages
         if self._was_trimmed:  # there are no holes yet: an increase may be due to longer rows
             self._settled = max(self._settled, held)
@@ -184,8 +205,8 @@ class FreedMemory:
 def each_batch(batches: list[Indices], compute: Callable[[Indices], T]) -> Iterator[T]:
     """Yield the result of `compute` for each batch, in order.
 
-    If memory runs out, the current batch and all later ones are halved in `batches`. Raises
-    MemoryRanOutError if memory does not suffice for a single row.
+    If memory runs out, the current batch and all later ones are halved: the list `batches` is
+    changed in place. Raises MemoryRanOutError if memory does not suffice for a batch of one.
     """
     at = 0
     while at < len(batches):
@@ -212,7 +233,7 @@ def each_batch(batches: list[Indices], compute: Callable[[Indices], T]) -> Itera
 def reported(
     batches: list[Indices], compute: Callable[[Indices], T], report: Reporter, phase: str
 ) -> Iterator[T]:
-    """Yield the results of `each_batch`, and report progress after each batch."""
+    """Yield the results of `each_batch`, and report the progress of a `phase` after each batch."""
     start, done = time.monotonic(), 0
     for step, found in enumerate(each_batch(batches, compute)):
         done += len(batches[step])

@@ -24,11 +24,11 @@ from benchharness.progress import SIGNALS, Interrupted, Progress, Reporter
 NUMBERS = "numbers.json"
 
 NAMED = "step-" + "[0-9]" * 10 + "*"
-"""Pattern of the names of snapshot folders, including unfinished ones. Folders that match it are
-deleted when they are outdated."""
+"""Glob pattern of the names of snapshot folders, including unfinished ones. Outdated folders with
+such a name are deleted."""
 
 NUMBER_KEPT = 2
-"""Number of snapshots that are kept. There are two, because the event that stopped the job may have
+"""Number of snapshots that are kept. Two are kept because the event that stopped the job may have
 damaged the newest one."""
 
 
@@ -36,9 +36,11 @@ damaged the newest one."""
 class State:
     """State of a job between two steps.
 
-    `tensors` are keyed by group ("weights", "optimizer", "random"), then by name. They are on the
-    device of the computation or on the CPU. `numbers` is plain data; JSON preserves the bits of its
-    floats.
+    Attributes:
+        tensors: Tensors on the device of the computation or on the CPU, keyed by group ("weights",
+            "optimizer", "random"; "kept" if copies of weights are kept), then by name.
+        numbers: Plain data that can be stored as JSON: counters, scores, and states of random
+            number generators.
     """
 
     tensors: Mapping[str, Mapping[str, Tensor]]
@@ -51,7 +53,7 @@ class State:
 
     @property
     def position(self) -> tuple[int, int]:
-        """Progress of the job: finished steps, and number of stored evaluations."""
+        """Progress of the job: number of finished steps, and number of finished evaluations."""
         return self.step, len(self.numbers["job"]["evaluations"])
 
 
@@ -67,13 +69,15 @@ class Snapshots:
         folder: Folder of the snapshots; None if no snapshots are written.
         key: Key of the job.
         every: Interval between two snapshots in seconds.
-        provenance: Provenance of the job's result, which contains most conditions.
+        provenance: Facts about the job that will be stored with its result, such as versions and
+            device. They contain most of the conditions.
         accumulation: Number of micro-batches (parts) per batch.
         report: Callback for progress and notes.
         is_writer: Whether this process writes snapshots.
         checkpointing: Whether activations are recomputed in the backward pass.
-        saved: Time of the last snapshot, by the monotonic clock.
-        position: Progress of the job at the last snapshot.
+        saved: Time of the monotonic clock at which the last snapshot was written (or could not be
+            written), or at which the job began.
+        position: Progress of the job (see State) at the last snapshot; None without a snapshot.
         resumable: Existing snapshots from which the job can resume, oldest first.
         is_kept: False if the last snapshot could not be written.
     """
@@ -93,15 +97,22 @@ class Snapshots:
 
     @cached_property
     def conditions(self) -> dict[str, str]:
-        """Conditions under which the job runs; computed only if a snapshot is written or read."""
+        """Conditions under which the job runs, keyed by name.
+
+        They are computed only when a snapshot is written or read.
+        """
         return conditions(self.provenance)
 
     def newest(self) -> State | None:
-        """Return the newest intact state; None if the job cannot resume from any state.
+        """Return the state of the newest intact snapshot; None if the job must start over.
 
-        Damaged snapshots are skipped, with a note. If the job had run out of memory, its state has
-        more micro-batches per batch than planned, or activation checkpointing. The job then resumes
-        with both as in the state.
+        Damaged snapshots are skipped, with a note. The newest intact one is not used if its
+        conditions differ, or if it was written with fewer micro-batches per batch than
+        `accumulation`, because memory has run out since then.
+
+        A job that ran out of memory continued with more micro-batches or activation checkpointing.
+        The state is resumed in the same way: `accumulation` and `checkpointing` are set to the
+        values of the snapshot.
         """
         for path in self._there():
             try:
@@ -123,7 +134,7 @@ class Snapshots:
         if differs := what_differs(manifest["conditions"], self.conditions):
             self._note(f"starts over, because these conditions of its snapshot changed: {differs}")
             return None
-        # The job ran out of memory with the micro-batches of this snapshot.
+        # Memory ran out with the micro-batches of this snapshot, so the job now uses more of them.
         if manifest["accumulation"] < self.accumulation:
             return None
         state = read_state(path)
@@ -133,7 +144,10 @@ class Snapshots:
         return state
 
     def save_when_due(self, take: Callable[[], State]) -> None:
-        """Save a state if the last snapshot is older than `every` seconds."""
+        """Save the state that `take` returns if the last snapshot is at least `every` seconds old.
+
+        Otherwise, `take` is not called.
+        """
         if time.monotonic() - self.saved >= self.every:
             self.save(take)
 
@@ -141,9 +155,11 @@ class Snapshots:
     def saved_at_a_signal(
         self, take: Callable[[], State], announce: Callable[[], None]
     ) -> Iterator[None]:
-        """Save a state if SIGTERM or SIGINT ends the block.
+        """Context manager that saves a state if SIGTERM or SIGINT ends its block.
 
-        `announce` is called if the signal has to wait for the end of a step.
+        Args:
+            take: Function that returns the state to save.
+            announce: Function that is called if the signal has to wait for the end of a step.
         """
         if self.folder is None:
             yield
@@ -156,10 +172,12 @@ class Snapshots:
                 raise
 
     def save(self, take: Callable[[], State]) -> None:
-        """Write the state that `take` returns, completely or not at all; hold signals back.
+        """Write the state that `take` returns as a snapshot, completely or not at all.
 
-        Nothing is written if the last snapshot has the same position. If a state cannot be written,
-        the job goes on: the error is reported, and the next snapshot is tried when it is due.
+        Nothing is written if the job has made no progress since the last snapshot. If the state
+        cannot be written, the job goes on: the error is reported, and the next snapshot is tried
+        after the usual interval. Signals that arrive while a snapshot is written take effect
+        afterwards.
         """
         if self.folder is None or not self.is_writer:
             return
@@ -215,12 +233,13 @@ class Snapshots:
 
 
 def write_state(folder: Path, state: State) -> None:
-    """Write a state as one safetensors file per group of tensors and one JSON file.
+    """Write a state to a folder: one safetensors file per group of tensors, and one JSON file.
 
-    Raises OSError or SafetensorError.
+    Raises OSError or SafetensorError if the files cannot be written.
     """
     for group, tensors in state.tensors.items():
-        # Contiguous, as safetensors requires; a tied weight has only one name here.
+        # safetensors requires contiguous tensors that share no memory. Tied weights are no problem,
+        # because each has only one name here.
         on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         save_file(on_cpu, folder / f"{group}.safetensors")
     text = json.dumps(state.numbers, allow_nan=False)  # ValueError for a NaN, which would be a bug
@@ -228,10 +247,10 @@ def write_state(folder: Path, state: State) -> None:
 
 
 def read_state(folder: Path) -> State:
-    """Return the state that `write_state` has written, on the CPU.
+    """Return the state that `write_state` has written, with its tensors on the CPU.
 
     The caller must have verified the digests of the files. Raises OSError, ValueError or
-    SafetensorError.
+    SafetensorError if the files cannot be read.
     """
     files = sorted(folder.glob("*.safetensors"))
     return State(
@@ -245,14 +264,16 @@ def read_state(folder: Path) -> State:
 # Recipe, data, weights and seed are part of the job's key, which a snapshot contains.
 
 MACHINE = ("device", "capability", "threads")
-"""Names of facts about the machine that affect results: its processor, the processor's widest
-instructions, and the number of threads."""
+"""Keys in the provenance of the facts about the machine that affect results: its processor, the
+processor's widest vector instructions, and the number of threads."""
 
 
 def conditions(provenance: Mapping[str, Any]) -> dict[str, str]:
-    """Return the conditions that must not change before a job resumes, keyed by name.
+    """Return the conditions that must be unchanged when a job resumes, keyed by name.
 
-    They are read from the provenance of the job's result.
+    They are the digest of benchharness's code and parts of `provenance`, the facts that are stored
+    with the job's result: versions, machine, tokenizer, and digests of the encoder and the teacher
+    that the job starts from, if any.
     """
     found = {
         "the code": source_digest()[:12],
@@ -272,9 +293,10 @@ def conditions(provenance: Mapping[str, Any]) -> dict[str, str]:
 
 
 def random_tensors() -> dict[str, Tensor]:
-    """Return the states of torch's generators: the CPU's, which fast dropout uses, and this GPU's.
+    """Return the states of torch's random number generators for the CPU and the current GPU.
 
-    Other visible GPUs belong to other processes, and may be gone when the job is resumed.
+    The CPU's generator also seeds the fast dropout on a CPU. Other visible GPUs are left out: they
+    belong to other processes, and may be gone when the job is resumed.
     """
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
@@ -291,7 +313,7 @@ def random_numbers() -> dict[str, Any]:
 
 
 def restore_random(tensors: Mapping[str, Tensor], numbers: Mapping[str, Any]) -> None:
-    """Set the states of all random number generators."""
+    """Set all random number generators to the states of `random_tensors` and `random_numbers`."""
     torch.set_rng_state(tensors["cpu"])
     if "cuda" in tensors:
         torch.cuda.set_rng_state(tensors["cuda"])

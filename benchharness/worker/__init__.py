@@ -22,7 +22,8 @@ from typing import Any
 DIES_WITH = "BENCH_DIES_WITH"
 
 PR_SET_PDEATHSIG = 1
-"""Option of prctl(2) that sets the signal for a process whose starting thread ends."""
+"""Option of prctl(2) that sets the signal that this process gets when the thread that started it
+ends."""
 
 
 def die_with(parent: int) -> None:
@@ -40,15 +41,17 @@ def die_with(parent: int) -> None:
 AUTOGROUP = Path("/proc/self/autogroup")
 
 TRIES = 20
-"""Maximum number of attempts to write a nice value. The kernel accepts ten per second, counting the
-attempts of all users."""
+"""Maximum number of attempts to write the nice value of a session. The kernel accepts ten attempts
+per second from all users together, and refuses the others."""
 
 
 def keep_priority() -> None:
-    """Make `nice` effective for a process that leads its own session (Linux).
+    """Make this process's nice value effective although the process leads its own session (Linux).
 
-    The kernel first shares processor time between sessions (sched(7), autogroup). A nice value
-    counts only within its session; each session has a nice value too, which begins at 0.
+    The kernel first divides processor time between sessions (see autogroups in sched(7)), and then
+    between the processes of a session. The nice value of a process counts only within its session.
+    The session has a nice value of its own, which begins at 0; this function sets it to that of the
+    process.
     """
     own = os.nice(0)  # adding 0 returns the current nice value
     for _ in range(TRIES if own > 0 else 0):
@@ -66,8 +69,9 @@ def keep_priority() -> None:
 def importing() -> Iterator[None]:
     """Context manager that makes imports in its block a fifth faster.
 
-    It disables garbage collection, and does not import torch's compiler. The imported objects stay
-    excluded from garbage collection, so that forks share their memory.
+    Garbage collection is disabled in the block, and torch's compiler is replaced with a placeholder
+    (NoCompiler). The imported objects stay excluded from garbage collection afterwards, so that
+    forks of this process share the memory of these objects.
     """
     if "torch" not in sys.modules and COMPILER not in sys.modules:
         _without_compiler()
@@ -82,14 +86,14 @@ def importing() -> Iterator[None]:
 COMPILER = "torch._dynamo"
 
 MARKS = {"allow_in_graph", "assume_constant_result", "disable", "graph_break"}
-"""Decorators of the compiler that torch's optimizers and transformers' classes use."""
+"""Names of the compiler's decorators that torch's optimizers and transformers' classes use."""
 
 
 class NoCompiler(ModuleType):
-    """Placeholder for `torch._dynamo` until it is needed, because its import takes a second.
+    """Placeholder for torch's compiler, `torch._dynamo`, whose import takes a second.
 
-    Its decorators leave functions unchanged. Access to any other attribute or submodule imports the
-    real module, which replaces this one.
+    The decorators of the placeholder leave functions unchanged. Access to any other attribute or
+    submodule imports the real module, which then replaces the placeholder.
     """
 
     def __getattr__(self, name: str) -> Any:

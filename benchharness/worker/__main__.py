@@ -57,7 +57,13 @@ transformers reads its variable during import, so it must be imported after `mai
 
 
 def main(result_file: Path, options: dict[str, Any]) -> int:
-    """Run the job from stdin and return the exit status; `options` are passed to `run_job`."""
+    """Run one job, write its result, and return the exit status.
+
+    Args:
+        result_file: File for the Result or the Failure.
+        options: Options from `parse`: "job" is the file with the job (None: stdin), and all others
+            are passed to `run_job`.
+    """
     parent = os.getppid()  # read first, so that die_with notices a parent that ends meanwhile
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, SIGNALS.take)
@@ -77,7 +83,7 @@ def main(result_file: Path, options: dict[str, Any]) -> int:
 
 
 def rank_file(result_file: Path, rank: int) -> Path:
-    """Return the file for the Failure of process `rank`; for process 0 it is the result file."""
+    """Return the file for a Failure of process number `rank`: the result file for process 0."""
     return result_file.with_suffix(f".rank{rank}.json") if rank else result_file
 
 
@@ -112,12 +118,12 @@ def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
 
 
 class ProgressLines:
-    """Reporter that prints progress as lines on the original stdout, at most five per second.
+    """Reporter that prints progress as JSON lines on the original stdout.
 
     Creating a ProgressLines redirects stdout to stderr, so that no library prints between the
-    lines. The first line of a phase, the last step of a phase and notes are always printed. Each
-    line is one unbuffered write, because a signal handler may print a line while another is being
-    printed.
+    lines. At most five lines per second are printed, but the first and the last step of a phase and
+    notes are always printed. Each line is one unbuffered write, because a signal handler may print
+    a line while another is being printed.
     """
 
     def __init__(self) -> None:
@@ -128,7 +134,7 @@ class ProgressLines:
         self._printed = 0.0
 
     def __call__(self, progress: Progress) -> None:
-        """Print a progress line, unless one was printed very recently."""
+        """Print a progress line, unless too little time has passed since the previous line."""
         now = time.monotonic()
         recent = now - self._printed < SECONDS_BETWEEN_LINES
         is_alike = progress.phase == self._phase and not progress.note
@@ -186,7 +192,7 @@ def _write_where_there_is_room(file: Path, text: str, report: Reporter) -> None:
 
 
 def parse(words: Sequence[str]) -> tuple[Path, dict[str, Any]]:
-    """Return the arguments of `main`, parsed from a command line."""
+    """Parse the words of a command line, and return the arguments of `main`."""
     parser = argparse.ArgumentParser(prog="python -P -m benchharness.worker")
     parser.add_argument("result_file", type=Path)
     parser.add_argument("--job", type=Path)

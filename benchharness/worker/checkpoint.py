@@ -37,15 +37,16 @@ WEIGHTS = "model.safetensors"
 
 @dataclass(frozen=True, kw_only=True)
 class KeptRun:
-    """Contents of job.json: description of the run whose network is in the same folder.
+    """Description of the run whose network is in a folder, stored there as job.json.
 
     Attributes:
         job: Job of the run.
-        limits: Length limits of its rows.
-        splits: Facts about each split, keyed by "task:split": the `fingerprint` of its rows, the
-            number of `rows`, its `scores`, and a digest of the `predictions` in the run's result.
-        versions: Versions of benchharness, Python and the libraries.
-        flags: Flags of the run's scores, keyed by task; None in older folders.
+        limits: Length limits of the run's rows.
+        splits: Facts about each split, keyed by its name, as in "RTE:dev": "fingerprint" of its
+            rows, number of "rows", "scores", and a digest of the "predictions" in the run's result.
+        versions: Versions of benchharness, Python and the libraries, keyed by name.
+        flags: Names of warnings about the run's scores, keyed by task; None in folders of older
+            versions.
     """
 
     job: Job
@@ -63,7 +64,15 @@ class KeptRun:
         curve: Iterable[CurvePoint],
         provenance: Mapping[str, Any],
     ) -> Self:
-        """Return the description of a finished run."""
+        """Return the description of a finished run.
+
+        Args:
+            job: Job of the run.
+            limits: Length limits of the run's rows.
+            evaluations: Predictions and scores of each split.
+            curve: Points of the learning curve.
+            provenance: Provenance of the run's result.
+        """
         said = ((each.task, each.flags) for each in evaluations)
         return cls(
             job=job,
@@ -83,9 +92,10 @@ class KeptRun:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read the description from a folder whose digests have been checked.
+        """Read the description from a folder, whose digests the caller must have checked.
 
-        Raises ModelError if the contents do not have the form that a run writes.
+        In folders in transformers' format, the description is a part of benchharness.json. Raises
+        ModelError if the contents do not have the form that benchharness writes.
         """
         with folder_of_a_run(folder):
             if is_published(folder):
@@ -113,10 +123,17 @@ class KeptRun:
 class CheckpointWriter:
     """Writer of a trained network, created before the training and used after it.
 
-    `weights` contains all weights of the encoder, keyed by name; training changes them in place.
-    `config` is the config that the encoder was loaded with. Both are recorded before a head is put
-    on the encoder, because a head may remove the encoder's pooler, either to train it as part of
-    the head (BERT's) or because the head does not use it. The writer still writes the pooler.
+    The writer must be created before a head is attached to the encoder: the head may remove the
+    encoder's pooler, to train it as part of the head (BERT's) or because it does not need one, but
+    the writer writes the pooler in any case.
+
+    Attributes:
+        folder: Folder to write.
+        job: Job of the run.
+        tokenizer: Tokenizer of the encoder.
+        config: Config that the encoder was loaded with.
+        weights: All weights of the encoder, keyed by name. They are the parameters themselves, so
+            training changes them in place.
     """
 
     folder: Path
@@ -127,7 +144,10 @@ class CheckpointWriter:
 
     @classmethod
     def of(cls, encoder: Encoder, folder: Path, job: Job) -> "CheckpointWriter":
-        """Return a writer for a whole encoder; raise JobError if the disk has too little space."""
+        """Return a writer for an encoder that still has its pooler.
+
+        Raises JobError if the disk has too little free space for the weights.
+        """
         # keep_vars returns the parameters themselves, which are read after training. Otherwise
         # state_dict returns detached tensors, which stay untrained if the network changes device.
         weights = encoder.network.state_dict(keep_vars=True)
@@ -141,13 +161,20 @@ class CheckpointWriter:
         )
 
     def write(self, network: nn.Module, run: KeptRun) -> None:
-        """Write a checkpoint whose encoder transformers can load, completely or not at all.
+        """Write the trained network to the folder, completely or not at all.
 
-        A second file contains all weights outside of the encoder, under their names in the network.
-        Weights that the heads share with the encoder are in both files. Raises JobError if the
-        checkpoint cannot be written.
+        transformers can load the encoder from the folder. A second file of weights contains all
+        weights outside of the encoder, under their names in the network. Weights that the heads
+        share with the encoder are in both files.
+
+        Args:
+            network: The trained network.
+            run: Description of the run.
+
+        Raises:
+            JobError: The folder cannot be written.
         """
-        if self.tokenizer.is_fast:  # else the options set during encoding would be saved too
+        if self.tokenizer.is_fast:  # options set during encoding must not be saved
             self.tokenizer.backend_tokenizer.no_truncation()
             self.tokenizer.backend_tokenizer.no_padding()
         state = network.state_dict()
@@ -180,7 +207,7 @@ that combines the states of a frozen encoder is trained, so it belongs to the he
 
 
 def is_encoders(name: str) -> bool:
-    """Return whether the weight with this name in a network belongs to the network's encoder."""
+    """Return whether a weight belongs to the network's encoder, given its name in the network."""
     return _ENCODERS.match(name) is not None
 
 
@@ -192,8 +219,8 @@ _UNFIT = (SafetensorError, OSError, KeyError, RuntimeError, ValueError, TypeErro
 def folder_of_a_run(folder: Path) -> Iterator[None]:
     """Context manager that turns errors about malformed contents of a run's folder into ModelError.
 
-    The digests of such a folder may be correct: whoever edits a folder by hand can also update its
-    digests.
+    Correct digests do not rule out such errors, because a user who edits the folder by hand can
+    update its digests too.
     """
     try:
         yield
@@ -207,10 +234,21 @@ def folder_of_a_run(folder: Path) -> Iterator[None]:
 
 
 def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, Any]:
-    """Load the weights of the run that the job starts from, if any; return their provenance.
+    """Load the encoder's weights from the run that a job starts from, if there is such a run.
 
-    Tokenizer and config stay unchanged, because that run started from the same pretrained
-    checkpoint. Raises JobError if the folder is missing, is damaged or contains another network.
+    The tokenizer and the config are not loaded, because that run began with the same pretrained
+    checkpoint.
+
+    Args:
+        encoder: Encoder of the job's checkpoint, whose weights are replaced.
+        folder: Folder with the network of the run; None if the job starts from no run.
+        job: The job.
+
+    Returns:
+        Facts for the provenance of the job's result; empty if the job starts from no run.
+
+    Raises:
+        JobError: The folder is missing, is damaged or contains another network.
     """
     if not job.start_from:
         return {}
@@ -223,9 +261,9 @@ def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, 
 
 
 def load_kept(encoder: Encoder, folder: Path, name: str) -> None:
-    """Load the encoder's weights from a folder whose digests have been checked.
+    """Load the encoder's weights from a run's folder, whose digests the caller must have checked.
 
-    `name` is the name of the run in error messages.
+    `name` is the name of the run in error messages. Raises UnfitError if the weights do not fit.
     """
     try:
         encoder.network.load_state_dict(load_file(folder / WEIGHTS))
@@ -234,10 +272,17 @@ def load_kept(encoder: Encoder, folder: Path, name: str) -> None:
 
 
 def load_head(network: nn.Module, folder: Path, name: str, place: int | None = None) -> None:
-    """Load the weights of the head from a run's folder into a network whose encoder is loaded.
+    """Load the weights of a head from a run's folder.
 
-    `place` is the index of the head's task among the tasks trained together, or None if the run was
-    trained on a single task.
+    Args:
+        network: Network of one task, whose encoder already has its weights.
+        folder: Folder of the run.
+        name: Name of the run in error messages.
+        place: Index of the task among the tasks that the run was trained on together; None if there
+            was only one task.
+
+    Raises:
+        UnfitError: The weights do not fit the network.
     """
     own = "" if place is None else f"networks.{place}."  # a single task has no such prefix
     try:
@@ -253,12 +298,16 @@ def load_head(network: nn.Module, folder: Path, name: str, place: int | None = N
 
 
 def is_published(folder: Path) -> bool:
-    """Return whether a folder contains a whole transformers model instead of encoder and heads."""
+    """Return whether a folder has transformers' format, instead of the format that runs write.
+
+    In transformers' format, one file contains the weights of the whole model. In the other format,
+    encoder and heads have separate files.
+    """
     return (folder / TAKEN).is_file() and not (folder / JOB).is_file()
 
 
 def read_taken(folder: Path) -> Mapping[str, Any]:
-    """Return the contents of the folder's benchharness.json."""
+    """Return the contents of benchharness.json in a folder in transformers' format."""
     said: Mapping[str, Any] = json.loads((folder / TAKEN).read_text(encoding="utf-8"))
     return said
 
@@ -266,8 +315,14 @@ def read_taken(folder: Path) -> Mapping[str, Any]:
 def load_class(network: nn.Module, folder: Path, body: str, name: str) -> None:
     """Load all weights of a network from a folder in transformers' format.
 
-    `body` is the name of the encoder in the transformers class, as in `published_names`. `name` is
-    the name of the run in error messages.
+    Args:
+        network: Network of one task.
+        folder: The folder.
+        body: Name of the encoder in the transformers class, as in `published_names`.
+        name: Name of the run in error messages.
+
+    Raises:
+        UnfitError: The weights do not fit the network.
     """
     try:
         scale: Any = tuple(read_taken(folder)["in_last_layer"])
@@ -279,7 +334,7 @@ def load_class(network: nn.Module, folder: Path, body: str, name: str) -> None:
 
 
 class UnfitError(JobError):
-    """Error raised if the weights in a folder do not fit the network that its run describes."""
+    """Error raised if the weights in a folder do not fit the network of the run that wrote it."""
 
 
 def _unfit(what: str, folder: Path, error: object) -> UnfitError:

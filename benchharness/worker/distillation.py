@@ -21,9 +21,10 @@ from benchharness.worker.technique import Prepared, Technique, Work
 
 
 def technique(work: Work) -> Technique:
-    """Return the distillation of a student's job, with the teacher loaded from its run's folder.
+    """Load the teacher of a student's job, and return the distillation technique.
 
-    Raises JobError if the folder is missing, is damaged or contains another network.
+    Raises JobError if the folder with the teacher is missing, is damaged or contains the network of
+    another run.
     """
     job, folder = work.job, work.folders.get("teacher")
     assert job.teacher is not None, "the job is a student's"
@@ -33,8 +34,8 @@ def technique(work: Work) -> Technique:
     digests = check_checkpoint(folder, job.teacher.run)
     with folder_of_a_run(folder):
         taught = KeptRun.read(folder).job
-    if taught.key != job.teacher.run:  # a key also includes the trust in a checkpoint's code
-        raise JobError(f"{folder} contains the network of another run than {name}: delete it.")
+    if taught.key != job.teacher.run:  # the key also depends on the job's permissions
+        raise JobError(f"{folder} contains the network of a run other than {name}: delete it.")
     options = work.recipe.student or StudentOptions()
     # A student that learns from the teacher's layers compares the states of all tokens.
     every_state = bool(options.layer_weight)
@@ -53,7 +54,10 @@ def technique(work: Work) -> Technique:
 class Distillation(Technique):
     """Technique that trains a student with a teacher.
 
-    `network` is the teacher, and `encoder` is the teacher's encoder with its tokenizer.
+    Attributes:
+        network: The teacher, with its network.
+        encoder: The teacher's encoder, with its tokenizer.
+        name: Name of the teacher's run, for messages.
     """
 
     network: Teacher
@@ -61,13 +65,18 @@ class Distillation(Technique):
     name: str
 
     def on_setups(self, setups: Sequence[TaskSetup]) -> None:
-        """Add the distillation losses to the head."""
+        """Add the distillation losses to the head of the job's only task."""
         (setup,) = setups
         setup.head = with_teacher(setup.head, self.network, self.work.recipe, setup.task.head)
         setup.on_layers = self.network.turn_to  # training switches between the two losses
 
     def on_network(self, prepared: Prepared) -> None:
-        """Initialize the student's weights, and add token types that only the teacher reads."""
+        """Copy weights of the teacher to the student, and compare their tokens.
+
+        The weights are copied only if the recipe sets `from_teacher`. If only the teacher reads
+        token types, they are added to the training rows. Raises ModelError if teacher and student
+        do not read the same tokens.
+        """
         self._begin(prepared.network)
         self._add_types(prepared)
 
@@ -117,7 +126,7 @@ class Distillation(Technique):
             and (same_types or not both)
         ):
             raise ModelError(
-                f"the teacher {self.name} splits texts into other tokens than its student does: "
+                f"the teacher {self.name} splits texts into different tokens than its student: "
                 "choose a teacher and a student with the same vocabulary."
             )
         if network.reads_types and not network.student_reads_types:
@@ -125,5 +134,5 @@ class Distillation(Technique):
             features[setup.trained] = replace(ours, token_types=theirs.token_types)
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:
-        """Map the ids of a cut vocabulary, which the student reads, to the teacher's ids."""
+        """Make the teacher map the token ids of the student's cut vocabulary to its own ids."""
         self.network.rows = torch.from_numpy(vocabulary.rows).to(self.work.compute.device)

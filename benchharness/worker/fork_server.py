@@ -2,13 +2,15 @@
 
     python -P -m benchharness.worker.fork_server      with a datagram socket as its stdin
 
-Importing torch and transformers takes a worker seconds, more than the computation of a small job; a
-fork has them imported already. A request is {"modules", "words", "environment"} as JSON with four
-pipes: the fork's stdin, stdout and stderr, and a pipe into which the server writes the fork's
-process id when it has started and its exit status when it has ended. An optional fifth descriptor
-is a lock that the fork holds as long as it lives. For a request without pipes, the server only
-imports the modules. The forks are killed when the server ends. The server ends when its socket is
-closed or its parent ends.
+A worker would need seconds to import torch and transformers, more than a small job takes to
+compute. In a fork, both are already imported.
+
+A request is JSON with the keys "modules" (to import), "words" (the fork's command line) and
+"environment" (variables to set in the fork). Four pipes are sent with it: the fork's stdin, stdout
+and stderr, and a pipe into which the server writes the fork's process id when it has started and
+its exit status when it has ended. An optional fifth descriptor is a lock that the fork holds as
+long as it lives. For a request without pipes, the server only imports the modules. The forks are
+killed when the server ends. The server ends when its socket is closed or its parent ends.
 """
 
 import json
@@ -43,16 +45,21 @@ MODULES = {
     "zero-shot": ("benchharness.worker.zero_shot", *_NETWORKS),
     "baseline": ("benchharness.baselines", "sklearn.linear_model"),
 }
-"""Modules that every job of a kind imports, keyed by the kind of job."""
+"""Modules that every job imports before it computes, keyed by the kind of job."""
 
 
 def modules_for(job: Job) -> tuple[str, ...]:
-    """Return the modules that a job imports before it computes."""
+    """Return the names of the modules that a job imports before it computes."""
     return modules_of(job.kind, [find_task(name.rpartition(":")[0]) for name in job.fingerprints])
 
 
 def modules_of(kind: str, tasks: Collection[Task]) -> tuple[str, ...]:
-    """Return the modules that jobs of this kind import if they are scored on these tasks."""
+    """Return the names of the modules that a job imports before it computes.
+
+    Args:
+        kind: Kind of the job: "model", "zero-shot" or "baseline".
+        tasks: Tasks whose splits the job predicts or trains on.
+    """
     libraries = {m.library for task in tasks for m in (*task.metrics, *task.details) if m.library}
     trained = [task.head for task in tasks if kind == "model" and not task.is_measured]
     added = places("heads")
@@ -63,8 +70,9 @@ def modules_of(kind: str, tasks: Collection[Task]) -> tuple[str, ...]:
 # The server.
 
 NVML = "PYTORCH_NVML_BASED_CUDA_CHECK"
-"""Environment variable that makes torch look for GPUs without initializing CUDA. An imported module
-may look for GPUs, and forks cannot use CUDA after it was initialized here."""
+"""Environment variable that makes torch look for GPUs without initializing CUDA. This is necessary
+because imported modules may look for GPUs, and because forks cannot use CUDA if the server has
+initialized it."""
 
 LARGEST_MESSAGE = 64 * 1024
 MOST_DESCRIPTORS = 5
@@ -73,9 +81,9 @@ BEGIN = b"1"
 
 
 def serve(requests: socket.socket) -> None:
-    """Answer requests until the socket is closed."""
-    # Map a descriptor that becomes readable when a fork ends to the fork's (process id, status
-    # pipe).
+    """Answer the requests that arrive on a datagram socket, until the socket is closed."""
+    # Process id and status pipe of each running fork, keyed by a descriptor (pidfd) that becomes
+    # readable when the fork ends.
     running: dict[int, tuple[int, int]] = {}
     while True:
         ready, _, _ = select([requests.fileno(), *running], (), ())
@@ -99,8 +107,8 @@ def serve(requests: socket.socket) -> None:
                 os.close(descriptor)
             running[os.pidfd_open(pid)] = pid, status
             _tell(status, pid)
-            # The fork may begin only now that its process id was sent. If it had begun earlier and
-            # this process were stopped, nobody would notice the end of the fork.
+            # The fork begins only when its process id has been sent. If it began earlier and this
+            # process were stopped in between, no process would notice the end of the fork.
             with waiting, suppress(OSError):  # the fork may have ended
                 waiting.send(BEGIN)
 

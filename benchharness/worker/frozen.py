@@ -25,13 +25,16 @@ from benchharness.worker.technique import Prepared, Technique
 
 
 class FrozenFeatures(Technique):
-    """Technique that leaves the encoder's weights unchanged."""
+    """Technique that trains only the head, and leaves the encoder's weights unchanged."""
 
     whole_vocabulary = True  # the vocabulary is not trained, so cutting it would save nothing
     every_state = True  # all layers must have states of the same tokens
 
     def on_network(self, prepared: Prepared) -> None:
-        """Replace the encoder and the tokens of the features with precomputed states."""
+        """Compute the encoder's states of all splits, and replace the encoder with a look-up.
+
+        Then the tokens of the features are indices of precomputed states (see `freeze`).
+        """
         (task,) = (setup.task for setup in prepared.setups)
         network, splits, work = prepared.network, prepared.features, self.work
         source = source_of(network, splits, task.head, work.compute)
@@ -60,9 +63,9 @@ class Sum(nn.Module):
 class Concatenation(nn.Module):
     """Linear layer from the chosen layers' concatenated states to the size of one layer.
 
-    Because of this layer, any head can be used, including heads with a pretrained first layer. It
-    is initialized to the mean of the layers, so that at first a pretrained layer reads states like
-    those that it was pretrained on.
+    The output has the size of an ordinary state, so any head can be used, including heads with a
+    pretrained first layer. The layer is initialized to compute the mean of the layers, so that a
+    pretrained layer begins with states that are similar to those that it was pretrained on.
     """
 
     def __init__(self, layers: int, size: int) -> None:
@@ -107,25 +110,32 @@ CHOSEN: Mapping[str, slice] = {
     "sum-all": slice(1, None),
     "mix": slice(None),
 }
-"""Slice of the layers that each value of `features` selects; index 0 is the embeddings."""
+"""Slice of the layers that is selected, keyed by the value of `features`. Index 0 stands for the
+embeddings."""
 
 COMBINED: Mapping[str, Callable[[int, int], nn.Module]] = {
     "concat-last-4": Concatenation,
     "mix": ScalarMix,
 }
-"""Class of the module that combines the chosen layers, keyed by `features`; `Sum` for all others.
+"""Class of the module that combines the states of the selected layers, keyed by the value of
+`features`; Sum for all other values.
 
-It is called with the number of layers and the size of their states.
+The class is called with the number of selected layers and the size of their states.
 """
 
 
 class FrozenEncoder(nn.Module):
     """Module that replaces an encoder and looks up precomputed states.
 
-    `tables` contains the states of each split, `[layers + 1, states, size]`. `input_ids` are not
-    tokens but indices of states, counted over all splits. If `per_row`, there is one index per row,
-    because the head reads only one state of each row. The encoder is kept so that its parameters
-    are counted; it is not called.
+    Its `input_ids` are not tokens but indices of states, counted over all splits.
+
+    Args:
+        encoder: Encoder that is replaced. It is not called, but is kept as a submodule, so that its
+            parameters are counted.
+        tables: Precomputed states of each split, `[layers + 1, states, size]`, beginning with the
+            embeddings.
+        features: Value of the recipe's `features`, which selects layers and a combination of them.
+        per_row: Whether each row has only one index, because the head reads only one of its states.
     """
 
     def __init__(
@@ -141,18 +151,18 @@ class FrozenEncoder(nn.Module):
         self.combined = COMBINED.get(features, Sum)(layers, size)
 
     def train(self, mode: bool = True) -> Self:
-        """Set the mode only of the layers that are trained.
+        """Set training or evaluation mode of the trained layers, but not of the encoder.
 
-        Traversing the modules of the encoder would take longer than a training step.
+        Visiting all modules of the encoder would take longer than a training step.
         """
         self.training = mode
         self.combined.train(mode)
         return self
 
     def forward(self, input_ids: Tensor, **_: Tensor) -> tuple[Tensor]:
-        """Return the fp32 states `[rows, tokens, size]` at the indices of one split.
+        """Return a tuple with the fp32 states `[rows, tokens, size]` at some indices.
 
-        `input_ids` are the indices, `[rows, tokens]`.
+        `input_ids` `[rows, tokens]` contains the indices, all of the same split.
         """
         # Remove the padding of rows that have only one token.
         places = (input_ids[:, :1] if self.per_row else input_ids).cpu()
@@ -163,10 +173,14 @@ class FrozenEncoder(nn.Module):
 
 
 class LiveEncoder(nn.Module):
-    """Module that replaces a FrozenEncoder and computes states instead of looking them up.
+    """Module that computes states with an encoder, and combines layers like a FrozenEncoder.
 
-    It is used for prediction, where rows occur only once. `combined` has the same weights, under
-    the same names, as in a FrozenEncoder.
+    It is used for prediction with a trained network, because rows that occur only once need no
+    precomputed states. The weights of its `combined` have the same names as in a FrozenEncoder.
+
+    Args:
+        encoder: The encoder.
+        features: Value of the recipe's `features`, as for FrozenEncoder.
     """
 
     def __init__(self, encoder: Any, features: str) -> None:
@@ -177,7 +191,7 @@ class LiveEncoder(nn.Module):
         self.combined = COMBINED.get(features, Sum)(layers, encoder.config.hidden_size)
 
     def forward(self, **inputs: Any) -> tuple[Tensor]:
-        """Return the states `[rows, tokens, size]` of tokens `[rows, tokens]`."""
+        """Return a tuple with the states `[rows, tokens, size]` of tokens `[rows, tokens]`."""
         table = every_layer(self.encoder, inputs)  # (layers + 1, rows, tokens, size)
         if torch.is_autocast_enabled(table.device.type):  # round like the cached states
             table = table.bfloat16().float()
@@ -205,8 +219,15 @@ def _chosen(features: str, table: Tensor, encoder: Any) -> slice:
 
 
 def source_of(network: Any, splits: Mapping[str, Features], head: str, compute: Compute) -> Source:
-    """Return the description of the encoder states that a network with this head type reads."""
-    # Marked words are pooled from the states of their own tokens.
+    """Return a description of the encoder states that a network reads.
+
+    Args:
+        network: Network of a head, with its encoder.
+        splits: Encoded rows of each split.
+        head: Head type, such as "pair".
+        compute: Device and precision.
+    """
+    # If words are marked, the head also pools the states of their tokens.
     has_marks = any(split.marks is not None for split in splits.values())
     reads = network.classifier.reads if isinstance(network.classifier, TextClassifier) else "all"
     return Source(
@@ -221,11 +242,21 @@ def source_of(network: Any, splits: Mapping[str, Features], head: str, compute: 
 def freeze(
     network: Any, splits: Mapping[str, Features], choice: str, source: Source, report: Reporter
 ) -> dict[str, Features]:
-    """Replace a network's encoder by a FrozenEncoder; return each split with indices as tokens.
+    """Replace a network's encoder with a FrozenEncoder, and its tokens with indices of states.
 
-    `choice` is the recipe's `features`. States that are not cached yet are computed. If the head
-    reads one state per row, as most classifiers do, the returned rows have one token each. If it
-    reads only some of the tokens, the returned rows contain only these tokens.
+    States that are not in the cache on disk are computed.
+
+    Args:
+        network: Network of a head, whose encoder is replaced.
+        splits: Encoded rows of each split, keyed by the name of the split.
+        choice: Value of the recipe's `features`.
+        source: Description of the states that the network reads.
+        report: Function that is called with the progress.
+
+    Returns:
+        Rows with indices of states as token ids, keyed by the name of the split. If the head reads
+        one state per row, as most classifiers do, each row has one index. If the head reads only
+        some of the tokens, the rows have indices only for these tokens.
     """
     tables = [layer_states(source, split, report) for split in splits.values()]
     per_row = source.tokens != "all"

@@ -1,4 +1,4 @@
-"""Training jobs, from reading the rows to the Result: `run_job` shows all steps in order."""
+"""Training jobs. The function `run_job` computes a job, and shows all of its steps in order."""
 
 import json
 import math
@@ -55,7 +55,7 @@ from benchharness.worker.task_setup import (
 from benchharness.worker.technique import Folders, Prepared, Technique, Work
 
 GRAPHS = "BENCH_CUDA_GRAPHS"
-"""Environment variable that, if it is 1, turns on CUDA graphs for steps (training/cuda.py)."""
+"""Environment variable that makes training steps use CUDA graphs (training/cuda.py) if it is 1."""
 
 
 def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folders]) -> Result:
@@ -64,11 +64,16 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
     If several processes train together, all of them return the result, and only the first writes
     files.
 
+    Args:
+        job: The job.
+        report: Function that is called with the progress.
+        **folders: Folders that are read and written (see Folders).
+
     Raises:
-        DataError: If a split differs from the one that the job was planned with.
-        ModelError: If the checkpoint cannot be used.
-        JobError: If a folder cannot be used, or memory is too small.
-        DivergedError: If a loss, a gradient or a prediction is not finite.
+        DataError: A split has changed since the job was planned.
+        ModelError: The checkpoint cannot be used.
+        JobError: A folder cannot be used, or memory does not suffice.
+        DivergedError: A loss, a gradient or a prediction is not finite.
     """
     recipe = Recipe.from_settings(job.settings)
     compute = find_compute(job.precision, deterministic=recipe.optim.deterministic)
@@ -269,8 +274,9 @@ def _with_counts(
 def counted(counts: NDArray[np.int64] | None) -> dict[str, int]:
     """Return the token counts of encoded texts (`Features.counts`) as a dict.
 
-    "tokens" and "unknown" count all tokens and the unknown ones. If there are lost words (words of
-    which no character has a token), "lost" and "words" count these words and all words.
+    The dict contains the number of "tokens" and of "unknown" tokens. If there are lost words (words
+    of which no character has a token), it also contains the number of "lost" words and of all
+    "words". It is empty if nothing was counted (None).
     """
     if counts is None:
         return {}
@@ -279,17 +285,27 @@ def counted(counts: NDArray[np.int64] | None) -> dict[str, int]:
 
 
 def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Reporter) -> Result:
-    """Run a job with as few micro-batches (parts) per batch as memory allows.
+    """Run a job, and repeat it in a way that needs less memory whenever memory runs out.
 
-    The first attempt uses the recipe's number of parts. If memory runs out, the next attempt
-    recomputes activations in the backward pass, with the same number of parts and the same result.
-    If memory runs out again, or if the encoder does not support recomputation, the number of parts
-    is doubled until a micro-batch is at most half as large as the one that was too large.
+    The first attempt uses the recipe's number of micro-batches per batch (parts). If memory runs
+    out, the next attempt recomputes activations in the backward pass, with the same number of parts
+    and the same result. If memory runs out again, or if the encoder does not support recomputation,
+    the number of parts is doubled until a micro-batch is at most half as large as the one that was
+    too large.
 
     Each attempt begins anew from the same seed, so weights, order and batches are the same. The
-    result is the same as with `--set accumulation` and the last number of parts. Dropout is drawn
+    result is the same as with `--set accumulation=N` and the last number of parts. Dropout is drawn
     per micro-batch, so with dropout a different number of parts has the effect of different random
-    numbers. Raises JobError if a single item is too large.
+    numbers.
+
+    Args:
+        attempt: Function that runs the job. Its arguments are the number of parts, and whether
+            activations are recomputed.
+        job: The job.
+        report: Function that is called with notes about repetitions.
+
+    Raises:
+        JobError: Memory does not suffice for micro-batches of a single item.
     """
     batch_size = int(job.settings["batch_size"].value)
     parts = int(job.settings["accumulation"].value)
@@ -340,7 +356,14 @@ def _try(
 
 
 def find_compute(precision: str, *, deterministic: bool) -> Compute:
-    """Return the device, number format and processes that a job is computed with."""
+    """Return the device, number format and processes with which a job is computed.
+
+    This also sets up the GPU, and connects to the other processes, if there are any.
+
+    Args:
+        precision: One of PRECISIONS.
+        deterministic: Whether the GPU must use deterministic kernels.
+    """
     device = _find_device(deterministic=deterministic)
     graphs = device.type == "cuda" and os.environ.get(GRAPHS) == "1"
     return Compute(device=device, precision=precision, ranks=Ranks.join(device), graphs=graphs)
@@ -377,16 +400,21 @@ def _find_device(*, deterministic: bool) -> torch.device:
 
 
 def now() -> str:
-    """Return the current time in UTC, in ISO 8601."""
+    """Return the current time in UTC, to the second, in ISO 8601."""
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def provenance_of(
     job: Job, splits: Mapping[str, SplitRows], tokenizer: Any, compute: Compute, started: str
 ) -> Mapping[str, Any]:
-    """Return the facts about a run that its result contains.
+    """Return the provenance of a run: facts that help to judge and to reproduce its result.
 
-    `started` is the time when the run began, in UTC and ISO 8601.
+    Args:
+        job: Job of the run.
+        splits: Rows of each split, keyed by the name of the split.
+        tokenizer: Tokenizer of the encoder, which must not have been used before.
+        compute: Device, precision and processes.
+        started: Time at which the run began, in UTC and ISO 8601.
     """
     repeats = count_repeats(splits)  # rows that repeat an earlier row, or a row of train
     found = collect(
@@ -427,14 +455,15 @@ def _read_by(
 
 @dataclass(kw_only=True)
 class JobState:
-    """Progress of a job so far, as its snapshots store it.
+    """Progress of a job, which can be stored in a snapshot and restored from it.
 
     Attributes:
         training: Training of the job.
-        began: Time when this process began the job, by the monotonic clock.
+        began: Time of the monotonic clock at which this process began the job.
         earlier: Seconds that earlier processes have spent on the job.
-        resumed: Steps after which the job was resumed.
-        evaluations: Last evaluation of each split, keyed by its name.
+        resumed: Numbers of the steps after which the job was resumed.
+        evaluations: Evaluation of each split that the result may contain, keyed by the name of the
+            split.
     """
 
     training: Training
@@ -444,10 +473,13 @@ class JobState:
     evaluations: dict[str, Evaluation] = field(default_factory=dict)
 
     def judge(self, evaluations: Sequence[Evaluation]) -> None:
-        """Record a step's evaluations; keep their predictions if its weights may be the final ones.
+        """Record the evaluations after a step, one per task.
 
-        With several tasks, the learning curve contains the main score of each task, keyed by title,
-        and evaluations are compared by the mean of these scores.
+        The scores are added to the learning curve. With several tasks, the curve contains the main
+        score of each task, and evaluations are compared by the mean of these scores. The
+        predictions are kept if the weights after this step may become the final weights. If the
+        final weights will be averaged, or if the evaluated rows were held out of train, they are
+        not kept, because dev is predicted after the training.
         """
         training, meter, choice = self.training, self.training.meter, self.training.recipe.selection
         with SIGNALS.held_back():  # a snapshot must have an evaluation and its weights, or neither
@@ -459,7 +491,7 @@ class JobState:
                 self.evaluations |= {each.name: each for each in evaluations}
 
     def restore(self, state: State) -> None:
-        """Load a state of the same job from a snapshot."""
+        """Load the state that a snapshot of the same job contains."""
         self.training.restore(state)
         numbers = state.numbers["job"]
         self.earlier = numbers["seconds"]
@@ -487,7 +519,11 @@ class JobState:
 
     @property
     def record(self) -> dict[str, Any]:
-        """Facts for the result: the selection of weights, and the steps where the job resumed."""
+        """Facts for the provenance of the result, as plain data.
+
+        "selection" describes which weights are final, and "resumed" after which steps the job was
+        resumed. Either key is absent if there is nothing to report.
+        """
         found: dict[str, Any] = {}
         if self.selection is not None:
             found["selection"] = asdict(self.selection)
@@ -497,7 +533,11 @@ class JobState:
 
     @property
     def selection(self) -> Selection | None:
-        """Choice of the final weights by evaluations; None if the last step's weights are final."""
+        """Description of how evaluations determined the final weights; None if they did not.
+
+        They did not if the training made all planned steps, and the weights of the best evaluation
+        were not selected.
+        """
         training, meter, choice = self.training, self.training.meter, self.training.recipe.selection
         is_best = choice.best_checkpoint and meter.best is not None and len(meter.values) > 1
         if not is_best and not training.is_stopped:
@@ -555,7 +595,7 @@ def _result(job: Job, prepared: _Job, done: JobState) -> Result:
 
 
 def peak_memory() -> int:
-    """Return the peak memory of this process on its device, in bytes."""
+    """Return the peak memory of this process in bytes: GPU memory, or main memory without a GPU."""
     if torch.cuda.is_available():
         return torch.cuda.max_memory_allocated()
     unit = 1 if sys.platform == "darwin" else 1024  # getrusage(2) returns kilobytes on Linux

@@ -1,4 +1,4 @@
-"""Load a run's trained network from its folder, without other files."""
+"""Load the trained network of a run from the folder that the run has written."""
 
 from pathlib import Path
 from typing import Any
@@ -23,21 +23,20 @@ def kept_network(
 ) -> LoadedRun:
     """Load the trained network of one task from a folder, in evaluation mode and frozen.
 
-    The caller must have checked the digests of the folder. The folder was written by a run, or in
-    transformers' format by `bench model`.
-
     Args:
-        folder: Folder with the network.
+        folder: Folder that a run has written, or that `bench model` has written in transformers'
+            format. The caller must have checked its digests.
         job: Job that trained the network.
         compute: Device and precision.
-        task: One of the tasks that the job was trained on, by default the only one.
+        task: Name of one of the tasks that the job was trained on. By default, the job's only task
+            or the first of several.
         every_state: Whether the last layer returns the states of all tokens, even if the head does
             not read all of them.
 
     Raises:
-        JobError: If the weights do not fit the network.
-        BenchError: If a plugin has changed since the run.
-        ModelError: If the encoder cannot be loaded, or the contents of the folder are malformed.
+        JobError: The weights do not fit the network.
+        BenchError: A plugin has changed since the run.
+        ModelError: The encoder cannot be loaded, or the contents of the folder are malformed.
     """
     with folder_of_a_run(folder):
         run = _made(folder, job, compute, task=task or job.task, every_state=every_state)

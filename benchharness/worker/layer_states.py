@@ -3,8 +3,9 @@
     CACHE/states/DIGEST.npy     (layers + 1, places, size), the embeddings' states first
 
 A place is the index of a stored state. There is one state per token that the head reads, or one per
-row if the head reads only one state of each row. Padding is not stored. The numbers are in the
-run's precision: fp32 as computed, or bf16, to which a bf16 matrix product would round them anyway.
+row if the head reads only one state of each row. Padding is not stored. The numbers have the run's
+precision: fp32 as computed, or bf16. Rounding to bf16 loses nothing, because the head's matrix
+products would round the states anyway.
 """
 
 import hashlib
@@ -42,20 +43,22 @@ STORED: Mapping[str, np.dtype[Any]] = {
     "tf32": np.dtype(np.float32),
     "bf16": np.dtype(np.int16),
 }
-"""Data types in the files; NumPy has no bf16, so its bits are stored as integers."""
+"""Data type in the files, keyed by precision. NumPy has no bf16, so the bits of bf16 numbers are
+stored as integers."""
 
 PER_RUN = ("_", "transformers_version", "architectures", "dtype")
-"""Prefixes of config names whose values do not affect the computation of the network."""
+"""Prefixes of the names of config values that do not affect what the network computes."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Description of encoder states: the encoder, which of its states are read, and the precision.
+    """Description of the encoder states that a head reads.
 
     Attributes:
         network: The encoder.
         identity: Digest of the encoder (`network_digest`).
-        tokens: "first" or "last" if one state per row is read, else "all".
+        tokens: "first" or "last" if the head reads only the state of this token of each row, else
+            "all".
         head: Head type, which decides which of Longformer's tokens have global attention.
         compute: Device and precision.
     """
@@ -80,11 +83,23 @@ def _places_of(features: Features, tokens: str) -> Indices:
 
 
 def layer_states(source: Source, features: Features, report: Reporter) -> Tensor:
-    """Return the states `[layers + 1, places, size]`, memory-mapped from disk.
+    """Return the encoder's states for the rows of a split, memory-mapped from disk.
 
-    `places` is the number of stored states. States that are not cached yet are computed, without
-    dropout; if several jobs need them, only one computes them. Raises JobError if the disk has too
-    little space, and ModelError for a Funnel encoder.
+    If the states are not in the cache on disk, they are computed, without dropout. If several jobs
+    need the same states, one job computes them, and the others wait.
+
+    Args:
+        source: Description of the states.
+        features: Encoded rows of the split.
+        report: Function that is called with the progress.
+
+    Returns:
+        States `[layers + 1, places, size]`, beginning with the embeddings; `places` is the number
+        of tokens or rows for which states are stored.
+
+    Raises:
+        JobError: The disk has too little free space.
+        ModelError: The states of the encoder's layers are not available (Funnel, some custom code).
     """
     path = cache_folder("states") / f"{_digest(source, features)}.npy"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,9 +116,11 @@ def layer_states(source: Source, features: Features, report: Reporter) -> Tensor
 
 
 def network_digest(network: Any) -> str:
-    """Return the SHA-256 (hex) of a network's weights and config, without training options.
+    """Return the SHA-256 (hex) of everything that determines the states that an encoder computes.
 
-    If the network's class is custom code of a checkpoint, its module is included.
+    This is its weights and its config, without dropout rates and other values that affect only
+    training. If the class of the network comes with the checkpoint, the source code of its module
+    is included.
     """
     digest = hashlib.sha256()
     if is_foreign(network):
@@ -153,7 +170,8 @@ def _alone(path: Path, report: Reporter) -> Iterator[None]:
 def _map(path: Path) -> NDArray[Any] | None:
     """Return the memory-mapped array of a file; None if the file is missing or damaged.
 
-    It is mapped copy-on-write because torch warns about read-only arrays; nothing is written to it.
+    The array is mapped copy-on-write, because torch warns about read-only arrays. Nothing is
+    written to the file.
     """
     try:
         found: NDArray[Any] = np.load(path, mmap_mode="c", allow_pickle=False)
@@ -217,10 +235,18 @@ def _compute(
 
 
 def every_layer(network: Any, inputs: Mapping[str, Any]) -> Tensor:
-    """Return an encoder's states `[layers + 1, rows, tokens, size]`, the last after the final norm.
+    """Return the states of all layers of an encoder: `[layers + 1, rows, tokens, size]`.
 
-    Some families add padding to their input; its states are removed. Raises ModelError for Funnel,
-    and for custom code of a checkpoint that does not return the states of its layers.
+    The first states are the embeddings. The last are the encoder's output, after the final norm if
+    the encoder has one. Some families add padding to their input; its states are removed.
+
+    Args:
+        network: The encoder.
+        inputs: Inputs of the encoder: `[rows, tokens]` each.
+
+    Raises:
+        ModelError: The encoder is a Funnel, or its class comes with the checkpoint and does not
+            return the states of its layers.
     """
     family, tokens = network.config.model_type, inputs["input_ids"].shape[1]
     if family == "funnel":

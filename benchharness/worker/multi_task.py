@@ -39,9 +39,14 @@ _READS_BY_HEAD = {
 
 
 class SharedEncoder(nn.Module):
-    """Networks of several tasks on one encoder, in the order of the tasks.
+    """Container of the networks of several tasks, which use the same encoder.
 
-    It has no forward pass of its own: each batch is computed by one of `networks`.
+    The container has no forward pass: each batch is computed by the network of its task.
+
+    Attributes:
+        encoder: Encoder that all networks use.
+        networks: Network of each task, in the order of the tasks.
+        reads_first_token: True if no network reads the state of any token but the first.
     """
 
     def __init__(self, encoder: Any, networks: Sequence[nn.Module]) -> None:
@@ -53,9 +58,14 @@ class SharedEncoder(nn.Module):
 
 
 def share(encoder: Encoder, heads: Sequence[tuple[Head, Task]]) -> SharedEncoder:
-    """Create the networks of several heads on one encoder.
+    """Create the networks of several tasks on one encoder.
 
-    Raises ModelError if the head types differ and the family's encoder depends on the head type.
+    Args:
+        encoder: Encoder that the networks share.
+        heads: Head of each task, and the task.
+
+    Raises:
+        ModelError: The head types differ, but the encoder of this family depends on the head type.
     """
     types = {task.head for _, task in heads}
     if encoder.family in _READS_BY_HEAD and len(types) > 1:
@@ -68,5 +78,5 @@ def share(encoder: Encoder, heads: Sequence[tuple[Head, Task]]) -> SharedEncoder
     for head, task in heads:
         if pooler is not None and not is_foreign(encoder.network):
             encoder.network.pooler = pooler  # the previous head may have removed it
-        networks.append(head.network(encoder, task))  # random weights in the order of the tasks
+        networks.append(head.network(encoder, task))  # draws the random weights of the head
     return SharedEncoder(encoder.network, networks)

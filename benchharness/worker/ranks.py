@@ -2,10 +2,11 @@
 
     python -P -m benchharness.worker.ranks COUNT RESULT_FILE [options]
 
-It starts COUNT ordinary workers, gives each its number, and ends all of them if one fails. An
-engine uses it like a single worker: it reads the job from stdin, and the first of its processes
-prints progress and writes the result. torchrun does the same for a worker with `--job FILE`, but
-its processes find each other through a port on all network interfaces. Here they use a file.
+The command starts COUNT ordinary workers, gives each its number, and ends all of them if one fails.
+An engine uses the command like a single worker: it reads the job from stdin, and the first of its
+workers prints progress and writes the result. torchrun can start the processes of a job too (as
+workers with `--job FILE`), but they find each other through a port that is open on all network
+interfaces. The workers of this command use a file instead.
 """
 
 import json
@@ -35,19 +36,29 @@ LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 POLL_SECONDS = 0.05
 
 GRACE_SECONDS = 5.0
-"""Time in seconds that the other processes have to end after one has failed."""
+"""Time in seconds after which the other processes are killed when one has failed."""
 
 STOPPED = 128 + signal.SIGTERM
-"""Exit status of a worker that a signal stopped; it may have saved its state before that."""
+"""Exit status of a worker that was stopped by a signal. The worker may have saved its state."""
 
 CONSEQUENCES = ("gloo", "NCCL", "Connection closed", "DistBackendError", "DistNetworkError")
-"""Words that identify errors of processes that failed because another process is missing."""
+"""Words in the error messages of processes that failed only because another process has ended."""
 
 
 def main(
     count: int, result_file: Path, words: Sequence[str], worker: Sequence[str] = WORKER
 ) -> int:
-    """Run the job from stdin in `count` processes, and return the exit status of a worker."""
+    """Run the job from stdin in several processes.
+
+    Args:
+        count: Number of processes. A job without training is computed by one process.
+        result_file: File for the Result or the Failure.
+        words: Further command-line options of each worker.
+        worker: Command that starts a worker, without arguments.
+
+    Returns:
+        0, or the exit status of the process whose failure is reported.
+    """
     die_with(os.getppid())
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)  # the workers get the signal too, and then end

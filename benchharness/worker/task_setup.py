@@ -1,4 +1,4 @@
-"""Setup of a job: its network (`load_run`), and the rows, head and targets of each task."""
+"""Setup of a job: create its network (`load_run`), and select the rows and head of each task."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,10 +40,11 @@ class TaskSetup:
     Attributes:
         task: The task.
         head: Head of the task.
-        trained: Split that is trained on ("task:split").
-        predicted: Splits that are predicted at the end, including splits of tasks that use this
-            task's model.
-        judged: Split that is evaluated during training: dev, or held-out rows of train.
+        trained: Name of the split that is trained on, as in "RTE:train".
+        predicted: Names of the splits that are predicted at the end. They include splits of other
+            tasks that are predicted with the model of this task.
+        judged: Name of the split that is evaluated during training: dev, or a split with held-out
+            rows of train.
         network: The encoder with the task's head; several tasks may share the encoder.
         on_layers: Function that is called before each training step, as described in TaskBatches.
     """
@@ -65,7 +66,15 @@ class TaskSetup:
         encoder: Encoder,
         techniques: Sequence[Technique] = (),
     ) -> Self:
-        """Return the setup of a task; its splits are selected from the job's `splits`."""
+        """Return the setup of a task.
+
+        Args:
+            name: Name of the task.
+            splits: Names of all splits of the job.
+            recipe: Recipe of the job.
+            encoder: Encoder of the job.
+            techniques: Techniques of the job, one of which may replace the head.
+        """
         task = find_task(name)
         trained = f"{name}:train"  # the split to train on, which is not predicted
         predicted = [split for split in splits if _leader(split) == name and split != trained]
@@ -81,13 +90,17 @@ class TaskSetup:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """All splits of the task without duplicates; the split that is trained on comes first."""
+        """Names of all splits of the task, without duplicates, beginning with `trained`."""
         return tuple(dict.fromkeys((self.trained, *self.predicted, self.judged)))
 
     def batches(
         self, features: Mapping[str, Features], rows: Mapping[str, SplitRows]
     ) -> TaskBatches:
-        """Return the training data of the task."""
+        """Return the training data of the task.
+
+        `features` and `rows` contain the encoded and the original rows of each split, keyed by the
+        name of the split.
+        """
         # Targets need features and examples: a long context (spans) has several rows per example.
         encoded, examples = features[self.trained], rows[self.trained].examples
         targets = self.head.targets(encoded, examples, self.task)
@@ -111,9 +124,10 @@ def _leader(split: str) -> str:
 
 
 def read_rows(job: Job, recipe: Recipe) -> dict[str, SplitRows]:
-    """Return the rows of every split of the job; a few-shot job has only its k shots in train.
+    """Return the rows of every split of the job, keyed by the name of the split.
 
-    Raises DataError if a split differs from the one that the job was planned with.
+    If the recipe sets `shots`, the train split contains only about that number of rows, drawn with
+    the job's seed. Raises DataError if a split has changed since the job was planned.
     """
     rows = {name: read_split(job, name) for name in job.fingerprints}
     check_documents(job, rows)
@@ -138,7 +152,15 @@ def load_pretrained(job: Job, recipe: Recipe) -> Encoder:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedRun:
-    """Network of a job: an `encoder` with the heads of the tasks, and the length limits of rows."""
+    """Network of a job, created by `load_run`.
+
+    Attributes:
+        encoder: Encoder with its tokenizer and config.
+        techniques: Techniques of the job.
+        setups: Setup of each task.
+        network: Network of the task, or a network that contains those of several tasks.
+        limits: Length limits of the rows.
+    """
 
     encoder: Encoder
     techniques: Sequence[Technique]
@@ -147,7 +169,10 @@ class LoadedRun:
     limits: Limits
 
     def to_predict(self) -> None:
-        """Prepare the network to predict without training; call this after loading the encoder."""
+        """Prepare the network for prediction without training.
+
+        Call this after the weights of the encoder were loaded.
+        """
         for technique in self.techniques:
             for setup in self.setups:
                 technique.to_predict(setup.network)
@@ -160,19 +185,20 @@ def load_run(
 
     Args:
         work: The job with its recipe and device.
-        encoder: Encoder to use; by default that of the job's checkpoint is loaded.
-        task: Only task to set up; by default all tasks that the job is trained on.
+        encoder: Encoder to use. By default, the encoder of the job's checkpoint is loaded.
+        task: Name of the only task to set up. By default, all tasks that the job is trained on are
+            set up.
         every_state: Whether the last layer returns the states of all tokens, even if the head does
             not read all of them.
 
     Raises:
-        ModelError: If the checkpoint cannot be used, or cannot read rows of the recipe's length.
+        ModelError: The checkpoint cannot be used, or cannot read rows of the recipe's length.
     """
     job, recipe = work.job, work.recipe
     encoder = encoder or load_pretrained(job, recipe)
     with torch.random.fork_rng(devices=[]):  # a teacher must not change heads' random weights
         techniques = techniques_of(work)
-    if work.trains:  # before the heads are created: they read their dropout from the config
+    if work.trains:  # must precede the creation of heads, which read their rate from the config
         set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)
     names = (task,) if task else job.trained_tasks
     setups = [TaskSetup.of(n, job.fingerprints, recipe, encoder, techniques) for n in names]
@@ -195,7 +221,17 @@ def hold_rows_out(
     recipe: Recipe,
     techniques: Sequence[Technique],
 ) -> None:
-    """Replace the train rows in `rows` by those to train on; add a split for held-out rows."""
+    """Replace the rows of each train split with the rows to train on, in place.
+
+    If the recipe sets `held_out`, some rows of train are moved to a new split, which is then
+    evaluated during training.
+
+    Args:
+        setups: Setup of each task; the field `judged` is set to the new split.
+        rows: Rows of each split, keyed by the name of the split.
+        recipe: Recipe of the job.
+        techniques: Techniques of the job, which may change the rows to train on.
+    """
     orders = recipe.pair.orders if recipe.pair else GIVEN_ORDER
     for setup in setups:
         trained = setup.trained
@@ -218,9 +254,17 @@ def network_of(
     *,
     every_state: bool = False,
 ) -> nn.Module:
-    """Create the network of one or several tasks for a device; set the network of each setup.
+    """Create the network of one or several tasks for a device, and set the network of each setup.
 
-    For `every_state`, see `load_run`.
+    Args:
+        setups: Setup of each task.
+        encoder: Encoder of the job, to which the heads are attached.
+        device: Device of the computation.
+        techniques: Techniques of the job, one of which may create the network.
+        every_state: Whether the last layer returns the states of all tokens (see `load_run`).
+
+    Returns:
+        The network of the task, or a network that contains those of several tasks.
     """
     made = (technique.shared_network(setups, encoder) for technique in techniques)
     network = next((each for each in made if each is not None), None)
@@ -235,7 +279,10 @@ def network_of(
 
 
 def limits_of(recipe: Recipe, encoder: Encoder) -> Limits:
-    """Return the recipe's limits; raise ModelError if they are too long for the encoder."""
+    """Return the length limits of a recipe.
+
+    Raises ModelError if the encoder cannot read rows of `max_tokens` tokens.
+    """
     check_reach(recipe.rows.max_tokens, encoder.max_tokens)
     span = recipe.span or SpanOptions()
     return Limits(

@@ -1,7 +1,8 @@
 """Techniques of training, such as distillation: hooks that `run_job` calls to change a job.
 
-A technique is a module of this package with a function `technique(work=...)`. Only the modules of
-the job's techniques are imported. Hooks for planning are in driver/technique.py.
+Each technique is a module with a class or function `technique`, which is called with `work=...` and
+returns a Technique. Only the modules of the job's techniques are imported. Hooks for the planning
+of jobs are in driver/technique.py.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -49,10 +50,15 @@ class Folders(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
-    """Job to be computed, with its recipe, device, progress reporter and folders.
+    """Job to compute, with everything that the computation needs.
 
-    If `trains` is False, the network is only used for prediction and the recipe's dropout is not
-    set.
+    Attributes:
+        job: The job.
+        recipe: Recipe of the job.
+        compute: Device, precision and processes.
+        report: Function that is called with the progress.
+        folders: Folders that are read and written.
+        trains: Whether the network is trained. If not, the recipe's dropout rates are not set.
     """
 
     job: Job
@@ -64,14 +70,25 @@ class Work:
 
     @classmethod
     def to_predict(cls, job: Job, compute: Compute) -> Self:
-        """Return the Work of a job whose network is only used for prediction, without a teacher."""
+        """Return the Work for predicting with the network that a job has trained.
+
+        It has no teacher and no folders.
+        """
         recipe, alone = Recipe.from_settings(job.settings), replace(job, teacher=None)
         return cls(job=alone, recipe=recipe, compute=compute, trains=False)
 
 
 @dataclass(kw_only=True)
 class Prepared:
-    """Network of a job, with the features and rows of its splits, keyed by "task:split"."""
+    """Network and data of a job.
+
+    Attributes:
+        setups: Setup of each task.
+        network: Network of the task, or a network that contains those of several tasks.
+        rows: Rows of each split, keyed by its name, as in "RTE:train".
+        features: Encoded rows of each split, keyed by its name.
+        limits: Length limits of the rows.
+    """
 
     setups: Sequence["TaskSetup"]
     network: Any
@@ -82,19 +99,23 @@ class Prepared:
 
 @dataclass(kw_only=True)
 class Technique:
-    """Hooks of a technique; by default they change nothing.
+    """Base class of techniques, whose hooks change nothing.
 
-    `provenance` contains facts for the job's result. It is read after `on_network`.
+    Attributes:
+        work: The job with its recipe and device.
+        provenance: Facts that are added to the provenance of the job's result. They are read after
+            the call of `on_network`, which may set them.
     """
 
     work: Work
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
     whole_vocabulary: ClassVar = False
-    """True if the network needs its whole vocabulary, not only the tokens of the job's texts."""
+    """True if the network needs the embeddings of all tokens, not only those of the job's texts."""
 
     every_state: ClassVar = False
-    """True if the last layer must return all tokens' states, even if the head reads only some."""
+    """True if the last layer must return the states of all tokens, even if the head does not read
+    all of them."""
 
     def head(self, task: Task, encoder: Encoder) -> Head | None:
         """Return a head for the task, or None to use the ordinary head of the task's type."""
@@ -105,13 +126,18 @@ class Technique:
         return rows
 
     def feature_key(self, task: Task) -> str:
-        """Return a cache key for the technique's own effect on features; "" if it has none."""
+        """Return a text that becomes part of the cache key of encoded rows.
+
+        It must identify everything by which the technique changes the encoding; "" if the technique
+        does not change it.
+        """
         return ""
 
     def shared_network(self, setups: Sequence["TaskSetup"], encoder: Encoder) -> nn.Module | None:
-        """Return a network for all tasks and set the network of each setup, or return None.
+        """Return a network that contains the networks of all tasks, or None.
 
-        If all techniques return None, the job has a single task, whose head creates the network.
+        A technique that returns a network must also set the `network` of each setup. If all
+        techniques return None, the job must have a single task, whose head creates the network.
         """
         return None
 
@@ -119,16 +145,16 @@ class Technique:
         """Change the heads of the setups before the network is created."""
 
     def on_network(self, prepared: Prepared) -> None:
-        """Change the network or the features after both were created."""
+        """Change the network or the features, after both were created and before the training."""
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:
-        """Adapt to a vocabulary that was cut to the tokens of the job's texts."""
+        """Adapt to the new token ids, after the vocabulary was cut to the tokens of the job."""
 
     def to_predict(self, network: Any) -> None:
-        """Change a network that is only used for prediction after its encoder was loaded."""
+        """Change a network that is only used for prediction, after its encoder was loaded."""
 
     def before_writing(self, network: nn.Module) -> None:
-        """Change the encoder, before it is written, to a form that other programs can load."""
+        """Give the encoder a form that other programs can load, before it is written to disk."""
 
 
 TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
@@ -138,14 +164,16 @@ TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
     "language_model_loss": lambda _, recipe: recipe.pair and recipe.pair.lm_weight,
     "frozen": lambda _, recipe: recipe.encoder.is_frozen,
 }
-"""Condition under which a job has a technique, keyed by the technique's module. Distillation is
-first, because loading the teacher has to precede drawing random numbers from the seed."""
+"""Functions whose result is true if a job uses the technique, keyed by the technique's module.
+Distillation is first, because the teacher must be loaded before random numbers are drawn from the
+seed."""
 
 
 def techniques_of(work: Work) -> list[Technique]:
-    """Create the techniques of a job: those of the core in the order of TECHNIQUES, then others.
+    """Create the techniques that a job uses.
 
-    A job has a technique of an extension if its recipe has the technique's hyperparameters.
+    Techniques of the core come first, in the order of TECHNIQUES, and then those of extensions. A
+    job uses a technique of an extension if its recipe has the technique's hyperparameters.
     """
     # The order must be that of TECHNIQUES, because the random numbers depend on it.
     found = [name for name, has in TECHNIQUES.items() if has(work.job, work.recipe)]

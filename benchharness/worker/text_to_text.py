@@ -10,9 +10,10 @@ from benchharness.worker.technique import Technique
 
 
 class TextToText(Technique):
-    """Technique that replaces the heads with a text-to-text head.
+    """Technique that replaces the heads of all tasks with text-to-text heads.
 
-    An answer has at most `max_target_tokens` tokens, by default as many as the encoder can read.
+    An answer has at most `max_target_tokens` tokens. If the recipe does not set this, it is the
+    maximum number of tokens that the encoder can read.
     """
 
     whole_vocabulary = True  # any token may be predicted
@@ -27,11 +28,15 @@ class TextToText(Technique):
         return text_head(task, encoder.tokenizer, self._room or encoder.max_tokens)
 
     def learned_rows(self, rows: SplitRows, task: Task) -> SplitRows:
-        """Return one row for each correct answer of an example."""
+        """Return the rows to train on.
+
+        As for T5, a ReCoRD query is repeated for each of its right answers, and WSC rows are kept
+        only if the noun is the pronoun's referent. Rows of other tasks are unchanged.
+        """
         return rows_to_learn(rows, task)
 
     def feature_key(self, task: Task) -> str:
-        """Return a cache key with the task's name and the maximum length of an answer."""
+        """Return the task's name and the maximum length of an answer, which affect the encoding."""
         return f" {task.name} {self._room}"
 
 

@@ -1,4 +1,4 @@
-"""Zero-shot jobs, in which nothing is trained, from reading the rows to the Result.
+"""Zero-shot jobs, in which a pretrained model is scored without training.
 
 This is a separate module so that training jobs import neither language models nor cloze scoring.
 """
@@ -25,14 +25,14 @@ from benchharness.worker.technique import Work
 
 
 def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
-    """Predict and score every split with a pretrained model, without training.
+    """Predict and score every split of a job with a pretrained model, without training.
 
-    If the task's head has no weights, the encoder predicts with that head. Otherwise a language
-    model scores the candidate answers, by the functions of an extension.
+    If the task's head has no weights, the predictions are made by the encoder and this head.
+    Otherwise an extension makes them: a language model scores the candidate answers.
 
     Raises:
-        DataError: If a split differs from the one that the job was planned with.
-        ModelError: If the checkpoint is not a language model.
+        DataError: A split has changed since the job was planned.
+        ModelError: The checkpoint cannot be used, or it lacks the language model that is needed.
     """
     if find_task(job.task).has_weights:
         return zero_shot_scoring().run(job, report)
@@ -65,10 +65,12 @@ def _predict_with_head(job: Job, report: Reporter) -> Result:
 
 
 def cost_of(network: nn.Module, began: float, loaded: float) -> Cost:
-    """Return the cost of the job up to now.
+    """Return the time and memory that a job without training has taken until now.
 
-    `began` and `loaded` are the times, by the monotonic clock, when the job began and when its
-    model was loaded.
+    Args:
+        network: Network of the job, whose parameters are counted.
+        began: Time of the monotonic clock at which the job began.
+        loaded: Time of the monotonic clock at which the model was loaded.
     """
     end = time.monotonic()
     cost = Cost.without_network(end - began, 0.0, end - loaded)
@@ -79,7 +81,7 @@ def cost_of(network: nn.Module, began: float, loaded: float) -> Cost:
 def result_of(
     job: Job, evaluations: Sequence[Evaluation], provenance: Mapping[str, Any], cost: Cost
 ) -> Result:
-    """Return the result of a job without training, which finishes now."""
+    """Return the result of a job without training, with the current time as its end."""
     return Result(
         job=job,
         evaluations=tuple(evaluations),

@@ -125,7 +125,7 @@ def test_training_target_is_the_first_of_several_right_options():
 @pytest.mark.parametrize(
     ("gold", "message"),
     [
-        (None, "race/all c hides its right option"),
+        (None, "race/all hides the right option of c"),
         ((), r"2 options, .* are \(\)"),
         ((2,), "2 options"),
     ],

@@ -356,7 +356,7 @@ def test_a_teacher_with_another_tokenizer_is_an_error(tmp_path: Path) -> None:
     (checkpoint / "tokenizer.json").write_text(json.dumps(tokenizer))
     other, pupil = plan("glue/rte", teacher=str(checkpoint), max_tokens="32")
     run_job(other, keep=tmp_path / other.key)
-    with pytest.raises(ModelError, match="into other tokens than its student"):
+    with pytest.raises(ModelError, match="into different tokens than its student"):
         run_job(pupil, teacher=tmp_path / other.key)
     other, pupil = plan("glue/rte", teacher=str(checkpoint))
     with pytest.raises(ModelError, match="at most 40 tokens, but its student reads 128"):
