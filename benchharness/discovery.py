@@ -56,10 +56,14 @@ def extensions() -> tuple[Extension, ...]:
 
 
 def places(table: Table) -> dict[str, str]:
-    """Merge a table, such as "engines", from all extensions into one mapping.
+    """Return what all extensions together define in one field of `Extension`.
 
-    The keys are names, such as those of engines, and the values have the form
-    `package.module:name`.
+    Args:
+        table: The name of the field, such as "engines".
+
+    Returns:
+        A mapping from names, such as the names of engines, to the places of functions or classes,
+        in the form `package.module:name`.
     """
     return {
         name: f"{each.package}.{place}"
@@ -104,17 +108,28 @@ def _entry_point_files() -> Iterator[bytes]:
 
 
 def member(what: str, place: str) -> Any:
-    """Import the object that an extension names as `package.module:name`.
+    """Import an object of an extension and return it.
 
-    `what` describes the object in error messages.
+    Args:
+        what: A noun phrase for the object in error messages, such as "the engine ray".
+        place: The place of the object, in the form `package.module:name`.
+
+    Raises:
+        BenchError: The import raises an exception.
     """
     return loaded(what, partial(resolve_name, place))
 
 
 def loaded(what: str, load: Callable[[], T]) -> T:
-    """Import third-party code with `load`, and turn any exception into a BenchError.
+    """Import third-party code and return the imported object.
 
-    The error names the code as `what`, and the line that raised the exception.
+    Args:
+        what: A noun phrase for the code in error messages, such as "the plugin my_plugin.py".
+        load: The function that imports the code.
+
+    Raises:
+        BenchError: The import raises an exception. The message names that exception and the line
+            that raised it.
     """
     try:
         return load()
@@ -140,8 +155,8 @@ def _new_name(module: str) -> str:
 def _described(error: BaseException) -> str:
     """Describe an error by its type, the line that raised it, and the first line of its message."""
     trace = error.__traceback__
-    # The first frames of the traceback belong to benchharness, which loads the code. Go to the last
-    # frame, which raised the error.
+    # The first frames of the traceback belong to benchharness, which loads the code. The last frame
+    # is the one that raised the error.
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     where = ""
