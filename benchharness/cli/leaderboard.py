@@ -89,19 +89,21 @@ def leaderboard(
 
 
 Which = Literal["none", "like", "all"]
-"""Published results to show: none, those of models on the leaderboard and of models of similar size
-("like"), or all."""
+"""Which published results to show: no results ("none"), those of models on the leaderboard and of
+models of similar size ("like"), or all results ("all")."""
 
 
 def show_boards(
     boards: Sequence[Board], *, details: bool = False, published: Which = "none"
 ) -> None:
-    """Print leaderboards on stdout, each followed by its reproductions and imported results.
+    """Print leaderboards on stdout.
+
+    Each is followed by imported results, and by comparisons of its scores with published ones.
 
     Args:
         boards: Leaderboards to print.
         details: Whether to print details of each task and of comparisons with published scores.
-        published: Which published results to print below each leaderboard.
+        published: Which published results to print below each leaderboard (see `Which`).
     """
     known = {
         name.lower(): spec.parameters * 1e6

@@ -87,6 +87,11 @@ def show_schedule(
     """Print the jobs that would run.
 
     For successive halving, all jobs of the grid are printed, although only some of them would run.
+
+    Args:
+        schedule: The schedule of the jobs.
+        left_out: {"left_out": {task: reason}} if tasks are skipped; this is added to the JSON data.
+        as_json: Whether to print JSON instead of text.
     """
     tell_notes(schedule.notes)
     if as_json:
