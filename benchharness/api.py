@@ -6,8 +6,9 @@
     results.frame().groupby("task")["score"].mean()
 
 Tables are returned as data frames. The functions print nothing, except that `run` shows progress
-bars on stderr or in the notebook. Errors that the user can fix are BenchErrors, whose message
-explains the problem and what to do. Ctrl-C in a notebook stops a run, and the same call resumes it.
+bars on stderr or in the notebook. An error that the user can fix is raised as a BenchError, and its
+message explains the problem and what to do. Ctrl-C in a notebook stops a run, and the same call
+resumes the run.
 """
 
 import hashlib
@@ -378,7 +379,7 @@ class BoardTable:
     """Leaderboard of a suite, which a notebook displays as a table.
 
     Attributes:
-        board: The leaderboard as the object that the rest of benchharness uses.
+        board: The data of the leaderboard.
     """
 
     board: Board
@@ -453,7 +454,7 @@ def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> 
         data: The data source ("hub", "mini" or a folder); by default, any source.
 
     Raises:
-        BenchError: The store has no runs of the suite.
+        BenchError: The database has no runs of the suite.
     """
     found = boards(suite, db=db, data=data)
     if not found:
@@ -519,7 +520,8 @@ def _finished(store: Store, key: str) -> Result:
 def published(suite: str) -> pd.DataFrame:
     """Return the scores on a suite that papers and model cards report, with the sources.
 
-    The columns are described in `benchharness.stored.frames.published_frame`.
+    The columns are described in `benchharness.stored.frames.published_frame`. `suite` is the name
+    of the suite.
     """
     rows = [row for each in find_suites(suite) for row in tables.published(each.name)]
     return published_frame(rows)

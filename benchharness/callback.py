@@ -86,7 +86,11 @@ class BenchCallback(TrainerCallback):
         self._going: list[tuple[Path, subprocess.Popen[str]]] = []
 
     def bench(self, folder: str | Path) -> dict[str, float]:
-        """Benchmark the checkpoint in a folder; return the median score of each task over seeds."""
+        """Benchmark the checkpoint in a folder.
+
+        Returns:
+            The median score over seeds, keyed by task.
+        """
         with _same_random_state():
             return self._taken(benched(**self._words(Path(folder))))
 

@@ -62,8 +62,8 @@ def places(table: Table) -> dict[str, str]:
         table: The name of the field, such as "engines".
 
     Returns:
-        A mapping from names, such as the names of engines, to the places of functions or classes,
-        in the form `package.module:name`.
+        A mapping from names, such as the names of engines, to functions or classes in the form
+        `package.module:name`.
     """
     return {
         name: f"{each.package}.{place}"
@@ -99,7 +99,8 @@ def _entry_point_files() -> Iterator[bytes]:
         with suppress(OSError), os.scandir(folder or ".") as entries:
             for entry in entries:
                 if entry.name.endswith((".dist-info", ".egg-info")):
-                    # Most packages have no such file. Using pathlib would take twice as long.
+                    # Most packages have no file entry_points.txt, which raises an error here. With
+                    # pathlib, this would take twice as long.
                     with suppress(OSError), FileIO(f"{entry.path}/entry_points.txt") as file:
                         yield file.readall()
 
@@ -112,7 +113,7 @@ def member(what: str, place: str) -> Any:
 
     Args:
         what: A noun phrase for the object in error messages, such as "the engine ray".
-        place: The place of the object, in the form `package.module:name`.
+        place: The location of the object, in the form `package.module:name`.
 
     Raises:
         BenchError: The import raises an exception.
@@ -160,7 +161,8 @@ def _described(error: BaseException) -> str:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     where = ""
-    if trace is not None and not isinstance(error, SyntaxError):  # its message contains the line
+    # The message of a SyntaxError contains the line.
+    if trace is not None and not isinstance(error, SyntaxError):
         where = f" in line {trace.tb_lineno} of {Path(trace.tb_frame.f_code.co_filename).name}"
     text = next(iter(str(error).splitlines()), "").removesuffix(".")
     return f"{type(error).__name__}{where}{': ' if text else ''}{text}"

@@ -62,7 +62,7 @@ class ForeignCodeError(DataError):
 
 
 class ModelError(BenchError):
-    """Raised if a checkpoint is missing or incomplete, or if a folder contains no checkpoint."""
+    """Raised if a checkpoint is missing, incomplete or unusable."""
 
     exit_code = 4
 

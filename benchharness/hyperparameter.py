@@ -29,7 +29,7 @@ class Rule(NamedTuple):
 
 def as_number(value: object) -> float | None:
     """Convert a value to a finite float; return None if the value is no number or not finite."""
-    # True is an int in Python: without this check it would be a learning rate of 1.
+    # Without this check, True would be accepted as 1, because bool is a subclass of int.
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:

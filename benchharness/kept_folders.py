@@ -281,7 +281,7 @@ def checkpoints_in(root: Path) -> dict[str, int]:
 
 
 def delete_checkpoint(folder: Path) -> None:
-    """Delete the folder of a trained model, and temporary folders that killed processes left."""
+    """Delete the folder of a trained model, and unfinished copies that killed processes left."""
     # Delete the manifest first. Without it, the folder does not count as a checkpoint, even if
     # deleting the other files takes long or fails.
     with suppress(OSError):
@@ -376,11 +376,14 @@ class SnapshotFolder:
 class Holds:
     """Named locks that this process holds, which are exclusive or shared.
 
-    Each lock is a lock on a file with this name in `folder`. A worker process that inherits the
-    file descriptor also holds the lock. The lock is released when all processes that hold it have
-    released it or have ended, even if they were killed. If the file system does not support locks
-    or the folder is not writable, taking a lock always succeeds, but without any effect. Use this
-    object from one thread only.
+    The lock with the name NAME is a lock on the file NAME in the folder of locks. A worker process
+    that inherits the file descriptor also holds the lock. The lock is released when all processes
+    that hold it have released it or have ended, even if they were killed. If the file system does
+    not support locks or the folder is not writable, taking a lock always succeeds, but without any
+    effect. Use this object from one thread only.
+
+    Args:
+        folder: The folder of locks, which is created when it is needed.
 
     Raises:
         StoreError: The folder is a symbolic link.
@@ -550,8 +553,8 @@ def scratch_folder() -> Iterator[Path]:
     for left in root.glob(f"{SCRATCH}*"):
         with suppress(OSError):  # the folder belongs to another user, or is in use
             _delete_scratch(left)
-    # Rename the folder only after it is locked, because other processes delete unlocked folders
-    # with this prefix.
+    # Other processes delete unlocked folders whose names begin with the prefix. The name of the new
+    # folder therefore begins with a dot, until the folder is locked.
     made = Path(mkdtemp(prefix=f".{SCRATCH}"))
     descriptor = os.open(made, os.O_RDONLY)
     try:

@@ -338,8 +338,8 @@ def open_loggers(
                     f"the logger {name!r} of a plugin has no {' and no '.join(missing)} method. "
                     "docs/loggers.md shows a complete logger."
                 )
-        # W&B may create a folder with the name of its package, for which find_spec returns a spec
-        # without an origin.
+        # W&B may create a folder that has the name of its package. For such a folder, find_spec
+        # returns a spec without an origin, even if the package is not installed.
         elif (found := find_spec(name)) is None or found.origin is None:
             raise BenchError(
                 f"--log {name} needs the package {name}, which is not installed. Use: "

@@ -272,8 +272,8 @@ that make pages and plots are not included."""
 
 
 NOT_IN_WORKERS = ("cli", "driver", "engines", "leaderboard", "pytest_plugin.py", "tasks")
-"""Parts of the package benchharness that workers do not use. Two of them, leaderboard and tasks,
-are listed separately in SOURCES."""
+"""Files and folders of the package benchharness that worker processes do not use, or that SOURCES
+lists separately (leaderboard and tasks)."""
 
 
 def source_digest() -> str:
@@ -372,7 +372,7 @@ _TOKENS_PER_ROW = 50
 _MASKED_COPIES = 5
 _START_SECONDS = 5.0
 _BASELINE_SECONDS = 0.5
-_BASELINE_SECONDS_PER_ROW = 3e-4  # between the times of majority and bag-of-words baselines
+_BASELINE_SECONDS_PER_ROW = 3e-4  # lies between those of the majority and bag-of-words baselines
 
 
 def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
@@ -397,7 +397,7 @@ def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
     if shots := job.settings.get("shots"):
         trained = min(trained, int(shots.value))
     learned = trained * epochs
-    # A number of steps replaces the number of epochs; each step trains on a batch of examples.
+    # If a number of steps is set, it replaces the number of epochs. Each step trains on one batch.
     if "steps" in job.settings:
         learned = float(job.settings["steps"].value) * float(job.settings["batch_size"].value)
     if "layer_epochs" in job.settings:

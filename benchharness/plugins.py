@@ -50,7 +50,7 @@ example, a field of type float may also have an int."""
 def mistyped_field(item: Any) -> str:
     """Describe the first field of a dataclass object whose value has a wrong type.
 
-    For a function, only whether it is callable is checked, and mappings are not checked.
+    A value for a function only has to be callable, and mappings are not checked.
 
     Returns:
         A clause such as "seed is 'a', expected int", or "" if all types are right.
@@ -231,7 +231,8 @@ def load_plugins(files: Iterable[Path] | None = None) -> None:
             _load_techniques(extension)
     for file in (file.expanduser().absolute() for file in files):
         _load(str(file), partial(_read_toml if file.suffix == ".toml" else _execute, file))
-    # Workers get the files through this variable; they find installed plugins by themselves.
+    # Worker processes get the plugin files through this environment variable. They find installed
+    # plugins by themselves.
     paths = (name for name in _loaded if Path(name).is_absolute())
     os.environ[VARIABLE] = os.pathsep.join(paths)
 

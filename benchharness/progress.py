@@ -169,8 +169,8 @@ def job_name(job: Job) -> str:
 def job_names(jobs: Iterable[Job]) -> dict[str, str]:
     """Return the names of jobs for the user, keyed by job key.
 
-    If several jobs have the same model, task and seed, the hyperparameters or the teacher in which
-    they differ are added, such as "tiny CoLA seed 1, lr 3e-4".
+    If several jobs have the same model, task and seed, their names also contain the hyperparameters
+    or the teacher in which they differ, as in "tiny CoLA seed 1, lr 3e-4".
     """
     called: dict[str, dict[str, list[str]]] = {}
     for job in jobs:

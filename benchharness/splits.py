@@ -55,7 +55,7 @@ def read_split(job: Job, name: str) -> SplitRows:
 def check_documents(job: Job, splits: Mapping[str, SplitRows]) -> None:
     """Raise ChangedRowsError if documents have changed since the job was planned.
 
-    A document is the sequence of sentences that the job uses as the context of each sentence.
+    A document is a sequence of sentences, from which the job takes the context of each sentence.
 
     Args:
         job: The job.

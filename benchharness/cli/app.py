@@ -355,7 +355,7 @@ def main() -> None:
         finally:
             _finish_output()
     except BenchError as error:
-        from benchharness.leaderboard.text import visible  # noqa: PLC0415  (--help does without)
+        from benchharness.leaderboard.text import visible  # noqa: PLC0415  (--help does not need it)
 
         for line in str(error).splitlines():
             sys.stderr.write(f"bench: {visible(line)}\n")

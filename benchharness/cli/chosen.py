@@ -1,4 +1,4 @@
-"""Options that select stored results, and functions that open and query the store."""
+"""Options that select stored results, and functions that open and query the database."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

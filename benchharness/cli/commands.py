@@ -1,4 +1,4 @@
-"""Table of all commands of `bench`, including the commands of extensions."""
+"""All commands of `bench`, including the commands of extensions."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache

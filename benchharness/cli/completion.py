@@ -1,7 +1,8 @@
 """Shell completion of names of models, tasks, suites, recipes, hyperparameters and stored runs.
 
-An option names one of these functions (`completed_by` in options.py), and this module is imported
-only when the shell asks for a completion. Errors, such as a damaged store, are ignored.
+The declaration of an option names one of these functions (see `completed_by` in options.py), and
+this module is imported only when the shell asks for a completion. Errors, such as a damaged
+database, are ignored.
 """
 
 import os

@@ -182,7 +182,9 @@ def _cell_to_json(entry: Entry, cell: Cell) -> dict[str, Any]:
         "keys": [run.key for run in cell.runs],
         "flags": list(cell.flags),
     }
-    if cell.gain is not None:  # how much choosing the best setting raised the score
+    # In a sweep, the gain is the expected decrease of the score if the selected hyperparameter
+    # setting is run again with other seeds.
+    if cell.gain is not None:
         facts |= {"gain_by_choice": cell.gain, "gain_over": cell.gain_scope}
     if cell.selection:
         facts["selection"] = cell.selection

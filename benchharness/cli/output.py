@@ -134,7 +134,7 @@ def print_table(
     if not rows:
         typer.echo(empty)
         return
-    from benchharness.cli.tables import parts_that_fit, print_cells  # noqa: PLC0415  (rich: --json needs none)
+    from benchharness.cli.tables import parts_that_fit, print_cells  # noqa: PLC0415  (imports rich, which --json does not need)
 
     numbers = [all(isinstance(row[c], int | float | None) for row in rows) for c in columns]
     cells = [[_text(row[column]) for column in columns] for row in rows]

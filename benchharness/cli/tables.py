@@ -38,7 +38,8 @@ def print_cells(
     widths = [max(map(_longest_word, each)) for each in texts]
     taken = _EDGES + _BETWEEN * (len(widths) - 1)
     room = console.width - taken - sum(widths)
-    # If the table is still too wide, narrow the widest columns, although this breaks words.
+    # If the table is too wide although each column is only as wide as its longest word, narrow the
+    # widest columns, which breaks words.
     while room < 0 and (widest := max(widths[1:], default=0)) > 1:
         widths[widths.index(widest, 1)] -= 1
         room += 1

@@ -183,7 +183,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 INTERRUPTED_SECONDS = 1.0
-"""Seconds to wait for a locked store after the user has pressed Ctrl-C."""
+"""Seconds to wait for a locked database after the user has pressed Ctrl-C."""
 
 
 @contextmanager

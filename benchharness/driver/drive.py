@@ -102,7 +102,9 @@ def _seem_stored(request: Request, options: RunOptions) -> bool:
     try:
         with open_store(options.db, create=False) as store:
             stored = store.count(model=set(runs), task=tasks)
-    except StoreError:  # such as a new server; other errors are reported when scheduling
+    except StoreError:
+        # A new database on a server has no leaderboard yet. Other errors are reported later, when
+        # the run is scheduled.
         return False
     return stored >= len(tasks) * sum(runs.values())
 
@@ -115,7 +117,7 @@ def drive(
     watch: Watch = unwatched,
     until: float = math.inf,
 ) -> Iterator[Driven]:
-    """Context manager that runs the jobs of a schedule and yields their outcomes when all ended.
+    """Context manager that runs the jobs of a schedule and yields the outcomes after the last job.
 
     A job that makes no progress for `options.timeout` seconds is ended. Running jobs save their
     training states, so that a job that is interrupted resumes in the next run. A job that needs the

@@ -137,8 +137,8 @@ class Running:
     def trust(self) -> float:
         """Weight, from 0 to 1, of the job's own speed in the estimate of its remaining time.
 
-        The rest of the weight is that of other jobs. The weight grows to 1 until the job has
-        trained for five seconds or has done a fifth of its work.
+        The remaining weight belongs to the estimate from other jobs. The weight grows until the job
+        has trained for five seconds or has done a fifth of its work, and is then 1.
         """
         seconds = self.last[0] - self.first[0] if self.first else 0.0
         return min(1.0, max(5 * self.share, seconds / 5))
@@ -319,7 +319,7 @@ class _Pace:
         """
         if self._first_step is None:
             return _START_SECONDS
-        # Compute a mean over jobs, in which the default value has a weight of 0.3 jobs.
+        # Compute a mean over jobs, in which the default value counts as 0.3 jobs.
         return (sum(self._starts) + 0.3 * _WARM_SECONDS) / (len(self._starts) + 0.3)
 
     def remaining(self, runs: Iterable[Running], now: float) -> Callable[[LiveJob], float]:
@@ -342,7 +342,8 @@ class _Pace:
             if run.first is None:
                 return max(0.0, work + start - (now - run.since))
             if run.work is not None:
-                # Interpolate geometrically between this estimate and that from the job's own speed.
+                # Interpolate geometrically between the estimate from other jobs (`work`) and the
+                # estimate from the job's own speed (`run.work`).
                 work = work ** (1 - run.trust) * run.work**run.trust
             return max(0.0, work * (1 - run.share) - (now - run.last[0]))
 
@@ -469,7 +470,7 @@ class LiveFile(Watcher):
     def report(self, job: Job, progress: Progress) -> None:
         """Write the progress of a running job, unless a line about the job was written recently.
 
-        A line is always written if the phase of the job has changed or the report has a note.
+        A line is always written if a phase of the job begins or ends, or if the report has a note.
         """
         now = time.monotonic()
         stage = progress.phase, progress.step > 0, progress.step == progress.steps

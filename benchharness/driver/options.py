@@ -373,7 +373,7 @@ def chosen_fields(names: Collection[str] | None) -> list["Field[Any]"]:
 
 
 def names_in(words: Iterable[str]) -> list[str]:
-    """Split words at commas; return the names in their order, without duplicates."""
+    """Split words at commas; return the names in order, without duplicates and empty names."""
     names = (name.strip() for word in words for name in word.split(","))
     return list(dict.fromkeys(filter(None, names)))
 

@@ -152,8 +152,8 @@ def plan(request: Request) -> Plan:
 
     # ---- Resolve the recipes of these tasks, and of the jobs that techniques add.
     resolver = Resolver.of(request, encoders)
-    # Resolve the recipes again without the skipped tasks, so that tasks from which only skipped
-    # tasks start are dropped too.
+    # Some tasks may be in the plan only because a skipped task starts from their models. These
+    # tasks are dropped by resolving the recipes again without the skipped tasks.
     recipes = resolver.single(leading_tasks(request.single_tasks))
     added = [pair for each in resolver.techniques for pair in each.resolve(resolver, recipes)]
     learned |= {task for _, task in added}
@@ -447,8 +447,8 @@ class Parts:
             seed: The seed.
         """
         points = self.recipes[model, task]
-        # If another job starts from this one and has more hyperparameter settings, this job's last
-        # setting is used for all settings beyond it.
+        # A task that starts from the model of this task may have more hyperparameter settings than
+        # this task. All of its further settings start from the last setting of this task.
         recipe = points[min(point, len(points) - 1)]
         if recipe.is_zero_shot:
             return [self.job(model, [task], recipe, 0)]  # without training, the seed has no effect
@@ -462,7 +462,10 @@ class Parts:
         return jobs
 
     def baselines(self, models: Sequence[ModelSpec], tasks: Sequence[Task]) -> Iterator[Job]:
-        """Yield the jobs of baselines, with seed 0 and with fp64, which scikit-learn uses."""
+        """Yield the jobs of baselines on all tasks that have training examples.
+
+        They have seed 0 and the number format fp64, which scikit-learn uses.
+        """
         for model, task in product(models, tasks):
             if task.is_trained:
                 (recipe,) = resolve_sweep(model, task.name, None, {})
@@ -509,7 +512,7 @@ class Parts:
             stage=model.stage,
             seed=seed,
             precision=self.precision,
-            # If the limit leaves out no examples, this is the same job as without a limit.
+            # If the limit excludes no examples, the job must be equal to the one without a limit.
             limit=self.reader.limit_of(known) if is_cut else None,
             trust=model.trust,
             plugins=plugins_of((name.rpartition(":")[0] for name in fingerprints), recipe.settings),
@@ -665,7 +668,8 @@ class Resolver:
             scored without training, the recipe for this is the last one of the tuple.
 
         Raises:
-            BenchError: Recipes are wrong; the error has a line for each problem.
+            BenchError: Recipes are wrong, or the documents of all tasks are too long for the
+                models; the error has a line for each problem.
         """
         resolved: dict[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]] = {}
         problems: dict[str, None] = {}

@@ -257,7 +257,9 @@ def _find_tasks(
 ) -> tuple[Task, ...]:
     """Return the tasks that are trained separately."""
     names = options.task if options.suite or options.task else protocol.tasks
-    if multi_task and not (names or options.suite):  # no other tasks: use the same ones, or none
+    # If only --multi-task names tasks, they are also trained separately if they start from the
+    # shared encoder; otherwise no tasks are trained separately.
+    if multi_task and not (names or options.suite):
         return multi_task if options.start_from == MULTI_TASK else ()
     named = [found for name in options.suite if (found := complaints.collect(find_suites, name))]
     suites = [suite for found in named for suite in found]

@@ -357,7 +357,7 @@ class Search:
         todo = {job.key: job for job in schedule.todo if job.key not in self._tried}
         with session.drive(replace(schedule, todo=tuple(todo.values())), end) as driven:
             self.outcomes += driven.outcomes
-            if time.monotonic() >= end:  # some jobs may have been left out for lack of time
+            if time.monotonic() >= end:  # some jobs may have been skipped for lack of time
                 self._is_over = True
                 todo = {each.job.key: each.job for each in driven.outcomes}
             self._tried |= todo

@@ -1,4 +1,4 @@
-"""Trained models in a folder next to the store that other jobs need or that the user keeps.
+"""Trained models that other jobs need or that the user keeps, in a folder next to the database.
 
 A job needs the model of another job if it starts from that model or is distilled from it.
 """
@@ -114,7 +114,7 @@ def _delete(root: Path, key: str, holds: Holds) -> bool:
             delete_checkpoint(checkpoint_folder(root, key))
             holds.release(_lock(key))
             return True
-        time.sleep(0.01)  # another process may hold the lock briefly, to check for a dead owner
+        time.sleep(0.01)  # another process may lock it for a moment, to see whether it is in use
     return False
 
 
@@ -228,8 +228,9 @@ class StartCheckpoints:
         for key in filter(self._is_there, self.starts - self.kept):
             after = self._after(key)
             if after.isdisjoint(going) and store.finished_keys(after) == after:
-                # Replace this process's shared lock by an exclusive one. If that fails, another
-                # process needs the model and will delete it later.
+                # Release the shared lock of this process, because `_delete` needs an exclusive
+                # lock. If it does not get this lock, another process needs the model and will
+                # delete it later.
                 self.holds.release(_lock(key))
                 _delete(self.folder, key, self.holds)
 
@@ -347,9 +348,9 @@ def taught(student: Job, start: Job | None, job: Job, *, of_all_seeds: bool) -> 
 def _teacher(job: Job, alone: str, *, of_all_seeds: bool) -> Teacher:
     trained_on = sorted(d for name, d in job.fingerprints.items() if name.endswith(":train"))
     facts = [job.weights, job.values, job.precision, trained_on, job.start and job.start.name]
-    # If all seeds have the same teacher, it is identified by its key. If each seed has its own
-    # teacher, the teachers are identified by the facts that they share, so that all students belong
-    # to one leaderboard entry.
+    # If all seeds of the student have the same teacher, the variant identifies this teacher by its
+    # key. If each seed has its own teacher, the variant is made of the facts that these teachers
+    # share, so that all students belong to one leaderboard entry.
     variant = job.key if of_all_seeds else digest(facts)
     return Teacher(run=job.key, model=job.model, variant=variant[:12], alone=alone)
 

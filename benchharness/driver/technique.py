@@ -120,11 +120,11 @@ class FewShot(Technique):
             raise BenchError("--shots and --multi-task cannot be combined: remove one of them.")
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
-        """Return "pretrained" if --shots is set, else the requested start.
+        """Return "pretrained" if --shots is set, otherwise `start_from` unchanged.
 
         Raises:
-            BenchError: Another start was requested, although its training examples would count as
-                shots too.
+            BenchError: --shots is set, but `start_from` is a model that was fine-tuned before. The
+                training examples of that model would count as shots too.
         """
         if not self.shots:
             return start_from
@@ -236,7 +236,7 @@ class MultiTask(Technique):
             yield self._job(parts, model, seed)
 
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """Add the multi-task job, if the job of the task starts from the shared encoder."""
+        """Add the multi-task job before the job of a task that starts from the shared encoder."""
         *before, job = jobs
         if job.start is None or job.start.kind != "together":
             return jobs

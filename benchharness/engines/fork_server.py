@@ -118,9 +118,9 @@ class ForkServer:
         if self._process is not None and self._socket is not None:
             self._socket.close()
             if self._process.poll() is None:
-                # Kill the workers directly, because a worker survives the server until it has asked
-                # the kernel to be killed with it, and a stopped worker may not have done this yet.
-                # See proc_pid_task_children(5).
+                # Each worker asks the kernel to kill it when the server ends. A worker that was
+                # stopped before it could ask would survive, so kill the workers directly. See
+                # proc_pid_task_children(5).
                 path = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
                 with suppress(OSError):
                     for pid in path.read_text(encoding="ascii").split():
@@ -200,7 +200,7 @@ class Fork:
         while self._status is None and select([self._numbers], (), (), 0.0)[0]:
             number = self._numbers.read(NUMBER_BYTES)
             if not number:
-                # The pipe is closed because the server has ended; the kernel then kills its forks.
+                # The pipe is closed because the server has ended. The kernel then kills the worker.
                 self._status, self.is_orphan = -signal.SIGKILL, True
             elif self._pid is None:
                 self._pid = int.from_bytes(number, signed=True)

@@ -133,7 +133,8 @@ class WorkerProcess:
         for pipe in self._pipes:
             os.set_blocking(pipe.fileno(), False)
         assert process.stdin
-        # Ignore a process that has already ended; its exit status will show the reason.
+        # The process may have ended already. This is ignored here, because its exit status will
+        # show the reason.
         with suppress(BrokenPipeError), process.stdin as stdin:
             stdin.write(json.dumps(job.to_json()).encode())
 
@@ -170,7 +171,8 @@ class WorkerProcess:
         # status.
         if not self.descriptors and (own := _stat_of(self._process.pid))[0] == "Z":
             state, *rest = _stat_of(int(own[1]))
-            # Wait for a server that is running, or is waiting for a processor or a disk.
+            # The fork server does not hang if it is running, if it is waiting for a processor or a
+            # disk, or if it has used CPU time since the last call.
             if state in ("R", "D") or rest[10:12] != self._parents_life:
                 self._parents_life, self._seen_dead = rest[10:12], math.inf
             self._seen_dead = min(self._seen_dead, time.monotonic())

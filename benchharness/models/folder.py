@@ -112,7 +112,7 @@ def wrapping(names: Collection[str]) -> str:
     prefix in `names`, the names of the weights.
     """
     for mark, whose in _WRAPPERS.items():
-        inside = mark != "module."  # networks may also have parts called "module"
+        inside = mark != "module."  # parts inside a network may also be called "module"
         has = [mark in name if inside else name.startswith(mark) for name in names]
         if has and (all(has) or (inside and any(has))):
             return (
@@ -257,7 +257,7 @@ def no_decoder(what: str) -> str:
 
 
 def untrusted(folder: Path) -> str:
-    """Return the error message for a checkpoint that needs its own code, without permission."""
+    """Return the error message for a checkpoint whose own code is needed but not permitted."""
     return (
         f"{shown(folder)} needs the Python code that comes with it, which is not run without your "
         "permission: read the code, then pass --trust-remote-code."
@@ -451,7 +451,7 @@ MEAN, FIRST, LAST = "mean", "first", "last"
 the state of the first or the last token."""
 
 POOLINGS = {"mean_tokens": MEAN, "cls_token": FIRST, "lasttoken": LAST}
-"""Names of these ways in benchharness, keyed by their names in sentence-transformers."""
+"""Values MEAN, FIRST and LAST, keyed by the names of these poolings in sentence-transformers."""
 
 
 def stated_pooling(folder: Path) -> str:

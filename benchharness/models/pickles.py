@@ -166,7 +166,7 @@ class Machine:
             if code.name in _EFFECTS:
                 _EFFECTS[code.name](self, arg)
             elif code.name in _MAKERS:
-                made = _MAKERS[code.name](self, arg)  # called first: it may replace self.stack
+                made = _MAKERS[code.name](self, arg)  # this call may replace `self.stack`
                 self.stack.append(made)
             elif arg is not None and not code.stack_before:
                 self.stack.append(arg)  # a number, a string or bytes
@@ -543,7 +543,7 @@ def _place(member: zipfile.ZipInfo, content: mmap.mmap) -> tuple[int, int]:
 def _of_old(machine: "_Weights", content: mmap.mmap) -> tuple[Any, _Places]:
     mark = machine.run(content)
     if mark != _MARK:
-        return mark, {}  # written by pickle, not torch: no tensors
+        return mark, {}  # the file was written by pickle, not by torch, so it has no tensors
     _, system = (_Weights().run(content) for _ in range(OLD_PICKLES - 2))
     if not system.get("little_endian", True):
         raise ValueError("its numbers are not in little-endian byte order")

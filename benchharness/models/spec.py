@@ -36,10 +36,10 @@ class ModelSpec:
         lender: Hub repository ("org/name@COMMIT") with the tokenizer, if the checkpoint's own
             repository has none; otherwise empty.
         pretraining: Texts on which the checkpoint was pretrained.
-        flops: Floating-point operations of pretraining, as counted in ELECTRA's paper
-            (arXiv:2003.10555, tables 3 and 4).
+        flops: Number of floating-point operations of pretraining, as counted in ELECTRA's paper
+            (arXiv:2003.10555, tables 3 and 4); None if the paper does not count them.
         hardware: Hardware and duration of pretraining.
-        cite: Source of the facts above.
+        cite: Source of the facts in the other fields.
         note: Remark for users.
         trust: Permissions that the user gives the checkpoint.
         is_baseline: True for a baseline, which has no weights and no seed and is listed below the

@@ -63,7 +63,7 @@ def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
     if go_offline_if_unreachable():
         folder = _download(hub_id, revision, ["config.json"])
         if not find_weights([path.name for path in folder.iterdir()]):
-            raise _unreachable(hub_id)  # the cache has its config without weights
+            raise _unreachable(hub_id)  # the cache contains its config, but not its weights
     else:
         folder = _fetch(hub_id, revision, trust)
     checkpoint_files(folder, trust)
