@@ -329,7 +329,8 @@ def _saved(what: str, folder: Path, save: Callable[[Path], str]) -> Path:
                 whole.rename(place)
     except OSError as error:
         raise BenchError(
-            f"the {what} could not be saved in {folder}: {error.strerror or error}. Use another db."
+            f"the {what} could not be saved in {folder}: {error.strerror or error}. Set db to a "
+            "path in another folder."
         ) from error
     return place
 

@@ -102,7 +102,9 @@ def check_folder(folder: Path) -> Mapping[str, Any]:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         for name, digest in manifest["files"].items():
             if Path(name).name != name:
-                raise DamagedError(f"is invalid (its manifest names {name!r}, which is not in it)")
+                raise DamagedError(
+                    f"is invalid (its manifest names {name!r}, which is not a file in this folder)"
+                )
             if file_digest(folder / name) != digest:
                 raise DamagedError(f"is damaged ({name} differs from the file that was written)")
     except FileNotFoundError as error:
@@ -315,8 +317,8 @@ def require_room(folder: Path, size: float, what: str = "for its model") -> None
     if free < size:
         raise JobError(
             f"{there} has {shown_bytes(free)} free, and {shown_bytes(size)} are needed {what}. "
-            "Free some space, or do not keep the model (no --keep-models and, if other jobs start "
-            "from it, --start-from pretrained)."
+            "Free some space, or run without --keep-models. If other jobs start from the model, "
+            "also pass --start-from pretrained."
         )
 
 

@@ -733,8 +733,9 @@ def _circles(recipes: Recipes) -> Iterator[str]:
             names.append(start)
         if start == task:
             yield (
-                f"{' starts from '.join([*names, task])}: a task cannot start from itself, so "
-                "remove a start_from from the recipe."
+                f"{task} starts from {', which starts from '.join([*names[1:], task])}: a task "
+                "cannot start from itself, so remove one of these start_from values from the "
+                "recipe."
             )
 
 

@@ -93,7 +93,7 @@ class Machine:
         """
         self.work += sum(self.tuples.get(id(each), (each, 1, 0))[1] for each in values)
         if self.work > MOST_WORK:
-            raise ValueError(f"more than {MOST_WORK:,} values")
+            raise ValueError(f"its pickle uses more than {MOST_WORK:,} values")
 
     def tuple_of(self, values: list[Any]) -> tuple[Any, ...]:
         """Make a tuple of these values, and record its size and its depth.
@@ -104,7 +104,7 @@ class Machine:
         inner = [self.tuples.get(id(each), (each, 1, 0)) for each in values]
         depth = 1 + max((deep for _, _, deep in inner), default=0)
         if depth > DEEPEST:
-            raise ValueError(f"more than {DEEPEST} tuples nested within each other")
+            raise ValueError(f"its pickle has more than {DEEPEST} tuples nested within each other")
         made = tuple(values)
         # The tuple itself is stored too, because Python may reuse the id of a deleted tuple.
         self.tuples[id(made)] = (made, 1 + sum(size for _, size, _ in inner), depth)
@@ -162,7 +162,7 @@ class Machine:
             if code.name == "STOP":
                 return self.stack.pop()
             if place is not None and place - start > LARGEST:
-                raise ValueError(f"a pickle with more than {LARGEST:,} bytes")
+                raise ValueError(f"its pickle has more than {LARGEST:,} bytes")
             if code.name in _EFFECTS:
                 _EFFECTS[code.name](self, arg)
             elif code.name in _MAKERS:
@@ -171,7 +171,7 @@ class Machine:
             elif arg is not None and not code.stack_before:
                 self.stack.append(arg)  # a number, a string or bytes
             else:  # OBJ and extensions, which torch never writes
-                raise ValueError(f"an unknown instruction, {code.name}")
+                raise ValueError(f"its pickle has an unknown instruction, {code.name}")
         raise EOFError("it ends too early")
 
     def mark(self) -> None:
@@ -458,7 +458,7 @@ class _Weights(Machine):
 
     def call(self, called: Any, args: Any, *, new: bool = False) -> Any:  # noqa: ARG002
         if not isinstance(called, Described) or not isinstance(args, tuple):
-            raise TypeError("a call of an object that is not a function")
+            raise TypeError("its pickle calls an object that is not a function")
         name = called.name
         if name == "collections.OrderedDict" and not args:
             return {}
@@ -476,7 +476,7 @@ def _tensor(storage: Any, start: Any, shape: Any, strides: Any, turned: Any = No
     if not isinstance(storage, _Storage):
         return Described("torch.Tensor")  # its storage type is unsupported and was recorded already
     if turned:
-        raise ValueError("a tensor whose numbers must be negated after reading")
+        raise ValueError("it has a tensor whose numbers must be negated after reading")
     shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
     last = start + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     if min((start, *shape, *strides)) < 0 or (0 not in shape and last >= storage.count):
@@ -518,7 +518,9 @@ def _of_zip(machine: Machine, archive: zipfile.ZipFile, content: mmap.mmap) -> t
     members = {member.filename: member for member in archive.infolist()}
     pickles = [name for name in members if name.endswith("/data.pkl")]
     if len(pickles) != 1 or members[pickles[0]].file_size > LARGEST:
-        raise ValueError(f"{len(pickles)} pickles, or one with more than {LARGEST:,} bytes")
+        raise ValueError(
+            f"expected one pickle with at most {LARGEST:,} bytes, pickles found: {len(pickles)}"
+        )
     within = pickles[0].removesuffix("data.pkl")
     order = f"{within}byteorder"
     if order in members and archive.read(order) != b"little":
