@@ -175,6 +175,9 @@ def run(
             also be a table in memory: a data frame, a `datasets.Dataset`, a list of dicts, or a
             mapping from split names to such tables.
 
+    Returns:
+        The keys of all jobs, the errors of failed jobs, and access to the stored results.
+
     Raises:
         BenchError: The run is not possible as requested. This is raised before any job starts.
     """
@@ -225,7 +228,7 @@ def run_options(values: Mapping[str, Any]) -> RunOptions:
     """Build the options of a run from the keyword arguments of `run`.
 
     If the argument `data_file` is a table in memory, the table is saved next to the database, and
-    the option is the path of the saved files.
+    the option `data_file` is the path of the folder with the saved files.
     """
     db = fspath(values.get("db", DATABASE))
     rows = saved_rows(values.get("data_file"), db)
@@ -429,7 +432,8 @@ def boards(
 ) -> list[BoardTable]:
     """Return the leaderboards of one or several suites; by default, of all suites with runs.
 
-    A suite has a separate leaderboard for each data source.
+    A suite has separate leaderboards for different data sources and for different limits on the
+    number of examples.
 
     Args:
         suite: The name of a suite, or several names.
@@ -447,7 +451,7 @@ def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> 
     """Return the leaderboard of a suite.
 
     A suite has several leaderboards if models were evaluated on different data. This function
-    returns the leaderboard with the most runs; `boards` returns all of them.
+    returns only the leaderboard with the most runs, and `boards` returns all of them.
 
     Args:
         suite: The name of the suite.
@@ -580,9 +584,9 @@ def load(
     limit: int | None = None,
     form: Literal["frame", "dataset"] = "frame",
 ) -> "pd.DataFrame | datasets.Dataset":
-    """Return the examples of a split with all fields that the model and the metrics use.
+    """Return the examples of a split as a data frame or as a data set.
 
-    There is one row per example and one column per field, such as the text or the label.
+    There is one row per example, and one column per field of the examples, such as text or label.
 
     Args:
         task: The name of the task, such as "glue/cola".

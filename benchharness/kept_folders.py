@@ -91,7 +91,7 @@ def new_folder(folder: Path, facts: Mapping[str, Any]) -> Iterator[Path]:
 
 
 def check_folder(folder: Path) -> Mapping[str, Any]:
-    """Verify all files in a folder by their digests, and return its manifest.
+    """Verify all files in a folder by their digests, and return the manifest of the folder.
 
     The value of "files" in the manifest maps file names to digests.
 
@@ -341,7 +341,7 @@ class SnapshotFolder:
 
     @classmethod
     def of(cls, beside: Path, every: float) -> "SnapshotFolder | None":
-        """Create the object for a run.
+        """Create the snapshot folder object for a run.
 
         Args:
             beside: The folder of the database, in which the snapshot folder is.

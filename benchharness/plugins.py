@@ -322,7 +322,7 @@ def _modules_of_jobs(extension: Extension) -> list[str]:
 
 
 def _load_techniques(extension: Extension) -> None:
-    """Record the code of an extension's techniques, on which jobs with their settings depend."""
+    """Record the code of an extension's techniques, which affects jobs that use a technique."""
     if extension.package in _loaded:
         return
     package = import_module(extension.package)
@@ -341,7 +341,7 @@ def _load_techniques(extension: Extension) -> None:
 
 
 def _load(name: str, load: Callable[[], ModuleType], used: Iterable[str] = ()) -> None:
-    """Load a plugin, and add its tables.
+    """Load a plugin, and register what it defines.
 
     Args:
         name: Path of the plugin's file, or the name of its entry point or module.
@@ -422,7 +422,7 @@ def _spec_of(file: Path) -> ModuleSpec:
 
 
 def _read_toml(file: Path) -> ModuleType:
-    """Read the task in a TOML file, and return a module with this task in its table TASKS.
+    """Read the task in a TOML file, and return a module whose TASKS contains only this task.
 
     The hyperparameters in the file take precedence over those of benchharness for this task.
     """

@@ -128,8 +128,8 @@ def print_table(
         rows: The rows, each as a mapping from the names of columns to values.
         columns: The names of the columns, in order.
         empty: The sentence that is printed instead if there are no rows.
-        in_parts: What to do if the columns do not fit into the terminal: if it is true, the table
-            is split into several tables, each with the first column; otherwise, cells are wrapped.
+        in_parts: Whether a table that is wider than the terminal is split into several tables, each
+            of which has the first column. Otherwise, the text in its cells is wrapped.
     """
     if not rows:
         typer.echo(empty)

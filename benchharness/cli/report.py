@@ -52,7 +52,10 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """Options of `bench report` that determine which files are written, and what is opened."""
+    """Options of `bench report` that determine which files are written.
+
+    They also state whether the report is opened in the browser.
+    """
 
     out: Out = None
     predictions: bool = option(

@@ -200,7 +200,10 @@ def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
 
 
 def _print_facts(found: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """Print the facts about one or several things, as JSON or separated by empty lines."""
+    """Print facts about one or several models, tasks, suites or runs.
+
+    They are printed as JSON, or as text with an empty line between two of them.
+    """
     if as_json:
         print_json(found[0] if len(found) == 1 else found)
         return

@@ -90,7 +90,7 @@ def prepared_workers(request: Request, options: RunOptions) -> Iterator[None]:
 
 
 def _seem_stored(request: Request, options: RunOptions) -> bool:
-    """Return whether the store has at least as many runs of these models and tasks as requested.
+    """Return whether the database has at least as many runs of these models and tasks as requested.
 
     Their recipes are not compared.
     """
@@ -362,10 +362,10 @@ class _Run:
 
 
 class _States:
-    """Record of the jobs that cannot write snapshots, which limits the notes about them.
+    """Record of the jobs that cannot write snapshots, which limits the number of notes about them.
 
-    There is one note when the first snapshot cannot be written, and one when all jobs can write
-    snapshots again.
+    The user gets one note when the first snapshot cannot be written, and another note when all jobs
+    can write snapshots again.
 
     Attributes:
         lacking: The keys of running jobs whose last snapshot could not be written.
@@ -424,10 +424,10 @@ short, so that a database that stays locked does not slow down the jobs."""
 class _Keeping:
     """Context manager that stores outcomes, and tries again later if one cannot be stored.
 
-    Meanwhile, the outcome is kept in a file next to the store, or in memory if the file cannot be
-    written. Whenever a job ends, the object tries once more to store it; after the last job, it
-    tries for up to BUSY_SECONDS. At the exit of the context, it raises StoreError if an outcome is
-    still not stored.
+    Meanwhile, the outcome is kept in a file next to the database, or in memory if the file cannot
+    be written. Whenever a job ends, the object tries once more to store all outcomes; after the
+    last job, it tries for up to BUSY_SECONDS. If an outcome is still not stored at the end of the
+    block, StoreError is raised.
     """
 
     def __init__(self, store: Store, watcher: Watcher, *, force: bool) -> None:

@@ -2,9 +2,10 @@
 
     results/live/PID-NUMBER.jsonl       the jobs to run, then one line per change
 
-While a run lasts, its process writes the state to this file next to the database, and deletes the
-file at the end. The process holds a lock on the file: if the file is not locked, the process was
-killed. Times in the file are seconds of the machine's monotonic clock.
+While a run lasts, its process writes the state to this file in the folder of the database, and
+deletes the file at the end. PID is the process id, and NUMBER is the start time in nanoseconds. The
+process holds a lock on the file: if the file is not locked, the process was killed. Times in the
+file are seconds of the machine's monotonic clock.
 """
 
 import fcntl

@@ -89,7 +89,7 @@ class Plan:
         return {digest: counts.used for digest, counts in self.rows.items()}
 
     def part(self, keys: Iterable[str]) -> "Plan":
-        """Return a plan with only the jobs that have these keys, and the jobs that those need."""
+        """Return a plan that has only the jobs with these keys, and all jobs that they need."""
         wanted = with_starts(keys, self.jobs)
         jobs = tuple(job for job in self.jobs if job.key in wanted)
         return replace(self, jobs=jobs, grid=self.grid or self.jobs)

@@ -43,7 +43,7 @@ class Schedule:
             trained model is missing.
         notes: Messages for the user.
         grid: All jobs of the whole plan, if `jobs` contains only some of them, as in successive
-            halving. They are known so that the name of each job is unique in the whole plan.
+            halving; otherwise empty. The names of jobs are distinct within the whole plan.
         model_bytes: The approximate size in bytes of each model that will be kept and does not
             exist yet, keyed by job key.
     """

@@ -459,9 +459,9 @@ _MOST = 6
 
 
 def _has(job: Job, name: str) -> bool:
-    """Return whether a job has this setting with a value that changes the head.
+    """Return whether a job has the hyperparameter `name` with a value that changes the head.
 
-    The values 0 and "both" (of `orders`) do not change it.
+    The value 0 does not change the head, and the value "both" of `orders` does not change it.
     """
     setting = job.settings.get(name)
     return setting is not None and setting.value not in (0, "both")

@@ -38,7 +38,7 @@ def spawn(
     output: int,
     held: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a process in its own session, which the kernel ends when this process ends.
+    """Start a process in a session of its own. The kernel ends it when this process ends.
 
     Args:
         command: The command and its arguments.

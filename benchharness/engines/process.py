@@ -74,8 +74,9 @@ GRACE_SECONDS = 5.0
 """Maximum number of seconds to wait for the end of a process after SIGTERM, before it is killed."""
 
 SAVING_SECONDS = 120.0
-"""Maximum number of seconds to wait for the end of a process that is saving its state, as long as
-it computes or waits for a disk. They suffice for the 18 GB of DeBERTa-xxlarge at 150 MB/s."""
+"""Maximum number of seconds to wait for the end of a process that is saving its training state, as
+long as the process computes or waits for a disk. In this time, the 18 GB of DeBERTa-xxlarge can be
+written at 150 MB/s."""
 
 IDLE_SECONDS = 5.0
 """Number of seconds after which a process that is saving its state, but neither computes nor waits

@@ -299,7 +299,7 @@ def _is_known_family(family: str) -> bool:
 
 
 def read_config(path: Path) -> Mapping[str, Any]:
-    """Read a checkpoint's config.json, whose path is `path`.
+    """Return the content of a checkpoint's config.json, which is the file `path`.
 
     Some configs were uploaded without a model_type. If the checkpoint belongs to a known model,
     benchharness adds the model_type.

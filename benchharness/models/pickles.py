@@ -2,9 +2,9 @@
 
 torch.save writes a zip file with a pickle in it; before torch 1.6 it wrote several pickles in a
 row. The numbers of the tensors are stored after the pickles. A pickle is a program for a stack
-machine. `Machine` executes the instructions that build plain values; if the program would create an
-object, it records the object's class and state instead. That is enough for weights, because a
-pickle describes a tensor by its position in the file and its shape.
+machine. `Machine` executes the instructions that build plain values. For instructions that would
+create an object, `Machine` only records the class and the state of the object. This is enough for
+weights, because a pickle describes a tensor by its position in the file and its shape.
 """
 
 import json
@@ -146,7 +146,8 @@ class Machine:
     def storage(self, words: Any) -> Any:
         """Return a stand-in for the numbers of a tensor, which are stored outside of the pickle.
 
-        `words` describes the numbers: their type, place and count, as torch has written them.
+        `words` describes the numbers as torch has written it: their type, their key (which
+        identifies them in the file) and their count.
         """
         return Described("storage", (words,))
 

@@ -221,9 +221,10 @@ def sort_files(
 
 
 def find_weights(names: Collection[str]) -> list[str]:
-    """Return the names of the weight files to read among all file names; empty if there are none.
+    """Return the names of the files from which the weights are read; empty if there are none.
 
-    Safetensors take precedence over pickled weights, and a single file over several parts.
+    `names` contains the names of all files of the checkpoint. Safetensors take precedence over
+    pickled weights, and a single file over several parts.
     """
     for form in (_SAFETENSORS, _PICKLED):
         if (whole := form.format("")) in names:
