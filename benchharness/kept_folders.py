@@ -341,14 +341,10 @@ class SnapshotFolder:
 
     @classmethod
     def of(cls, beside: Path, every: float) -> "SnapshotFolder | None":
-        """Create the snapshot folder object for a run.
+        """Return the snapshot folder of a run, which is inside the folder of the database.
 
-        Args:
-            beside: The folder of the database, in which the snapshot folder is.
-            every: The number of seconds between two snapshots of a job; 0 for no snapshots.
-
-        Returns:
-            The snapshot folder, or None if `every` is 0.
+        `beside` is the folder of the database, and `every` is the number of seconds between two
+        snapshots of a job. If `every` is 0, no snapshots are saved, and the result is None.
         """
         return cls(root=beside / SNAPSHOTS, every=every) if every else None
 

@@ -218,7 +218,8 @@ class Listening(Watcher):
         Loggers get at most one loss per second and job.
         """
         self._watcher.report(job, progress)
-        if not self._threads or progress.phase == "waiting":  # another process may run the job
+        # While a job waits, another process may be running and logging it.
+        if not self._threads or progress.phase == "waiting":
             return
         self._begin(job)
         loss, now = progress.loss, time.monotonic()

@@ -339,7 +339,7 @@ def _options(
 def main() -> None:
     """Run the command line and exit; a BenchError is printed without a traceback."""
     signal.signal(signal.SIGTERM, _terminate)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup sets SIG_IGN
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup sets SIG_IGN, which must stay
         signal.signal(signal.SIGHUP, _terminate)
     gc.set_threshold(OBJECTS_TO_COLLECT)
     atexit.register(gc.freeze)  # makes the garbage collection at exit ignore all objects

@@ -89,7 +89,7 @@ class LocalEngine:
         """
         self._report, self._again = report, deque[Job]()  # jobs to repeat: they ran out of memory
         self._free, self._running = list(self._slots), list[WorkerProcess]()
-        self._crowded, self._failed_to_end = set[str](), dict[str, str]()  # contain keys of jobs
+        self._crowded, self._failed_to_end = set[str](), dict[str, str]()  # both contain job keys
         queue = iter(jobs)
         with scratch_folder() as self._folder, closing(self._forks):
             try:
@@ -132,7 +132,7 @@ class LocalEngine:
         """
         file = self._folder / f"{job.key}.json"
         file.parent.mkdir(exist_ok=True)  # the folder may have been deleted meanwhile
-        file.unlink(missing_ok=True)  # left by an earlier attempt that hung
+        file.unlink(missing_ok=True)  # an earlier attempt that hung may have left the file
         holds = self._orders.holds
         held = None if holds is None else holds.descriptor(job.key)
         options = (str(file), *self._options(job))

@@ -204,7 +204,7 @@ def have_bf16(slots: Sequence[Slot]) -> bool:
     The result is also True if `nvidia-smi` does not report the compute capability, for example for
     MIG instances or for GPUs on a cluster.
     """
-    with suppress(ValueError):  # "[N/A]"
+    with suppress(ValueError):  # nvidia-smi prints "[N/A]" if the value is unknown
         names = dict.fromkeys(name for slot in slots for name in slot.gpus)
         return all(float(told) >= AMPERE for told in _ask(names, "compute_cap"))
     return True
@@ -262,7 +262,7 @@ def memory_of(device: str) -> tuple[float, float] | None:
     The result is None if they are unknown, for example for a MIG instance or without a GPU driver.
     """
     for told in _ask([device.removeprefix("cuda:")], "memory.used", "memory.free"):
-        with suppress(ValueError):  # "[N/A], [N/A]"
+        with suppress(ValueError):  # nvidia-smi prints "[N/A], [N/A]" if the values are unknown
             used, free = map(float, told.split(","))
             return used, free
     return None
