@@ -120,8 +120,8 @@ class Results:
     def truncated(self) -> dict[str, dict[str, tuple[int, int]]]:
         """Numbers of truncated examples, as `{run key: {"task:split": (truncated, total)}}`.
 
-        An example is truncated if it has more tokens than the model reads. Splits without truncated
-        examples are not included.
+        An example is truncated if it has more tokens than the hyperparameter `max_tokens` allows.
+        Splits without truncated examples are not included.
         """
         with open_store(self.db, create=False) as store:
             found = store.runs_with(self.keys)
