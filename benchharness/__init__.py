@@ -58,8 +58,8 @@ def __getattr__(name: str) -> Any:
         if not place:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return resolve_name(place)
-    # Workers and `bench --help` need none of these modules, and only BenchCallback needs
-    # transformers.
+    # These modules are imported late, because worker processes and `bench --help` need none of
+    # them, and because only BenchCallback needs transformers.
     module = import_module(f"benchharness.{'callback' if name == 'BenchCallback' else 'api'}")
     return getattr(module, name)
 

@@ -6,8 +6,9 @@
     results.frame().groupby("task")["score"].mean()
 
 Tables are returned as data frames. The functions print nothing, except that `run` shows progress
-bars on stderr or in the notebook. Errors that the user can fix are BenchErrors, whose message
-explains the problem and what to do. Ctrl-C in a notebook stops a run, and the same call resumes it.
+bars on stderr or in the notebook. An error that the user can fix is raised as a BenchError, and its
+message explains the problem and what to do. Ctrl-C in a notebook stops a run, and the same call
+resumes the run.
 """
 
 import hashlib
@@ -81,19 +82,21 @@ Words = str | Sequence[str]
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """Outcome of a call of `run`, which gives access to the stored results of its jobs.
+    """Outcome of a call of `run`, with access to the stored results of its jobs.
+
+    A job is the training and evaluation of one model on one task with one seed.
 
     Attributes:
-        db: The database that contains the results.
-        keys: The keys of all planned jobs, in the order of the plan.
-        suites: The suites of the tasks.
-        failures: A message for each job that failed in this call.
-        left_out: Why tasks were left out, keyed by task. With `skip_missing`, tasks whose files are
-            missing are left out.
-        said: Messages about your own data: the inferred task, its splits, and texts that occur in
-            two splits.
-        schedule: With `dry_run`, a mapping per job, with whether the job would run (`to_run`), its
-            estimated duration (`about_seconds`) and other facts; otherwise empty.
+        db: The database that contains the results: a path or a SQLAlchemy URL.
+        keys: The keys of all jobs of the call, including those that had finished before.
+        suites: The names of the suites to which the tasks belong.
+        failures: Error messages, one for each job that failed in this call.
+        left_out: Reasons why tasks were skipped, keyed by task. A task is skipped only if
+            `skip_missing` is set and files of the task are missing.
+        said: Messages about the user's own data: the inferred task, its splits, and texts that
+            occur in two splits.
+        schedule: In a dry run (`dry_run`), one mapping per job with `to_run` (whether the job would
+            run), `about_seconds` (its estimated duration) and other facts; otherwise empty.
     """
 
     db: str
@@ -105,9 +108,9 @@ class Results:
     schedule: tuple[Mapping[str, Any], ...] = ()
 
     def frame(self) -> pd.DataFrame:
-        """Return a data frame with the stored runs of this call, in the order of `keys`.
+        """Return the stored runs of this call as a data frame, in the order of `keys`.
 
-        It has the same columns as the data frame that `benchharness.runs` returns.
+        The rows and columns are described in `benchharness.stored.frames.runs_frame`.
         """
         with open_store(self.db, create=False) as store:
             found = {row.key: row for row in store.runs_with(self.keys)}
@@ -115,16 +118,17 @@ class Results:
 
     @property
     def truncated(self) -> dict[str, dict[str, tuple[int, int]]]:
-        """Numbers of truncated examples, as `{run key: {"task:split": (truncated, all)}}`.
+        """Numbers of truncated examples, as `{run key: {"task:split": (truncated, total)}}`.
 
-        Only splits with truncated examples are included.
+        An example is truncated if it has more tokens than the hyperparameter `max_tokens` allows.
+        Splits without truncated examples are not included.
         """
         with open_store(self.db, create=False) as store:
             found = store.runs_with(self.keys)
             return {row.key: dict(row.truncated) for row in found if row.truncated}
 
     def boards(self) -> "list[BoardTable]":
-        """Return the leaderboards of these suites, with all of their stored runs."""
+        """Return the leaderboards of the suites in `suites`, with all stored runs on them."""
         return boards(self.suites, db=self.db)
 
     def __repr__(self) -> str:
@@ -171,6 +175,9 @@ def run(
             also be a table in memory: a data frame, a `datasets.Dataset`, a list of dicts, or a
             mapping from split names to such tables.
 
+    Returns:
+        The keys of all jobs, the errors of failed jobs, and access to the stored results.
+
     Raises:
         BenchError: The run is not possible as requested. This is raised before any job starts.
     """
@@ -192,7 +199,13 @@ def run(
 
 
 def results_of(session: Session, planned: Plan, failed: Sequence[Failure]) -> Results:
-    """Build the Results of a session from its plan and the failures in this call."""
+    """Build the return value of `run`.
+
+    Args:
+        session: The session that has run the jobs (or has only planned them, in a dry run).
+        planned: The plan of the session.
+        failed: The failures of jobs in this call.
+    """
     names, tasks = job_names(planned.jobs), session.request.every_task
     is_dry = session.options.dry_run
     return Results(
@@ -207,14 +220,15 @@ def results_of(session: Session, planned: Plan, failed: Sequence[Failure]) -> Re
 
 
 def load_files(plugins: str | Path | Iterable[str | Path]) -> None:
-    """Load one or several plugin files; without any, load those in $BENCH_PLUGINS."""
+    """Load the given plugin files; if none are given, load the files in $BENCH_PLUGINS."""
     load_plugins(map(Path, _values(plugins) or (plugins,)) if plugins else None)
 
 
 def run_options(values: Mapping[str, Any]) -> RunOptions:
-    """Build the options of a run from keyword arguments.
+    """Build the options of a run from the keyword arguments of `run`.
 
-    If `data_file` is a table in memory, it is saved next to the database.
+    If the argument `data_file` is a table in memory, the table is saved next to the database, and
+    the option `data_file` is the path of the folder with the saved files.
     """
     db = fspath(values.get("db", DATABASE))
     rows = saved_rows(values.get("data_file"), db)
@@ -224,7 +238,13 @@ def run_options(values: Mapping[str, Any]) -> RunOptions:
 def watching(progress: bool | None) -> Any:
     """Return a function that shows the progress of a run, for use as `Session.watch`.
 
-    If `progress` is None, progress bars are shown only in a terminal or a notebook.
+    Args:
+        progress: Whether to show progress bars. If it is None, they are shown only in a terminal or
+            a notebook.
+
+    Returns:
+        A function that gets the schedule of the run and the open store, and returns a context
+        manager that shows the progress while its block runs.
     """
 
     @contextmanager
@@ -273,7 +293,7 @@ def _model_words(model: Any, tokenizer: Any, name: str, folder: Path, trust: Tru
         raise ModelError("the model is on the device meta, so it has no weights. Load them first.")
     given = name or Path(model.config.name_or_path).name or model.config.model_type
 
-    shown = re.sub(r"[^\w .=-]+", "-", str(given))[:100]  # valid in a folder's name
+    shown = re.sub(r"[^\w .=-]+", "-", str(given))[:100]  # now valid as the name of a folder
 
     def save(whole: Path) -> str:
         bars = import_module("transformers.utils.logging")
@@ -312,19 +332,22 @@ def _saved(what: str, folder: Path, save: Callable[[Path], str]) -> Path:
                 whole.rename(place)
     except OSError as error:
         raise BenchError(
-            f"the {what} could not be saved in {folder}: {error.strerror or error}. Use another db."
+            f"the {what} could not be saved in {folder}: {error.strerror or error}. Set db to a "
+            "path in another folder."
         ) from error
     return place
 
 
 def saved_rows(rows: Any, db: str) -> str | None:
-    """Return the path of the user's data, which are saved next to the database if necessary.
+    """Return the path of the user's data; data in memory are first saved next to the database.
 
     Args:
-        rows: The value of `data_file`: a path, a table in memory (a data frame, a
-            `datasets.Dataset`, or a list of dicts), or a mapping from split names to tables. None
-            is returned unchanged.
-        db: The database.
+        rows: The argument `data_file`: a path, a table in memory (a data frame, a
+            `datasets.Dataset`, or a list of dicts), a mapping from split names to tables, or None.
+        db: The database: a path or a SQLAlchemy URL.
+
+    Returns:
+        The path as text, or None if `rows` is None.
     """
     if rows is None or isinstance(rows, str | Path):
         return None if rows is None else str(rows)
@@ -347,9 +370,9 @@ def saved_rows(rows: Any, db: str) -> str | None:
 
 @speaks_python
 def runs(db: str | Path = DATABASE) -> pd.DataFrame:
-    """Return all runs of a store, oldest first, as a data frame.
+    """Return all runs in a database of results as a data frame, oldest first.
 
-    The columns are described in `benchharness.stored.frames.runs_frame`.
+    The rows and columns are described in `benchharness.stored.frames.runs_frame`.
     """
     with open_store(fspath(db), create=False) as store:
         return runs_frame(store.runs())
@@ -357,17 +380,21 @@ def runs(db: str | Path = DATABASE) -> pd.DataFrame:
 
 @dataclass(frozen=True, kw_only=True)
 class BoardTable:
-    """Leaderboard of a suite, which a notebook shows as a table."""
+    """Leaderboard of a suite, which a notebook displays as a table.
+
+    Attributes:
+        board: The data of the leaderboard.
+    """
 
     board: Board
 
     @property
     def title(self) -> str:
-        """Title of the suite, and the data on which models were evaluated."""
+        """Title of the leaderboard, which names the suite and the data of the evaluation."""
         return f"{self.board.title} on {self.board.data_label}"
 
     def frame(self) -> pd.DataFrame:
-        """Return a data frame with a row per leaderboard entry.
+        """Return a data frame with one row per leaderboard entry (a model with its recipe).
 
         The columns are described in `benchharness.stored.frames.board_frame`.
         """
@@ -375,7 +402,7 @@ class BoardTable:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences that explain the marks on scores in the table."""
+        """Sentences that explain the warning marks next to scores in the table."""
         return tuple(note_lines(noted for entry in self.board.entries for noted in entry.noted))
 
     def __repr__(self) -> str:
@@ -405,10 +432,14 @@ def boards(
 ) -> list[BoardTable]:
     """Return the leaderboards of one or several suites; by default, of all suites with runs.
 
+    A suite has separate leaderboards for different data sources and for different limits on the
+    number of examples.
+
     Args:
         suite: The name of a suite, or several names.
-        db: The database.
-        data: The data source of the leaderboards; by default, all sources.
+        db: The database of results.
+        data: The data source ("hub", "mini" or a folder); by default, the leaderboards on all
+            sources are returned.
     """
     with open_store(fspath(db), create=False) as store:
         found = gather_boards(store, Within(suites=listed(suite), data=data))
@@ -420,10 +451,15 @@ def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> 
     """Return the leaderboard of a suite.
 
     A suite has several leaderboards if models were evaluated on different data. This function
-    returns the one with the most runs, and `boards` returns all.
+    returns only the leaderboard with the most runs, and `boards` returns all of them.
+
+    Args:
+        suite: The name of the suite.
+        db: The database of results.
+        data: The data source ("hub", "mini" or a folder); by default, any source.
 
     Raises:
-        BenchError: The store has no runs of the suite.
+        BenchError: The database has no runs of the suite.
     """
     found = boards(suite, db=db, data=data)
     if not found:
@@ -433,16 +469,17 @@ def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> 
 
 @speaks_python
 def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
-    """Return the predictions of a run for each example, with the correct answers.
+    """Return the predictions of a run as a data frame, with the correct answer of each example.
 
-    The store does not contain the examples, so they are read again from the run's data source. If
-    that fails or the data have changed, the column `gold` is None, and `frame.attrs["unread"]`
+    The columns are described in `benchharness.stored.frames.predictions_frame`. The database does
+    not contain the examples, so they are read again from the data source of the run. If the
+    examples cannot be read or have changed, the column `gold` is None, and `frame.attrs["unread"]`
     contains the reason, keyed by "task:split". `frame.attrs["flags"]` contains warnings about the
-    run, keyed by task. The columns are described in `benchharness.stored.frames.predictions_frame`.
+    run, keyed by task.
 
     Args:
-        key: The beginning of the run's key.
-        db: The database.
+        key: The key of the run, or its first characters.
+        db: The database of results.
     """
     with open_store(fspath(db), create=False) as store:
         stored, result = StoredPredictions(store), _finished(store, key)
@@ -460,14 +497,14 @@ def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
 
 @speaks_python
 def curve(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
-    """Return the learning curve of a run, with its loss, learning rate and scores at each step.
+    """Return the learning curve of a run: loss, learning rate and scores at each recorded step.
 
     The columns are described in `benchharness.stored.frames.curve_frame`. `frame.attrs["flags"]`
     contains warnings about the run, keyed by task.
 
     Args:
-        key: The beginning of the run's key.
-        db: The database.
+        key: The key of the run, or its first characters.
+        db: The database of results.
     """
     with open_store(fspath(db), create=False) as store:
         result = _finished(store, key)
@@ -486,9 +523,10 @@ def _finished(store: Store, key: str) -> Result:
 
 @speaks_python
 def published(suite: str) -> pd.DataFrame:
-    """Return the scores on a suite that papers and model cards report, with their sources.
+    """Return the scores on a suite that papers and model cards report, with the sources.
 
-    The columns are described in `benchharness.stored.frames.published_frame`.
+    The columns are described in `benchharness.stored.frames.published_frame`. `suite` is the name
+    of the suite.
     """
     rows = [row for each in find_suites(suite) for row in tables.published(each.name)]
     return published_frame(rows)
@@ -509,15 +547,15 @@ def compare(  # noqa: PLR0913  (the options of `bench compare`)
     """Test on which tasks two systems differ significantly in their predictions.
 
     Args:
-        one: The first system, as for `bench compare`: MODEL, MODEL:RECIPE or the beginning of a
-            run's key.
+        one: The first system: "MODEL", "MODEL:RECIPE", or the first characters of a run's key.
         other: The second system, in the same form.
-        suite: The suites on which they are compared; by default, all.
-        task: The tasks on which they are compared; by default, all.
-        data: The data source of the compared runs; by default, all sources.
+        suite: The suites on which the systems are compared; by default, all suites.
+        task: The tasks on which the systems are compared; by default, all tasks.
+        data: The data source of the compared runs ("hub", "mini" or a folder); by default, runs on
+            all sources are compared.
         split: The split whose predictions are compared.
         trust_remote_code: Whether to run third-party code of metrics, which imported runs may need.
-        db: The database.
+        db: The database of results.
 
     Returns:
         A data frame with a row per task. The columns are described in
@@ -546,13 +584,15 @@ def load(
     limit: int | None = None,
     form: Literal["frame", "dataset"] = "frame",
 ) -> "pd.DataFrame | datasets.Dataset":
-    """Return the examples of a split, in the form in which the metrics of the task use them.
+    """Return the examples of a split as a data frame or as a data set.
+
+    There is one row per example, and one column per field of the examples, such as text or label.
 
     Args:
-        task: The name of the task.
-        split: The name of the split.
-        data: The data source, as for `--data`.
-        limit: The largest number of examples; by default, all.
+        task: The name of the task, such as "glue/cola".
+        split: The name of the split, such as "train" or "dev".
+        data: The data source: "hub", "mini" (synthetic data), or a folder of official files.
+        limit: The largest number of examples; by default, all examples are returned.
         form: "frame" to get a data frame, "dataset" to get a `datasets.Dataset`.
     """
     found = find_task(task, holds(str(data)))

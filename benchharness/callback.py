@@ -1,4 +1,4 @@
-"""Callback for training loops, which benchmarks each checkpoint when it is saved."""
+"""Callback for training loops that benchmarks each checkpoint when the checkpoint is saved."""
 
 import json
 import logging
@@ -34,29 +34,29 @@ class BenchCallback(TrainerCallback):
     """Callback for the Trainer of transformers that benchmarks the checkpoints of a training.
 
     The checkpoints count as checkpoints of one pretraining run, so `bench curve NAME` shows them.
-    If a benchmark was interrupted, it is completed when the same training runs again. If several
-    processes train together, the first one runs the benchmarks and the others wait, so increase
-    their time-out or use `wait=False`.
+    If a benchmark was interrupted, it is completed when the same training runs again. In a
+    distributed training, the first process runs the benchmarks while the other processes wait, so
+    increase the time-out of the process group or use `wait=False`.
 
-    All results are stored. The median score over seeds of each task is written to the Trainer's log
-    history as "bench/TASK" and to the Python logger "benchharness", which also warns about runs
-    that learned nothing. The random state of the training is preserved. Wrong options raise a
-    BenchError before the training begins; later errors are only logged as warnings, so that a
-    benchmark never ends the training.
+    All results are stored in the database. For each task, the median score over seeds is written to
+    the Trainer's log history as "bench/TASK" and to the Python logger "benchharness". The logger
+    also gets warnings about runs that learned nothing. The random state of the training is
+    preserved. Wrong options raise a BenchError before the training begins; later errors are only
+    logged as warnings, so that a benchmark never ends the training.
 
     Other training loops can call `bench(folder)` after they have saved the model and the tokenizer
     in the folder. The attribute `results` contains the results so far, as `benchharness.run`
     returns them.
 
     Args:
-        tasks: The tasks, as for `benchharness.run`.
+        tasks: The name of a task, or several names.
         every: Benchmark only every N-th saved checkpoint.
         name: The name of the pretraining run; by default, the name of the folder that contains the
             checkpoints.
-        recipe: The recipe, as for `benchharness.run`.
-        wait: Whether the training waits for the scores. If not, they are computed in another
-            process, which should get its own `device`, and are logged at a later save or at the
-            end.
+        recipe: The name or the file of the recipe, as for `benchharness.run`.
+        wait: Whether the training waits for the scores. If it does not, the scores are computed in
+            another process, which should get its own `device`, and are logged when a later
+            checkpoint is saved or the training ends.
         **options: Further options of `benchharness.run`.
     """
 
@@ -86,12 +86,19 @@ class BenchCallback(TrainerCallback):
         self._going: list[tuple[Path, subprocess.Popen[str]]] = []
 
     def bench(self, folder: str | Path) -> dict[str, float]:
-        """Benchmark the checkpoint in a folder; return the median over seeds, keyed by task."""
+        """Benchmark the checkpoint in a folder.
+
+        Returns:
+            The median score over seeds, keyed by task.
+        """
         with _same_random_state():
             return self._taken(benched(**self._words(Path(folder))))
 
     def frame(self) -> pd.DataFrame:
-        """Return a data frame with a row per run and task of all benchmarked checkpoints."""
+        """Return a data frame of all benchmarked checkpoints, with one row per run and task.
+
+        The columns are described in `benchharness.stored.frames.runs_frame`.
+        """
         return self.results.frame()
 
     def _taken(self, found: Results) -> dict[str, float]:
@@ -111,7 +118,10 @@ class BenchCallback(TrainerCallback):
         return {str(task): float(value) for task, value in medians.items()}
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
-        """Raise BenchError if the Trainer will not save a tokenizer with its checkpoints."""
+        """Raise BenchError if the Trainer will not save a tokenizer with its checkpoints.
+
+        If the Trainer will save no checkpoints at all, only a warning is logged.
+        """
         if objects.get("processing_class") is None:
             raise BenchError(
                 "the checkpoints would have no tokenizer, so they could not be benchmarked. Pass "
@@ -121,7 +131,7 @@ class BenchCallback(TrainerCallback):
             _LOG.warning("save_strategy is 'no', so the Trainer saves no checkpoints to benchmark.")
 
     def on_save(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
-        """Benchmark the checkpoint that was just saved."""
+        """Benchmark the checkpoint that was just saved, unless `every` skips this checkpoint."""
         if not state.is_world_process_zero:
             return
         self._collect(state)
@@ -138,7 +148,7 @@ class BenchCallback(TrainerCallback):
             _LOG.warning("%s was not benchmarked: %s", folder.name, error)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
-        """Wait until all benchmarks have ended."""
+        """Wait until all benchmarks have ended, and log their scores."""
         self._collect(state, all_of_them=True)
 
     def _words(self, folder: Path) -> dict[str, Any]:
@@ -185,7 +195,10 @@ class BenchCallback(TrainerCallback):
 
 
 def benched(**words: Any) -> Results:
-    """Run a benchmark without progress bars; with `wait=False`, a separate process calls this."""
+    """Call `benchharness.run` with these arguments, without progress bars.
+
+    If the training does not wait for the scores, a separate process calls this function.
+    """
     return run(**words, progress=False)
 
 

@@ -56,10 +56,14 @@ def extensions() -> tuple[Extension, ...]:
 
 
 def places(table: Table) -> dict[str, str]:
-    """Merge a table, such as "engines", from all extensions into one mapping.
+    """Return what all extensions together define in one field of `Extension`.
 
-    The keys are names, such as those of engines, and the values have the form
-    `package.module:name`.
+    Args:
+        table: The name of the field, such as "engines".
+
+    Returns:
+        A mapping from names, such as the names of engines, to functions or classes in the form
+        `package.module:name`.
     """
     return {
         name: f"{each.package}.{place}"
@@ -95,7 +99,8 @@ def _entry_point_files() -> Iterator[bytes]:
         with suppress(OSError), os.scandir(folder or ".") as entries:
             for entry in entries:
                 if entry.name.endswith((".dist-info", ".egg-info")):
-                    # Most packages have no such file. Using pathlib would take twice as long.
+                    # Most packages have no file entry_points.txt, which raises an error here. With
+                    # pathlib, this would take twice as long.
                     with suppress(OSError), FileIO(f"{entry.path}/entry_points.txt") as file:
                         yield file.readall()
 
@@ -104,17 +109,28 @@ def _entry_point_files() -> Iterator[bytes]:
 
 
 def member(what: str, place: str) -> Any:
-    """Import the object that an extension names as `package.module:name`.
+    """Import an object of an extension and return it.
 
-    `what` describes the object in error messages.
+    Args:
+        what: A noun phrase for the object in error messages, such as "the engine ray".
+        place: The location of the object, in the form `package.module:name`.
+
+    Raises:
+        BenchError: The import raises an exception.
     """
     return loaded(what, partial(resolve_name, place))
 
 
 def loaded(what: str, load: Callable[[], T]) -> T:
-    """Import third-party code with `load`, and turn any exception into a BenchError.
+    """Import third-party code and return the imported object.
 
-    The error names the code as `what`, and the line that raised the exception.
+    Args:
+        what: A noun phrase for the code in error messages, such as "the plugin my_plugin.py".
+        load: The function that imports the code.
+
+    Raises:
+        BenchError: The import raises an exception. The message names that exception and the line
+            that raised it.
     """
     try:
         return load()
@@ -140,12 +156,13 @@ def _new_name(module: str) -> str:
 def _described(error: BaseException) -> str:
     """Describe an error by its type, the line that raised it, and the first line of its message."""
     trace = error.__traceback__
-    # The first frames of the traceback belong to benchharness, which loads the code. Go to the last
-    # frame, which raised the error.
+    # The first frames of the traceback belong to benchharness, which loads the code. The last frame
+    # is the one that raised the error.
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     where = ""
-    if trace is not None and not isinstance(error, SyntaxError):  # its message contains the line
+    # The message of a SyntaxError contains the line.
+    if trace is not None and not isinstance(error, SyntaxError):
         where = f" in line {trace.tb_lineno} of {Path(trace.tb_frame.f_code.co_filename).name}"
     text = next(iter(str(error).splitlines()), "").removesuffix(".")
     return f"{type(error).__name__}{where}{': ' if text else ''}{text}"

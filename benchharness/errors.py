@@ -18,12 +18,15 @@ from urllib.parse import unquote_plus
 
 
 def one_line(sentence: object) -> str:
-    """Replace line breaks in a sentence, which may come from names in it, with spaces."""
+    """Return a sentence on one line: line breaks, such as those in file names, become spaces."""
     return " ".join(str(sentence).splitlines())
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, or the error's type if the message is empty."""
+    """Return the first line of an error's message, or the error's type if the message is empty.
+
+    For a KeyError, whose message is only the key, the text is "KEY is missing".
+    """
     if isinstance(error, KeyError):  # the message of a KeyError is only the key
         return f"{error} is missing"
     return (str(error).strip() or type(error).__name__).splitlines()[0]
@@ -33,7 +36,7 @@ class BenchError(Exception):
     """Base class of errors that the user can fix.
 
     Each argument is a sentence, which is printed on one line even if it contains line breaks.
-    Passwords in URLs are removed. `exit_code` is the exit status of the process.
+    Passwords in URLs are removed. `exit_code` is the exit code of a command that raises the error.
     """
 
     exit_code = 2
@@ -52,14 +55,14 @@ class DataError(BenchError):
 
 
 class ForeignCodeError(DataError):
-    """Raised if data need third-party code that this user has not permitted.
+    """Raised if data need third-party code, for example of a metric, that the user does not trust.
 
     The code was not loaded.
     """
 
 
 class ModelError(BenchError):
-    """Raised if a checkpoint is missing, is not a checkpoint, or lacks layers."""
+    """Raised if a checkpoint is missing, incomplete or unusable."""
 
     exit_code = 4
 
@@ -67,7 +70,8 @@ class ModelError(BenchError):
 class JobError(BenchError):
     """Raised if a job started but could not finish, for example because it ran out of memory.
 
-    `kind` is the kind of the Failure in which the error is stored.
+    The class attribute `kind` is a word for the cause, such as "failed" or "memory", which is
+    stored with the failure of the job.
     """
 
     exit_code = 1
@@ -81,7 +85,10 @@ class StoreError(BenchError):
 
 
 class BusyStoreError(StoreError):
-    """Raised if the database is locked or its server does not respond. Waiting may help."""
+    """Raised if the database is locked or its server does not respond.
+
+    The same operation may succeed later.
+    """
 
 
 def unknown_name(
@@ -96,7 +103,8 @@ def unknown_name(
         name: The unknown name.
         known: Existing names. The message suggests one of them if it is similar.
         hint: End of the message if no name is similar, such as "`bench show suites` shows them.".
-        other_names: Known names, keyed by their aliases in lower case.
+            By default, the message then lists all existing names.
+        other_names: Existing names, keyed by their aliases in lower case.
     """
     names = sorted(set(known))
     asked = name.lower()
@@ -135,8 +143,8 @@ _IN_A_SENTENCE = re.compile(r"\b[A-Za-z][\w+.-]*:/+\S+")
 def shown_place(place: str) -> str:
     """Return a path or URL without its passwords, so that it can be shown in messages.
 
-    If a password is not percent-encoded, it is unclear where it ends. In this case, every part that
-    may belong to the password is removed.
+    If a password is not percent-encoded, its end is unknown, and every part of the URL that may
+    belong to the password is removed.
     """
     if not _IN_A_SENTENCE.match(place) and "@" not in place:
         return _SECRETIVE.split(place)[0] or "a database" if _SECRETIVE.search(place) else place

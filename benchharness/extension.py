@@ -26,12 +26,13 @@ class Command(NamedTuple):
             has only subcommands.
         help: The sentence about the command that `bench --help` shows.
         example: An example of a call, without the word "bench".
-        group: The section of `bench --help`. If the second word of the command is a flag, such as
-            in `check --write`, this is the heading under which the help of the first command lists
-            the flag.
-        old: The former words of the command, which work until version 0.2.
-        after: The command after which this one is listed; by default, it is the last command of its
-            section.
+        group: The section of `bench --help` that lists the command. If the command is a flag of
+            another command, such as `check --write`, this is the heading in the help of that other
+            command (`bench check --help`) under which the flag is listed.
+        old: The former name of the command, which works until version 0.2; empty if the command was
+            not renamed.
+        after: The name of the command after which this command is listed; if it is empty, this
+            command is the last one in its section.
     """
 
     place: str
@@ -58,7 +59,9 @@ Table = Literal[
     "pages",
     "runners",
 ]
-"""Names of the tables of an Extension whose values have the form `module:name`."""
+"""Names of the fields of `Extension` that map names to functions or classes.
+
+The functions and classes are given in the form `module:name`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,43 +75,47 @@ class Extension:
         package: The package that contains the modules of the extension.
         needs: The names of extensions that this one needs. If one of them is not available, this
             extension is not available either.
-        commands: Commands of `bench`, keyed by the words that call them.
+        commands: Commands of `bench`, keyed by name, such as "check" or "db import".
         calls: Functions and classes that `import benchharness` makes available, keyed by name.
-        engines: Functions that create a Placement from an EngineChoice, keyed by the value of
-            `--engine`.
+        engines: Functions that create a `Placement` from an `EngineChoice` (both are in
+            `benchharness.engines.local`), keyed by the value of `--engine`.
         loggers: Classes with the methods of `benchharness.loggers.Logger`, keyed by the value of
-            `--log`. Each needs the Python package that has the same name as the key.
-        suites: The names of modules that define the tables TASKS and SUITES, as plugins do.
+            `--log`. Each class needs the Python package that has the same name as the key.
+        suites: The names of modules that define the sequences TASKS and SUITES, as plugins do.
         heads: Functions `(task, options)` that create a Head of `benchharness.heads`, keyed by head
             type (`Task.head`). `options` are the hyperparameters of this head type.
-        answers: Subclasses of `benchharness.tasks.answers.base.AnswerType`, keyed by `Task.kind`.
+        answers: Subclasses of `benchharness.tasks.answers.base.AnswerType`, keyed by the kind of
+            task (`Task.kind`).
         hyperparameters: Dataclasses with the hyperparameters of a head type or a technique, keyed
             by the name of the head type or technique. Their fields are created by
             `benchharness.hyperparameter.hyperparameter`.
         techniques: Subclasses of `benchharness.worker.technique.Technique`, keyed by name. A job
-            has the technique if one of its hyperparameters is set.
-        learners: Functions that learn the bag-of-words baseline, keyed by `Task.kind`. They are a
-            Learner of `benchharness.baselines.learners`.
+            uses a technique if a hyperparameter of the technique is set.
+        learners: Functions that train the bag-of-words baseline, keyed by the kind of task
+            (`Task.kind`). Each has the type `benchharness.baselines.learners.Learner`.
         breakdowns: Functions `(task, metric name)` that yield the Breakdown objects of
-            `benchharness.leaderboard.comparing` from which a score can be resampled, keyed by
-            `Task.kind`. They are needed only for scores that are not means over examples.
-        prediction_files: Objects that read files with predictions, keyed by `Task.kind`, or by
-            `SpanTask.files`. They are a Layout of the extension "submission".
+            `benchharness.leaderboard.comparing` from which a score can be resampled, keyed by the
+            kind of task (`Task.kind`). They are needed only for scores that are not means over
+            examples.
+        prediction_files: Objects that read files with predictions, keyed by the kind of task
+            (`Task.kind`) or by the value of `SpanTask.files`. Each is a `Layout` of the extension
+            "submission".
         submissions: Descriptions of the files for the official server of a suite, keyed by suite.
-            They are a Form of the extension "submission".
+            Each is a `Form` of the extension "submission".
         runners: Functions `(job, report)` that run a job without training and return its Result,
             for tasks with `Task.is_measured`, keyed by the recipe of the job.
-        sections: Functions `(store, board)` that return HTML as a `markupsafe.Markup`, or an empty
-            text, for a section of the report below a leaderboard, keyed by the heading.
+        sections: Functions that write a section of the report below a leaderboard, keyed by the
+            heading of the section. Each gets `(store, board)` and returns HTML as a
+            `markupsafe.Markup`, or an empty text to omit the section.
         pages: Classes that write pages to which a report links, keyed by the option of
             `bench report` that asks for them; so far the only option is "predictions". They have
             the methods of `PredictionPages` in the extension "prediction_pages".
-        recipes: The folder in the package with recipe files. The tables of each file are added to
-            the packaged recipe with the same file name.
-        zero_shot: The name of the module that scores tasks without training. It has the functions
-            of `benchharness.recipes.zero_shot.ZeroShotScoring`.
-        custom_tasks: The name of the module that infers tasks from users' own data. It has the
-            functions of `benchharness.tasks.custom.CustomTasks`.
+        recipes: The folder in the package with recipe files in TOML. The tables of each file are
+            added to the packaged recipe with the same file name.
+        zero_shot: The name of the module that scores tasks without training. The module has the
+            functions of `benchharness.recipes.zero_shot.ZeroShotScoring`.
+        custom_tasks: The name of the module that infers tasks from users' own data. The module has
+            the functions of `benchharness.tasks.custom.CustomTasks`.
         pytest_plugins: The names of modules that pytest loads as plugins.
     """
 

@@ -16,10 +16,10 @@ class Rule(NamedTuple):
     """Validation of the values of a hyperparameter.
 
     Attributes:
-        read: Function that parses a value of a recipe file or of `--set`; it returns None if the
-            value is invalid.
+        read: Function that parses a value from a recipe file or from `--set` and returns the parsed
+            value; it returns None for an invalid value.
         expected: Description of the valid values, for error messages.
-        words: All valid values if they are words, for shell completion.
+        words: Values that shell completion proposes; empty for numbers and flags.
     """
 
     read: Callable[[object], Value | None]
@@ -28,8 +28,8 @@ class Rule(NamedTuple):
 
 
 def as_number(value: object) -> float | None:
-    """Convert a value to a finite number; return None if it is not one."""
-    # True is an int in Python: without this check it would be a learning rate of 1.
+    """Convert a value to a finite float; return None if the value is no number or not finite."""
+    # Without this check, True would be accepted as 1, because bool is a subclass of int.
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     try:
@@ -40,7 +40,13 @@ def as_number(value: object) -> float | None:
 
 
 def number(words: str, holds: Callable[[float], bool], *, whole: bool = False) -> Rule:
-    """Return the rule for numbers for which `holds` is true; `words` describes them, "above 0"."""
+    """Return the rule that accepts the numbers of a certain range.
+
+    Args:
+        words: A description of the range for error messages, such as "above 0".
+        holds: A function that returns whether a number is in the range.
+        whole: Whether the number must be an integer.
+    """
 
     def read(value: object) -> int | float | None:
         number = as_number(value)
@@ -52,12 +58,12 @@ def number(words: str, holds: Callable[[float], bool], *, whole: bool = False) -
 
 
 def count(least: int) -> Rule:
-    """Return the rule for whole numbers that are at least `least`."""
+    """Return the rule that accepts integers from `least` upwards."""
     return number(f"at least {least}", lambda value: value >= least, whole=True)
 
 
 def one_of(*words: str) -> Rule:
-    """Return the rule for a choice among words."""
+    """Return the rule that accepts only these words."""
     expected = f"one of: {', '.join(words)}"
     return Rule(lambda value: str(value) if value in words else None, expected, words)
 
@@ -79,18 +85,19 @@ class Facts:
     Attributes:
         rule: Validation of its values.
         default: Default value; MISSING if there is none.
-        stated: Whether a job's settings contain the value even if it is the default.
+        stated: Whether the description of a job contains the value even if it is the default.
         aliases: Other names of the hyperparameter in transformers' TrainingArguments and example
             scripts, in peft, and in common usage.
-        heads: Head types that the hyperparameter applies to; empty for all.
-        unless: Settings that make the hyperparameter irrelevant: if one of them is on, the value is
-            left out of the job.
-        needs: Setting (a name, or name=value) or technique without which the hyperparameter has no
-            effect and is left out of the job.
-        excludes: Settings that cannot be combined with the hyperparameter; each value describes the
-            setting's effect in the error message.
-        instead_of: Hyperparameter for the same quantity in another unit, such as epochs for steps.
-            If two recipes set one each, the recipe that overrides the other is used.
+        heads: Head types to which the hyperparameter applies; empty for all.
+        unless: Names of other hyperparameters that make this one irrelevant: if one of them is
+            enabled, this one is left out of the job.
+        needs: What this hyperparameter requires: the name of a technique or of another
+            hyperparameter, or name=value for a certain value. Without it, this hyperparameter has
+            no effect and is left out of the job.
+        excludes: Other hyperparameters that cannot be combined with this one, keyed by name. Each
+            value is a phrase for the error message that describes the effect of the other one.
+        instead_of: Other hyperparameter for the same quantity in another unit, such as epochs for
+            steps. If two recipes set one each, the recipe that overrides the other is used.
     """
 
     rule: Rule
@@ -111,12 +118,12 @@ def hyperparameter(
 
     Args:
         rule: Validation of its values.
-        default: Default value; without one, every job's settings include the hyperparameter.
+        default: Default value. A hyperparameter without a default is part of every job.
         aliases: Other names of the hyperparameter, separated by blanks.
-        unless: Names of settings that make it meaningless, separated by blanks.
+        unless: Names of hyperparameters that make this one irrelevant, separated by blanks.
         **facts: Other fields of `Facts`.
     """
     facts |= {"aliases": tuple(aliases.split()), "unless": tuple(unless.split())}
-    facts.setdefault("stated", default is MISSING)  # every job has a value without a default
+    facts.setdefault("stated", default is MISSING)  # without a default, every job states the value
     known = Facts(rule=rule, default=default, **facts)
     return field(default=default, metadata={"facts": known})

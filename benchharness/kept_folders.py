@@ -35,9 +35,9 @@ MANIFEST = "manifest.json"
 KEPT_MODELS = Path("results/models")
 """Folder of trained models if the database is on a server.
 
-If the database is a file, a folder of the same name next to that file is used. The folder also
-contains models in memory that were passed to the Python function `run`. The names of their
-folders are not keys of runs.
+If the database is a file, the folder `models` next to that file is used instead. The folder also
+contains saved copies of models in memory that were passed to the Python function `run`. The names
+of their subfolders are not keys of runs.
 """
 
 SNAPSHOTS = "snapshots"
@@ -47,8 +47,8 @@ LOCKS = "locks"
 """Name of the folder for lock files, which is next to the database."""
 
 _LOCK = re.compile(r"[0-9a-f]{64}(\.encoder)?")
-"""Pattern for names of lock files, which are locks on jobs or on their trained models. Only files
-that match it are deleted."""
+"""Pattern for the names of lock files, which are locks on jobs or on their trained models. Only
+files whose names match this pattern are deleted."""
 
 EVERY_SECONDS = 300.0
 """Default number of seconds between two snapshots of a job. A crash loses at most the work of this
@@ -64,15 +64,16 @@ class DamagedError(Exception):
 
 @contextmanager
 def new_folder(folder: Path, facts: Mapping[str, Any]) -> Iterator[Path]:
-    """Context manager that creates a folder with a manifest, which appears only when complete.
+    """Context manager that creates a folder with a manifest; the folder is never incomplete.
 
-    It yields a temporary folder for the files. At the end of the block, this folder gets its final
-    name and replaces an existing folder, unless that has the same content. If the block raises an
-    exception, the temporary folder is deleted.
+    The context manager yields a temporary folder, into which the block writes the files. At the end
+    of the block, the temporary folder gets its final name. It replaces an existing folder with this
+    name, unless the existing folder has the same content. If the block raises an exception, the
+    temporary folder is deleted.
 
     Args:
         folder: The final path of the folder.
-        facts: Values that are added to the manifest.
+        facts: JSON values that are added to the manifest, keyed by name.
 
     Raises:
         OSError: The folder cannot be written.
@@ -90,7 +91,7 @@ def new_folder(folder: Path, facts: Mapping[str, Any]) -> Iterator[Path]:
 
 
 def check_folder(folder: Path) -> Mapping[str, Any]:
-    """Verify all files in a folder by their digests, and return its manifest.
+    """Verify all files in a folder by their digests, and return the manifest of the folder.
 
     The value of "files" in the manifest maps file names to digests.
 
@@ -101,7 +102,9 @@ def check_folder(folder: Path) -> Mapping[str, Any]:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
         for name, digest in manifest["files"].items():
             if Path(name).name != name:
-                raise DamagedError(f"is invalid (its manifest names {name!r}, which is not in it)")
+                raise DamagedError(
+                    f"is invalid (its manifest names {name!r}, which is not a file in this folder)"
+                )
             if file_digest(folder / name) != digest:
                 raise DamagedError(f"is damaged ({name} differs from the file that was written)")
     except FileNotFoundError as error:
@@ -112,10 +115,12 @@ def check_folder(folder: Path) -> Mapping[str, Any]:
 
 
 def check_place(to: Path, key: str = "") -> None:
-    """Raise BenchError unless a model can be exported to a folder without losing other files.
+    """Raise BenchError if the export of a model to a folder would overwrite other files.
 
-    The folder must be missing or empty, or contain an exported model of the run `key`, or of any
-    run if `key` is empty.
+    Args:
+        to: The folder, which must be missing, be empty, or contain an exported model.
+        key: The key of the run to which an existing export must belong; if it is empty, the export
+            may belong to any run.
     """
     if not to.exists() or (to.is_dir() and not any(to.iterdir())):
         return
@@ -149,7 +154,8 @@ def _seal(draft: Path, facts: Mapping[str, Any]) -> Mapping[str, Any]:
     """Flush all files in the temporary folder to disk, write the manifest, and return it."""
     files = sorted(path for path in draft.iterdir() if path.is_file())
     for path in files:
-        # Set the permissions that the umask allows, because safetensors lets only the owner read.
+        # safetensors creates files that only their owner can read. Allow the access that the umask
+        # allows.
         path.chmod(draft.stat().st_mode & 0o666)
         flush_to_disk(path)
     manifest = {**facts, "files": {path.name: file_digest(path) for path in files}}
@@ -189,21 +195,27 @@ def _take_place(draft: Path, folder: Path) -> None:
 # Checkpoints, which are trained models that other jobs need or that the user wants to keep.
 
 HEAD, JOB = "head.safetensors", "job.json"
-"""Names of the files with the heads of a trained model, and with the job that trained it."""
+"""Names of two files of a trained model: HEAD contains the heads (the layers on top of the
+encoder), and JOB describes the job that trained the model."""
 
 TAKEN = "benchharness.json"
-"""Name of a file by which an exported model (`bench model`) is recognized. Local paths in it are
-redacted."""
+"""Name of a file that marks a folder as a model exported by `bench model`. Local paths in the file
+are redacted."""
 
 KEPT = "kept"
-"""Name of an empty file in checkpoints that are never deleted automatically. Other checkpoints are
-deleted when no job needs them any more."""
+"""Name of an empty file that marks trained models which are never deleted automatically. Other
+trained models are deleted when no job needs them any more."""
 
 _KEY = re.compile("[0-9a-f]{64}")
 
 
 def checkpoint_folder(root: Path, key: str) -> Path:
-    """Return the folder for the trained model of the run with this key."""
+    """Return the folder for the trained model of a run; the folder may not exist.
+
+    Args:
+        root: The folder of all trained models.
+        key: The key of the run.
+    """
     return root / key
 
 
@@ -211,7 +223,8 @@ def checkpoint_folder(root: Path, key: str) -> Path:
 def new_checkpoint(folder: Path, job: Job) -> Iterator[Path]:
     """Context manager that creates the folder for a job's trained model, as `new_folder` does.
 
-    It yields a temporary folder for the files. At the end of the block, it gets the path `folder`.
+    The context manager yields a temporary folder, into which the block writes the files. At the end
+    of the block, the temporary folder is renamed to `folder`.
     """
     facts = {
         "run": job.key,
@@ -226,6 +239,10 @@ def new_checkpoint(folder: Path, job: Job) -> Iterator[Path]:
 
 def check_checkpoint(folder: Path, key: str) -> Mapping[str, str]:
     """Verify all files of a run's trained model, and return their digests, keyed by file name.
+
+    Args:
+        folder: The folder of the trained model.
+        key: The key of the run.
 
     Raises:
         JobError: The folder is missing, belongs to another run, or is damaged.
@@ -244,9 +261,9 @@ def check_checkpoint(folder: Path, key: str) -> Mapping[str, str]:
 
 
 def is_whole(folder: Path, key: str) -> bool:
-    """Return whether the trained model of a run exists and is undamaged; this reads all its files.
+    """Return whether a folder contains the undamaged trained model of the run `key`.
 
-    `key` is the key of the run.
+    All files in the folder are read.
     """
     try:
         check_checkpoint(folder, key)
@@ -256,7 +273,7 @@ def is_whole(folder: Path, key: str) -> bool:
 
 
 def checkpoints_in(root: Path) -> dict[str, int]:
-    """Return the sizes of all trained models in a folder in bytes, keyed by the key of the run."""
+    """Return the sizes in bytes of all trained models in the folder `root`, keyed by run key."""
     found = sorted(root.iterdir()) if root.is_dir() else ()
     return {
         folder.name: sum(file.stat().st_size for file in folder.iterdir())
@@ -266,7 +283,7 @@ def checkpoints_in(root: Path) -> dict[str, int]:
 
 
 def delete_checkpoint(folder: Path) -> None:
-    """Delete the folder of a trained model, and temporary folders that killed processes left."""
+    """Delete the folder of a trained model, and unfinished copies that killed processes left."""
     # Delete the manifest first. Without it, the folder does not count as a checkpoint, even if
     # deleting the other files takes long or fails.
     with suppress(OSError):
@@ -277,27 +294,31 @@ def delete_checkpoint(folder: Path) -> None:
 
 
 def delete_drafts(folder: Path) -> None:
-    """Delete the temporary folders that killed processes left while they were writing a folder.
+    """Delete the temporary folders that killed processes left when they were writing `folder`.
 
-    This must not be called while a process is writing the folder.
+    This function must not be called while another process is writing `folder`.
     """
     for path in folder.parent.glob(f"{folder.name}.*"):
         shutil.rmtree(path, ignore_errors=True)
 
 
 def require_room(folder: Path, size: float, what: str = "for its model") -> None:
-    """Raise JobError if the disk of a folder has less than `size` bytes of free space.
+    """Raise JobError if the disk has too little free space for a folder.
 
-    This is called before the training, which may take hours. `what` states the purpose of the space
-    in the message, such as "for its model".
+    This is checked before the training, which may take hours.
+
+    Args:
+        folder: The folder, which need not exist yet.
+        size: The needed space in bytes.
+        what: The purpose of the space for the error message, such as "for its model".
     """
     there = next(path for path in folder.absolute().parents if path.is_dir())
     free = shutil.disk_usage(there).free
     if free < size:
         raise JobError(
             f"{there} has {shown_bytes(free)} free, and {shown_bytes(size)} are needed {what}. "
-            "Free some space, or do not keep the model (no --keep-models and, if other jobs start "
-            "from it, --start-from pretrained)."
+            "Free some space, or run without --keep-models. If other jobs start from the model, "
+            "also pass --start-from pretrained."
         )
 
 
@@ -308,10 +329,10 @@ def shown_bytes(size: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class SnapshotFolder:
-    """The folder for snapshots of running jobs.
+    """Folder for the snapshots of running jobs; a snapshot is a saved training state.
 
     Attributes:
-        root: The folder, which has a subfolder per job key.
+        root: The path of the folder, which has one subfolder per job, named by the job's key.
         every: The number of seconds between two snapshots of a job.
     """
 
@@ -320,14 +341,18 @@ class SnapshotFolder:
 
     @classmethod
     def of(cls, beside: Path, every: float) -> "SnapshotFolder | None":
-        """Return the snapshot folder inside `beside`, the folder of the database.
+        """Return the snapshot folder of a run, which is inside the folder of the database.
 
-        Returns None if `every` is 0, which means that no snapshots are saved.
+        `beside` is the folder of the database, and `every` is the number of seconds between two
+        snapshots of a job. If `every` is 0, no snapshots are saved, and the result is None.
         """
         return cls(root=beside / SNAPSHOTS, every=every) if every else None
 
     def options(self, key: str) -> list[str]:
-        """Return the command-line options that make a job's worker save snapshots."""
+        """Return the command-line options that make a worker process save snapshots.
+
+        `key` is the key of the job that the worker process runs.
+        """
         folder = str(self.root.absolute() / key)
         return ["--snapshots", folder, "--checkpoint-every", str(self.every)]
 
@@ -336,7 +361,7 @@ class SnapshotFolder:
         return {path.name for path in self.root.iterdir()} if self.root.is_dir() else set()
 
     def delete_all(self, keys: Iterable[str]) -> None:
-        """Delete the snapshots of the jobs with these keys, which do not need them any more."""
+        """Delete all snapshots of the jobs with these keys."""
         for key in keys:
             shutil.rmtree(self.root / key, ignore_errors=True)
         with suppress(OSError):  # the folder has other snapshots, or it does not exist
@@ -347,12 +372,19 @@ class SnapshotFolder:
 
 
 class Holds:
-    """The named locks that this process holds, which are exclusive or shared.
+    """Named locks that this process holds, which are exclusive or shared.
 
-    Each lock is a lock on a file in `folder`. A worker that inherits the file descriptor also holds
-    the lock. The lock is released when all processes that hold it have released it or have ended,
-    even if they were killed. If the file system does not support locks or the folder is not
-    writable, taking a lock always succeeds. Use this object from one thread only.
+    The lock with the name NAME is a lock on the file NAME in the folder of locks. A worker process
+    that inherits the file descriptor also holds the lock. The lock is released when all processes
+    that hold it have released it or have ended, even if they were killed. If the file system does
+    not support locks or the folder is not writable, taking a lock always succeeds, but without any
+    effect. Use this object from one thread only.
+
+    Args:
+        folder: The folder of locks, which is created when it is needed.
+
+    Raises:
+        StoreError: The folder is a symbolic link.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -365,7 +397,7 @@ class Holds:
         self._held: dict[str, int | None] = {}
 
     def take(self, name: str) -> bool:
-        """Take an exclusive lock on a name; return False if another process holds the lock."""
+        """Take the lock `name` exclusively; return False if another process holds this lock."""
         if name not in self._held:
             try:
                 descriptor = _locked(self._folder / name, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -381,21 +413,28 @@ class Holds:
         return True
 
     def share(self, name: str) -> None:
-        """Take a shared lock on a name; wait while another process holds an exclusive lock."""
+        """Take the lock `name` as a shared lock; wait while another process holds it exclusively.
+
+        Several processes can hold the same shared lock.
+        """
         if name not in self._held:
             self._held[name] = None
             with suppress(OSError):
                 self._held[name] = _locked(self._folder / name, fcntl.LOCK_SH)
 
     def descriptor(self, name: str) -> int | None:
-        """Return the file descriptor of a lock; a worker that inherits it also holds the lock.
+        """Return the file descriptor of the lock `name`.
 
-        Returns None if this process does not hold a lock on the name.
+        A worker process that inherits the descriptor also holds the lock. The result is None if
+        this process does not hold the lock or the file system does not support locks.
         """
         return self._held.get(name)
 
     def holder(self, name: str) -> str:
-        """Describe the process that holds an exclusive lock on a name, if it is known."""
+        """Describe the process that holds the lock `name` exclusively.
+
+        The result is, for example, "process 4711 on node3", or "another process" if it is unknown.
+        """
         try:
             said = (self._folder / name).read_text(encoding="utf-8")[:200]
         except (OSError, ValueError):
@@ -403,7 +442,7 @@ class Holds:
         return said or "another process"
 
     def release(self, name: str) -> None:
-        """Release the lock on a name."""
+        """Release the lock `name`, if this process holds it."""
         descriptor = self._held.pop(name, None)
         if descriptor is not None:
             _unlock(descriptor, self._folder / name)
@@ -486,8 +525,8 @@ def _unlock(descriptor: int, path: Path) -> None:
     """Release the lock on a file, and delete the file if no other process holds a lock on it."""
     try:
         with suppress(OSError):
-            # Convert a shared lock to an exclusive one. If this fails, other processes hold a lock,
-            # and the file is not deleted.
+            # Convert a shared lock to an exclusive one. This fails if other processes also hold the
+            # lock. The file is then not deleted.
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if _is_there(descriptor, path):
                 path.unlink()
@@ -512,8 +551,8 @@ def scratch_folder() -> Iterator[Path]:
     for left in root.glob(f"{SCRATCH}*"):
         with suppress(OSError):  # the folder belongs to another user, or is in use
             _delete_scratch(left)
-    # Rename the folder only after it is locked, because other processes delete unlocked folders
-    # with this prefix.
+    # Other processes delete unlocked folders whose names begin with the prefix. The name of the new
+    # folder therefore begins with a dot, until the folder is locked.
     made = Path(mkdtemp(prefix=f".{SCRATCH}"))
     descriptor = os.open(made, os.O_RDONLY)
     try:

@@ -30,10 +30,11 @@ Value = str | int | float | bool
 
 
 class Logger(Protocol):
-    """Interface of a logger, which records several concurrent runs in a tracker.
+    """Interface of a logger, which records several concurrent runs in an experiment tracker.
 
-    `key` is the key of a run's job. All methods are called in order from the logger's own thread.
-    They may raise any exception, after which the logger is not called again.
+    The argument `key` of the methods identifies a run; it is the key of the run's job. All methods
+    are called in order from the logger's own thread. They may raise any exception, after which the
+    logger is not called again.
     """
 
     @property
@@ -44,19 +45,28 @@ class Logger(Protocol):
         """Record the start of a run."""
 
     def log(self, key: str, step: int, values: Mapping[str, float]) -> None:
-        """Record values at an optimizer step. Later calls may repeat a step or go back to one."""
+        """Record values of a run, keyed by name, at the optimizer step with the number `step`.
+
+        Later calls for the same run may have the same or a smaller step.
+        """
 
     def end(self, key: str, facts: Mapping[str, Value], *, failed: bool) -> None:
-        """Record the end of a run, with its final values, keyed by name."""
+        """Record the end of a run.
+
+        Args:
+            key: The key of the run.
+            facts: The final values of the run, such as scores and cost, keyed by name.
+            failed: Whether the run failed.
+        """
 
     def close(self) -> None:
-        """Close the logger. Runs that have begun but not ended were interrupted."""
+        """Close the logger. Runs that have begun but have not ended were interrupted."""
 
 
 METHODS = ("begin", "log", "end", "close")
 
 Loggers = Mapping[str, Callable[[], Logger]]
-"""Functions that create loggers, keyed by the name of the logger."""
+"""Type of mappings from the names of loggers to functions that create the loggers."""
 
 
 # ---- Building the record of a job and its result, without user data, tokens, paths or host names.
@@ -71,9 +81,10 @@ class LoggedRun:
 
     Attributes:
         key: The key of the job.
-        name: The name of the run.
+        name: The name of the run, which consists of model, task and seed.
         group: A name that is the same for all runs of a model on a task.
-        config: The properties of the job, and its hyperparameters with their sources.
+        config: The properties of the job, keyed by name. A hyperparameter has the key
+            "settings/NAME", and the source of its value has the key "sources/NAME".
     """
 
     key: str
@@ -83,7 +94,7 @@ class LoggedRun:
 
     @classmethod
     def of(cls, job: Job) -> "LoggedRun":
-        """Build the description of a job's run, without local paths."""
+        """Build the description of a run from its job; local paths are removed."""
         job = shared_job(job)
         config: dict[str, Value] = {
             "job": job.key,
@@ -104,16 +115,17 @@ class LoggedRun:
 
     @property
     def folder_name(self) -> str:
-        """Name of the run in a form that is valid for a folder, with a part of the key."""
+        """Folder name for the run, made of the name of the run and the start of its key."""
         # "tiny glue/rte seed 1" becomes "tiny-glue-rte-seed-1".
         plain = re.sub(r"[^\w.-]+", "-", self.name, flags=re.ASCII).strip("-.")
         return f"{plain}-{self.key[:12]}"
 
 
 def curve_of(result: Result) -> Iterator[tuple[int, dict[str, float]]]:
-    """Yield the steps of a run's learning curve, each with its values, keyed by name.
+    """Yield the learning curve of a run as pairs of a step and the values at this step.
 
-    The values are the loss, the learning rate and, after an evaluation, scores on the dev split.
+    The values are keyed by name: the loss, the learning rate and, at steps with an evaluation, the
+    scores. Values that are not finite are left out.
     """
     for point in result.curve:
         scores = {f"{result.job.curve_split}/{name}": value for name, value in point.scores.items()}
@@ -124,7 +136,8 @@ def curve_of(result: Result) -> Iterator[tuple[int, dict[str, float]]]:
 def facts_of(outcome: Result | Failure) -> dict[str, Value]:
     """Return the final values of a run for loggers, keyed by name.
 
-    They are its scores, warnings, cost and provenance, or the error if the run failed.
+    The values are the scores, warnings, cost and provenance, or the error if the run failed. The
+    names are paths, such as "cost/seconds".
     """
     outcome = shared_outcome(outcome)
     if isinstance(outcome, Failure):
@@ -155,25 +168,25 @@ def _flat(prefix: str, nested: Mapping[str, Any]) -> Iterator[tuple[str, Value]]
 
 SECONDS_BETWEEN_LOSSES = 1.0
 """Smallest number of seconds between two losses that are logged while a job trains. When the job
-ends, all of its losses are logged."""
+has ended, its complete learning curve is logged."""
 
 LAST_SECONDS, INTERRUPTED_SECONDS = 30.0, 3.0
-"""Largest number of seconds to wait for a logger at the end of a run, and after an interruption.
-The logger may still be sending data over a network."""
+"""Largest number of seconds to wait until a logger has sent its last data. LAST_SECONDS applies at
+the normal end of a run, and INTERRUPTED_SECONDS after an interruption."""
 
 Call = Callable[[Logger], None]
 
 
 class Listening(Watcher):
-    """Watcher that passes all events to another watcher and to loggers.
+    """Watcher of a run that passes all events to another watcher and to loggers.
 
-    It is used as a context manager. If a logger raises an exception, it is not called again, and
-    the other watcher gets a message. Output of trackers is redirected to stderr, because stdout is
-    reserved for the output of the command.
+    The object is a context manager. If a logger raises an exception, the logger is not called
+    again, and the other watcher gets a message. Output that trackers print is redirected to stderr,
+    because stdout is reserved for the output of the command.
 
     Args:
         watcher: The other watcher.
-        makers: Functions that create the loggers, keyed by name.
+        makers: Functions that create the loggers, keyed by the name of the logger.
     """
 
     def __init__(self, watcher: Watcher, makers: Loggers) -> None:
@@ -200,9 +213,13 @@ class Listening(Watcher):
                 self._stdout.__exit__(None, None, None)
 
     def report(self, job: Job, progress: Progress) -> None:
-        """Receive the progress of a running job."""
+        """Pass the progress of a running job to the other watcher and to the loggers.
+
+        Loggers get at most one loss per second and job.
+        """
         self._watcher.report(job, progress)
-        if not self._threads or progress.phase == "waiting":  # another process may run the job
+        # While a job waits, another process may be running and logging it.
+        if not self._threads or progress.phase == "waiting":
             return
         self._begin(job)
         loss, now = progress.loss, time.monotonic()
@@ -212,7 +229,7 @@ class Listening(Watcher):
             self._tell(lambda logger: logger.log(job.key, progress.step, values))
 
     def finish(self, outcome: Result | Failure) -> None:
-        """Receive the outcome of a job."""
+        """Pass the outcome of a job to the other watcher and to the loggers."""
         self._watcher.finish(outcome)
         if not self._threads:
             return
@@ -228,11 +245,11 @@ class Listening(Watcher):
         self._tell(end)
 
     def leave_out(self, job: Job) -> None:
-        """Receive a job that is left out, because it does not need to run any more."""
+        """Pass a job that is skipped to the other watcher."""
         self._watcher.leave_out(job)
 
     def say(self, line: str) -> None:
-        """Show a line about the run."""
+        """Pass a line about the run to the other watcher."""
         self._watcher.say(line)
 
     def _begin(self, job: Job) -> None:
@@ -291,11 +308,11 @@ class _LoggerThread(threading.Thread):
 def open_loggers(
     names: Sequence[str], folder: Path, others: Mapping[str, Callable[[Path], Any]] | None = None
 ) -> Loggers:
-    """Return functions that create the named loggers.
+    """Return functions that create the named loggers, keyed by name.
 
     Args:
-        names: The names of the loggers.
-        folder: The folder in which loggers write their files.
+        names: The names of the loggers, as given with `--log`.
+        folder: The folder into which loggers write their files.
         others: The logger classes of plugins, keyed by name.
 
     Raises:
@@ -322,8 +339,8 @@ def open_loggers(
                     f"the logger {name!r} of a plugin has no {' and no '.join(missing)} method. "
                     "docs/loggers.md shows a complete logger."
                 )
-        # W&B may create a folder with the name of its package, for which find_spec returns a spec
-        # without an origin.
+        # W&B may create a folder that has the name of its package. For such a folder, find_spec
+        # returns a spec without an origin, even if the package is not installed.
         elif (found := find_spec(name)) is None or found.origin is None:
             raise BenchError(
                 f"--log {name} needs the package {name}, which is not installed. Use: "

@@ -32,9 +32,9 @@ MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 @cache
 def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
-    """Return the instruction sets of the processor as Linux lists them.
+    """Return the instruction sets of the processor, as the file `cpuinfo` of Linux lists them.
 
-    The set is empty on other operating systems.
+    The set is empty if the file does not exist, for example on another operating system.
     """
     try:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -47,9 +47,9 @@ def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
 def cpu_has_bf16(cpuinfo: Path = CPUINFO) -> bool:
     """Return whether training in bf16 is faster than in fp32 on this processor.
 
-    This is so with AMX (at least 2,600 GFLOP/s in bf16 and 430 in fp32, measured on two cores) and
-    with the bf16 dot product of AVX-512 (403 and 174). On other processors torch emulates bf16,
-    which is slower.
+    It is faster if the processor has AMX (measured on two cores: at least 2,600 GFLOP/s in bf16 and
+    430 GFLOP/s in fp32) or the bf16 dot product of AVX-512 (403 and 174 GFLOP/s). On all other
+    processors torch emulates bf16, which is slower than fp32.
     """
     return not cpu_flags(cpuinfo).isdisjoint({"amx_bf16", "avx512_bf16"})
 
@@ -60,7 +60,10 @@ def is_instance(gpu: str) -> bool:
 
 
 def main_memory(limit: Path = MEMORY_LIMIT) -> int:
-    """Return the main memory of the machine in bytes, or the limit of its container if lower."""
+    """Return the main memory of the machine in bytes, or the container's limit if it is lower.
+
+    `limit` is the file that contains the limit of the container.
+    """
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     try:
         return min(physical, int(limit.read_text()))
@@ -72,7 +75,10 @@ def main_memory(limit: Path = MEMORY_LIMIT) -> int:
 
 
 def cache_folder(name: str) -> Path:
-    """Return the cache folder with this name, in $BENCH_CACHE or in the user's cache folder."""
+    """Return the cache folder with this name, which is in $BENCH_CACHE if this variable is set.
+
+    Otherwise, it is in the user's cache folder of benchharness. The folder may not exist yet.
+    """
     home = os.environ.get("BENCH_CACHE")
     return (Path(home).expanduser() if home else user_cache_path("benchharness")) / name
 
@@ -84,11 +90,11 @@ def cache_folder(name: str) -> Path:
 LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "datasets", "numpy", "triton")
 
 OF_GPUS = "triton"
-"""Library that is used only by runs on a GPU."""
+"""Name of a library that only runs on a GPU use."""
 
 OF_FILES = ("safetensors", "datasets")
-"""Libraries whose version does not affect results: they only read files whose content is part of a
-job's key."""
+"""Names of libraries whose versions do not affect results. They only read files, and the contents
+of these files are part of a job's key."""
 
 CPU_CAPABILITIES = ("amx_bf16", "avx512_bf16", "avx512f", "avx2", "asimd")
 """Instruction sets, from the widest to the narrowest. They determine which kernels torch uses, and
@@ -110,10 +116,10 @@ def collect(
     Args:
         job: The job.
         splits: Facts about each split, with the same keys as `job.fingerprints` ("task:split"): the
-            number of examples ("rows"), the number that the benchmark's convention leaves out
-            ("left_out"; in SNLI, examples without a gold label), counts of unusual examples
-            ("odd"), and the counts of texts that are repeated in the split or also occur in train
-            (see `count_repeats`).
+            number of examples ("rows"), the number of examples that the benchmark's convention
+            leaves out ("left_out"; in SNLI, examples without a gold label), the number of examples
+            with each known irregularity of the data ("odd"), and the counts of texts that are
+            repeated in the split or also occur in train (see `count_repeats`).
         tokenizer: The digest of the loaded tokenizer (`text_digest` of its JSON).
         machine: Hardware facts that torch reports: the device that trained ("device", such as "cpu"
             or "NVIDIA H200"), the number of processes that trained together ("processes"), and the
@@ -152,10 +158,12 @@ def collect(
 
 
 def source_commit(folder: Path = Path(__file__).parent) -> dict[str, Any]:
-    """Return the git commit of benchharness's source, and whether files differ from it ("dirty").
+    """Return the git commit of benchharness's source code, which is in `folder`.
 
-    Both values are None for an installed package, even if it is installed inside some other git
-    repository: that repository does not track the package's `__init__.py`.
+    Returns:
+        The commit ("commit"), and whether source files differ from this commit ("dirty"). Both
+        values are None if benchharness is an installed package, even if it is installed inside
+        another git repository: that repository does not track the package's `__init__.py`.
     """
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None or _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:
@@ -165,7 +173,10 @@ def source_commit(folder: Path = Path(__file__).parent) -> dict[str, Any]:
 
 
 def versions() -> dict[str, str | None]:
-    """Return the versions of Python and of the libraries that may affect results."""
+    """Return the versions of Python and of the libraries in LIBRARIES, keyed by name.
+
+    The version of a library that is not installed is None.
+    """
     return {"python": platform.python_version(), **library_versions()}
 
 
@@ -175,7 +186,7 @@ def library_versions() -> dict[str, str | None]:
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
-    """Return the name of the processor from `cpuinfo`, or else from Python's `platform` module."""
+    """Return the name of the processor, as in the file `cpuinfo` or else in Python's `platform`."""
     try:
         text = cpuinfo.read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -213,7 +224,12 @@ def capability() -> str:
 def what_differs(kept: Mapping[str, Any], now: Mapping[str, str]) -> str:
     """Describe which values have changed, such as "torch (2.11 then, 2.13 now)".
 
-    Returns "" if none have changed.
+    Args:
+        kept: The earlier values, keyed by name.
+        now: The current values, keyed by name.
+
+    Returns:
+        The description, or "" if no value has changed.
     """
     names = [name for name in {**kept, **now} if kept.get(name) != now.get(name)]
     return ", ".join(f"{name} ({kept.get(name)} then, {now.get(name)} now)" for name in names)
@@ -256,15 +272,15 @@ that make pages and plots are not included."""
 
 
 NOT_IN_WORKERS = ("cli", "driver", "engines", "leaderboard", "pytest_plugin.py", "tasks")
-"""Parts of the package benchharness that workers do not use. Two of them, leaderboard and tasks,
-are listed separately in SOURCES."""
+"""Files and folders of the package benchharness that worker processes do not use, or that SOURCES
+lists separately (leaderboard and tasks)."""
 
 
 def source_digest() -> str:
-    """Return a SHA-256 digest of the Python files that may affect the result of a job.
+    """Return a SHA-256 digest (hex) of the Python files that may affect the result of a job.
 
-    If a file was edited after this process started, it is unknown which version is running, so the
-    digest then also depends on the time of the edit and on the start time.
+    If one of the files was edited after this process started, it is unknown which version of the
+    file is running. The digest then also depends on the time of the edit and on the start time.
     """
     digest, edited = hashlib.sha256(), 0.0
     for package, pattern in SOURCES.items():
@@ -282,17 +298,17 @@ def source_digest() -> str:
 
 
 STORE = "BENCH_RANKS_FILE"
-"""Environment variable with the path of the file through which processes that train together find
-each other."""
+"""Environment variable with the path of a file, through which the processes of a distributed
+training find each other."""
 
 
 def count_processes() -> int:
-    """Return the number of processes that train a job together; 1 by default."""
+    """Return the number of processes that train a job together; 1 without distributed training."""
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def own_rank() -> int:
-    """Return the rank of this process among the processes that train together, from 0."""
+    """Return the rank of this process, from 0, among the processes that train a job together."""
     return int(os.environ.get("RANK", "0")) if count_processes() > 1 else 0
 
 
@@ -312,7 +328,7 @@ BERT_BASE = 110.0
 
 
 class Estimate(NamedTuple):
-    """Estimated duration of a job; `rough` is True if there is no similar stored run."""
+    """Estimated duration of a job in seconds; `rough` is True if there is no similar stored run."""
 
     seconds: float
     rough: bool
@@ -329,7 +345,8 @@ def estimate_seconds(
     Args:
         job: The job.
         history: Stored runs.
-        rows: The number of examples, keyed by the fingerprint of the split.
+        rows: The number of examples of each split, keyed by the fingerprint of the split (the
+            digest of its examples).
         gpu: Whether the job runs on a GPU.
     """
     alike = [row.seconds for row in history if _is_alike(job, row)]
@@ -355,7 +372,7 @@ _TOKENS_PER_ROW = 50
 _MASKED_COPIES = 5
 _START_SECONDS = 5.0
 _BASELINE_SECONDS = 0.5
-_BASELINE_SECONDS_PER_ROW = 3e-4  # between the times of majority and bag-of-words baselines
+_BASELINE_SECONDS_PER_ROW = 3e-4  # lies between those of the majority and bag-of-words baselines
 
 
 def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
@@ -380,7 +397,7 @@ def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
     if shots := job.settings.get("shots"):
         trained = min(trained, int(shots.value))
     learned = trained * epochs
-    # A number of steps replaces the number of epochs; each step trains on a batch of examples.
+    # If a number of steps is set, it replaces the number of epochs. Each step trains on one batch.
     if "steps" in job.settings:
         learned = float(job.settings["steps"].value) * float(job.settings["batch_size"].value)
     if "layer_epochs" in job.settings:
@@ -407,7 +424,8 @@ def estimate_memory(job: Job, *, gpu: bool = False) -> int:
     """Estimate the largest amount of main memory that a job needs, in bytes.
 
     GPU memory is not included. If the job selects its best checkpoint or averages checkpoints, a
-    copy of the weights in fp32 is included, because it is kept in main memory even with a GPU.
+    copy of the weights in fp32 is included, because this copy is kept in main memory even if the
+    job runs on a GPU. `gpu` states whether it does.
     """
     if job.kind == "baseline":
         return int(_PROCESS_BYTES)
@@ -418,12 +436,17 @@ def estimate_memory(job: Job, *, gpu: bool = False) -> int:
 
 
 def memory_of(parameters: float | None, *, gpu: bool = False) -> int:
-    """Estimate the main memory for training an encoder with `parameters` million parameters.
+    """Estimate the main memory in bytes that is needed to train an encoder.
 
-    The estimate is in bytes. If the number of parameters is None, that of BERT-base is used.
-    Libraries and data take 2 GB. On a CPU, a parameter takes 16 bytes (for the weight, the gradient
-    and two moments of Adam, in fp32), and activations take about as much again. With a GPU, a
-    parameter takes 8 bytes, because there are two copies of the weights during loading.
+    Libraries and data take 2 GB. On a CPU, each parameter takes 16 bytes (for the weight, the
+    gradient and two moments of Adam, in fp32), and activations take about as much again. With a
+    GPU, each parameter takes 8 bytes, because two copies of the weights in fp32 exist in main
+    memory while the model is loaded.
+
+    Args:
+        parameters: The number of parameters in millions. If it is None, the number of BERT-base is
+            used.
+        gpu: Whether the encoder is trained on a GPU.
     """
     each = _LOADED_BYTES if gpu else _TRAINED_BYTES * _ACTIVATIONS
     return int(_PROCESS_BYTES + each * (parameters or BERT_BASE) * 1e6)

@@ -43,14 +43,17 @@ PLAIN: dict[Any, type | tuple[type, ...]] = {
     float: (int, float),
     NoneType: NoneType,
 }
-"""Plain types in declarations, each with the types of values that are accepted for it."""
+"""Plain types of dataclass fields, each with the types of values that are accepted for it; for
+example, a field of type float may also have an int."""
 
 
 def mistyped_field(item: Any) -> str:
     """Describe the first field of a dataclass object whose value has a wrong type.
 
-    Returns a clause such as "seed is 'a', expected int", or "" if all types are right. Functions
-    are only checked for being callable, and mappings are not checked.
+    A value for a function only has to be callable, and mappings are not checked.
+
+    Returns:
+        A clause such as "seed is 'a', expected int", or "" if all types are right.
     """
     hints = _hints(cast("Hashable", type(item)))
     for name, value in ((field.name, getattr(item, field.name)) for field in fields(item)):
@@ -94,7 +97,7 @@ def _in_words(declared: Any) -> str:
     return re.sub(r"\w+\.|~", "", formatannotation(declared))
 
 
-# Tables that a plugin module may define:
+# Names that a plugin module may define, with their values:
 #
 #     MODELS    a sequence of ModelSpec
 #     TASKS     a sequence of tasks; tasks of a suite that is not in SUITES make a new suite
@@ -109,7 +112,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """The tables that a plugin defines; a table that it does not define is empty."""
+    """Models, tasks, suites and metrics that a plugin defines; each field may be empty.
+
+    Attributes:
+        models: The models.
+        tasks: The tasks.
+        suites: The suites.
+        metrics: Additional metrics for existing tasks, keyed by the name of the task.
+    """
 
     models: Sequence[ModelSpec]
     tasks: Sequence[Task]
@@ -133,7 +143,8 @@ def _items(name: str, table: str, items: object, kind: type[T]) -> tuple[T, ...]
 def add_tables(tables: Tables) -> frozenset[str]:
     """Register the suites, tasks, metrics and models that a plugin defines.
 
-    Returns the names of the tasks that the plugin defines or extends with metrics.
+    Returns:
+        The names of the tasks that the plugin defines, and of those to which it adds metrics.
 
     Raises:
         BenchError: A name that the plugin defines is already in use.
@@ -205,8 +216,8 @@ def load_plugins(files: Iterable[Path] | None = None) -> None:
         files: The plugin files; by default, those in the environment variable BENCH_PLUGINS.
 
     Raises:
-        BenchError: A plugin is missing, raises an exception, defines no table, or uses a name that
-            is already in use.
+        BenchError: A plugin is missing, raises an exception, defines none of the names in NAMES, or
+            gives a model, task or suite a name that is already in use.
     """
     if files is None:
         files = map(Path, filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)))
@@ -220,7 +231,8 @@ def load_plugins(files: Iterable[Path] | None = None) -> None:
             _load_techniques(extension)
     for file in (file.expanduser().absolute() for file in files):
         _load(str(file), partial(_read_toml if file.suffix == ".toml" else _execute, file))
-    # Workers get the files through this variable; they find installed plugins by themselves.
+    # Worker processes get the plugin files through this environment variable. They find installed
+    # plugins by themselves.
     paths = (name for name in _loaded if Path(name).is_absolute())
     os.environ[VARIABLE] = os.pathsep.join(paths)
 
@@ -228,8 +240,12 @@ def load_plugins(files: Iterable[Path] | None = None) -> None:
 def plugins_for(job: Job, *, kept: bool = False) -> None:
     """Load the plugins that define the tasks of a job, and check that they have not changed.
 
-    The digests of the plugins are compared with those in the job. If `kept` is True, the model of
-    the job will only predict, so plugins that only add metrics are not checked.
+    The digests of the plugins' code are compared with the digests in the job.
+
+    Args:
+        job: The job.
+        kept: Whether the trained model of the job will only predict. In this case, plugins that
+            only add metrics are not checked.
 
     Raises:
         BenchError: A plugin has changed or is missing.
@@ -257,19 +273,23 @@ def plugins_for(job: Job, *, kept: bool = False) -> None:
 
 
 def plugins_of(tasks: Iterable[str], settings: Iterable[str] = ()) -> dict[str, str]:
-    """Return the digests of the plugins that define or extend these tasks, keyed by plugin name.
-
-    Plugins whose techniques have one of these settings are included.
+    """Return the digests of the plugins that affect a job, keyed by the name of the plugin.
 
     The name of a plugin file does not contain its folder, so the file may be moved.
+
+    Args:
+        tasks: The tasks of the job. Plugins that define one of these tasks or add metrics to it are
+            included.
+        settings: The names of the job's hyperparameters. Plugins whose training techniques have one
+            of these hyperparameters are included.
     """
     return dict(sorted((Path(name).name, p.digest) for name, p in _made_of(tasks, settings)))
 
 
 def plugin_files(tasks: Iterable[str]) -> list[str]:
-    """Return the paths of the plugin files that define or extend these tasks.
+    """Return the paths of the plugin files that define one of these tasks or add metrics to it.
 
-    Installed plugins are not included, because they need no `--plugin`.
+    Installed plugins are not included, because users need not name them with `--plugin`.
     """
     return [name for name, _ in _made_of(tasks) if Path(name).is_absolute()]
 
@@ -284,7 +304,7 @@ def _made_of(tasks: Iterable[str], settings: Iterable[str] = ()) -> Iterator[tup
 
 
 def plugin_loggers() -> dict[str, Callable[[Path], Any]]:
-    """Return the logger classes of all loaded plugins, keyed by their name for --log."""
+    """Return the logger classes of all loaded plugins, keyed by the name that `--log` accepts."""
     return {name: make for plugin in _loaded.values() for name, make in plugin.loggers.items()}
 
 
@@ -302,7 +322,7 @@ def _modules_of_jobs(extension: Extension) -> list[str]:
 
 
 def _load_techniques(extension: Extension) -> None:
-    """Record the code of an extension's techniques, on which jobs with their settings depend."""
+    """Record the code of an extension's techniques, which affects jobs that use a technique."""
     if extension.package in _loaded:
         return
     package = import_module(extension.package)
@@ -321,7 +341,7 @@ def _load_techniques(extension: Extension) -> None:
 
 
 def _load(name: str, load: Callable[[], ModuleType], used: Iterable[str] = ()) -> None:
-    """Load a plugin, and add its tables.
+    """Load a plugin, and register what it defines.
 
     Args:
         name: Path of the plugin's file, or the name of its entry point or module.
@@ -402,7 +422,7 @@ def _spec_of(file: Path) -> ModuleSpec:
 
 
 def _read_toml(file: Path) -> ModuleType:
-    """Read the task in a TOML file, and return a module with this task in its table TASKS.
+    """Read the task in a TOML file, and return a module whose TASKS contains only this task.
 
     The hyperparameters in the file take precedence over those of benchharness for this task.
     """

@@ -23,14 +23,15 @@ class Progress:
         phase: "loading", "encoding" (computing the states of a frozen encoder), "training",
             "saving" or "predicting". Before these, it is "waiting" if a cluster has no free slot or
             if another process runs the job.
-        step: The number of finished optimizer steps in training, else of finished batches.
-        steps: The total number of steps or batches.
-        epoch: The position in the training, in epochs.
+        step: The number of finished optimizer steps during training; in other phases, the number of
+            finished batches.
+        steps: The total number of steps or batches; 0 if it is unknown.
+        epoch: The number of epochs that are done, including the fraction of the current one.
         loss: The latest mean training loss; None outside training.
-        examples_per_second: The mean speed in this phase so far.
+        examples_per_second: The mean speed in this phase so far; 0 if it is unknown.
         note: A clause for the user that follows the job's name, such as "skips a damaged snapshot".
-        is_kept: Whether a snapshot could be written, if the job has just tried to write one; else
-            None.
+        is_kept: If the job has just tried to write a snapshot, whether this was successful; None in
+            all other reports.
     """
 
     phase: str
@@ -54,7 +55,7 @@ ALIVE_SECONDS = 10.0
 def alive(say: Callable[[], str]) -> Iterator[None]:
     """Context manager that writes a line to stderr every ALIVE_SECONDS while the block runs.
 
-    `say` returns the text of the line.
+    The function `say` returns the text of the line. The number of seconds so far is appended.
     """
     started, ended = time.monotonic(), threading.Event()
 
@@ -79,13 +80,13 @@ class Watcher:
         """Receive the progress of a running job."""
 
     def finish(self, outcome: Result | Failure) -> None:
-        """Receive the outcome of a job."""
+        """Receive the outcome of a job that has ended."""
 
     def leave_out(self, job: Job) -> None:
-        """Receive a job that is skipped, because it no longer needs to run."""
+        """Receive a job that is skipped, because it is not needed or the time limit has passed."""
 
     def say(self, line: str) -> None:
-        """Show a line about the run."""
+        """Show a line about the run to the user."""
 
 
 # Handling SIGTERM and SIGINT in a worker: it ends at once, or after an uninterruptible block.
@@ -100,9 +101,9 @@ class Signals:
     """Signal handler that raises Interrupted, at once or after an uninterruptible block.
 
     Attributes:
-        is_held: Whether signals are held back, because such a block is running.
+        is_held: Whether signals are held back, because an uninterruptible block is running.
         arrived: The number of the signal that is held back; 0 if there is none.
-        announce: A function that is called when a signal is held back.
+        announce: The function that is called when a signal arrives and is held back.
     """
 
     is_held: bool = False
@@ -110,7 +111,10 @@ class Signals:
     announce: Callable[[], None] = lambda: None
 
     def take(self, number: int, _: FrameType | None = None) -> None:
-        """Handle a signal by raising Interrupted, unless signals are held back."""
+        """Handle a signal by raising Interrupted.
+
+        If signals are held back, the signal is recorded and `announce` is called instead.
+        """
         if not self.is_held:
             raise Interrupted(number)
         self.arrived = number
@@ -120,8 +124,8 @@ class Signals:
     def held_back(self) -> Iterator[None]:
         """Context manager for a block that signals must not interrupt.
 
-        If a signal arrives in the block, Interrupted is raised at its end. A block
-        inside another such block has no effect of its own.
+        If a signal arrives in the block, Interrupted is raised at the end of the block. If such
+        blocks are nested, only the outermost one has an effect.
         """
         if self.is_held:
             yield
@@ -136,7 +140,7 @@ class Signals:
 
     @contextmanager
     def announced_by(self, announce: Callable[[], None]) -> Iterator[None]:
-        """Context manager that sets the function to call when a signal is held back."""
+        """Context manager that sets the attribute `announce` while its block runs."""
         before, self.announce = self.announce, announce
         try:
             yield
@@ -154,9 +158,9 @@ SIGNALS = Signals()
 
 
 def job_name(job: Job) -> str:
-    """Return the name of a job for the user, made of its model, task and seed.
+    """Return the name of a job for the user, such as "tiny CoLA seed 1".
 
-    The name of a baseline has no seed.
+    It is made of model, task and seed; the job of a baseline has no seed in its name.
     """
     seed = "" if job.kind == "baseline" else f" seed {job.seed}"
     return f"{job.model} {job.title}{seed}"
@@ -165,8 +169,8 @@ def job_name(job: Job) -> str:
 def job_names(jobs: Iterable[Job]) -> dict[str, str]:
     """Return the names of jobs for the user, keyed by job key.
 
-    If several jobs have the same model, task and seed, the hyperparameters or the teacher in which
-    they differ are added, such as "tiny CoLA seed 1, lr 3e-4".
+    If several jobs have the same model, task and seed, their names also contain the hyperparameters
+    or the teacher in which they differ, as in "tiny CoLA seed 1, lr 3e-4".
     """
     called: dict[str, dict[str, list[str]]] = {}
     for job in jobs:
@@ -187,7 +191,10 @@ paradigm."""
 
 
 def ending(outcome: Result | Failure) -> str:
-    """Describe the outcome of a job for the user, such as "mcc 0.500 in 2 s" or an error."""
+    """Describe the outcome of a job for the user: scores such as "mcc 0.500 in 2 s", or an error.
+
+    At most MOST_SCORES scores are shown.
+    """
     if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
         return "the model cannot be used, so its other jobs are skipped"
     if isinstance(outcome, Failure):

@@ -19,17 +19,23 @@ class ChangedRowsError(DataError):
 
 
 def languages_of(settings: Mapping[str, Setting]) -> str:
-    """Return the languages whose data replace the task's own train split.
+    """Return the value of the hyperparameter `train_languages`, or "" if it is not set.
 
-    They are the value of the hyperparameter `train_languages`, or "" if it is not set.
+    If it is set, the job is trained on data in these languages instead of the task's train split.
+    `settings` contains the hyperparameters of the job.
     """
     return str(settings["train_languages"].value) if "train_languages" in settings else ""
 
 
 def read_split(job: Job, name: str) -> SplitRows:
-    """Read the examples of the split `name`, such as "glue/rte:train".
+    """Read the examples of a split of a job.
 
-    Raises ChangedRowsError if they are not the examples with which the job was planned.
+    Args:
+        job: The job.
+        name: The name of the split in the form "task:split", such as "glue/rte:train".
+
+    Raises:
+        ChangedRowsError: The examples are not those with which the job was planned.
     """
     task, split = name.rsplit(":", 1)
     found, data = find_task(task), parse_data(job.data)
@@ -47,7 +53,14 @@ def read_split(job: Job, name: str) -> SplitRows:
 
 
 def check_documents(job: Job, splits: Mapping[str, SplitRows]) -> None:
-    """Raise ChangedRowsError if sentences are grouped into documents differently than planned."""
+    """Raise ChangedRowsError if documents have changed since the job was planned.
+
+    A document is a sequence of sentences, from which the job takes the context of each sentence.
+
+    Args:
+        job: The job.
+        splits: The examples of the splits, keyed by "task:split".
+    """
     for name, digest in job.documents.items():
         if document_digest(splits[name].examples) != digest:
             task, split = name.rsplit(":", 1)
@@ -60,13 +73,14 @@ def check_documents(job: Job, splits: Mapping[str, SplitRows]) -> None:
 def headline(name: str, scores: Mapping[str, float]) -> float | None:
     """Return the score of a task that a leaderboard would show, computed from a single split.
 
-    It is the mean of the metrics that count on the leaderboard. For MNLI, whose leaderboard score
-    covers two splits, it is the score on the matched split only. Returns None if a metric is
-    missing from `scores`, for example because the labels are hidden.
-
     Args:
-        name: The name of the split, as "task:split".
+        name: The name of the split, in the form "task:split".
         scores: The scores on the split, keyed by metric.
+
+    Returns:
+        The mean of the metrics that count on the leaderboard. For MNLI, whose leaderboard score
+        covers two splits, it is the score on the matched split only. The result is None if a metric
+        is missing from `scores`, for example because the labels are hidden.
     """
     task = find_task(name.rsplit(":", 1)[0])
     first = task.metrics[0].name
@@ -78,9 +92,12 @@ def headline(name: str, scores: Mapping[str, float]) -> float | None:
 
 
 def evaluate_split(name: str, rows: SplitRows, predictions: Sequence[Prediction]) -> Evaluation:
-    """Score the predictions for the split `name`, such as "glue/rte:dev".
+    """Score predictions for a split; if the labels are hidden, there are no scores.
 
-    If the labels are hidden, the evaluation has no scores.
+    Args:
+        name: The name of the split, in the form "task:split", such as "glue/rte:dev".
+        rows: The examples of the split.
+        predictions: The predictions, in the order of the examples.
     """
     task_name, split = name.rsplit(":", 1)
     task, hidden = find_task(task_name), any(e.is_hidden for e in rows.examples)

@@ -34,14 +34,14 @@ EXIT_CODES = (
 )
 
 OBJECTS_TO_COLLECT = 500_000
-"""Number of new objects that trigger Python's garbage collection. With Python's default of 700, a
-command that lists ten thousand runs spends a tenth of its time on garbage collection, although it
-creates no garbage."""
+"""Number of new objects after which Python's garbage collector runs. With Python's default of 700,
+a command that lists ten thousand runs spends a tenth of its time on garbage collection, although
+there is no garbage."""
 
 
 UsageError: type[Any] = typer.BadParameter.__bases__[0]
-"""Base class of the parser's errors. Depending on typer's version, it is click's class or a copy of
-it in typer."""
+"""Base class of the argument parser's errors. Depending on the version of typer, this is a class of
+click or typer's copy of the class."""
 
 
 @contextmanager
@@ -119,7 +119,11 @@ def _plain_value(value: Any, kind: Any, info: Any) -> Any:
 
 
 class InnerGroup(TyperGroup):
-    """Command that consists only of subcommands, such as `bench db`."""
+    """Command that consists only of subcommands, such as `bench db`.
+
+    Args:
+        name: The name of the command, such as "db".
+    """
 
     def __init__(self, name: str) -> None:
         words = {
@@ -129,7 +133,7 @@ class InnerGroup(TyperGroup):
         super().__init__(name=name, no_args_is_help=True, rich_markup_mode=None, **facts)
 
     def format_epilog(self, _: Any, formatter: Any) -> None:
-        """Write the example of the command at the end of its help."""
+        """Write an example of the command at the end of its help."""
         _write_example(self.name or "", formatter)
 
 
@@ -146,7 +150,11 @@ def _write_example(name: str, formatter: Any) -> None:
 
 
 class LazyGroup(TyperGroup):
-    """Group of all commands of `bench`, which imports only the module of the called command."""
+    """The command `bench`, which imports only the module of the subcommand that is called.
+
+    Attributes:
+        words: The command-line arguments after `bench`.
+    """
 
     words: tuple[str, ...] = ()
 
@@ -160,13 +168,13 @@ class LazyGroup(TyperGroup):
         return list(self.commands)
 
     def make_context(self, info_name: Any, args: list[str], *rest: Any, **options: Any) -> Any:
-        """Parse the options that come before the name of the command."""
+        """Parse the options of `bench` itself, which come before the name of the subcommand."""
         self.words = tuple(args)
         with _in_our_words(self.words):
             return super().make_context(info_name, args, *rest, **options)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the parameters that may come before the command's name, such as --version."""
+        """Return the options that may come before the name of the subcommand, such as --version."""
         return _quick(super().get_params(ctx))
 
     def format_commands(self, _: Any, formatter: Any) -> None:
@@ -177,16 +185,17 @@ class LazyGroup(TyperGroup):
                 formatter.write_dl([(f"{name:11}", line.help) for name, line in found])
 
     def invoke(self, ctx: Any) -> Any:
-        """Parse the arguments after the command's name, and call the command."""
+        """Parse the arguments after the name of the subcommand, and call the subcommand."""
         with _in_our_words(self.words), _without_abort():
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the called command's name, the loaded command and its arguments.
+        """Return the name of the called subcommand, the loaded subcommand, and its arguments.
 
         Raises:
-            BenchError: The first argument is not a command, but the intended command is known,
-                because the argument is the second word of a command or is listed in ELSEWHERE.
+            BenchError: The first argument is not a subcommand, but the error can suggest one,
+                because the argument is the second word of a subcommand (as in `bench db check`) or
+                is listed in ELSEWHERE.
         """
         name, rest = named(args)
         if command(name):
@@ -194,27 +203,31 @@ class LazyGroup(TyperGroup):
         seconds = {words.partition(" ")[2]: words for words in commands()} | ELSEWHERE
         if now := seconds.get(name):
             raise BenchError(f"no command of `bench` is called {name!r}. Use `bench {now}`.")
-        self.list_commands(ctx)  # sets `self.commands`, so that the error can suggest a name
+        self.list_commands(ctx)  # sets `self.commands`, from which the error suggests names
         return super().resolve_command(ctx, args)
 
 
 FEW_OPTIONS = 15
-"""Largest number of options for which a command's help has no headings."""
+"""Number of options up to which a command's help lists all options without headings."""
 
 
 class GroupedCommand(TyperCommand):
-    """Command whose help groups its options under headings if there are many.
+    """Command with headings in its help if it has more than FEW_OPTIONS options.
 
-    Typer can group options only with rich, whose import takes longer than the rest of the help.
+    Typer itself can group options only with the library rich, whose import takes longer than the
+    rest of the help.
 
     Attributes:
-        rare: The names of the options that only --help-all shows.
+        rare: The names of the options that --help-all shows, but --help does not.
     """
 
     rare: Collection[str] = ()
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the command's options and arguments, with --help-all if some options are rare."""
+        """Return the options and arguments of the command.
+
+        If some options are rare, --help-all is one of the options.
+        """
         params = super().get_params(ctx)
         return _quick([*params, self._help_all(params[-1])] if self.rare else params)
 
@@ -234,7 +247,10 @@ class GroupedCommand(TyperCommand):
         return made
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options to the help, under their headings; options without one come last."""
+        """Write the options to the help, under headings if there are many.
+
+        Options without a heading come last.
+        """
         found: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             if param.name in self.rare:
@@ -271,9 +287,10 @@ class GroupedCommand(TyperCommand):
 
 
 def load_command(name: str) -> Any:
-    """Import a command's function and return the command as a click object.
+    """Import the function of a command, and return the command as an object of the parser.
 
-    A command that has only subcommands is returned as an InnerGroup.
+    A command that has only subcommands is returned as an InnerGroup. `name` is the name of the
+    command, such as "db check".
     """
     place = _line(name).place
     if not place:
@@ -322,7 +339,7 @@ def _options(
 def main() -> None:
     """Run the command line and exit; a BenchError is printed without a traceback."""
     signal.signal(signal.SIGTERM, _terminate)
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup sets SIG_IGN
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # nohup sets SIG_IGN, which must stay
         signal.signal(signal.SIGHUP, _terminate)
     gc.set_threshold(OBJECTS_TO_COLLECT)
     atexit.register(gc.freeze)  # makes the garbage collection at exit ignore all objects
@@ -338,7 +355,7 @@ def main() -> None:
         finally:
             _finish_output()
     except BenchError as error:
-        from benchharness.leaderboard.text import visible  # noqa: PLC0415  (--help does without)
+        from benchharness.leaderboard.text import visible  # noqa: PLC0415  (--help does not need it)
 
         for line in str(error).splitlines():
             sys.stderr.write(f"bench: {visible(line)}\n")

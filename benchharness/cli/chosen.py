@@ -1,4 +1,4 @@
-"""Options that select stored results, and functions that open and query the store."""
+"""Options that select stored results, and functions that open and query the database."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,16 @@ System = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Chosen:
-    """Options that select stored results; an option that is not given selects everything."""
+    """Options that select stored results; without an option, everything is selected.
+
+    Attributes:
+        suite: Only results on tasks of these suites are selected.
+        task: Only results on these tasks are selected.
+        data: Only results on data from this source are selected.
+        db: The database: a path or a SQLAlchemy URL.
+        as_json: Whether to print JSON instead of text.
+        trust_remote_code: Whether to run third-party code of metrics that stored runs use.
+    """
 
     suite: Annotated[tuple[str, ...], declared("suite")] = ()
     task: Annotated[tuple[str, ...], declared("task")] = ()
@@ -49,40 +58,49 @@ class Chosen:
     trust_remote_code: TrustCode = False
 
     def open(self) -> Store:
-        """Open the store; raise an error if it does not exist."""
+        """Open the database `db`; raise an error if it does not exist."""
         return opened(self.db)
 
     @property
     def within(self) -> Within:
-        """Filter for the suites, tasks and data that the options select."""
+        """Filter for the suites, the tasks and the data source that the options select."""
         return Within(suites=self.suite, tasks=self.task, data=self.data)
 
     def rows(self, store: Store, systems: Sequence[str], *, paths: bool = True) -> list[Rows]:
         """Return the named entries or runs from every leaderboard that contains all of them.
 
         Args:
-            store: Store to read.
-            systems: Names of leaderboard entries, or beginnings of run keys.
-            paths: Whether to show full local paths, which output must not contain if it may be
-                shared.
+            store: The open database.
+            systems: Names of leaderboard entries, or the first characters of run keys.
+            paths: Whether the result contains full local paths. They must be left out of output
+                that is shared with other people.
+
+        Returns:
+            One object per leaderboard, with the leaderboard, the entries and their common tasks.
         """
         return find_rows(store, systems, self.within, select=select_entry_or_run, paths=paths)
 
 
 def is_there(db: str) -> bool:
-    """Return whether the database exists."""
+    """Return whether the database `db` (a path or a SQLAlchemy URL) exists."""
     return database.is_there(db)
 
 
 def opened(db: str) -> Store:
-    """Open the store; raise an error if it does not exist."""
+    """Open the database `db`; raise an error if it does not exist."""
     return open_store(db, create=False)
 
 
 def stored_run(name: str, db: str) -> tuple[Result | Failure, Path | None]:
-    """Return the run whose key begins with `name`, and the folder of its kept model.
+    """Return a stored run, and the folder of its trained model.
 
-    The folder is None if the model was not kept.
+    Args:
+        name: The key of the run, or its first characters.
+        db: The database.
+
+    Returns:
+        The result or failure of the run, and the folder; the folder is None if the trained model
+        was not kept.
     """
     with opened(db) as store:
         found = with_family(store.result(name))
@@ -90,7 +108,7 @@ def stored_run(name: str, db: str) -> tuple[Result | Failure, Path | None]:
 
 
 def find_runs(store: Store, of: OfRuns) -> list[RunRow]:
-    """Return the stored runs that the options in `of` select."""
+    """Return the runs in an open database that the options in `of` select."""
     return store.runs(**names_of_runs(store, of))
 
 
@@ -103,7 +121,7 @@ class _Names(TypedDict):
 
 
 def names_of_runs(store: Store, of: OfRuns) -> _Names:
-    """Convert options that select runs to keyword arguments for store queries."""
+    """Convert the options in `of` to keyword arguments for queries of an open database."""
     names = {chosen.name for name in of.suite for chosen in find_suites(name)}
     return {
         "model": None if of.model is None else stored_name(store, of.model),
@@ -113,11 +131,17 @@ def names_of_runs(store: Store, of: OfRuns) -> _Names:
 
 
 def board_facts(board: Board) -> dict[str, Any]:
-    """Return the properties of a leaderboard that JSON output includes."""
+    """Return the suite, the data sources and the limit of a leaderboard, for JSON output."""
     return {"suite": board.suite, "data": list(board.data), "limit": board.limit}
 
 
 def print_heading(board: Board, of: str, split: str = "") -> None:
-    """Print the heading of a table: suite, split and data, and `of`, the subject of the table."""
+    """Print the heading of a table, which names the suite, the split, the data and the subject.
+
+    Args:
+        board: The leaderboard, from which suite and data are taken.
+        of: The subject of the table, such as the names of two systems.
+        split: The split; empty if the table does not belong to a split.
+    """
     title = f"{board.title} {split}".rstrip()
     typer.echo(visible(f"{title} on {board.data_label}: {of}"))

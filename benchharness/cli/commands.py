@@ -1,4 +1,4 @@
-"""Table of all commands of `bench`, including the commands of extensions."""
+"""All commands of `bench`, including the commands of extensions."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -86,16 +86,16 @@ CORE: Mapping[str, Command] = {
         "doctor:doctor", "Check this machine, its caches and the hub.", "doctor", KEEP
     ),
 }
-"""Commands of benchharness itself, keyed by the words that call them.
+"""Commands of benchharness itself, keyed by name, such as "run" or "db check".
 
-`bench --help` and shell completion use only this table and those of extensions. The module of a
-command is imported only when the command is called. The order is the same as in the help, which has
-a section per purpose; in each section, the most common commands come first."""
+`bench --help` and shell completion use only these descriptions and those of extensions. The module
+of a command is imported only when the command is called. The order is the same as in the help,
+which has one section per purpose; in each section, the most common commands come first."""
 
 
 @cache
 def commands() -> Mapping[str, Command]:
-    """Return all commands in the order of the help, keyed by the words that call them.
+    """Return all commands in the order of the help, keyed by name, such as "run" or "db check".
 
     Raises:
         BenchError: A command of an extension has the same name as another command, is a subcommand
@@ -125,7 +125,7 @@ def commands() -> Mapping[str, Command]:
 
 
 def command(name: str) -> Command | None:
-    """Return the command that these words call, such as "db check"; None if there is none."""
+    """Return the command with a name such as "run" or "db check"; None if there is none."""
     return commands().get(name)
 
 
@@ -168,7 +168,8 @@ ELSEWHERE = {"list": "show", "baseline": "check --write", "task": "run --write-t
 def named(words: Sequence[str]) -> tuple[str, list[str]]:
     """Split the words after `bench` into the name of the called command and its arguments.
 
-    The name of a subcommand has two words, such as "db check".
+    The name has two words if a subcommand is called, such as "db check". A former name of a command
+    is replaced by its current name.
     """
     first, *rest = words
     is_word = bool(rest) and not rest[0].startswith("-")
@@ -182,7 +183,10 @@ def named(words: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def inner(name: str) -> dict[str, Command]:
-    """Return the subcommands of a command, keyed by the word or flag that selects them."""
+    """Return the subcommands of the command `name`, keyed by their second word.
+
+    The second word may be a flag: `bench check --write` is a subcommand of `bench check`.
+    """
     return {
         word: line
         for words, line in commands().items()

@@ -51,7 +51,7 @@ class Shown:
 
 
 LONGEST = 300
-"""Maximum number of characters of an example's text in the output."""
+"""Maximum number of characters that are printed of an example's text."""
 
 
 @with_options()

@@ -1,7 +1,8 @@
 """Shell completion of names of models, tasks, suites, recipes, hyperparameters and stored runs.
 
-An option names one of these functions (`completed_by` in options.py), and this module is imported
-only when the shell asks for a completion. Errors, such as a damaged store, are ignored.
+The declaration of an option names one of these functions (see `completed_by` in options.py), and
+this module is imported only when the shell asks for a completion. Errors, such as a damaged
+database, are ignored.
 """
 
 import os
@@ -27,17 +28,24 @@ from benchharness.recipes.recipe import SETTINGS
 from benchharness.tasks.suites import COLLECTIONS, SUITES, TASKS, find_suites, title_of
 
 Proposal = tuple[str, str]
-"""Proposed word and its description, which some shells show next to the word."""
+"""Type of pairs of a proposed word and its description, which some shells show next to the word."""
 
 MANY_RUNS = 200
-"""Largest number of stored runs for which all keys are proposed. In a larger store, keys are
-proposed only after the user has typed at least one digit."""
+"""Largest number of stored runs for which all keys are proposed. In a larger database, keys are
+proposed only after the user has typed at least one character."""
 
 
 def complete(name: str, ctx: typer.Context, incomplete: str) -> list[Proposal]:
-    """Return the proposals that begin with `incomplete`, without duplicates.
+    """Return the words that the shell may propose, without duplicates.
 
-    `name` is the name of a function in PROPOSERS.
+    Args:
+        name: The key of a function in PROPOSERS, which yields possible words.
+        ctx: The parser's context, with the options that come before the word.
+        incomplete: What the user has typed of the word so far. All proposals begin with it, in
+            upper or lower case.
+
+    Returns:
+        Pairs of a word and its description.
     """
     found: dict[str, str] = {}
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
@@ -62,7 +70,7 @@ def models(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def suites(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """Yield the suites, and the names that stand for several suites."""
+    """Yield the names of suites, and names that stand for several suites."""
     yield from ((suite.name, suite.title) for suite in SUITES.values())
     yield from ((name, "several suites") for name in COLLECTIONS)
 
@@ -86,7 +94,7 @@ def tasks(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def recipes(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """Yield the recipes that apply to every model, and the TOML files in the current folder."""
+    """Yield the packaged recipes for all models, and the TOML files in the current folder."""
     yield "paper", "the recipe of the model's paper"
     yield "fast", "one epoch on shortened texts"
     yield "checkpoints", "for many checkpoints of one pretraining run"
@@ -100,10 +108,10 @@ def _toml_files() -> Iterator[Proposal]:
 
 
 def settings(_ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Yield matching hyperparameters as "NAME=".
+    """Yield the hyperparameters whose names begin with `incomplete`, in the form "NAME=".
 
-    If only one matches, its common values are added as "NAME=VALUE". With several proposals, the
-    shell does not append a space after "NAME=".
+    If there is only one, its common values follow in the form "NAME=VALUE". The shell then does not
+    append a space after "NAME=", because there are several proposals.
     """
     begun = incomplete.partition("=")[0].lower()
     names = [name for name in SETTINGS if name.startswith(begun)]
@@ -141,7 +149,7 @@ def trackers(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
 
 
 def stored_models(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """Yield the models that have runs in the store."""
+    """Yield the names of the models that have stored runs."""
     with _store(ctx) as store:
         yield from ((name, "") for name in store.models())
 
@@ -155,7 +163,7 @@ def keys(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def stored_systems(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Yield the models that have stored runs, and the keys of the runs."""
+    """Yield the names of the models that have stored runs, and the keys of the runs."""
     yield from stored_models(ctx, incomplete)
     yield from keys(ctx, incomplete)
 
@@ -186,4 +194,6 @@ PROPOSERS = {
     each.__name__: each
     for each in (models, suites, tasks, recipes, settings, starts, multi_task, trackers)
 } | {each.__name__: each for each in (stored_models, keys, stored_systems, shown)}
-"""Completion functions, keyed by the names that options use."""
+"""Functions that yield possible words, keyed by the names in the declarations of options.
+
+Each gets the parser's context and what the user has typed so far."""

@@ -25,11 +25,17 @@ from benchharness.machine import OF_GPUS, cpu_has_bf16, cpu_model, library_versi
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
 
 FULL_BYTES = 2 * 2**30
-"""Free disk space in bytes below which a warning is given. A single large checkpoint has 1.4 GB."""
+"""Free disk space in bytes below which a warning is given; a single large checkpoint has 1.4 GB."""
 
 
 class Finding(NamedTuple):
-    """Result of one check; `state` is "ok", "warning" or "problem"."""
+    """Result of one check.
+
+    Attributes:
+        name: What was checked, such as "hub".
+        state: "ok", "warning" or "problem".
+        found: A description of what was found.
+    """
 
     name: str
     state: str
@@ -99,7 +105,10 @@ def _caches() -> Iterator[Finding]:
 
 
 def cache_folders() -> dict[str, Path]:
-    """Return the folders of the Hugging Face caches, without importing Hugging Face libraries."""
+    """Return the folders of the Hugging Face caches for checkpoints and for data, keyed by name.
+
+    The libraries of Hugging Face are not imported.
+    """
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     return {
         "checkpoint cache": Path(os.environ.get("HF_HUB_CACHE") or home / "hub"),

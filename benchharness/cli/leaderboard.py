@@ -97,19 +97,21 @@ def leaderboard(
 
 
 Which = Literal["none", "like", "all"]
-"""Published results to show: none, those of models on the leaderboard and of models of similar size
-("like"), or all."""
+"""Which published results to show: no results ("none"), those of models on the leaderboard and of
+models of similar size ("like"), or all results ("all")."""
 
 
 def show_boards(
     boards: Sequence[Board], *, details: bool = False, published: Which = "none"
 ) -> None:
-    """Print leaderboards on stdout, each followed by its reproductions and imported results.
+    """Print leaderboards on stdout.
+
+    Each is followed by imported results, and by comparisons of its scores with published ones.
 
     Args:
         boards: Leaderboards to print.
         details: Whether to print details of each task and of comparisons with published scores.
-        published: Which published results to print below each leaderboard.
+        published: Which published results to print below each leaderboard (see `Which`).
     """
     known = {
         name.lower(): spec.parameters * 1e6
@@ -188,7 +190,9 @@ def _cell_to_json(entry: Entry, cell: Cell) -> dict[str, Any]:
         "keys": [run.key for run in cell.runs],
         "flags": list(cell.flags),
     }
-    if cell.gain is not None:  # how much choosing the best setting raised the score
+    # In a sweep, the gain is the expected decrease of the score if the selected hyperparameter
+    # setting is run again with other seeds.
+    if cell.gain is not None:
         facts |= {"gain_by_choice": cell.gain, "gain_over": cell.gain_scope}
     if cell.selection:
         facts["selection"] = cell.selection

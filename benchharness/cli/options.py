@@ -25,7 +25,11 @@ from benchharness.tasks.foreign_code import begin
 def page_beside(db: str, out: str | None = None) -> Path:
     """Return the path of the HTML report.
 
-    By default, it is next to the database and has the same name with the suffix .html.
+    Args:
+        db: The database: a path or a SQLAlchemy URL.
+        out: The path that the user has given. If it is None, the report is next to the database and
+            has the same name with the suffix .html. If the database is on a server, the report is
+            in the folder of the default database.
     """
     if out is not None:
         return Path(out)
@@ -37,17 +41,21 @@ def page_beside(db: str, out: str | None = None) -> Path:
 def pages_beside(db: str, out: Path | None) -> Path:
     """Return the folder for HTML pages of predictions.
 
-    By default, it is predictions/NAME next to the database, where NAME is the database's name.
+    Args:
+        db: The database: a path or a SQLAlchemy URL.
+        out: The folder that the user has given. If it is None, the folder is predictions/NAME next
+            to the HTML report, where NAME is the name of the database.
     """
     report = page_beside(db)
     return report.parent / "predictions" / report.stem if out is None else out
 
 
 def completed_by(proposes: str | tuple[str, ...]) -> Callable[[typer.Context, str], Any]:
-    """Return a completion function for an option or argument.
+    """Return a function that completes the value of an option or argument in the shell.
 
-    `proposes` contains the possible words, or is the name of a function in cli/completion.py, which
-    is imported only when the shell asks for a completion.
+    Args:
+        proposes: All possible values, or the key of a function in cli/completion.py that yields
+            them. That module is imported only when the shell asks for a completion.
     """
 
     def complete(ctx: typer.Context, incomplete: str) -> Any:
@@ -59,16 +67,22 @@ def completed_by(proposes: str | tuple[str, ...]) -> Callable[[typer.Context, st
 
 
 def in_this_database(db: str) -> list[str]:
-    """Return the option --db for a command that is suggested to the user.
+    """Return the words `--db DB` for a command that is suggested to the user.
 
-    Returns [] for the default database. Passwords in a URL are removed, because the command is
-    printed and may be logged; libpq can get a password in other ways.
+    Passwords in a URL are removed, because the command is printed and may be logged; libpq, the
+    client library of PostgreSQL, can get a password in other ways. Returns [] for the default
+    database.
     """
     return [] if db == (os.environ.get("BENCH_DB") or DATABASE) else ["--db", shown_place(db)]
 
 
 def declared(name: str, given: Option | None = None) -> Any:
-    """Convert an option to a typer.Option; by default, the option of `bench run` with this name."""
+    """Convert the declaration of an option to a typer.Option.
+
+    Args:
+        name: The name of the option in Python, with underscores.
+        given: The declaration; by default, that of the option of `bench run` with this name.
+    """
     one = given or OPTIONS[name]
     flags = one.flag or f"--{name.replace('_', '-')}"
     return typer.Option(
@@ -83,9 +97,13 @@ def declared(name: str, given: Option | None = None) -> Any:
 
 
 def argument(metavar: str, text: str, proposes: str = "") -> Any:
-    """Return a positional argument as a typer.Argument.
+    """Return the declaration of a positional argument as a typer.Argument.
 
-    `proposes` is the name of its function in cli/completion.py, if any.
+    Args:
+        metavar: The placeholder for the argument in the help.
+        text: The help text.
+        proposes: The key of the function in cli/completion.py that yields possible values; empty
+            for none.
     """
     proposed = completed_by(proposes) if proposes else None
     return typer.Argument(metavar=metavar, help=text, autocompletion=proposed)
@@ -158,7 +176,7 @@ Plugins = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class OfRuns:
-    """Options that select stored runs; without any, all runs are selected."""
+    """Options that select stored runs; without any of them, all runs are selected."""
 
     model: str | None = option(
         None, "Select only runs of this model.", metavar="NAME", proposes="stored_models"
@@ -221,9 +239,9 @@ def with_options(
     with --plugin are loaded.
 
     Args:
-        but: Names of fields that get no option and keep their defaults.
-        plugins: Whether to add --plugin and load plugins; a command that looks up models or tasks
-            needs them.
+        but: Names of fields that do not become options and keep their default values.
+        plugins: Whether to add the option --plugin and to load plugins, which commands need that
+            look up models or tasks.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

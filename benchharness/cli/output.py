@@ -37,20 +37,29 @@ PIPE_WIDTH = 100_000
 
 
 def tell_notes(sentences: Iterable[str]) -> None:
-    """Print messages for the user on stderr, each on a line that begins with "bench:"."""
+    """Print sentences for the user on stderr, each on a line that begins with "bench:"."""
     for sentence in sentences:
         typer.echo(visible(f"bench: {sentence}"), err=True)
 
 
 def tell_marks(noted: Iterable[tuple[str, Iterable[str]]]) -> None:
-    """Print explanations of the marks on scores, given the name and the notes of each score."""
+    """Print sentences that explain the warning marks next to scores.
+
+    Args:
+        noted: For each score: a name, such as model and task, and the warnings about the score.
+    """
     for line in note_lines(noted):
         typer.echo(visible(line))
 
 
 @contextmanager
 def writing(path: Path | str, advice: str = "Use another file.") -> Iterator[None]:
-    """Context manager that turns an OSError into a BenchError that names the file."""
+    """Context manager that turns an OSError in its block into a BenchError.
+
+    Args:
+        path: The file that the block writes, which the error names.
+        advice: The last sentence of the error.
+    """
     try:
         yield
     except OSError as error:
@@ -59,12 +68,16 @@ def writing(path: Path | str, advice: str = "Use another file.") -> Iterator[Non
 
 
 def print_json(data: object) -> None:
-    """Print data as JSON; raise ValueError for NaN and infinity, which JSON does not have."""
+    """Print data as JSON on stdout.
+
+    Raises:
+        ValueError: The data contain NaN or infinity, which JSON does not allow.
+    """
     typer.echo(json.dumps(data, indent=2, allow_nan=False))
 
 
 def print_json_lines(things: Iterable[object]) -> None:
-    """Print a JSON array item by item, so that a very long array needs little memory."""
+    """Print a JSON array on stdout item by item, so that a very long array needs little memory."""
     before = "["
     for thing in things:
         # Indent the item by two spaces, as `json.dumps` does for items of a list.
@@ -75,9 +88,14 @@ def print_json_lines(things: Iterable[object]) -> None:
 
 
 def complaints(failures: Sequence[Failure], names: Mapping[str, str]) -> Iterator[str]:
-    """Yield a message for each distinct error, with the names of the jobs that failed with it.
+    """Yield a message for each distinct error, which names the jobs that failed with this error.
 
-    An error in loading a model comes without job names, because all jobs of the model fail.
+    If an error occurred in loading a model, the message does not name jobs, because all jobs of the
+    model fail.
+
+    Args:
+        failures: The failures.
+        names: The names of the jobs, keyed by job key.
     """
     by_reason: dict[str, list[Failure]] = {}
     for failure in failures:
@@ -92,7 +110,8 @@ def complaints(failures: Sequence[Failure], names: Mapping[str, str]) -> Iterato
 def exit_code(failures: Sequence[Failure]) -> int:
     """Return the exit code of a run with these failures.
 
-    The code is 0 without failures, 4 if all jobs failed because of their model, and otherwise 1.
+    The code is 0 if there are no failures, 4 if a model that cannot be used caused every failure,
+    and otherwise 1.
     """
     if not failures:
         return 0
@@ -103,15 +122,19 @@ def exit_code(failures: Sequence[Failure]) -> int:
 def print_table(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[str], empty: str, *, in_parts: bool = False
 ) -> None:
-    """Print a table, or the sentence `empty` if there are no rows.
+    """Print a table on stdout.
 
-    If the columns do not fit into the terminal, cells are wrapped. With `in_parts`, the table is
-    instead split into several tables, each of which has the first column.
+    Args:
+        rows: The rows, each as a mapping from the names of columns to values.
+        columns: The names of the columns, in order.
+        empty: The sentence that is printed instead if there are no rows.
+        in_parts: Whether a table that is wider than the terminal is split into several tables, each
+            of which has the first column. Otherwise, the text in its cells is wrapped.
     """
     if not rows:
         typer.echo(empty)
         return
-    from benchharness.cli.tables import parts_that_fit, print_cells  # noqa: PLC0415  (rich: --json needs none)
+    from benchharness.cli.tables import parts_that_fit, print_cells  # noqa: PLC0415  (imports rich, which --json does not need)
 
     numbers = [all(isinstance(row[c], int | float | None) for row in rows) for c in columns]
     cells = [[_text(row[column]) for column in columns] for row in rows]
@@ -126,19 +149,24 @@ def print_table(
 
 
 def is_bounded() -> bool:
-    """Return whether the width of the output is limited by a terminal or by $COLUMNS."""
+    """Return whether the width of the output is limited, by a terminal or by $COLUMNS."""
     return sys.stdout.isatty() or "COLUMNS" in os.environ
 
 
 def print_outline(facts: Mapping[str, Any]) -> None:
-    """Print a nested mapping as an indented list with a name and its value per line."""
+    """Print a nested mapping as an indented list, with one name and its value per line."""
     typer.echo("\n".join(outline(facts)))
 
 
 def outline(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """Yield the lines of `print_outline`.
+    """Yield the lines that `print_outline` prints.
 
-    Empty values are omitted. A mapping {"value": ..., "source": ...} becomes a single line.
+    Empty values are omitted. A mapping {"value": ..., "source": ...}, such as a hyperparameter,
+    becomes a single line.
+
+    Args:
+        facts: The nested mapping.
+        indent: The spaces at the beginning of each line.
     """
     deeper = indent + "  "
     for name, value in facts.items():
@@ -183,9 +211,10 @@ def _text(value: object) -> str:
 
 
 def in_words(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts with readable values, such as titles of tasks instead of their names.
+    """Return the properties of a task, model or run with values that are easy to read.
 
-    The `name` of a task or model stays as it is, because the user types it on the command line.
+    For example, names of tasks are replaced by their titles. The value of "name" stays unchanged,
+    because the user types this name on the command line.
     """
     words = dict(facts)
     if facts.get("name") in TASKS:
@@ -244,7 +273,7 @@ def suite_facts(suite: Suite) -> dict[str, Any]:
 
 
 def collection_facts(name: str) -> dict[str, Any]:
-    """Return the properties of a collection, which names several suites and has no score."""
+    """Return the properties of a collection, which stands for several suites and has no score."""
     members = find_suites(name)
     return {
         "name": name,
@@ -277,7 +306,8 @@ def task_facts(task: Task) -> dict[str, Any]:
 def model_facts(spec: ModelSpec) -> dict[str, Any]:
     """Return the properties of a model.
 
-    `parameters` is in millions, and `published` lists the published tables with its results.
+    "parameters" is in millions, and "published" lists the tables in papers that contain results of
+    the model.
     """
     tables = dict.fromkeys(row.table for row in rows_of_model(spec.name))
     unsaid = ("trust", "is_baseline", "builtin", "start")
@@ -286,9 +316,10 @@ def model_facts(spec: ModelSpec) -> dict[str, Any]:
 
 
 def system_facts(system: System) -> dict[str, Any]:
-    """Return the properties of a published system.
+    """Return the properties of a system for which papers report scores.
 
-    `model` is the checkpoint of the system, or `reason` explains why it cannot be run here.
+    "model" is the model of benchharness with which the system can be run; if there is none,
+    "reason" explains why the system cannot be run.
     """
     return {
         "system": f"{system.name} (in {system.table})" if system.table else system.name,
@@ -301,7 +332,10 @@ def system_facts(system: System) -> dict[str, Any]:
 
 
 def recipe_facts(recipe: ResolvedRecipe, model: str, task: str) -> dict[str, Any]:
-    """Return the hyperparameters of a resolved recipe, each with its value and its source."""
+    """Return the hyperparameters of a resolved recipe, each with its value and its source.
+
+    `model` and `task` are the names of the model and the task for which the recipe was resolved.
+    """
     settings = {name: setting.to_json() for name, setting in recipe.settings.items()}
     return {"recipe": recipe.label, "model": model, "task": task, "settings": settings}
 
@@ -309,7 +343,8 @@ def recipe_facts(recipe: ResolvedRecipe, model: str, task: str) -> dict[str, Any
 def published_facts(row: PublishedRow) -> dict[str, Any]:
     """Return a published result with its source.
 
-    Scores are in percent, keyed by task and metric; an average over tasks is keyed by suite.
+    "scores" has the form `{task: {metric: score in percent}}`. For an average over tasks, the name
+    of the suite takes the place of the task.
     """
     scores: dict[str, dict[str, float]] = {}
     for cell in row.cells:
@@ -324,7 +359,7 @@ def published_facts(row: PublishedRow) -> dict[str, Any]:
 
 
 def run_facts(row: RunRow) -> dict[str, Any]:
-    """Return the properties of a run for `bench show runs`; `seconds` is its wall-clock time."""
+    """Return the properties of a run for `bench show runs`; "seconds" is its wall-clock time."""
     return {
         "key": row.key,
         "model": row.model,
@@ -364,7 +399,7 @@ _SHOWN_OF_JOB = frozenset(
 
 
 def outcome_facts(outcome: Result | Failure) -> dict[str, Any]:
-    """Return all stored facts about a run, with the number of predictions instead of each one."""
+    """Return all stored facts about a run, except that predictions are replaced by their number."""
     job = outcome.job
     head: dict[str, Any] = {
         "key": job.key,
@@ -417,7 +452,8 @@ def _reading(found: Reading | None) -> dict[str, Any]:
     }
     source = found.source
     by = " by ".join(str(source[name]) for name in ("file", "reader") if source.get(name))
-    # If the file took precedence over the tokenizer's class, `found.words` mentions both.
+    # `found.words` already mentions the file and the class of the tokenizer, if the settings in the
+    # file took precedence over those of the class.
     words = "; ".join(filter(None, ("" if source.get("texts") else by, found.words)))
     return ({"tokenizer": words} if words else {}) | {n: v for n, v in parts.items() if v}
 

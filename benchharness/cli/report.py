@@ -30,7 +30,7 @@ from benchharness.stored.report import Wanted, make_report
 
 @dataclass(frozen=True, kw_only=True)
 class Page:
-    """Options of `bench report` that set the content of the page."""
+    """Options of `bench report` that determine the content of the page."""
 
     intervals: bool | None = option(
         None,
@@ -52,7 +52,10 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """Options of `bench report` that set which files are written and whether to open them."""
+    """Options of `bench report` that determine which files are written.
+
+    They also state whether the report is opened in the browser.
+    """
 
     out: Out = None
     predictions: bool = option(

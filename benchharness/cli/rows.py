@@ -57,7 +57,7 @@ Keys = Annotated[
 ]
 
 SHOWN = 10
-"""Largest number of lines that list the runs to be deleted. A line stands for all runs with the
+"""Largest number of lines in the list of runs to be deleted. Each line stands for all runs with the
 same model, recipe and task."""
 
 
@@ -162,7 +162,8 @@ def _delete(store: Store, db: str, keys: Collection[str], models: Sequence[str])
     # Print this before anything is deleted. If this process is killed while it deletes, the archive
     # of the next attempt will have only the remaining runs.
     tell_notes([f"{archive} contains all of these runs. To restore them: {back}"])
-    # Delete models before runs, because no command finds the model of a run that is deleted.
+    # Delete the models before the runs, because no command can find the model of a deleted run. If
+    # this process is interrupted, the models of the remaining runs can then still be found.
     if used := delete_models(db, models):
         tell_notes([f"the model of run {key[:12]} is in use and was not deleted." for key in used])
     try:
@@ -190,7 +191,7 @@ def _find(store: Store, name: str) -> tuple[list[RunRow], bool]:
     """
     wanted = stored_name(store, name)
     if runs := store.runs(model=wanted):
-        # If the user gave this name to a single entry, it is not the name of a model.
+        # The user may have given this name to a single entry. It is then not the name of a model.
         return runs, not any(run.is_named for run in runs)
     boards = gather_boards(store, with_hidden=True)
     entries = [entry for board in boards if (entry := select_entry(board, wanted))]

@@ -87,6 +87,11 @@ def show_schedule(
     """Print the jobs that would run.
 
     For successive halving, all jobs of the grid are printed, although only some of them would run.
+
+    Args:
+        schedule: The schedule of the jobs.
+        left_out: {"left_out": {task: reason}} if tasks are skipped; this is added to the JSON data.
+        as_json: Whether to print JSON instead of text.
     """
     tell_notes(schedule.notes)
     if as_json:
@@ -114,9 +119,10 @@ def _check_places(db: str, out: Path) -> None:
 
 
 def _name_missing_rows(request: Request, planned: Plan) -> None:
-    """Print messages about data that are missing, left out or odd.
+    """Print messages about data that are missing, excluded or irregular.
 
-    They cover tasks and test splits without files, and examples that a task leaves out.
+    The messages are about tasks and test splits without files, about examples that a rule of the
+    benchmark excludes, and about known irregularities of the data.
     """
     tell_notes(f"{task} is left out: {reason}." for task, reason in planned.left_out.items())
     if counts := planned.left_out_rows():
@@ -177,9 +183,9 @@ def _conclude(
 ) -> int:
     """Show the results, write the report, and return the exit code.
 
-    If the store is large, only runs of these models are read, and no report is written. The exit
-    code is 0 if all jobs finished, 4 if all failed jobs failed because of their model, and
-    otherwise 1, for example if a job has no outcome at all.
+    If the database is large, only runs of the models of this run are read, and no report is
+    written. The exit code is 0 if all jobs finished, 4 if a model that cannot be used caused every
+    failure, and otherwise 1, for example if a job has no outcome at all.
     """
     schedule, store, outcomes = driven.schedule, driven.store, driven.outcomes
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
@@ -247,7 +253,8 @@ def _closing_lines(
 def _where_to_look(schedule: Schedule, out: Path, db: str, *, is_large: bool) -> str:
     """Return a line with the report's path and the commands that show the results.
 
-    If the store is large, the report was not written, and the line has the command that writes it.
+    If the database is large, the report was not written, and the line contains the command that
+    writes the report.
     """
     words = [word for suite in _suites_of(schedule) for word in ("--suite", suite)]
     there = in_this_database(db)

@@ -64,8 +64,8 @@ from benchharness.tasks.task import Task
 if TYPE_CHECKING:
     from benchharness.leaderboard.result import RunRow
 
-# Modules that use the store are imported only where they are needed, because they import
-# SQLAlchemy. This takes three times as long as the rest of a command that only lists tasks.
+# Modules that read the database are imported only where they are needed, because they import
+# SQLAlchemy, which takes three times as long as the rest of a command that only lists tasks.
 
 Names = Annotated[
     list[str],
@@ -78,8 +78,8 @@ Names = Annotated[
 ]
 
 RUN_KEY = re.compile(r"[0-9a-f]{4,64}")
-"""Pattern for the beginning of a run's key. It needs four hexadecimal digits, because three could
-be a word such as "bad"."""
+"""Pattern for the first characters of a run's key. At least four are needed, because three
+hexadecimal digits could be a word such as "bad"."""
 
 
 @with_options()
@@ -200,7 +200,10 @@ def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
 
 
 def _print_facts(found: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
-    """Print the facts about one or several things, as JSON or separated by empty lines."""
+    """Print facts about one or several models, tasks, suites or runs.
+
+    They are printed as JSON, or as text with an empty line between two of them.
+    """
     if as_json:
         print_json(found[0] if len(found) == 1 else found)
         return
@@ -273,7 +276,7 @@ def _named(chosen: Sequence[str], tasks: Sequence[str]) -> str:
 # The commands `bench show suites`, `tasks`, `models`, `published` and `runs`, which print lists.
 
 NEWEST = 100
-"""Number of runs that are listed by default."""
+"""Number of runs that `bench show runs` lists by default."""
 
 
 @with_options()
@@ -304,8 +307,8 @@ def tasks(*, suite: Suites = None, as_json: AsJson = False) -> None:
 
 
 MANY_SPLITS = 3
-"""Largest number of splits of one kind that a table lists by name. If there are more, their number
-is given, as for the 40 test splits of WikiANN."""
+"""Largest number of splits of one kind that a table lists by name. If there are more, the table
+shows only their number, as for the 40 test splits of WikiANN."""
 
 
 def _kinds(splits: Sequence[str]) -> list[str]:
@@ -320,8 +323,8 @@ def _kinds(splits: Sequence[str]) -> list[str]:
 
 
 MANY_LABELS = 10
-"""Largest number of labels that a table lists by name. Longer lists are abbreviated, as for the 173
-tags of semantic roles."""
+"""Largest number of labels that a table lists by name. A longer list is abbreviated, for example
+that of the 173 tags of semantic roles."""
 
 
 def _some(labels: Sequence[str]) -> list[str]:
@@ -353,7 +356,7 @@ def models(*, as_json: AsJson = False) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class OfPublished:
-    """Options that select published results; without any, all are selected."""
+    """Options that select published results; without any of them, all results are selected."""
 
     suite: Annotated[tuple[str, ...], declared("suite")] = ()
     task: Annotated[tuple[str, ...], declared("task")] = ()
@@ -368,7 +371,7 @@ class OfPublished:
 
     @property
     def rows(self) -> Iterator[PublishedRow]:
-        """Selected published results, each reduced to the scores on the selected tasks."""
+        """Published results that the options select, with only their scores on selected tasks."""
         suites = [found for name in self.suite for found in find_suites(name)]
         tasks = {each.name for each in select_tasks(suites, self.task)} if self.task else {*TASKS}
         suites = suites or [SUITES[name] for name in {task.partition("/")[0] for task in tasks}]

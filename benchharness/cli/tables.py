@@ -22,13 +22,14 @@ _BETWEEN, _EDGES = 3, 2
 def print_cells(
     columns: Sequence[tuple[str, bool]], rows: Sequence[Sequence[str]], width: int | None
 ) -> None:
-    """Print a table of limited width.
+    """Print a table of limited width on stdout.
 
-    Rich markup in cells has no effect. A table of rich itself is not used, because it takes half a
-    millisecond per row, and thus a minute for a hundred thousand rows.
+    Markup of the library rich has no effect in cells. The tables of rich itself are not used,
+    because they take half a millisecond per row, and thus a minute for a hundred thousand rows.
 
     Args:
-        columns: Name of each column, and whether the column contains numbers.
+        columns: For each column, its name and whether it contains numbers, which are aligned to the
+            right.
         rows: Cells of each row.
         width: Largest width of the table in characters; None for the terminal's width.
     """
@@ -37,7 +38,8 @@ def print_cells(
     widths = [max(map(_longest_word, each)) for each in texts]
     taken = _EDGES + _BETWEEN * (len(widths) - 1)
     room = console.width - taken - sum(widths)
-    # If the table is still too wide, narrow the widest columns, although this breaks words.
+    # If the table is too wide although each column is only as wide as its longest word, narrow the
+    # widest columns, which breaks words.
     while room < 0 and (widest := max(widths[1:], default=0)) > 1:
         widths[widths.index(widest, 1)] -= 1
         room += 1
@@ -79,10 +81,16 @@ def _folded(console: Console, text: str, width: int, side: JustifyMethod) -> lis
 def parts_that_fit(
     columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None
 ) -> Iterator[list[int]]:
-    """Split a table into several tables that fit into the width without breaking words.
+    """Split a table into several tables that fit into a width without breaking words.
 
-    Yields the indices of the columns of each table. Each table has the first column and as many
-    others as fit, but at least one.
+    Args:
+        columns: Names of the columns.
+        rows: Cells of each row.
+        width: Largest width in characters; None for the terminal's width.
+
+    Yields:
+        The indices of the columns of each table. Each table has the first column, and as many other
+        columns as fit, but at least one.
     """
     room = Console(width=width).width
     least = [
@@ -109,25 +117,29 @@ def _cells(text: str) -> int:
 
 
 PLAIN_SECONDS = 10.0
-"""Seconds between two progress lines, which are printed if no progress bar can be drawn."""
+"""Smallest number of seconds between two progress lines, which are printed if no progress bar can
+be drawn."""
 
 STEP = 100
-"""Number of items after which the progress is updated."""
+"""Number of items between two updates of the progress."""
 
 
 MANY = 2_000
-"""Number of items above which the first progress line is printed early, after STEP items."""
+"""Number of items in total above which the first progress line is printed early, after STEP items.
+"""
 
 
 @contextmanager
 def counting(noun: str, total: int) -> Iterator[Callable[[Iterable[Thing]], Iterator[Thing]]]:
-    """Context manager that shows progress on stderr, as a bar or as lines.
-
-    It yields a function that wraps an iterable and counts the items that are consumed.
+    """Context manager that shows progress on stderr, as a bar in a terminal and otherwise as lines.
 
     Args:
-        noun: Plural noun for the items.
+        noun: Plural noun for the items that are counted.
         total: Expected number of items.
+
+    Yields:
+        A function that gets an iterable and returns an iterator over the same items, which counts
+        the items.
     """
     console = Console(stderr=True)
     has_bar = console.is_terminal and not console.is_dumb_terminal

@@ -14,9 +14,11 @@ from benchharness.recipes.recipe import SETTINGS
 
 
 def usage_error(error: Any, words: Sequence[str]) -> BenchError:
-    """Convert an error of the parser to a BenchError.
+    """Convert an error of the argument parser to a BenchError.
 
-    `words` are the command-line arguments after `bench`.
+    Args:
+        error: The error of the parser library.
+        words: The command-line arguments after `bench`.
     """
     context = error.ctx
     command = context.command_path if context else " ".join(("bench", *words[:1]))

@@ -31,12 +31,12 @@ LOOK_SECONDS = 0.25
 """Seconds between two readings of the live files, to which runs write their progress."""
 
 NEXT_SECONDS = 5.0
-"""Seconds to wait for the next run of the same process. Successive halving has several runs, one
-after the other."""
+"""Seconds to wait for another run of the same process after a run has ended. Successive halving
+has several runs, one after the other."""
 
 FIRST_LINES = 10
-"""Largest number of lines for jobs that ended before `bench watch` was started; if there are more,
-only their number is printed."""
+"""Largest number of lines about jobs that ended before `bench watch` was started. Of further jobs,
+only the number is printed."""
 
 
 @with_options(plugins=False)

@@ -27,9 +27,11 @@ PLAIN_SECONDS = 10.0
 
 
 class Display(Watcher):
-    """Watcher and context manager that displays the progress of a run's jobs.
+    """Watcher of a run that displays the progress of its jobs; also a context manager.
 
-    `state` has the progress and outcome of each job, and is updated while the jobs run.
+    Args:
+        state: The progress and the outcomes of the jobs, which this object updates.
+        console: The console for the output: live bars if it is a terminal, otherwise plain lines.
     """
 
     def __init__(self, state: RunState, console: Console) -> None:
@@ -50,7 +52,7 @@ class Display(Watcher):
             self._live.stop()
 
     def report(self, job: Job, progress: Progress) -> None:
-        """Update the display with a running job's progress."""
+        """Update the display with the progress of a running job."""
         now = time.monotonic()
         self.state.report(job.key, progress, now)
         name = self.state.jobs[job.key].name
@@ -59,9 +61,9 @@ class Display(Watcher):
         self.going_on(f"{name}: {describe(progress)}")
 
     def going_on(self, line: str) -> None:
-        """Print a line about a running job, unless there are live bars or it is too early.
+        """Print a line about a running job, if the output has no live bars.
 
-        It is too early if the last line was printed less than PLAIN_SECONDS ago.
+        Nothing is printed if the last line was printed less than PLAIN_SECONDS ago.
         """
         now = time.monotonic()
         if self._live is None and now - self._last_line >= PLAIN_SECONDS:
@@ -69,20 +71,20 @@ class Display(Watcher):
             self.say(f"{headline(self.state, now)}; {line}")
 
     def finish(self, outcome: Result | Failure) -> None:
-        """Record a job's outcome and print a line about it."""
+        """Record the outcome of a job and print a line about it."""
         self._end(outcome.job, ending(outcome), is_failed=isinstance(outcome, Failure))
         self._last_line = time.monotonic()
         self.say(ending_line(self.state, outcome.job.key))
 
     def leave_out(self, job: Job) -> None:
-        """Record that a job is skipped: it is not needed, or the time is over."""
+        """Record that a job is skipped, because it is not needed or the time limit has passed."""
         self._end(job, "is skipped", is_left_out=True)
 
     def _end(self, job: Job, text: str, **flags: bool) -> None:
         self.state.end(job.key, text, time.monotonic(), **flags)
 
     def say(self, line: str) -> None:
-        """Print a line above the live bars."""
+        """Print a line; if there are live bars, it appears above them."""
         self._console.print(Text(visible(line)), soft_wrap=True)
 
     def _render(self) -> Group:
@@ -93,7 +95,10 @@ class Display(Watcher):
 
 
 def headline(state: RunState, now: float) -> str:
-    """Describe a run in one line, with the number of finished and failed jobs and the time left."""
+    """Describe a run in one line: the numbers of finished and failed jobs and the time left.
+
+    `now` is the current time in seconds, on the clock of `state`.
+    """
     failed = f", {state.failed} failed" if state.failed else ""
     left, ended = state.seconds_left(now), len(state.ended)
     # If the run takes longer than estimated, the time left is unknown.
@@ -103,14 +108,23 @@ def headline(state: RunState, now: float) -> str:
 
 
 def ending_line(state: RunState, key: str) -> str:
-    """Describe an ended job in one line, such as "[3/9] tiny CoLA seed 1: mcc 0.500 in 2 s"."""
+    """Describe the outcome of the job `key` in one line.
+
+    The line "[3/9] tiny CoLA seed 1: mcc 0.500 in 2 s" is about the third of nine jobs to end.
+    """
     ended = state.ended[key]
     place = list(state.ended).index(key) + 1
     return f"[{place}/{len(state.jobs)}] {ended.job.name}: {ended.text}"
 
 
 def bars(state: RunState, now: float, console: Console) -> Group:
-    """Return the progress bar of the run, and a progress bar and loss curve per running job."""
+    """Return the progress bar of a run, and a progress bar and a loss curve per running job.
+
+    Args:
+        state: The state of the run.
+        now: The current time in seconds, on the clock of `state`.
+        console: The console on which the bars will be drawn.
+    """
     remaining, left = state.remaining(now), state.seconds_left(now)
     running = list(state.running.values())
     shown, bar = running[:MOST_BARS], max(8, console.width // 6)
@@ -151,10 +165,10 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """Draw a curve with at most eight block characters.
+    """Draw a curve with at most eight block characters, such as "█▅▃▂▁".
 
-    The height of each character is the mean of a segment of the values. The result is empty for
-    fewer than two values.
+    The values are cut into segments, and the height of each character is the mean of a segment. The
+    result is empty for fewer than two values.
     """
     if len(values) < 2:
         return ""
@@ -169,19 +183,19 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 INTERRUPTED_SECONDS = 1.0
-"""Seconds to wait for a locked store after the user has pressed Ctrl-C."""
+"""Seconds to wait for a locked database after the user has pressed Ctrl-C."""
 
 
 @contextmanager
 def displayed(schedule: Schedule, store: Store, kept: str = "stored") -> Iterator[Display]:
-    """Context manager that displays the progress of a schedule's jobs on stderr.
+    """Context manager that displays the progress of a run on stderr while its block runs.
 
-    If the run is interrupted, a message states how many results are stored.
+    If the run is interrupted, a message states how many of the jobs have a stored result.
 
     Args:
-        schedule: The jobs that run.
-        store: The store for their results.
-        kept: The word for saved results in that message, such as "stored".
+        schedule: The schedule of the jobs to run.
+        store: The database in which the results are stored.
+        kept: The participle for jobs with a result in that message, such as "stored".
     """
     for note in schedule.notes:
         _print(note)
@@ -208,7 +222,7 @@ def _print(note: str) -> None:
 
 
 def describe(progress: Progress) -> str:
-    """Describe a job's progress in words, with its phase, epoch, step, loss and speed."""
+    """Describe the progress of a job, such as "training, epoch 0.50, step 5/10, loss 0.6931"."""
     parts = [progress.phase]
     if progress.phase == "training":
         parts.append(f"epoch {progress.epoch:.2f}")

@@ -42,8 +42,8 @@ system call."""
 
 
 Watch = Callable[[Schedule, Store], AbstractContextManager[Watcher]]
-"""Type of functions that return a context manager. It yields the watcher that observes a run, and
-the jobs run inside it."""
+"""Type of functions that get the schedule and the open store of a run and return a context manager.
+The context manager yields the watcher that observes the run, and the jobs run inside its block."""
 
 
 def unwatched(_schedule: Schedule, _store: Store) -> AbstractContextManager[Watcher]:
@@ -52,17 +52,17 @@ def unwatched(_schedule: Schedule, _store: Store) -> AbstractContextManager[Watc
 
 
 class Driven(NamedTuple):
-    """Outcomes of a run that has ended, with its schedule and its open store.
+    """Outcomes of a run that has ended, with its schedule and the open store.
 
-    A job with a stored result runs again if its trained model is needed but missing. The stored
-    result is then kept.
+    A job that already has a stored result is run again if its trained model is needed but missing.
+    Its new result or failure is not stored, and the earlier result stays.
 
     Attributes:
         schedule: The schedule of the run.
         store: The store of the results, which is still open.
-        outcomes: The results and failures that this run stored. It also has the failures of jobs
-            with an earlier stored result, although they are not stored.
-        again: The new results of jobs that had a stored result already. They are not stored.
+        outcomes: The results and failures that this run stored, and also the failures of jobs that
+            were run again.
+        again: The new results of jobs that were run again.
     """
 
     schedule: Schedule
@@ -75,9 +75,14 @@ class Driven(NamedTuple):
 def prepared_workers(request: Request, options: RunOptions) -> Iterator[None]:
     """Context manager in which the fork server imports the libraries that the jobs will need.
 
-    The import takes seconds and runs in parallel with the planning of the run. It is skipped if the
-    store seems to have all results already, because then probably no job will start. Within the
-    context, SIGTERM or a second Ctrl-C ends this process soon, even if it hangs.
+    The fork server is the process from which worker processes are forked. The import takes seconds
+    and happens in parallel with the planning of the run. It is skipped if the database seems to
+    have all results already, because probably no job will then start. Within the context, SIGTERM
+    or a second Ctrl-C ends this process after some seconds, even if the process hangs.
+
+    Args:
+        request: The checked request of the run.
+        options: The options of the run.
     """
     modules = () if _seem_stored(request, options) else modules_of(request.kind, request.tasks)
     with ended_at_last(), request.placement.prepared(modules):
@@ -85,7 +90,7 @@ def prepared_workers(request: Request, options: RunOptions) -> Iterator[None]:
 
 
 def _seem_stored(request: Request, options: RunOptions) -> bool:
-    """Return whether the store has at least as many runs of these models and tasks as requested.
+    """Return whether the database has at least as many runs of these models and tasks as requested.
 
     Their recipes are not compared.
     """
@@ -97,7 +102,9 @@ def _seem_stored(request: Request, options: RunOptions) -> bool:
     try:
         with open_store(options.db, create=False) as store:
             stored = store.count(model=set(runs), task=tasks)
-    except StoreError:  # such as a new server; other errors are reported when scheduling
+    except StoreError:
+        # A new database on a server has no leaderboard yet. Other errors are reported later, when
+        # the run is scheduled.
         return False
     return stored >= len(tasks) * sum(runs.values())
 
@@ -110,29 +117,33 @@ def drive(
     watch: Watch = unwatched,
     until: float = math.inf,
 ) -> Iterator[Driven]:
-    """Run the jobs of a schedule, store their outcomes, and yield the run when it has ended.
+    """Context manager that runs the jobs of a schedule and yields the outcomes after the last job.
 
     A job that makes no progress for `options.timeout` seconds is ended. Running jobs save their
-    states, and a job that was interrupted resumes from its state in the next run. A job that needs
-    the model of another job waits for it and fails if the other job failed. If another process on
-    this machine runs a job, this process waits for it and runs other jobs meanwhile.
+    training states, so that a job that is interrupted resumes in the next run. A job that needs the
+    model of another job waits until the other job has ended, and fails if the other job failed. If
+    another process on this machine already runs one of the jobs, this process uses its result, and
+    runs other jobs meanwhile.
 
     A job is skipped if another process has stored its result meanwhile (unless `options.force` is
-    set), or if its checkpoint could not be loaded for an earlier job. An outcome that cannot be
-    stored is kept in a file next to the store, and the run continues.
+    set), or if an earlier job could not load the same checkpoint. An outcome that cannot be stored
+    is kept in a file next to the database, and the run continues.
 
     Args:
-        schedule: The jobs to run, in order.
-        placement: The engine and the slots that run the jobs.
+        schedule: The schedule of the jobs.
+        placement: The engine that runs the jobs, and the slots in which they run concurrently.
         options: The options of the run.
         watch: A function that creates the watcher, which receives progress and outcomes.
-        until: The time on the monotonic clock after which no job is started.
+        until: The time after which no job is started, in seconds of `time.monotonic`.
+
+    Yields:
+        The outcomes, with the schedule and the open store.
 
     Raises:
         ModelError: A checkpoint cannot be found, or quick checks show that it cannot be loaded.
             This error is raised before any job starts.
         ForeignCodeError: A job needs third-party code that the user does not trust.
-        StoreError: An outcome could not be stored until the end of the run.
+        StoreError: An outcome could still not be stored at the end of the run.
     """
     holds = schedule.checkpoints.holds
     with holds.unless_it_fails():
@@ -239,8 +250,8 @@ class _Run:
                 self._leave_out_the_rest()
                 return
             # A job is ready if all jobs that it needs have ended, so that none of them is in
-            # `going`. `_hold` locks a job, so both iterators must be lazy: a list would lock all
-            # jobs.
+            # `going`. Because `_hold` locks a job, both iterators must be lazy: in a list, all
+            # jobs would be locked.
             ready = (job for job in self._waiting if self.going.isdisjoint(job.needs))
             job = next(filter(self._hold, ready), None)
             if job is None:
@@ -296,10 +307,11 @@ class _Run:
         self._states.lacking.discard(job.key)
         if isinstance(outcome, Failure):
             self._failed[job.key] = outcome
-        # The data were already read during planning, so unreadable input must be the checkpoint.
+        # The data were already read during planning, so input that cannot be read must be the
+        # checkpoint. Other jobs with this checkpoint are skipped.
         if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
             self._broken.add(job.weights)
-        self._checkpoints.stay([job.key])  # must happen before the result is stored
+        self._checkpoints.stay([job.key])  # this must happen before the result is stored
         is_news = self._keeping.put(outcome, is_last=not self.going)
         was_stored = job.key in self._stored_before
         if is_news or (was_stored and isinstance(outcome, Failure)):
@@ -350,10 +362,10 @@ class _Run:
 
 
 class _States:
-    """Record of the jobs that cannot write snapshots, which limits the notes about them.
+    """Record of the jobs that cannot write snapshots, which limits the number of notes about them.
 
-    There is one note when the first snapshot cannot be written, and one when all jobs can write
-    snapshots again.
+    The user gets one note when the first snapshot cannot be written, and another note when all jobs
+    can write snapshots again.
 
     Attributes:
         lacking: The keys of running jobs whose last snapshot could not be written.
@@ -401,21 +413,21 @@ def _is_final(outcome: Outcome) -> bool:
 # Keep outcomes that cannot be stored yet, because the database is locked or the disk is full.
 
 PATIENCE_SECONDS = 10.0
-"""Seconds to wait for a locked store when a job ends. While waiting, the driver does not read the
-output of running jobs."""
+"""Seconds to wait for a locked database when a job ends. While the driver waits, it does not read
+the output of running jobs."""
 
 HURRIED_SECONDS = 0.5
-"""Seconds to wait for a locked store if an earlier outcome could not be stored. The time is short,
-so that a locked store does not slow down the jobs."""
+"""Seconds to wait for a locked database if an earlier outcome could not be stored. The time is
+short, so that a database that stays locked does not slow down the jobs."""
 
 
 class _Keeping:
     """Context manager that stores outcomes, and tries again later if one cannot be stored.
 
-    Meanwhile, the outcome is kept in a file next to the store, or in memory if the file cannot be
-    written. Whenever a job ends, the object tries once more to store it; after the last job, it
-    tries for up to BUSY_SECONDS. At the exit of the context, it raises StoreError if an outcome is
-    still not stored.
+    Meanwhile, the outcome is kept in a file next to the database, or in memory if the file cannot
+    be written. Whenever a job ends, the object tries once more to store all outcomes; after the
+    last job, it tries for up to BUSY_SECONDS. If an outcome is still not stored at the end of the
+    block, StoreError is raised.
     """
 
     def __init__(self, store: Store, watcher: Watcher, *, force: bool) -> None:

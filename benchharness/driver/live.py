@@ -2,9 +2,10 @@
 
     results/live/PID-NUMBER.jsonl       the jobs to run, then one line per change
 
-While a run lasts, its process writes the state to this file next to the database, and deletes the
-file at the end. The process holds a lock on the file: if the file is not locked, the process was
-killed. Times in the file are seconds of the machine's monotonic clock.
+While a run lasts, its process writes the state to this file in the folder of the database, and
+deletes the file at the end. PID is the process id, and NUMBER is the start time in nanoseconds. The
+process holds a lock on the file: if the file is not locked, the process was killed. Times in the
+file are seconds of the machine's monotonic clock.
 """
 
 import fcntl
@@ -33,8 +34,8 @@ SECONDS_BETWEEN_LINES = 1.0
 """Minimum seconds between two lines about a running job, unless its phase changes."""
 
 SHARE_BETWEEN_LINES = 0.005
-"""Minimum time between two lines about a running job, as a fraction of the job's time so far. With
-this fraction, even a job that takes a day writes only hundreds of lines."""
+"""Minimum time between two lines about a running job, as a fraction of the time for which the job
+has been running. With this fraction, even a job that takes a day writes only hundreds of lines."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,10 +46,10 @@ class LiveJob:
         key: The key of the job.
         name: The name of the job for the user.
         group: An identifier shared by all jobs that differ only in their seed.
-        task: The task that the job is trained on.
+        task: The name of the task on which the job is trained.
         kind: The kind of the job, such as "model" or "baseline".
         seconds: The estimated duration of the job in seconds.
-        after: The keys of jobs that must end before this one starts.
+        after: The keys of the jobs that must end before this one starts.
     """
 
     key: str
@@ -61,7 +62,7 @@ class LiveJob:
 
     @classmethod
     def of(cls, job: Job, schedule: Schedule) -> Self:
-        """Create the description of a scheduled job."""
+        """Create the description of a job that is in this schedule."""
         return cls(
             key=job.key,
             name=schedule.names[job.key],
@@ -81,11 +82,13 @@ class Running:
 
     Attributes:
         job: The description of the job.
-        since: The time at which it started.
-        progress: Its latest progress.
-        first: The time and number of the first reported step, which is above 1 in a resumed job.
-        last: The time and number of the last reported step, and the total number of steps.
-        losses: All reported losses that are finite, in order.
+        since: The time at which the job started, in seconds.
+        progress: The latest progress of the job.
+        first: The time and the number of the first training step that was reported; None before it
+            is reported. The number is above 1 if the job was resumed from a snapshot.
+        last: The time and the number of the last training step that was reported, and the total
+            number of steps; all zero before a step is reported.
+        losses: All reported training losses that are finite, in order.
     """
 
     job: LiveJob
@@ -96,7 +99,7 @@ class Running:
     losses: list[float] = field(default_factory=list)
 
     def take(self, progress: Progress, at: float) -> None:
-        """Record a progress report that arrived at time `at`."""
+        """Record a progress report that arrived at the time `at`, in seconds."""
         self.progress = progress
         if progress.phase == "training" and progress.step:
             self.first = self.first or (at, progress.step)
@@ -106,7 +109,7 @@ class Running:
 
     @property
     def share(self) -> float:
-        """Fraction of the work that is done.
+        """Fraction of the job's work that is done, from 0 to 1.
 
         Training counts as 90 % of the work, and the predictions after it as 10 %.
         """
@@ -127,14 +130,16 @@ class Running:
         if self.first is None or step == self.first[1]:
             return None
         since, first = self.first
-        # Multiply the seconds per step by the number of steps, and add the work after training.
+        # Multiply the seconds per step by the number of steps. Dividing by _TRAINING adds the time
+        # of the predictions after training.
         return (at - since) * steps / (step - first) / _TRAINING
 
     @property
     def trust(self) -> float:
         """Weight, from 0 to 1, of the job's own speed in the estimate of its remaining time.
 
-        It is 1 after five seconds of training, or after a fifth of the work.
+        The remaining weight belongs to the estimate from other jobs. The weight grows until the job
+        has trained for five seconds or has done a fifth of its work, and is then 1.
         """
         seconds = self.last[0] - self.first[0] if self.first else 0.0
         return min(1.0, max(5 * self.share, seconds / 5))
@@ -149,10 +154,10 @@ class Ended:
 
     Attributes:
         job: The description of the job.
-        text: A short description of its outcome.
-        losses: The losses that it reported.
-        is_failed: Whether it failed.
-        is_left_out: Whether it was skipped instead of run.
+        text: A short description of the job's outcome, such as its scores or an error.
+        losses: The training losses that the job reported.
+        is_failed: Whether the job failed.
+        is_left_out: Whether the job was skipped instead of run.
     """
 
     job: LiveJob
@@ -163,12 +168,20 @@ class Ended:
 
 
 class RunState:
-    """State of a run, which records the jobs that are running or have ended.
+    """State of a run, with the jobs that are running or have ended.
+
+    All times are in seconds on the same clock.
 
     Args:
         jobs: The jobs to run, in the order in which they will start.
         at_once: The number of jobs that run concurrently.
-        started: The time at which the run started, on the same clock as all other times.
+        started: The time at which the run started.
+
+    Attributes:
+        jobs: All jobs of the run, keyed by job key.
+        running: The states of running jobs, keyed by job key.
+        ended: The states of jobs that have ended or were skipped, keyed by job key, in the order in
+            which they ended.
     """
 
     def __init__(self, jobs: Iterable[LiveJob], at_once: int = 1, started: float = 0.0) -> None:
@@ -181,7 +194,7 @@ class RunState:
 
     @classmethod
     def of(cls, schedule: Schedule, started: float) -> Self:
-        """Create the state of a schedule before any job runs."""
+        """Create the state of a run that starts at the time `started`, before any job runs."""
         jobs = (LiveJob.of(job, schedule) for job in schedule.todo)
         return cls(jobs, schedule.at_once, started)
 
@@ -191,7 +204,7 @@ class RunState:
         return sum(each.is_failed for each in self.ended.values())
 
     def report(self, key: str, progress: Progress, at: float) -> None:
-        """Record the progress of a running job."""
+        """Record a progress report of the running job `key`, which arrived at the time `at`."""
         # Ignore reports about snapshots, which contain no progress of the job.
         if key not in self.jobs or key in self.ended or progress.is_kept is not None:
             return
@@ -209,7 +222,15 @@ class RunState:
     def end(
         self, key: str, text: str, at: float, *, is_failed: bool = False, is_left_out: bool = False
     ) -> None:
-        """Record that a job has ended or was skipped."""
+        """Record that a job has ended or was skipped.
+
+        Args:
+            key: The key of the job.
+            text: A short description of the outcome.
+            at: The time of the end.
+            is_failed: Whether the job failed.
+            is_left_out: Whether the job was skipped.
+        """
         if key not in self.jobs:
             return
         run = self.running.pop(key, None)
@@ -225,16 +246,18 @@ class RunState:
         )
 
     def remaining(self, now: float) -> Callable[[LiveJob], float]:
-        """Return a function that estimates the remaining seconds of a job.
+        """Return a function that estimates the remaining seconds of a job at the time `now`.
 
-        For a job that has not started, the time until it gets a slot is not included.
+        For a job that has not started, this is its whole duration, without the time until it can
+        start.
         """
         return self._pace.remaining(self.running.values(), now)
 
     def seconds_left(self, now: float) -> float:
-        """Estimate the seconds until all jobs have ended.
+        """Estimate the seconds from the time `now` until all jobs have ended.
 
-        The estimate assumes that jobs start in order, and that `at_once` jobs run concurrently.
+        The estimate assumes that jobs start in the order of `jobs`, and that `at_once` jobs run
+        concurrently.
         """
         seconds = self.remaining(now)
         busy = [run for run in self.running.values() if run.progress.phase != "waiting"]
@@ -297,7 +320,7 @@ class _Pace:
         """
         if self._first_step is None:
             return _START_SECONDS
-        # Compute a mean over jobs, in which the default value has a weight of 0.3 jobs.
+        # Compute a mean over jobs, in which the default value counts as 0.3 jobs.
         return (sum(self._starts) + 0.3 * _WARM_SECONDS) / (len(self._starts) + 0.3)
 
     def remaining(self, runs: Iterable[Running], now: float) -> Callable[[LiveJob], float]:
@@ -320,7 +343,8 @@ class _Pace:
             if run.first is None:
                 return max(0.0, work + start - (now - run.since))
             if run.work is not None:
-                # Interpolate geometrically between this estimate and that from the job's own speed.
+                # Interpolate geometrically between the estimate from other jobs (`work`) and the
+                # estimate from the job's own speed (`run.work`).
                 work = work ** (1 - run.trust) * run.work**run.trust
             return max(0.0, work * (1 - run.share) - (now - run.last[0]))
 
@@ -392,10 +416,16 @@ def _work(job: LiveJob) -> float:
 
 
 class LiveFile(Watcher):
-    """Watcher that writes a run's events to the live file and forwards them to another watcher.
+    """Watcher of a run that writes all events to the live file and passes them to another watcher.
 
-    It is a context manager. Errors in writing the file are ignored, because a run must not fail
-    only because of its live file.
+    Other processes read the live file to show the progress of the run. The object is a context
+    manager, which creates the file and deletes it at the end. Errors in writing the file are
+    ignored, because a run must not fail only because of its live file.
+
+    Args:
+        watcher: The other watcher.
+        schedule: The schedule of the run.
+        folder: The folder of the database.
     """
 
     def __init__(self, watcher: Watcher, schedule: Schedule, folder: Path) -> None:
@@ -439,7 +469,10 @@ class LiveFile(Watcher):
             self._file = None
 
     def report(self, job: Job, progress: Progress) -> None:
-        """Write the progress of a running job, unless a similar line was written recently."""
+        """Write the progress of a running job, unless a line about the job was written recently.
+
+        A line is always written if a phase of the job begins or ends, or if the report has a note.
+        """
         now = time.monotonic()
         stage = progress.phase, progress.step > 0, progress.step == progress.steps
         before, since, last = self._told.get(job.key, (None, now, now))
@@ -456,12 +489,12 @@ class LiveFile(Watcher):
         self._watcher.finish(outcome)
 
     def leave_out(self, job: Job) -> None:
-        """Write that a job is skipped: it is not needed, or the time is over."""
+        """Write that a job is skipped, because it is not needed or the time limit has passed."""
         self._tell("end", key=job.key, text="is skipped", is_left_out=True)
         self._watcher.leave_out(job)
 
     def say(self, line: str) -> None:
-        """Forward a message about the run to the other watcher."""
+        """Pass a line about the run to the other watcher; it is not written to the file."""
         self._watcher.say(line)
 
     def _tell(self, event: str, **facts: Any) -> None:
@@ -482,7 +515,7 @@ def _without_defaults(progress: Progress) -> Mapping[str, Any]:
 
 
 def delete_dead(folder: Path) -> None:
-    """Delete the live files of killed processes, and the folder if it is then empty."""
+    """Delete the live files of killed processes in a folder, and the folder if it is then empty."""
     # If the folder is a symbolic link, nothing is deleted.
     if folder.is_symlink():
         return
@@ -501,10 +534,15 @@ def _is_ours(path: Path) -> bool:
 
 
 class Followed:
-    """Reader of the live file of a run in another process.
+    """Reader of the live file of a run in another process; call `close` at the end.
 
-    Call `close` at the end. `is_over` is True if the run has ended. `is_lost` is also True if the
-    process of the run was killed before it could write that the run had ended.
+    Attributes:
+        state: The state of the run.
+        process: The process id of the run.
+        stored: The number of jobs that had a stored result before the run.
+        is_over: Whether the run has ended.
+        is_lost: Whether the run has ended because its process was killed.
+        is_interrupted: Whether the run was ended by an exception, such as that of Ctrl-C.
     """
 
     def __init__(self, path: Path) -> None:
@@ -523,14 +561,19 @@ class Followed:
 
     @property
     def now(self) -> float:
-        """Current time on the run's clock.
+        """Current time on the clock of the run, in seconds.
 
-        For a run on another machine, whose clock cannot be read, this is the time of its last line.
+        If the run is on another machine, whose clock cannot be read, this is the time of the last
+        line in the file.
         """
         return time.monotonic() if self._is_here else self._last
 
     def news(self) -> Iterator[Mapping[str, Any]]:
-        """Update the state, and yield the parsed lines that were written since the last call."""
+        """Read the lines that were written since the last call, and update the state with each.
+
+        Each line is yielded as a mapping. It contains the kind of change ("event": "run",
+        "progress", "end" or "over"), its time ("at"), and further facts, such as the job's key.
+        """
         # Check the lock first, so that all lines of a process that has just died are read below.
         is_held = self._is_held()
         # The text after the last newline is an incomplete line, or empty.

@@ -42,9 +42,10 @@ class Option:
         flag: The flags on the command line, separated by spaces; by default, `--` and the name of
             the field.
         metavar: The placeholder for the value in the help.
-        least: The smallest allowed value.
-        proposes: The values for shell completion, or the name of a function in cli/completion.py.
-        variable: The environment variable that sets the option.
+        least: The smallest allowed value; None if there is no limit.
+        proposes: The values that shell completion proposes, or the name of a function in
+            cli/completion.py that returns them.
+        variable: The environment variable that sets the option, if any.
     """
 
     help: str
@@ -57,7 +58,13 @@ class Option:
 
 
 def option(default: Any, text: str, **facts: Any) -> Any:
-    """Declare an option as a dataclass field; if `default` is `...`, the option is required."""
+    """Declare an option as a dataclass field.
+
+    Args:
+        default: The default value; `...` if the option is required.
+        text: The help text.
+        **facts: Other fields of `Option`.
+    """
     metadata = {"option": Option(help=text, **facts)}
     return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
 
@@ -308,12 +315,15 @@ class RunOptions:
 
     @property
     def trust(self) -> Trust:
-        """Permissions of checkpoints, such as to run code, according to the user's options."""
+        """Permissions that the options give to checkpoints: to run code and to load pickles."""
         return Trust(remote_code=self.trust_remote_code, pickle=self.allow_pickle)
 
     @classmethod
     def of(cls, **values: Any) -> Self:
-        """Create options from Python values, which may be mappings, paths, or single names.
+        """Create options from Python values, keyed by the name of the option.
+
+        The values may have convenient types: one name instead of a tuple of names, a path instead
+        of text, a mapping instead of NAME=VALUE texts, and a list of seeds instead of their number.
 
         Raises:
             BenchError: A value cannot be converted to its option's type.
@@ -339,8 +349,9 @@ OF_CHECK = frozenset(OPTIONS) - {
     *("skip_missing", "test", "shots", "multi_task", "start_from", "teacher", "precision"),
     *("halving", "baselines", "keep_models", "db", "log", "force", "dry_run"),
 }
-"""Names of the options of `bench check`. OF_WHICH has the names of the options of `bench which`;
-`bench run` has all options."""
+"""Names of the options of `bench check`. OF_WHICH contains the names of the options of
+`bench which`, and OF_OWN those of the options for the user's own data. `bench run` has all options.
+"""
 
 RARE = frozenset(
     {
@@ -353,7 +364,7 @@ RARE = frozenset(
 """Names of options that are shown by `--help-all` but not by `--help`."""
 
 OF_OWN_DATA = [n for n, o in OPTIONS.items() if o.head == OWN and n not in ("data_file", "hf")]
-"""Names of options that describe how to read the user's own data."""
+"""Names of options that describe the user's own data, but do not name the file or data set."""
 
 
 def chosen_fields(names: Collection[str] | None) -> list["Field[Any]"]:
@@ -362,7 +373,7 @@ def chosen_fields(names: Collection[str] | None) -> list["Field[Any]"]:
 
 
 def names_in(words: Iterable[str]) -> list[str]:
-    """Split words at commas; return the names in their order, without duplicates."""
+    """Split words at commas; return the names in order, without duplicates and empty names."""
     names = (name.strip() for word in words for name in word.split(","))
     return list(dict.fromkeys(filter(None, names)))
 
@@ -383,9 +394,9 @@ _SHELL = {
     "show runs": "bh.runs",
     "show published": "bh.published",
 }
-"""Python functions, keyed by the command that they replace in messages to Python users.
+"""Python functions that replace commands in messages to Python users, keyed by command.
 
-Functions of extensions have the same name as their command and are not listed here."""
+Functions of extensions have the same names as their commands and are not listed here."""
 
 _WORDS = r"(?:'[^']*'|[^\s`;)]+)"
 _FOUND = re.compile(
@@ -444,8 +455,8 @@ def in_python(text: str, own: Mapping[str, Any] = MappingProxyType({})) -> str:
 def speaks_python(function: Callable[Given, Made]) -> Callable[Given, Made]:
     """Decorate a public function so that its errors name Python arguments, not shell options.
 
-    The traceback of a BenchError ends at the line that called the function. Third-party code that
-    an earlier call has trusted is not trusted in the next call.
+    The traceback of a BenchError ends at the line that called the function. If the user has given
+    an earlier call the permission to run third-party code, the permission ends with that call.
     """
     own = {each.name: each.default for each in signature(function).parameters.values()}
 
@@ -465,13 +476,14 @@ def speaks_python(function: Callable[Given, Made]) -> Callable[Given, Made]:
 def takes_options(
     names: Collection[str] | None = None,
 ) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
-    """Return a decorator for functions whose `**options` are options of a run.
+    """Return a decorator for functions that accept options of a run as `**options`.
 
-    The decorated function has the options in its signature and docstring, and raises TypeError for
-    an unknown argument. Its errors name Python arguments, as with `speaks_python`.
+    The decorated function shows these options in its signature and docstring, and raises TypeError
+    for an unknown argument. Its errors name Python arguments, as with `speaks_python`.
 
     Args:
-        names: The names of the options that the function has; None for all.
+        names: The names of the options that the function accepts; None for all options of
+            `RunOptions`.
     """
 
     def decorate(function: Callable[..., Made]) -> Callable[..., Made]:

@@ -51,10 +51,10 @@ class RowCounts(NamedTuple):
 
     Attributes:
         used: The number of examples that are used.
-        left_out: The number that is left out by a rule of the benchmark.
-        cut: The number that is left out by `--limit`.
-        odd: Numbers of examples with a known irregularity in the released data, keyed by its
-            description.
+        left_out: The number of examples that a rule of the benchmark excludes.
+        cut: The number of examples that `--limit` excludes.
+        odd: The number of examples with each known irregularity of the released data, keyed by a
+            description of the irregularity.
     """
 
     used: int
@@ -69,12 +69,12 @@ class Plan:
 
     Attributes:
         jobs: The jobs. A job comes after the jobs whose models it needs, and baselines come last.
-        rows: The numbers of examples per split, keyed by the split's fingerprint, so that a split
-            shared by several jobs is counted once.
+        rows: The numbers of examples in each split, keyed by the split's fingerprint (the digest of
+            its examples), so that a split shared by several jobs is counted once.
         left_out: Reasons why tasks are skipped, such as "no dev.tsv", keyed by task.
         notes: Messages for the user, for example about hyperparameters that no job uses.
-        grid: All planned jobs if `jobs` contains only some of them, as in successive halving; else
-            empty.
+        grid: All planned jobs, if `jobs` contains only some of them, as in successive halving;
+            otherwise empty.
     """
 
     jobs: tuple[Job, ...]
@@ -85,11 +85,11 @@ class Plan:
 
     @property
     def used_rows(self) -> dict[str, int]:
-        """Numbers of examples that are used, keyed by the split's fingerprint."""
+        """Number of examples of each split that are used, keyed by the split's fingerprint."""
         return {digest: counts.used for digest, counts in self.rows.items()}
 
     def part(self, keys: Iterable[str]) -> "Plan":
-        """Return a plan with only the jobs that have these keys and the jobs that they need."""
+        """Return a plan that has only the jobs with these keys, and all jobs that they need."""
         wanted = with_starts(keys, self.jobs)
         jobs = tuple(job for job in self.jobs if job.key in wanted)
         return replace(self, jobs=jobs, grid=self.grid or self.jobs)
@@ -105,7 +105,10 @@ class Plan:
         return {name: found.left_out for name, found in counts.items() if found.left_out}
 
     def odd_rows(self) -> dict[str, Mapping[str, int]]:
-        """Return the counts of known irregularities in the released data, keyed by "task:split"."""
+        """Return the numbers of examples with known irregularities of the released data.
+
+        The result has the form `{"task:split": {description: number}}`.
+        """
         return {name: found.odd for name, found in self._counts(self.jobs).items()}
 
     def _counts(self, jobs: Iterable[Job]) -> dict[str, RowCounts]:
@@ -149,8 +152,8 @@ def plan(request: Request) -> Plan:
 
     # ---- Resolve the recipes of these tasks, and of the jobs that techniques add.
     resolver = Resolver.of(request, encoders)
-    # Resolve the recipes again without the skipped tasks, so that tasks from which only skipped
-    # tasks start are dropped too.
+    # Some tasks may be in the plan only because a skipped task starts from their models. These
+    # tasks are dropped by resolving the recipes again without the skipped tasks.
     recipes = resolver.single(leading_tasks(request.single_tasks))
     added = [pair for each in resolver.techniques for pair in each.resolve(resolver, recipes)]
     learned |= {task for _, task in added}
@@ -182,8 +185,8 @@ def plan(request: Request) -> Plan:
 
 
 FEW_STEPS, ENOUGH_STEPS = 20, 80
-"""Numbers of training steps. Most encoders learn nothing in fewer than FEW_STEPS steps, and most
-learn something from a small data set in ENOUGH_STEPS steps."""
+"""Numbers of training steps: most encoders learn nothing in fewer than FEW_STEPS steps, but learn
+something from a small data set in ENOUGH_STEPS steps."""
 
 
 def _few_steps(
@@ -211,7 +214,12 @@ def _few_steps(
 
 
 def with_starts(keys: Iterable[str], jobs: Iterable[Job]) -> set[str]:
-    """Return these keys, and the keys of all jobs that these jobs need, directly or indirectly."""
+    """Return these job keys, and those of all jobs that these jobs need, directly or indirectly.
+
+    Args:
+        keys: The keys of some jobs.
+        jobs: All jobs of the plan.
+    """
     return {*_with_needs([*keys], {job.key: job.needs for job in jobs})}
 
 
@@ -396,13 +404,14 @@ class Parts:
     """Builder of jobs from resolved recipes, weights, splits and seeds.
 
     Attributes:
-        reader: The reader of the splits, with their sizes.
+        reader: The reader of the splits, which also knows their sizes.
         recipes: The resolved recipes, keyed by model and task.
-        weights: The identity of each model's weights.
-        fingerprints: The fingerprints of splits ("task:split"), keyed by task.
+        weights: A string that identifies the weights of each model (see `weights_identity`).
+        fingerprints: The digests of the splits that the job of each task uses, in the form
+            `{task: {"task:split": digest}}`.
         techniques: The training techniques of the request.
         seeds: The seeds.
-        precision: The number format of encoders.
+        precision: The number format of encoders, such as "bf16".
         machine: A description of the machine, for tasks that measure time.
     """
 
@@ -418,7 +427,8 @@ class Parts:
     def trainings(self, models: Sequence[ModelSpec], tasks: Sequence[Task]) -> Iterator[Job]:
         """Yield the jobs of encoders: first those that techniques add, then those of each task.
 
-        A task has a job per hyperparameter setting and seed, after the jobs that it needs.
+        A task has one job per model, hyperparameter setting and seed. A job comes after the jobs
+        that it needs. A job that several others need is yielded several times.
         """
         for technique in self.techniques:
             yield from technique.jobs(self)
@@ -428,7 +438,7 @@ class Parts:
                 yield from self.chain(model, task.name, point, seed)
 
     def chain(self, model: ModelSpec, task: str, point: int, seed: int) -> list[Job]:
-        """Return a job and the jobs that it needs, which come before it.
+        """Return the job of a model on a task, preceded by the jobs that it needs.
 
         Args:
             model: The model.
@@ -437,8 +447,8 @@ class Parts:
             seed: The seed.
         """
         points = self.recipes[model, task]
-        # If another job starts from this one and has more hyperparameter settings, this job's last
-        # setting is used for all settings beyond it.
+        # A task that starts from the model of this task may have more hyperparameter settings than
+        # this task. All of its further settings start from the last setting of this task.
         recipe = points[min(point, len(points) - 1)]
         if recipe.is_zero_shot:
             return [self.job(model, [task], recipe, 0)]  # without training, the seed has no effect
@@ -452,14 +462,24 @@ class Parts:
         return jobs
 
     def baselines(self, models: Sequence[ModelSpec], tasks: Sequence[Task]) -> Iterator[Job]:
-        """Yield the jobs of baselines, with seed 0 and with fp64, which scikit-learn uses."""
+        """Yield the jobs of baselines on all tasks that have training examples.
+
+        They have seed 0 and the number format fp64, which scikit-learn uses.
+        """
         for model, task in product(models, tasks):
             if task.is_trained:
                 (recipe,) = resolve_sweep(model, task.name, None, {})
                 yield replace(self.job(model, [task.name], recipe, 0), precision="fp64")
 
     def job(self, model: ModelSpec, tasks: Sequence[str], recipe: ResolvedRecipe, seed: int) -> Job:
-        """Build the job of a model on one task, or on several tasks that are trained together."""
+        """Build the job of a model on one task, or on several tasks that are trained together.
+
+        Args:
+            model: The model.
+            tasks: The name of the task, or the names of the tasks that are trained together.
+            recipe: The hyperparameters.
+            seed: The seed.
+        """
         task = tasks[0]
         known, kind = find_task(task), _kind(model, recipe, find_task(task))
         fingerprints = {
@@ -492,7 +512,7 @@ class Parts:
             stage=model.stage,
             seed=seed,
             precision=self.precision,
-            # If the limit leaves out no examples, this is the same job as without a limit.
+            # If the limit excludes no examples, the job must be equal to the one without a limit.
             limit=self.reader.limit_of(known) if is_cut else None,
             trust=model.trust,
             plugins=plugins_of((name.rpartition(":")[0] for name in fingerprints), recipe.settings),
@@ -528,9 +548,12 @@ class Parts:
 
 
 def resolve_precision(precision: str, *, gpu: bool) -> str:
-    """Return the number format to use.
+    """Return the number format for the matrix products of encoders.
 
-    "auto" selects "bf16" on a GPU and on a CPU that supports it natively, and otherwise "fp32".
+    Args:
+        precision: The value of `--precision`: "fp32", "tf32", "bf16" or "auto". With "auto", the
+            result is "bf16" on a GPU and on a CPU that supports bf16 natively, otherwise "fp32".
+        gpu: Whether the jobs run on a GPU.
 
     Raises:
         BenchError: The name is not a known number format, or tf32 is requested without a GPU.
@@ -606,10 +629,11 @@ class Resolver:
     Attributes:
         models: The models.
         recipe: The name or file of the recipe that the user gave, if any.
-        overrides: Hyperparameters that the user gave, which replace those of the recipe.
+        overrides: Hyperparameters that the user gave, keyed by name. They replace those of the
+            recipe.
         techniques: Training techniques, which may add hyperparameters.
-        start_from: The initial weights of the models ("pretrained", a task or a Start); None for
-            the choice of the recipe.
+        start_from: The initial weights of the models: "pretrained", the name of a task on which the
+            model is trained first, or a `Start`; None if the recipe determines them.
     """
 
     models: Sequence[ModelSpec]
@@ -620,7 +644,7 @@ class Resolver:
 
     @classmethod
     def of(cls, request: Request, models: Sequence[ModelSpec]) -> Self:
-        """Create a resolver for the models of a request."""
+        """Create a resolver for these models with the options of a request."""
         techniques = techniques_of(request)
         start: str | Start | ModelSpec | None = request.start_from
         for technique in techniques:
@@ -634,13 +658,18 @@ class Resolver:
         )
 
     def single(self, tasks: Sequence[Task]) -> Recipes:
-        """Resolve the recipes of all models on these tasks, and on the tasks that they start from.
+        """Resolve the recipes of all models on these tasks.
 
-        If a model is also scored without training, the recipe for this is the last one of its
-        tuple.
+        If the training on a task starts from the model of another task, the recipes of that other
+        task are also resolved.
+
+        Returns:
+            The recipes, keyed by model and task: one per hyperparameter setting. If a model is also
+            scored without training, the recipe for this is the last one of the tuple.
 
         Raises:
-            BenchError: Recipes are wrong; the error has a line for each problem.
+            BenchError: Recipes are wrong, or the documents of all tasks are too long for the
+                models; the error has a line for each problem.
         """
         resolved: dict[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]] = {}
         problems: dict[str, None] = {}
@@ -654,7 +683,8 @@ class Resolver:
                 problems |= dict.fromkeys(str(error).splitlines())
                 continue
             resolved[model, task.name] = found
-            # `waiting` grows during the iteration, because this task may start from another one.
+            # This task may start from the model of another task. The loop also reaches that task,
+            # because `waiting` may grow during the iteration.
             if start := start_task(found[0]):
                 waiting.append((model, find_task(start)))
         problems |= dict.fromkeys(_circles(resolved))
@@ -696,14 +726,16 @@ def _circles(recipes: Recipes) -> Iterator[str]:
     starts = {pair: start_task(points[0]) for pair, points in recipes.items()}
     for model, task in recipes:
         names = [task]
-        # Follow the chain of starts until it ends or a task occurs twice. A circle that does not
-        # include this task is reported when one of its own tasks is checked.
+        # Go from each task to the task that it starts from, until there is none or a task occurs
+        # twice. A circle that does not include the first task is reported when one of the tasks in
+        # the circle is checked.
         while (start := starts.get((model, names[-1]))) and start not in names:
             names.append(start)
         if start == task:
             yield (
-                f"{' starts from '.join([*names, task])}: a task cannot start from itself, so "
-                "remove a start_from from the recipe."
+                f"{task} starts from {', which starts from '.join([*names[1:], task])}: a task "
+                "cannot start from itself, so remove one of these start_from values from the "
+                "recipe."
             )
 
 

@@ -31,8 +31,8 @@ from benchharness.tasks.task import Task
 T = TypeVar("T")
 
 DEFAULT_SEEDS = 5
-"""Default number of seeds. The papers of RoBERTa and XLNet report the median of five runs, and
-fewer runs would not show well how much scores vary."""
+"""Default number of seeds. The papers of RoBERTa and XLNet report the median of five runs, and with
+fewer runs it is hard to see how much scores vary."""
 
 
 MULTI_TASK = "multi-task"
@@ -44,22 +44,24 @@ class Request:
     """A checked request: what to run, how to train, and where to compute.
 
     Attributes:
-        options: The user's options. If the user has own data, `task` and `data` describe these. If
-            the user has not set `limit`, it is that of the recipe.
+        options: The user's options, with two changes: if the user has own data, `task` and `data`
+            describe these; and if the user has not set `limit`, it is the limit of the recipe.
         models: The models to run.
         tasks: The tasks that are trained and scored separately.
         seeds: The seeds, which are the same for every task.
         placement: The engine and the slots that run the jobs.
         overrides: The hyperparameters that replace values of the recipe.
-        shots: The numbers of training examples; each number has its own jobs. With 0, a language
-            model is scored without training. ALL_ROWS stands for the whole train split.
-        start_from: The initial weights of the encoders: None for the choice of the recipe,
-            "pretrained", the name of a task, TOGETHER for the model that is trained on
-            `multi_task`, or a checkpoint that replaces the model's own.
+        shots: The numbers of training examples in few-shot training; each number has its own jobs.
+            With 0, a language model is scored without training. ALL_ROWS stands for the whole train
+            split. Empty without few-shot training.
+        start_from: The initial weights of the encoders: None if the recipe determines them,
+            "pretrained", the name of a task on which the model is trained first, TOGETHER for the
+            model that is trained on `multi_task`, or a checkpoint that replaces the model's own.
         multi_task: The tasks that are trained together, in one job per model and seed.
         teacher: The teacher of all encoders; None without distillation. If it is a model, it is
-            first fine-tuned on the same task and seed, with the recipe of its paper. If it is a
-            tuple of jobs, the last job is the teacher and the others are the jobs that it needs.
+            first fine-tuned on the same task with the same seed, with the recipe of its paper. If
+            it is a tuple of jobs, the last job is the teacher, and the others are the jobs that the
+            teacher needs.
         notes: Messages about the user's own data.
     """
 
@@ -87,7 +89,7 @@ class Request:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """Slots of the engine, in which jobs run concurrently."""
+        """Slots of the engine; in each slot, one job runs at a time."""
         return self.placement.slots
 
     @property
@@ -113,10 +115,10 @@ class Request:
 
     @property
     def kind(self) -> str:
-        """Kind of jobs, which determines the modules that workers import.
+        """Kind of the jobs: "baseline" if all models are baselines, otherwise "model".
 
-        It is "baseline" if all models are baselines, else "model". Encoders need more modules than
-        baselines.
+        The kind determines the modules that worker processes import, because encoders need more
+        modules than baselines.
         """
         return "baseline" if all(model.is_baseline for model in self.models) else "model"
 
@@ -134,8 +136,11 @@ def leading_tasks(tasks: Iterable[Task]) -> list[Task]:
 def find_own_data(options: RunOptions) -> FoundTask | None:
     """Infer a task from the user's own data, which are a file, a folder or a data set on the hub.
 
+    Args:
+        options: The options of the run, which name the data and describe how to read them.
+
     Returns:
-        The inferred task, or None if the options do not name own data.
+        The inferred task, or None if the options do not name data of the user.
 
     Raises:
         BenchError: The options contradict each other, or the data cannot be read.
@@ -176,8 +181,9 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
 
     Args:
         options: The user's options.
-        fits: Function that returns whether to use a task if several suites have a task with the
-            same short name. By default, the task is used whose files are in the data.
+        fits: Function that selects a task if several suites have a task with the same short name:
+            it returns whether to use the task that it gets. By default, the task is used whose
+            files are in the data source.
 
     Raises:
         BenchError: One or several options are wrong; the error has a line for each.
@@ -251,7 +257,9 @@ def _find_tasks(
 ) -> tuple[Task, ...]:
     """Return the tasks that are trained separately."""
     names = options.task if options.suite or options.task else protocol.tasks
-    if multi_task and not (names or options.suite):  # no other tasks: use the same ones, or none
+    # If only --multi-task names tasks, they are also trained separately if they start from the
+    # shared encoder; otherwise no tasks are trained separately.
+    if multi_task and not (names or options.suite):
         return multi_task if options.start_from == MULTI_TASK else ()
     named = [found for name in options.suite if (found := complaints.collect(find_suites, name))]
     suites = [suite for found in named for suite in found]
@@ -421,7 +429,7 @@ def _parse_settings(settings: Sequence[str]) -> dict[str, str]:
 
 
 ALL_ROWS = -1
-"""Value of `shots` that stands for the whole train split."""
+"""Value in `Request.shots` that stands for the whole train split."""
 
 
 def _parse_shots(words: str, overrides: Mapping[str, str]) -> tuple[int, ...]:

@@ -27,24 +27,24 @@ from benchharness.progress import job_name
 def retrain(
     key: str, options: RunOptions, watch: Watch = unwatched, *, anyway: bool = False
 ) -> tuple[Path, str]:
-    """Train the model of a run again if it was not kept, and return the model's folder.
+    """Train the model of a stored run again, unless the model was kept; return the model's folder.
 
     The model is trained on the same examples and with the same number of threads as before. The
     stored result is not changed.
 
     Args:
-        key: The beginning of the run's key.
+        key: The key of the run, or its first characters.
         options: The options for training; `db` is the database that contains the run.
         watch: A function that creates the watcher, which shows the progress.
         anyway: Whether to train even if the new model would not be bit-identical to the old one.
 
     Returns:
-        The folder, and a sentence that compares the new predictions with the stored ones. The
-        sentence is empty if nothing was trained.
+        The folder of the model, and a sentence that compares the new predictions with the stored
+        ones. The sentence is empty if the model was kept or another process has trained it.
 
     Raises:
-        BenchError: The run has no model, or retraining would not give the same model and `anyway`
-            is not set.
+        BenchError: The run has no trained network, or retraining would not give the same model and
+            `anyway` is not set.
         JobError: Training failed.
     """
     with open_store(options.db, create=False) as store:

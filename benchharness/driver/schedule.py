@@ -1,4 +1,4 @@
-"""The schedule of a plan: which jobs to run, in which order, and how long this will take."""
+"""The schedule of a plan: which jobs to run, in which order, and estimates of their durations."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
@@ -28,22 +28,22 @@ from benchharness.tasks.suites import find_task
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """Schedule of a plan: all jobs, the jobs that will run, and estimates of their times.
+    """Schedule of a plan: all jobs, the jobs that will run, and estimates of their durations.
 
     Attributes:
         jobs: All jobs of the plan, including those whose models other jobs need.
         todo: The jobs to run, in the order in which they start.
-        estimates: The estimated time of each job to run, keyed by job key.
+        estimates: The estimated duration of each job to run, keyed by job key.
         at_once: The number of jobs that run concurrently; more may run while a shared GPU has free
             memory.
-        checkpoints: The trained models that are needed by other jobs or will be kept.
-        are_shared: Whether slots share a GPU.
-        place: A description of the devices.
+        checkpoints: The manager of the trained models that other jobs need or that will be kept.
+        are_shared: Whether several jobs may run concurrently on one GPU.
+        place: A description of the devices, such as "the CPU" or "2 GPUs".
         again: The keys of jobs that run again, although they have a stored result, because their
             trained model is missing.
         notes: Messages for the user.
-        grid: All jobs of the whole plan if `jobs` contains only some of them. Each job has a name
-            that is unique among all these jobs.
+        grid: All jobs of the whole plan, if `jobs` contains only some of them, as in successive
+            halving; otherwise empty. The names of jobs are distinct within the whole plan.
         model_bytes: The approximate size in bytes of each model that will be kept and does not
             exist yet, keyed by job key.
     """
@@ -62,7 +62,7 @@ class Schedule:
 
     @cached_property
     def names(self) -> dict[str, str]:
-        """Distinct names of the jobs for the user, keyed by job key."""
+        """Names of the jobs for the user, keyed by job key; no two jobs have the same name."""
         return job_names({job.key: job for job in (*self.grid, *self.jobs, *self.todo)}.values())
 
     @property
@@ -105,9 +105,10 @@ class Schedule:
         return f"{', '.join(parts)}, about {duration(self.seconds)}{rough}."
 
     def start_sentences(self) -> Iterator[str]:
-        """Yield sentences about models from which other jobs start or are distilled.
+        """Yield sentences about the models from which other jobs start or are distilled.
 
-        They state whether the models are trained first, trained again, or exist already.
+        Each sentence states whether the model is trained first, is trained again, or exists
+        already.
         """
         keys = {job.key for job in self.todo}
         by_key = {job.key: job for job in self.jobs}
@@ -130,7 +131,11 @@ class Schedule:
             yield _TEACHER_SENTENCES[how].format(f"{model} on {title}", shown)
 
     def model_sentences(self) -> Iterator[str]:
-        """Yield sentences about the trained models that will be kept."""
+        """Yield sentences about the trained models that will be kept: number, folder and size.
+
+        Further sentences name models that are trained again, and models that can be used only with
+        `bench predict`.
+        """
         if kept := self.model_bytes:
             folder, size = self.checkpoints.folder, shown_bytes(sum(kept.values()))
             yield f"{counted(len(kept), 'model')} will be kept in {folder} (about {size})."
@@ -156,7 +161,7 @@ class Schedule:
             )
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return all jobs as JSON data; `to_run` states whether a job will run."""
+        """Return the facts about all jobs as JSON data; "to_run" states whether a job will run."""
         return [
             {
                 "key": job.key,
@@ -196,12 +201,12 @@ _TEACHER_SENTENCES = {
 
 
 class Known(NamedTuple):
-    """Facts from the store that are used to schedule jobs.
+    """Facts from the database of results that are used to schedule jobs.
 
     Attributes:
         finished: The keys of jobs that have a result.
-        history: Stored runs, whose times are used as estimates for similar jobs.
-        encoders: The keys of jobs whose trained model exists.
+        history: Stored runs, whose durations are used as estimates for similar jobs.
+        encoders: The keys of jobs whose trained model exists and is undamaged.
     """
 
     finished: Collection[str] = ()
@@ -217,27 +222,28 @@ def schedule(
 ) -> Schedule:
     """Return the schedule of the jobs in a plan that must run.
 
-    These are jobs without a result. A job with a result runs again if its trained model is missing
-    but other jobs need it or it must be kept. Jobs with the longest time start first, including the
-    time of the jobs that wait for them, so that all slots finish at about the same time.
+    All jobs without a result must run. A job with a result must run again if its trained model is
+    missing, and other jobs need the model or the model must be kept. Jobs start in the order of
+    decreasing duration, so that all slots finish at about the same time. The duration of a job
+    includes that of the longest chain of jobs that wait for it.
 
     Args:
         plan: The planned jobs.
-        slots: The slots in which jobs run concurrently.
-        checkpoints: The trained models that other jobs need or that will be kept.
-        known: Facts from the store, such as the keys of finished jobs.
+        slots: The slots of the engine; in each slot, one job runs at a time.
+        checkpoints: The manager of the trained models that other jobs need or that will be kept.
+        known: Facts from the database of results, such as the keys of finished jobs.
     """
     gpu, rows = slots[0].is_gpu, plan.used_rows
     keys = _missing_keys(plan.jobs, known, checkpoints.asked)
     missing = [job for job in plan.jobs if job.key in keys]
     estimates = {job.key: estimate_seconds(job, known.history, rows, gpu=gpu) for job in missing}
     shared = {slot.device for slot in slots if slot.is_shared}
-    # Count only one of the slots that share a GPU, because the others are used only if memory is
-    # free.
+    # Count one slot per shared GPU, because the other slots of the GPU are used only while the GPU
+    # has free memory.
     sure = len(shared) + sum(not slot.is_shared for slot in slots)
     chains = _chain_seconds(missing, {key: e.seconds for key, e in estimates.items()})
-    # Each job comes after the jobs that it needs: their chains are longer, and jobs with equally
-    # long chains keep the order of the plan.
+    # Each job comes after the jobs that it needs: their chains are at least as long as that of the
+    # job, and jobs with equally long chains keep the order of the plan.
     todo = sorted(missing, key=lambda job: -chains[job.key])
     return Schedule(
         jobs=plan.jobs,
@@ -282,10 +288,10 @@ def schedule_missing(
 
     Args:
         plan: The planned jobs.
-        slots: The slots in which jobs run concurrently.
+        slots: The slots of the engine; in each slot, one job runs at a time.
         options: The options of the run. With `force`, all jobs run; with `keep_models`, all trained
             models are kept.
-        only: The keys of the jobs whose models may be kept; None for all jobs.
+        only: The keys of the jobs whose models may be kept; None if all models may be kept.
 
     Raises:
         JobError: The disk has too little space for the models that will be kept.

@@ -41,11 +41,11 @@ T = TypeVar("T")
 
 
 class Trial(NamedTuple):
-    """One possible run of a search.
+    """One run that a search may make: one hyperparameter setting with one seed.
 
     Attributes:
         task: The name of the task.
-        encoder: The name of the encoder or of the sweep.
+        encoder: The name of the encoder, or of its hyperparameter sweep.
         point: The index of the hyperparameter setting, from 0.
         seed: The index of the seed, from 0.
     """
@@ -57,38 +57,44 @@ class Trial(NamedTuple):
 
 
 Ended = Mapping[Trial, float | None]
-"""Scores of the trials that have ended; the score of a failed trial is None."""
+"""Type of mappings from trials that have ended to their scores; a failed trial has None."""
 
 
 class Round(NamedTuple):
-    """Trials of a round, most important first, and a description of the round in words."""
+    """Round of a search: its trials, most important first, and a description of it in words."""
 
     trials: Sequence[Trial]
     words: str = ""
 
 
 class Size(NamedTuple):
-    """Number of candidates (hyperparameter settings or encoders) and of seeds per candidate."""
+    """Numbers of candidates (hyperparameter settings or encoders), and of seeds per candidate."""
 
     candidates: int
     seeds: int
 
 
 Pair = tuple[str, str]
-"""Names of a task and an encoder."""
+"""Type of pairs of the name of a task and the name of an encoder or sweep (see `Trial`)."""
 
 Grid = Mapping[Pair, Size]
-"""Numbers of candidates and seeds of the whole grid, keyed by task and encoder."""
+"""Type of mappings from a task and an encoder to the numbers of candidates and seeds of its grid.
+"""
 
 Rounds = Callable[[Grid, Ended], Iterator[Round]]
-"""Type of generator functions that yield the rounds of a search. When the next round is requested,
-the mapping of scores already contains the results of all earlier rounds."""
+"""Type of generator functions that yield the rounds of a search. They get the grid and a mapping of
+scores. Whenever the next round is requested, the mapping contains the scores of all earlier rounds.
+"""
 
 
 def in_turn(rounds: Rounds, grid: Grid, ended: Ended) -> Iterator[Round]:
     """Yield the rounds of a search, each of which depends on the results of earlier rounds.
 
-    `ended` must contain the scores of a round's trials before the next round is requested.
+    Args:
+        rounds: The function that chooses the trials of each round.
+        grid: The numbers of candidates and seeds.
+        ended: The scores of trials. Before the next round is requested, the caller must have added
+            the scores of all trials of the current round.
     """
     known: dict[Trial, float | None] = {}
     for found in rounds(grid, known):
@@ -99,9 +105,10 @@ def in_turn(rounds: Rounds, grid: Grid, ended: Ended) -> Iterator[Round]:
 def sizes(candidates: int, seeds: int) -> tuple[Size, ...]:
     """Return the sizes of the rounds, from all candidates with one seed to a few with all seeds.
 
-    Each round doubles the number of seeds and halves the number of candidates, rounded up. At least
-    three candidates stay until the last round, because a few seeds do not show which of several
-    similar candidates is best. Eight candidates and five seeds give (8, 1), (4, 2), (3, 4), (2, 5).
+    Each round doubles the number of seeds and halves the number of candidates, rounded up. However,
+    at least two candidates stay in the last round and at least three in the rounds before it,
+    because a few seeds do not show which of several similar candidates is best. For example, eight
+    candidates and five seeds give rounds of 8, 4, 3 and 2 candidates with 1, 2, 4 and 5 seeds.
     """
     found = [Size(candidates, 1)]
     while found[-1].seeds < seeds:
@@ -127,8 +134,9 @@ class Score(NamedTuple):
 def survivors(scores: Mapping[T, Score], most: int) -> list[T]:
     """Return at most `most` of the best candidates, best first.
 
-    If the standard error of the best one is known, candidates that are worse by more than
-    CONTENDERS standard errors are dropped. Candidates with equal scores keep their order.
+    If the standard error of the best candidate is known, candidates that are worse than the best
+    one by more than CONTENDERS (three) standard errors of the difference are dropped. Candidates
+    with equal scores keep their order. `scores` contains the score of each candidate.
     """
     # `sorted` keeps the order of equal scores; before the first round all scores are -inf.
     ordered = sorted(scores, key=lambda each: -scores[each].value)[:most]
@@ -144,8 +152,14 @@ def survivors(scores: Mapping[T, Score], most: int) -> list[T]:
 def scores(grid: Grid, known: Ended, *, noise: bool) -> dict[Pair, dict[int, Score]]:
     """Return the score of each hyperparameter setting, for each pair of task and encoder.
 
-    If `noise` is true, standard errors are computed from a pooled standard deviation per task.
-    Otherwise all standard errors are 0, which means unknown.
+    Args:
+        grid: The numbers of hyperparameter settings and seeds of each pair.
+        known: The scores of the trials that have ended.
+        noise: Whether to compute standard errors, from a pooled standard deviation per task. If
+            not, all standard errors are 0, which means unknown.
+
+    Returns:
+        The scores, keyed by pair and by the index of the hyperparameter setting.
     """
     values: dict[Pair, dict[int, list[float]]] = {pair: {} for pair in grid}
     for trial, value in known.items():
@@ -170,10 +184,14 @@ def _score(values: Sequence[float], deviation: float) -> Score:
 
 
 def sweep_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
-    """Yield the rounds of a search over hyperparameter sweeps.
+    """Yield the rounds of a search over hyperparameter sweeps; see `sizes` for their sizes.
 
     A hyperparameter setting that is dropped in a round is never tried again. Each round includes
     all trials of earlier rounds.
+
+    Args:
+        grid: The numbers of hyperparameter settings and seeds of each sweep.
+        known: The scores of the trials that have ended.
     """
     trials: list[Trial] = []
     left: dict[Pair, Sequence[int]] = {pair: range(size[0]) for pair, size in grid.items()}
@@ -194,7 +212,9 @@ def sweep_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
 def trials_of(jobs: Iterable[Job], name: Callable[[Job], str]) -> dict[Trial, Job]:
     """Return the jobs of a search, keyed by trial.
 
-    `name` is a function that returns the `encoder` of a trial for its job.
+    Args:
+        jobs: The jobs.
+        name: The function that gets a job and returns the field `encoder` of its trial.
     """
     found: dict[Pair, dict[str, list[Job]]] = {}
     for job in jobs:
@@ -222,9 +242,11 @@ class Search:
             even if no result is missing.
 
     Attributes:
+        trials: The jobs of the search, keyed by trial.
+        grid: The numbers of hyperparameter settings and seeds for each task and encoder.
         outcomes: The outcomes of the jobs that ran.
-        schedule: The schedule of the last round. Its `todo` contains the jobs that were tried in
-            any round.
+        schedule: The schedule of the last round; None before the first round. Its `todo` contains
+            the jobs that ran in any round.
         left: The description of the round that could not be completed; empty if the search is
             complete.
     """
@@ -251,7 +273,7 @@ class Search:
         self._ended: dict[Trial, float | None] = {}
 
     def sentence(self) -> str:
-        """Describe the rounds of the largest sweep and the number of runs.
+        """Describe the rounds of the largest sweep, and how many runs of the grid are made.
 
         An example is "halving (settings x seeds per round): 8 x 1, 4 x 2; 12 of 16 runs".
         """
@@ -263,7 +285,7 @@ class Search:
 
     @property
     def jobs(self) -> list[Job]:
-        """Jobs that the search has run or has found in the store."""
+        """Jobs of the search that have been run or had a stored run before."""
         known = self._tried.keys() | self._rows.keys()
         return [job for job in self.trials.values() if job.key in known]
 
@@ -335,7 +357,7 @@ class Search:
         todo = {job.key: job for job in schedule.todo if job.key not in self._tried}
         with session.drive(replace(schedule, todo=tuple(todo.values())), end) as driven:
             self.outcomes += driven.outcomes
-            if time.monotonic() >= end:  # some jobs may have been left out for lack of time
+            if time.monotonic() >= end:  # some jobs may have been skipped for lack of time
                 self._is_over = True
                 todo = {each.job.key: each.job for each in driven.outcomes}
             self._tried |= todo
@@ -384,12 +406,12 @@ def _refuse(minutes: float, seconds: Collection[float], schedule: Schedule) -> N
 
 
 def halving(plan: Plan, tasks: Collection[str]) -> Search:
-    """Return the search that `--halving` makes over the hyperparameter sweeps of a plan.
+    """Create the search by successive halving over the hyperparameter sweeps of a plan.
 
     Args:
         plan: The plan of the whole grid.
-        tasks: The names of the requested tasks. A job of another task runs only if a selected job
-            needs it.
+        tasks: The names of the requested tasks. The plan may have jobs on other tasks, which are
+            run only if a selected job needs them.
 
     Raises:
         BenchError: No sweep has at least three hyperparameter settings and two seeds.

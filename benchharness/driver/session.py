@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Session:
-    """Checked request, with methods that plan, schedule and run its jobs.
+    """A checked request of the user, with methods that plan, schedule and run its jobs.
 
     Attributes:
         request: The checked request.
         watch: A function that creates the watcher, which shows the progress.
-        loggers: Factories of the loggers, keyed by name.
+        loggers: Functions that create the loggers, keyed by the name of the logger.
     """
 
     request: Request
@@ -54,7 +54,8 @@ class Session:
         Args:
             options: The user's options.
             watch: A function that creates the watcher, which shows the progress.
-            fits: Function that selects among tasks with the same short name, as in `check_request`.
+            fits: A function that gets a task and returns whether to use it, for the case that
+                several suites have a task with the same short name (see `check_request`).
 
         Raises:
             BenchError: One or several options are wrong.
@@ -81,14 +82,14 @@ class Session:
     def prepared(self) -> AbstractContextManager[None]:
         """Return a context manager in which the libraries that the jobs need are preloaded.
 
-        For a dry run, it does nothing.
+        In a dry run, the context manager does nothing.
         """
         if self.options.dry_run:
             return nullcontext()
         return prepared_workers(self.request, self.options)
 
     def plan(self) -> Plan:
-        """Plan the jobs, which requires reading the data and the checkpoints."""
+        """Return the plan of the jobs; this reads the data and the checkpoints."""
         return plan(self.request)
 
     def halving(self, planned: Plan) -> "Search | None":
@@ -104,21 +105,23 @@ class Session:
         return schedule_missing(planned, self.request.slots, self.options)
 
     def preview(self, planned: Plan) -> Schedule:
-        """Return the schedule of the jobs to run, without locking any models."""
+        """Return the schedule of the jobs to run, without locking any models, for display only."""
         return schedule_missing(planned, self.request.slots, replace(self.options, dry_run=True))
 
     def drive(self, schedule: Schedule, until: float = math.inf) -> AbstractContextManager[Driven]:
         """Return a context manager that runs the jobs of a schedule and stores their results.
 
-        No job starts after the time `until` on the monotonic clock.
+        The context manager yields the outcomes when all jobs have ended. No job starts after the
+        time `until`, in seconds of `time.monotonic`.
         """
         return drive(schedule, self.request.placement, self.options, self._watched, until)
 
     @contextmanager
     def run(self, planned: Plan) -> Iterator[Driven]:
-        """Run the missing jobs of a plan, store their results, and yield the run when it has ended.
+        """Context manager that runs the missing jobs of a plan and stores their results.
 
-        With `--halving`, only the jobs that the search selects are run.
+        The context manager yields the outcomes when all jobs have ended. With `--halving`, only the
+        jobs that the search selects are run.
         """
         search = self.halving(planned)
         if search is None:

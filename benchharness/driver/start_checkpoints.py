@@ -1,4 +1,4 @@
-"""Trained models in a folder next to the store that other jobs need or that the user keeps.
+"""Trained models that other jobs need or that the user keeps, in a folder next to the database.
 
 A job needs the model of another job if it starts from that model or is distilled from it.
 """
@@ -42,16 +42,19 @@ from benchharness.tasks.task import Task
 def folder_beside(db: str) -> Path:
     """Return the folder for files of a run that are not in the database, such as models.
 
-    It is the folder of the database file, which need not exist yet, or a default folder if the
-    database is on a server.
+    It is the folder that contains the database file, or the folder `results` if the database is on
+    a server. The folder need not exist yet.
+
+    Args:
+        db: The database: a path or a SQLAlchemy URL.
     """
     return KEPT_MODELS.parent if "://" in db else Path(db).expanduser().parent
 
 
 def kept_model(db: str, key: str) -> Path | None:
-    """Return the folder of a run's trained model, or None if there is none.
+    """Return the folder of the trained model of the run `key`; None if it was not kept.
 
-    The model's files are not verified.
+    The files of the model are not verified. `db` is the database that contains the run.
     """
     folder = checkpoint_folder(folder_beside(db) / KEPT_MODELS.name, key)
     return folder if (folder / MANIFEST).is_file() else None
@@ -60,7 +63,8 @@ def kept_model(db: str, key: str) -> Path | None:
 def delete_models(db: str, keys: Iterable[str]) -> list[str]:
     """Delete the trained models of the runs with these keys.
 
-    Models that other processes use are not deleted; their keys are returned.
+    Returns:
+        The keys of the models that were not deleted, because other processes use them.
     """
     holds = Holds(folder_beside(db) / LOCKS)
     root = folder_beside(db) / KEPT_MODELS.name
@@ -78,10 +82,11 @@ of pretraining heads, and the second finds the number of a layer."""
 
 
 def model_bytes(job: Job) -> int:
-    """Estimate the size in bytes of a job's trained model in fp32, with its tokenizer's files.
+    """Estimate the size in bytes of a job's trained model in fp32.
 
-    The estimate uses the tensor shapes if the checkpoint is on this machine, else the number of
-    parameters if it is known, else the number of parameters of BERT-base.
+    If the checkpoint is on this machine, the estimate is computed from the shapes of its tensors
+    and the size of the tokenizer's files. Otherwise it is computed from the number of parameters;
+    if this number is unknown, that of BERT-base is used.
     """
     spec, revision = find_model(job.checkpoint, job.trust), hub_revision(job.weights)
     folder = Path(job.checkpoint)
@@ -109,7 +114,7 @@ def _delete(root: Path, key: str, holds: Holds) -> bool:
             delete_checkpoint(checkpoint_folder(root, key))
             holds.release(_lock(key))
             return True
-        time.sleep(0.01)  # another process may hold the lock briefly, to check for a dead owner
+        time.sleep(0.01)  # another process may lock it for a moment, to see whether it is in use
     return False
 
 
@@ -117,16 +122,17 @@ def _delete(root: Path, key: str, holds: Holds) -> bool:
 class StartCheckpoints:
     """Manager of the trained models that planned jobs need or that must be kept.
 
-    A model that is not kept is deleted when all planned jobs that need it have a result, unless
-    another process uses it.
+    A model that need not be kept is deleted when all planned jobs that need it have a result,
+    unless another process uses it.
 
     Attributes:
-        folder: The folder of the models, which has a subfolder per job key.
+        folder: The folder of the models, which has one subfolder per model, named by the key of the
+            job that trained it.
         jobs: The planned jobs.
         holds: The locks of this process on jobs and on models.
-        keep: Whether the user keeps all models.
-        kept: The keys of jobs whose model is never deleted: those of all trained jobs if `keep` is
-            set, and those of models that were kept before.
+        keep: Whether the user wants to keep the models of all jobs.
+        kept: The keys of jobs whose model is never deleted: if `keep` is set, those of all jobs
+            with training; otherwise those whose model an earlier run has kept.
     """
 
     folder: Path
@@ -137,7 +143,13 @@ class StartCheckpoints:
 
     @classmethod
     def of(cls, jobs: Sequence[Job], db: str, *, keep: bool) -> Self:
-        """Create the manager for the models of these jobs, in the folder next to the database."""
+        """Create the manager for the models of these jobs, which are next to the database.
+
+        Args:
+            jobs: The planned jobs.
+            db: The database: a path or a SQLAlchemy URL.
+            keep: Whether to keep the models of all jobs.
+        """
         beside = folder_beside(db)
         folder = beside / KEPT_MODELS.name
         trained = (job.key for job in jobs if job.kind == "model" and not job.is_zero_shot)
@@ -153,39 +165,43 @@ class StartCheckpoints:
 
     @property
     def starts(self) -> set[str]:
-        """Keys of the jobs whose model other planned jobs need."""
+        """Keys of the jobs whose trained model is needed by other planned jobs."""
         return {key for job in self.jobs for key in job.needs}
 
     @property
     def asked(self) -> frozenset[str]:
-        """Keys of the jobs whose model must exist at the end of the run."""
+        """Keys of the jobs whose model must exist at the end of the run; empty without `keep`."""
         return self.kept if self.keep else frozenset()
 
     def hold(self) -> None:
-        """Lock the models, including those that do not exist yet.
+        """Lock all models that are needed or must be kept, even if they do not exist yet.
 
-        No other process can delete a model that is locked.
+        Other processes cannot delete a locked model.
         """
         for key in self.starts | self.asked:
             self.holds.share(_lock(key))
 
     def whole(self) -> set[str]:
-        """Return the keys of the jobs whose model exists and is undamaged.
+        """Return the keys of the models that exist and are undamaged.
 
-        This reads all files of the models.
+        Only models that are needed or must be kept are considered. All of their files are read.
         """
         return {key for key in self.starts | self.asked if self._is_whole(key)}
 
     def stay(self, keys: Iterable[str]) -> None:
-        """Mark those models of the given jobs that must be kept, so that they are never deleted."""
+        """Mark the models of these jobs, so that they are never deleted automatically.
+
+        Models that need not be kept, and models that do not exist, are not marked.
+        """
         for key in self.kept.intersection(keys):
             with suppress(FileNotFoundError):
                 (checkpoint_folder(self.folder, key) / KEPT).touch()
 
     def is_missing(self, key: str, store: Store) -> bool:
-        """Return whether the model of a job is missing although it is needed.
+        """Return whether the model of the job `key` is missing although it is needed.
 
-        It is needed if it must be kept, or if a job without a result needs it.
+        The model is needed if it must be kept, or if another planned job needs it and has no result
+        in `store` yet.
         """
         if self._is_there(key):
             return False
@@ -193,9 +209,9 @@ class StartCheckpoints:
         return key in self.asked or (bool(after) and store.finished_keys(after) != after)
 
     def discard_damaged(self, key: str) -> None:
-        """Delete the model of a job if it is damaged, and its unfinished folders.
+        """Delete the model of the job `key` if it is damaged, and unfinished copies of it.
 
-        The caller must hold the job's lock, so that no other process is writing the model.
+        The caller must hold the lock on the job, so that no other process is writing the model.
         """
         delete_drafts(checkpoint_folder(self.folder, key))
         wanted = self.starts | self.asked
@@ -205,13 +221,16 @@ class StartCheckpoints:
     def release(self, store: Store, going: Collection[str]) -> None:
         """Delete the models that need not be kept and that no job needs any more.
 
-        `going` contains the keys of jobs that have not ended.
+        Args:
+            store: The database of results.
+            going: The keys of planned jobs that have not ended.
         """
         for key in filter(self._is_there, self.starts - self.kept):
             after = self._after(key)
             if after.isdisjoint(going) and store.finished_keys(after) == after:
-                # Replace this process's shared lock by an exclusive one. If that fails, another
-                # process needs the model and will delete it later.
+                # Release the shared lock of this process, because `_delete` needs an exclusive
+                # lock. If it does not get this lock, another process needs the model and will
+                # delete it later.
                 self.holds.release(_lock(key))
                 _delete(self.folder, key, self.holds)
 
@@ -234,7 +253,12 @@ def _lock(key: str) -> str:
 
 
 def compared(stored: Result, found: Result) -> str:
-    """Return a sentence that compares the predictions of a retrained run with the stored ones."""
+    """Return a sentence that compares the predictions of a retrained run with the stored ones.
+
+    Args:
+        stored: The stored result.
+        found: The result of the retrained run.
+    """
     others, count, moved, is_same, what = 0, 0, 0.0, True, "a probability"
     for each in stored.evaluations:
         again, task = found.evaluation(each.name), find_task(each.task)
@@ -261,14 +285,19 @@ IS_NO_NETWORK: dict[Kind, str] = {
 
 
 def find_teacher(word: str, db: str, trust: Trust = NOTHING) -> ModelSpec | tuple[Job, ...]:
-    """Find the teacher that the value of --teacher names, which is a model or a stored run.
+    """Find the teacher for distillation, which is a model or a stored run.
+
+    Args:
+        word: The value of `--teacher`: the name of a model, or the first characters of a run's key.
+        db: The database that contains the run.
+        trust: Permissions that the user gives the checkpoint of the model.
 
     Returns:
-        The model, or a tuple of jobs: first all jobs that the run needs, in case models must be
-        trained again, and last the job of the run.
+        The model, or a tuple of jobs: first all jobs that the stored run needs, in case their
+        models must be trained again, and last the job of the stored run.
 
     Raises:
-        BenchError: There is no such model and no run whose key begins with the value.
+        BenchError: There is no such model, or no run whose key begins with the value.
     """
     is_key = _KEY.fullmatch(word) and word not in MODELS and not Path(word).exists()
     if not is_key or not is_there(db):
@@ -299,7 +328,7 @@ def taught(student: Job, start: Job | None, job: Job, *, of_all_seeds: bool) -> 
         student: The job that learns from the teacher.
         start: The job whose model the student starts from; None if it starts from the checkpoint.
         job: The job of the teacher.
-        of_all_seeds: Whether all seeds of the student have the same teacher.
+        of_all_seeds: Whether the same teacher is used for all seeds of the student.
 
     Raises:
         BenchError: The student cannot learn from this teacher.
@@ -319,9 +348,9 @@ def taught(student: Job, start: Job | None, job: Job, *, of_all_seeds: bool) -> 
 def _teacher(job: Job, alone: str, *, of_all_seeds: bool) -> Teacher:
     trained_on = sorted(d for name, d in job.fingerprints.items() if name.endswith(":train"))
     facts = [job.weights, job.values, job.precision, trained_on, job.start and job.start.name]
-    # If all seeds have the same teacher, it is identified by its key. If each seed has its own
-    # teacher, the teachers are identified by the facts that they share, so that all students belong
-    # to one leaderboard entry.
+    # If all seeds of the student have the same teacher, the variant identifies this teacher by its
+    # key. If each seed has its own teacher, the variant is made of the facts that these teachers
+    # share, so that all students belong to one leaderboard entry.
     variant = job.key if of_all_seeds else digest(facts)
     return Teacher(run=job.key, model=job.model, variant=variant[:12], alone=alone)
 
@@ -430,9 +459,9 @@ _MOST = 6
 
 
 def _has(job: Job, name: str) -> bool:
-    """Return whether a job has this setting with a value that changes the head.
+    """Return whether a job has the hyperparameter `name` with a value that changes the head.
 
-    The values 0 and "both" (of `orders`) do not change it.
+    The value 0 does not change the head, and the value "both" of `orders` does not change it.
     """
     setting = job.settings.get(name)
     return setting is not None and setting.value not in (0, "both")

@@ -31,7 +31,9 @@ class Technique:
     """
 
     needed: str = ""
-    """Name in `Facts.needs` of hyperparameters that can be used only with this technique."""
+    """Name of the technique, as in the field `Facts.needs` of hyperparameters that require it.
+
+    It is empty if no hyperparameter requires the technique."""
 
     def check(self, request: Request) -> None:
         """Raise BenchError if the technique conflicts with other options of the request."""
@@ -39,12 +41,21 @@ class Technique:
     def start(self, start_from: str | Start | None) -> str | Start | None:
         """Return the initial weights for tasks that are trained separately.
 
-        `start_from` is the choice of the user or of the techniques before this one.
+        Args:
+            start_from: The initial weights that the user, or a technique before this one, has
+                chosen: "pretrained", a task, TOGETHER (the multi-task encoder) or a `Start`; None
+                if the recipe determines them.
+
+        Returns:
+            `start_from`, or another value of the same kind.
         """
         return start_from
 
     def values(self, task: Task) -> Iterable[Mapping[str, str]]:
-        """Return mappings of extra hyperparameters; the task is trained once with each mapping."""
+        """Return mappings from the names of extra hyperparameters to their values.
+
+        The task is trained once with each mapping.
+        """
         return ({},)
 
     def asks_untrained(self, task: Task) -> bool:
@@ -52,26 +63,37 @@ class Technique:
         return False
 
     def resolve(self, resolver: "Resolver", recipes: "Recipes") -> Iterable[tuple[ModelSpec, str]]:
-        """Resolve the recipes of jobs that the technique adds; return their models and tasks."""
+        """Resolve the recipes of jobs that the technique adds; return their models and tasks.
+
+        Args:
+            resolver: The resolver of recipes.
+            recipes: The recipes of all jobs without this technique, keyed by model and task.
+        """
         return ()
 
     def check_rows(self, parts: "Parts") -> None:
-        """Raise DataError if there are too few training examples for the technique."""
+        """Raise DataError if a task has too few training examples for the technique.
+
+        `parts` contains the recipes and the sizes of the splits.
+        """
 
     def jobs(self, parts: "Parts") -> Iterable[Job]:
-        """Return the jobs that the technique adds before the jobs of tasks trained separately."""
+        """Return the jobs that the technique adds; they come before all other jobs.
+
+        `parts` is the builder of jobs.
+        """
         return ()
 
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """Change the last job in `jobs`, and insert the jobs that it then needs before it.
+        """Change the job of a task, and add the jobs that the changed job needs.
 
         Args:
             parts: The builder of jobs.
-            model: The model of the last job.
-            jobs: The jobs that the job of a task needs, followed by this job.
+            model: The model of the job.
+            jobs: The jobs that the job of the task needs, followed by this job.
 
         Returns:
-            The new list, whose last job is still the job of the task.
+            The new list, which again ends with the job of the task.
         """
         return jobs
 
@@ -90,19 +112,19 @@ class FewShot(Technique):
     shots: Sequence[int]
 
     def check(self, request: Request) -> None:
-        """Raise BenchError if --multi-task is also given.
+        """Raise BenchError if --shots and --multi-task are both given.
 
-        The examples of the multi-task training would otherwise count as shots.
+        The training examples of the multi-task training would count as shots too.
         """
         if self.shots and request.multi_task:
             raise BenchError("--shots and --multi-task cannot be combined: remove one of them.")
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
-        """Return "pretrained" if --shots is set, else the requested start.
+        """Return "pretrained" if --shots is set, otherwise `start_from` unchanged.
 
         Raises:
-            BenchError: Another start was requested, although its training examples would count as
-                shots too.
+            BenchError: --shots is set, but `start_from` is a model that was fine-tuned before. The
+                training examples of that model would count as shots too.
         """
         if not self.shots:
             return start_from
@@ -114,9 +136,10 @@ class FewShot(Technique):
         return PRETRAINED
 
     def values(self, task: Task) -> list[Mapping[str, str]]:
-        """Return the setting `shots` for each number of training examples except 0.
+        """Return one mapping with the hyperparameter `shots` per number of examples except 0.
 
-        The list is empty for a task without training examples.
+        For the whole train split, the mapping is empty. For a task without training examples, there
+        are no mappings.
 
         Raises:
             BenchError: The task has no training examples, and shots were requested without 0.
@@ -173,9 +196,10 @@ class MultiTask(Technique):
                 raise BenchError(f"{task.name} has no training rows: remove it from --multi-task.")
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
-        """Return the shared encoder as the start if it was requested, else the requested start.
+        """Replace the value TOGETHER of `start_from` by a `Start` that names the shared encoder.
 
-        If the shared encoder was requested but there are fewer than two tasks, return None.
+        With fewer than two tasks, TOGETHER is replaced by None. Other values are returned
+        unchanged.
         """
         if start_from != TOGETHER:
             return start_from
@@ -212,7 +236,7 @@ class MultiTask(Technique):
             yield self._job(parts, model, seed)
 
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """Add the multi-task job before a job that starts from its encoder."""
+        """Add the multi-task job before the job of a task that starts from the shared encoder."""
         *before, job = jobs
         if job.start is None or job.start.kind != "together":
             return jobs
@@ -228,8 +252,10 @@ class Distillation(Technique):
     """Knowledge distillation: the jobs of all encoders learn from a teacher.
 
     Attributes:
-        teacher: The teacher, which is a model, or a list of jobs that ends with the teacher's job.
-        recipes: If the teacher is a model, the recipes with which it is fine-tuned.
+        teacher: The teacher: a model that is fine-tuned first, or a list of stored jobs that ends
+            with the teacher's job.
+        recipes: If the teacher is a model, the recipes with which it is fine-tuned, keyed by model
+            and task; otherwise empty.
     """
 
     needed = TEACHER
@@ -237,9 +263,10 @@ class Distillation(Technique):
     recipes: dict[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]] = field(default_factory=dict)
 
     def check(self, request: Request) -> None:
-        """Raise BenchError if the request cannot be combined with a teacher.
+        """Raise BenchError if distillation is not possible.
 
-        An error is also raised if the teacher is a baseline or a task has no training examples.
+        It cannot be combined with multi-task or few-shot training. It is also not possible if the
+        teacher is a baseline, or a task has no training examples.
         """
         if request.multi_task or request.start_from == TOGETHER:
             raise BenchError(
@@ -263,11 +290,11 @@ class Distillation(Technique):
             )
 
     def resolve(self, resolver: "Resolver", recipes: "Recipes") -> list[tuple[ModelSpec, str]]:
-        """Resolve the recipes of a teacher that is a model, on the tasks of its students.
+        """Resolve the recipes of the teacher on the tasks of the students, if it is a model.
 
-        The options of the students do not apply to the teacher, except that it also starts from the
-        pretrained weights if they do. With another start, data that the teacher needs may be
-        missing.
+        Options of the user for the students do not apply to the teacher. The only exception is
+        `--start-from pretrained`: the teacher then also starts from its pretrained weights. Its
+        recipe might start from the model of another task, whose data may be missing.
         """
         if isinstance(self.teacher, ModelSpec):
             tasks = [find_task(name) for name in dict.fromkeys(name for _, name in recipes)]
@@ -277,9 +304,10 @@ class Distillation(Technique):
         return [*self.recipes]
 
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """Set the teacher of the last job, and insert the teacher and the jobs it needs before it.
+        """Set the teacher of the job of a task, and add the jobs of the teacher before this job.
 
-        If the last job starts from another job, that job is also a student.
+        If the job starts from the model of another task, the job of that other task already has a
+        teacher of its own.
         """
         *before, job = jobs
         first, own = before[-1] if before else None, isinstance(self.teacher, ModelSpec)

@@ -1,1 +1,1 @@
-"""Engines: they run jobs in worker processes and return the results, without importing torch."""
+"""Engines, which run jobs in worker processes and return the results. They do not import torch."""

@@ -20,7 +20,7 @@ from benchharness.worker import DIES_WITH
 from benchharness.worker.fork_server import NUMBER_BYTES
 
 ANSWER_SECONDS = 3.0
-"""Maximum number of seconds to wait until the server reports the end of a killed worker. The report
+"""Maximum number of seconds to wait until the fork server reports the end of a killed worker. This
 normally takes milliseconds."""
 
 COMMAND = (sys.executable, "-P", "-m", "benchharness.worker.fork_server")
@@ -38,7 +38,7 @@ def spawn(
     output: int,
     held: Sequence[int] = (),
 ) -> subprocess.Popen[bytes]:
-    """Start a process in its own session, which the kernel ends when this process ends.
+    """Start a process in a session of its own. The kernel ends it when this process ends.
 
     Args:
         command: The command and its arguments.
@@ -60,11 +60,12 @@ def spawn(
 
 
 class ForkServer:
-    """Server process from which workers are forked; all workers end when it ends.
+    """Server process from which worker processes are forked.
 
-    The server process starts on first use. If it was killed, it is started again for the next
-    worker. Use this object from one thread only, because the server process ends with the thread
-    that started it.
+    The server process has imported the libraries, so that a worker starts fast. When the server
+    process ends, all its workers end too. The server process is started on first use. If it was
+    killed, it is started again for the next worker. Use this object from one thread only, because
+    the server process ends with the thread that started it.
     """
 
     def __init__(self) -> None:
@@ -72,9 +73,13 @@ class ForkServer:
         self._socket: socket.socket | None = None
 
     def prepare(self, environment: Mapping[str, str], modules: Sequence[str]) -> None:
-        """Let the server import the modules that workers will need, without waiting for it.
+        """Let the server import the modules that workers will need.
 
-        The import takes seconds.
+        The import takes seconds, and this method does not wait for its end.
+
+        Args:
+            environment: Environment variables for the server process.
+            modules: The names of the modules.
         """
         self._ask({"modules": modules, "environment": dict(environment)})
 
@@ -90,7 +95,8 @@ class ForkServer:
         Args:
             words: Command-line options of the worker.
             environment: Environment variables of the worker.
-            modules: Modules that are already imported in the worker.
+            modules: Names of modules that the server imports before it forks the worker, unless it
+                has imported them already.
             held: File descriptors that the worker inherits.
         """
         pipes = [os.pipe() for _ in range(4)]
@@ -98,19 +104,23 @@ class ForkServer:
         theirs = (job, to_output, to_errors, to_status)
         request = {"modules": modules, "words": words, "environment": dict(environment)}
         self._ask(request, (*theirs, *held))
-        # Close these descriptors, of which the server has copies. If they stayed open here, the
-        # pipes would never reach EOF.
+        # The server now has copies of these descriptors. Close the originals, because the pipes
+        # would otherwise never reach EOF.
         for descriptor in theirs:
             os.close(descriptor)
         return Fork(to_job, output, errors, status, self.close)
 
     def close(self) -> None:
-        """End the server and all running workers; a later call of `start` begins a new server."""
+        """End the server process and all running workers.
+
+        A later call of `start` starts a new server process.
+        """
         if self._process is not None and self._socket is not None:
             self._socket.close()
             if self._process.poll() is None:
-                # Kill the workers directly: a worker that was stopped before it could ask the
-                # kernel to die with the server would survive. See proc_pid_task_children(5).
+                # Each worker asks the kernel to kill it when the server ends. A worker that was
+                # stopped before it could ask would survive, so kill the workers directly. See
+                # proc_pid_task_children(5).
                 path = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
                 with suppress(OSError):
                     for pid in path.read_text(encoding="ascii").split():
@@ -139,9 +149,17 @@ class ForkServer:
 class Fork:
     """Forked worker process, with the methods of subprocess.Popen that engines use.
 
-    The fork server writes two numbers into the pipe `status`: the worker's process id, and later
-    its exit status. `end_server` is called to end a server that does not report the exit status.
-    `is_orphan` is True if the worker ended because its server ended.
+    Args:
+        stdin: File descriptor of the worker's standard input.
+        stdout: File descriptor of the worker's standard output.
+        stderr: File descriptor of the worker's standard error.
+        status: File descriptor of a pipe into which the fork server writes two numbers: the process
+            id of the worker, and later its exit status.
+        end_server: Function that ends the fork server. It is called if the fork server does not
+            report the exit status.
+
+    Attributes:
+        is_orphan: Whether the worker has ended because the fork server has ended.
     """
 
     def __init__(
@@ -182,7 +200,7 @@ class Fork:
         while self._status is None and select([self._numbers], (), (), 0.0)[0]:
             number = self._numbers.read(NUMBER_BYTES)
             if not number:
-                # The pipe is closed because the server has ended; the kernel then kills its forks.
+                # The pipe is closed because the server has ended. The kernel then kills the worker.
                 self._status, self.is_orphan = -signal.SIGKILL, True
             elif self._pid is None:
                 self._pid = int.from_bytes(number, signed=True)
@@ -206,7 +224,10 @@ class Fork:
         return status
 
     def give_up(self) -> None:
-        """End a fork server that does not report the end of this killed worker."""
+        """End the fork server, because it does not report the end of this killed worker.
+
+        The exit status of the worker is then that of a killed process.
+        """
         self._end_server()
         try:
             self.wait(ANSWER_SECONDS)

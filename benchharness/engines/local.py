@@ -45,18 +45,19 @@ without forking."""
 class LocalEngine:
     """Engine that runs jobs in worker processes on this machine.
 
-    A job that hangs is stopped and repeated once from its newest snapshot, and so is a job that
-    exits with status 0 but without a result. A job that was killed is not repeated, because it
-    would be killed again if memory ran out. If the fork server hangs or was killed, its workers are
-    started again: first from a second fork server, and if that fails too, without forking. If slots
-    share a GPU, `Sharing` decides how many of them are used. If a job runs out of memory on a
-    shared GPU, it starts over, and from then on each GPU runs one job at a time.
+    A job that hangs is stopped and repeated once from its newest snapshot. A job whose process
+    exits with status 0 but leaves no result is also repeated once. A job whose process was killed
+    is not repeated, because the usual cause is a lack of memory, which would occur again. If the
+    fork server hangs or was killed, its workers are started again from a second fork server; if
+    this also fails, they are started without forking. If slots share a GPU, `Sharing` decides how
+    many of them are used. If a job runs out of memory on a shared GPU, it starts over, and from
+    then on each GPU runs one job at a time.
 
     Args:
-        slots: Slots that jobs run in.
+        slots: The slots; in each slot, one job runs at a time.
         orders: Options from the driver.
         command: Command that starts a worker, to which the path of the result file and the worker's
-            options are appended. If it is empty, workers are forked if the kernel allows it.
+            options are appended. If it is empty, workers are forked if the kernel supports it.
         forks: Fork server to use; by default, a new one.
     """
 
@@ -76,16 +77,19 @@ class LocalEngine:
         self._starters = 0 if command or not can_fork() else STARTERS
 
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
-        """Yield the Result or Failure of each job, in the order in which jobs end.
+        """Yield the Result or Failure of each job, in the order in which the jobs end.
 
-        A job is taken from `jobs` only when a slot is free, so the caller can still leave out jobs
-        that have become unnecessary. A None in `jobs` means that all remaining jobs must wait until
-        a running job ends. When the iterator is closed or raises an exception, all worker processes
-        are stopped.
+        When the iterator is closed or raises an exception, all worker processes are stopped.
+
+        Args:
+            jobs: The jobs. The next one is requested only when a slot is free, so that the caller
+                can skip jobs that have become unnecessary. A None means that all remaining jobs
+                must wait until a running job ends.
+            report: Function that is called with a job and its progress.
         """
         self._report, self._again = report, deque[Job]()  # jobs to repeat: they ran out of memory
         self._free, self._running = list(self._slots), list[WorkerProcess]()
-        self._crowded, self._failed_to_end = set[str](), dict[str, str]()  # contain keys of jobs
+        self._crowded, self._failed_to_end = set[str](), dict[str, str]()  # both contain job keys
         queue = iter(jobs)
         with scratch_folder() as self._folder, closing(self._forks):
             try:
@@ -128,7 +132,7 @@ class LocalEngine:
         """
         file = self._folder / f"{job.key}.json"
         file.parent.mkdir(exist_ok=True)  # the folder may have been deleted meanwhile
-        file.unlink(missing_ok=True)  # left by an earlier attempt that hung
+        file.unlink(missing_ok=True)  # an earlier attempt that hung may have left the file
         holds = self._orders.holds
         held = None if holds is None else holds.descriptor(job.key)
         options = (str(file), *self._options(job))
@@ -184,8 +188,8 @@ class LocalEngine:
         worker.close(self._report)
         outcome = worker.outcome(timeout=self._timeout if hangs else None)
         job, kind = worker.job, outcome.kind if isinstance(outcome, Failure) else ""
-        # Check this only for a Failure: reading a file again is slow if it contains a Result with
-        # the predictions for a million examples.
+        # Check this only for a Failure, because it reads the result file again, which is slow if
+        # the file contains the predictions for a million examples.
         is_lost = isinstance(outcome, Failure) and not hangs and worker.has_lost_its_result
         if (kind == "timeout" or is_lost) and job.key not in self._failed_to_end:
             self._failed_to_end[job.key] = "lost" if is_lost else "hung"
@@ -217,10 +221,11 @@ LOCAL = "local"
 
 @dataclass(frozen=True, kw_only=True)
 class Placement:
-    """The engine and the slots for the jobs of a run.
+    """The engine that runs the jobs of a run, and the slots in which they run concurrently.
 
     Attributes:
-        slots: The slots, as far as they are known before the run.
+        slots: The slots, as far as they are known before the run; on a cluster, the GPUs of a slot
+            are not known yet.
         engine: The function that creates the engine from the driver's options.
         forks: The fork server; None if workers are not forked on this machine.
     """
@@ -233,7 +238,8 @@ class Placement:
     def prepared(self, modules: Sequence[str]) -> Iterator[None]:
         """Context manager in which the fork server imports the modules that jobs will need.
 
-        The fork server is stopped at the end. Without a fork server, nothing is done.
+        The fork server is stopped when the block ends. Without a fork server, the context manager
+        does nothing.
         """
         with nullcontext() if self.forks is None else closing(self.forks) as forks:
             if forks and modules:
@@ -246,16 +252,16 @@ class EngineChoice:
     """Command-line options that choose an engine and its slots.
 
     Attributes:
-        name: The name of the engine.
-        address: The address of the cluster.
+        name: The name of the engine: "local", or the name that an extension gives its engine.
+        address: The address of the cluster; None if there is none.
         words: The values of `--engine-option`, each in the form NAME=VALUE.
-        device: The device, as for `--device`.
+        device: The device: "auto", "cpu", "cuda" or "cuda:N".
         jobs: The number of concurrent jobs; None leaves the choice to the engine.
-        processes: The number of processes that train one job.
+        processes: The number of processes that train one job together.
         small: Whether the jobs are so small that starting takes longer than computing.
-        fit: The number of jobs that can run here concurrently, which is limited by the number of
-            jobs and by the main memory.
-        folder: The folder next to the database in which a run keeps models and snapshots.
+        fit: The number of jobs that can run concurrently on this machine, which is limited by the
+            number of jobs and by the main memory.
+        folder: The folder of the database, in which a run keeps models and snapshots.
     """
 
     name: str = LOCAL
@@ -288,7 +294,7 @@ class EngineChoice:
 
 
 def find_placement(choice: EngineChoice) -> Placement:
-    """Return the placement for the chosen engine.
+    """Return the placement (the engine and its slots) for the chosen engine.
 
     Raises:
         BenchError: The engine is unknown, is not available, or does not accept these options.
@@ -302,10 +308,10 @@ def find_placement(choice: EngineChoice) -> Placement:
 
 
 def place(choice: EngineChoice) -> Placement:
-    """Return the placement of jobs on this machine.
+    """Return the placement for the local engine.
 
     Raises:
-        BenchError: There are options that only other engines accept.
+        BenchError: An option is set that only other engines accept, or the device does not exist.
     """
     if choice.address is not None or choice.options:
         raise BenchError(

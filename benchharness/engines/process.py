@@ -1,4 +1,4 @@
-"""Worker processes, which run one job each, report its progress and write its outcome."""
+"""Worker processes, each of which runs one job, reports its progress and writes its outcome."""
 
 import json
 import math
@@ -33,11 +33,11 @@ class Orders:
 
     Attributes:
         timeout: The number of seconds without progress after which a job counts as hanging.
-        checkpoints: The folder in which jobs save their trained encoders.
-        keep: The keys of the jobs that save their trained encoders.
-        snapshots: The folder in which running jobs save their states; None for no snapshots.
+        checkpoints: The folder in which jobs save their trained models.
+        keep: The keys of the jobs that save their trained models.
+        snapshots: The folder in which running jobs save their training states; None if they do not.
         holds: The locks on jobs that this process holds. A worker on this machine inherits the lock
-            of its job; a worker on another node cannot.
+            of its job; a worker on another node cannot. None if jobs are not locked.
     """
 
     timeout: float = math.inf
@@ -51,7 +51,7 @@ class Engine(Protocol):
     """Interface of an engine, which runs jobs on some machines and yields their outcomes."""
 
     def run(self, jobs: Iterable[Job | None], report: Report) -> Generator[Outcome]:
-        """Yield the Result or Failure of each job when it ends; see `LocalEngine.run`."""
+        """Yield the Result or Failure of each job when the job ends; see `LocalEngine.run`."""
 
 
 WORKER = (sys.executable, "-P", "-m", "benchharness.worker")
@@ -62,7 +62,7 @@ The option -P prevents the import of modules from the current folder, such as a 
 
 
 def worker_command(processes: int) -> tuple[str, ...]:
-    """Return the command that starts a worker whose job is trained by `processes` processes."""
+    """Return the command that starts a worker; `processes` processes train its job together."""
     if processes == 1:
         return WORKER
     return (*WORKER[:-1], "benchharness.worker.ranks", str(processes))
@@ -74,21 +74,22 @@ GRACE_SECONDS = 5.0
 """Maximum number of seconds to wait for the end of a process after SIGTERM, before it is killed."""
 
 SAVING_SECONDS = 120.0
-"""Maximum number of seconds to wait for the end of a process that is saving its state, as long as
-it computes or waits for a disk. They suffice for the 18 GB of DeBERTa-xxlarge at 150 MB/s."""
+"""Maximum number of seconds to wait for the end of a process that is saving its training state, as
+long as the process computes or waits for a disk. In this time, the 18 GB of DeBERTa-xxlarge can be
+written at 150 MB/s."""
 
 IDLE_SECONDS = 5.0
 """Number of seconds after which a process that is saving its state, but neither computes nor waits
 for a disk, counts as hanging or stopped."""
 
 LAST_SECONDS = 8.0
-"""Number of seconds after which this process is ended by force if it does not end after one of the
-FINAL signals or a second Ctrl-C, unless workers are saving their states."""
+"""Number of seconds between one of the FINAL signals, or a second Ctrl-C, and the forced end of
+this process if it has not ended by itself. While workers save their states, the end is delayed."""
 
 POLL_SECONDS = 0.02
 
 FINAL = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that end this process when one of them arrives; Ctrl-C has to be pressed twice."""
+"""Signals that end this process even if they arrive only once; Ctrl-C must be pressed twice."""
 
 
 Child = subprocess.Popen[bytes] | Fork
@@ -97,9 +98,22 @@ Child = subprocess.Popen[bytes] | Fork
 class WorkerProcess:
     """Worker process that runs one job.
 
-    The process has its own session, so that Ctrl-C reaches only the driver, and so that signals
-    reach the worker together with its child processes. The kernel ends the worker when the thread
-    that started it ends, so one thread must start and watch all workers.
+    The process has its own session. For this reason, Ctrl-C reaches only the driver (the process
+    that started the worker), and signals reach the worker together with its child processes. The
+    kernel ends the worker when the thread that started it ends, so one thread must start and watch
+    all workers.
+
+    Args:
+        job: The job, which is sent to the worker through its standard input.
+        slot: The slot in which the job runs.
+        result_file: The file into which the worker writes the outcome.
+        process: The process that has been started.
+
+    Attributes:
+        job: The job.
+        slot: The slot.
+        is_computing: Whether the job is training, saving or predicting, according to its last
+            progress report.
     """
 
     def __init__(self, job: Job, slot: Slot, result_file: Path, process: Child) -> None:
@@ -120,7 +134,8 @@ class WorkerProcess:
         for pipe in self._pipes:
             os.set_blocking(pipe.fileno(), False)
         assert process.stdin
-        # Ignore a process that has already ended; its exit status will show the reason.
+        # The process may have ended already. This is ignored here, because its exit status will
+        # show the reason.
         with suppress(BrokenPipeError), process.stdin as stdin:
             stdin.write(json.dumps(job.to_json()).encode())
 
@@ -140,10 +155,11 @@ class WorkerProcess:
         return self._process.poll() is not None
 
     def misses_its_starter(self, timeout: float) -> bool:
-        """Return whether the fork server has ended or hangs while the worker has no result yet.
+        """Return whether the worker must be started again, because its fork server has failed.
 
-        The fork server counts as hanging if it has not forked the worker after `timeout` seconds,
-        or if it does not report that the worker has ended.
+        The fork server has failed if it has ended before the worker had a result, if it has not
+        forked the worker after `timeout` seconds, or if it does not report that the worker has
+        ended.
         """
         if not isinstance(self._process, Fork):
             return False
@@ -156,16 +172,23 @@ class WorkerProcess:
         # status.
         if not self.descriptors and (own := _stat_of(self._process.pid))[0] == "Z":
             state, *rest = _stat_of(int(own[1]))
-            # Wait for a server that is running, or is waiting for a processor or a disk.
+            # The fork server does not hang if it is running, if it is waiting for a processor or a
+            # disk, or if it has used CPU time since the last call.
             if state in ("R", "D") or rest[10:12] != self._parents_life:
                 self._parents_life, self._seen_dead = rest[10:12], math.inf
             self._seen_dead = min(self._seen_dead, time.monotonic())
         return time.monotonic() - self._seen_dead > GRACE_SECONDS
 
     def read(self, report: Report = lambda *_: None) -> bool:
-        """Read the output that has arrived, and report the progress lines in it.
+        """Read the output of the worker that has arrived since the last call.
 
-        Return False if there was nothing to read.
+        Other lines than progress reports are added to the log of the job.
+
+        Args:
+            report: Function that is called with the job and each progress report.
+
+        Returns:
+            False if there was nothing to read.
         """
         output, errors = map(_read_chunk, self._pipes)
         *lines, rest = (self._line + output).split(b"\n")
@@ -190,9 +213,9 @@ class WorkerProcess:
             os.killpg(self._process.pid, number)
 
     def is_awaited(self, seconds: float) -> bool:
-        """Return whether to wait longer for the end of the process.
+        """Return whether to wait longer until the process ends by itself after SIGTERM.
 
-        `seconds` is the number of seconds since SIGTERM.
+        `seconds` is the number of seconds since SIGTERM was sent.
         """
         if self.has_ended or (isinstance(self._process, Fork) and not self._process.has_begun):
             return False
@@ -208,7 +231,10 @@ class WorkerProcess:
         return seconds < SAVING_SECONDS and time.monotonic() - self._last_life < IDLE_SECONDS
 
     def close(self, report: Report = lambda *_: None) -> None:
-        """Kill the process and its child processes, and read the rest of their output."""
+        """Kill the process and its child processes, and read the rest of their output.
+
+        `report` is called with the job and each progress report.
+        """
         self.signal(signal.SIGKILL)
         try:
             self._process.wait(ANSWER_SECONDS)
@@ -229,8 +255,11 @@ class WorkerProcess:
     def outcome(self, timeout: float | None = None) -> Outcome:
         """Return the outcome of a process that has ended.
 
-        `timeout` is the number of seconds without output after which the process was stopped; None
-        if it was not stopped.
+        If the process left no outcome, a Failure with the likely cause is returned.
+
+        Args:
+            timeout: The number of seconds without progress after which the process was stopped;
+                None if it was not stopped.
         """
         left = _read_outcome(self._result_file)
         # After a timeout, ignore the worker's own Failure, which only says "interrupted".
@@ -248,9 +277,12 @@ def end_processes(
     """Send SIGTERM to the processes, and kill those that still run after some seconds.
 
     Processes that are saving their states get more time. If an exception is raised meanwhile, for
-    example by a second Ctrl-C, all processes are killed at once. Before any process is killed,
-    `end_starter` is called to end the fork server, which may hang and would then not report the
-    ends of the processes.
+    example by a second Ctrl-C, all processes are killed at once.
+
+    Args:
+        workers: The processes.
+        end_starter: Function that ends the fork server. It is called before any process is killed,
+            because a fork server that hangs would not report the ends of the processes.
     """
     workers = list(workers)
     asked = time.monotonic()
@@ -269,8 +301,8 @@ def end_processes(
 
 
 STATES_AWAITED = threading.Lock()
-"""Lock that is held while this process waits for workers to save their states and end. The wait has
-a time limit."""
+"""Lock that is held while this process waits, for a limited time, until workers have saved their
+states and have ended."""
 
 
 @contextmanager
@@ -353,7 +385,7 @@ def _parse_progress(line: bytes) -> Progress | None:
 
 
 def outcome_of(left: Mapping[str, Any]) -> Outcome:
-    """Build a Result or a Failure from its JSON data."""
+    """Build a Result or a Failure from the JSON data `left`, which a worker has written."""
     return Result.from_json(left) if "evaluations" in left else Failure.from_json(left)
 
 

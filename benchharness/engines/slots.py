@@ -17,7 +17,7 @@ from benchharness.machine import is_instance, machine_name
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:
-    """Device and environment in which one job runs at a time.
+    """Device and environment variables with which one job runs at a time.
 
     Attributes:
         device: "cpu", or "cuda:" followed by the GPUs, as in "cuda:0,1".
@@ -45,15 +45,16 @@ class Slot:
 
 
 AT_ONCE = 8
-"""Maximum number of concurrent jobs on a CPU by default. With more jobs, each would have so few
-cores that the longest job of a suite would still run long after the others have ended."""
+"""Maximum number of concurrent jobs by default, on the CPU or per GPU. With more jobs, each would
+have so few cores that the longest job of a suite would still run long after the others have ended.
+"""
 
 
 AMPERE = 8.0
-"""Lowest compute capability with native bf16; older GPUs emulate it."""
+"""Lowest compute capability of GPUs that compute in bf16 natively; older GPUs emulate bf16."""
 
 DEVICES = Path("/dev")
-"""Folder in which the GPU driver creates a file per GPU (nvidia0, nvidia1)."""
+"""Folder in which the GPU driver creates one file per GPU (nvidia0, nvidia1)."""
 
 WAITING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 """Environment variables that control how the threads of a job wait for each other."""
@@ -77,17 +78,20 @@ def find_slots(
 ) -> tuple[Slot, ...]:
     """Return the slots of this machine.
 
-    By default, there is a slot per core, but at most `fit` slots, and at most AT_ONCE on a CPU or
-    per GPU. The slots share the GPUs as far as their memory allows; a MIG instance, whose memory
-    cannot be read, has one slot. If `jobs` is given, there are `jobs` slots, which are assigned to
-    the GPUs in turn. The cores are divided evenly among the slots unless OMP_NUM_THREADS is set.
+    By default, there is one slot per core, but at most `fit` slots, and at most AT_ONCE on the CPU
+    or on each GPU. Several slots share a GPU, and are used as far as its memory allows. A MIG
+    instance (a part of a GPU), whose memory cannot be read, has one slot. If `jobs` is given, there
+    are `jobs` slots, which are assigned to the GPUs in turn. The cores are divided evenly among the
+    slots unless OMP_NUM_THREADS is set.
 
     Args:
-        device: "auto", "cpu", "cuda" (all visible GPUs) or "cuda:N" (the visible GPU with index N).
+        device: "auto" (all visible GPUs, or the CPU if there are none), "cpu", "cuda" (all visible
+            GPUs) or "cuda:N" (the visible GPU with index N).
         jobs: The number of concurrent jobs; None to determine it.
-        fit: The number of jobs that can run concurrently, given how many there are and how many fit
-            into memory.
-        processes: The number of processes per job; each has its own GPU or part of the job's cores.
+        fit: The largest number of jobs that can run concurrently, because there are no more jobs or
+            because no more fit into memory.
+        processes: The number of processes that train one job together. Each process has its own
+            GPU or, on the CPU, a part of the job's cores.
         small: Whether jobs are so small that each needs only one thread on a CPU.
 
     Raises:
@@ -113,9 +117,13 @@ def find_slots(
 
 
 def make_slot(gpus: str, threads: int | str, *, is_shared: bool = False) -> Slot:
-    """Build a slot whose job has `threads` CPU threads.
+    """Build a slot.
 
-    `gpus` contains the names of its GPUs in the form of CUDA_VISIBLE_DEVICES; it is empty for none.
+    Args:
+        gpus: The names of the slot's GPUs in the form of CUDA_VISIBLE_DEVICES, such as "0,1"; empty
+            for a slot on the CPU.
+        threads: The number of CPU threads of the job's process.
+        is_shared: Whether the slot shares its GPU with other slots.
     """
     waiting = {name: os.environ[name] for name in WAITING if name in os.environ}
     environment = {
@@ -178,7 +186,10 @@ def find_gpus() -> tuple[str, ...]:
 
 
 def place_of(slots: Sequence[Slot]) -> str:
-    """Describe the devices of the slots as "the CPU", "GPU 0", "2 GPUs", or "GPUs" on a cluster."""
+    """Describe the devices of the slots, such as "the CPU", "GPU 0" or "2 GPUs".
+
+    On a cluster, where the GPUs are not known yet, the description is "GPUs".
+    """
     names = {name for slot in slots for name in slot.gpus}
     if not names:
         return "the CPU"
@@ -188,19 +199,22 @@ def place_of(slots: Sequence[Slot]) -> str:
 
 
 def have_bf16(slots: Sequence[Slot]) -> bool:
-    """Return whether the GPUs of the slots have native bf16, as all NVIDIA GPUs since Ampere do.
+    """Return whether all GPUs of the slots compute in bf16 natively, as GPUs since Ampere do.
 
-    Return True if `nvidia-smi` does not report the compute capability, for example for MIG
-    instances or GPUs on a cluster.
+    The result is also True if `nvidia-smi` does not report the compute capability, for example for
+    MIG instances or for GPUs on a cluster.
     """
-    with suppress(ValueError):  # "[N/A]"
+    with suppress(ValueError):  # nvidia-smi prints "[N/A]" if the value is unknown
         names = dict.fromkeys(name for slot in slots for name in slot.gpus)
         return all(float(told) >= AMPERE for told in _ask(names, "compute_cap"))
     return True
 
 
 def machine_of(slots: Sequence[Slot]) -> str:
-    """Return the name of the first slot's GPU, or of its processor with the number of threads."""
+    """Return the name of the first GPU of the first slot.
+
+    If the slot is on the CPU, return the processor and the number of threads ("NAME, 4 threads").
+    """
     if slots[0].is_gpu:
         return next(iter(_ask(slots[0].gpus[:1], "name")), "a GPU")
     return machine_name(int(slots[0].environment.get("OMP_NUM_THREADS", "1")))
@@ -234,8 +248,8 @@ def _count_cores() -> int:
 # A single job with a small encoder leaves a GPU idle most of the time. Large jobs run one by one.
 
 ROOM = 1.5
-"""Free GPU memory that must be left for another job, as a multiple of the average memory of a
-running job. It is greater than 1 because the memory of running jobs may still grow."""
+"""Free GPU memory that is needed to start another job, as a multiple of the average memory of the
+running jobs. It is greater than 1 because the memory of running jobs may still grow."""
 
 SETTLING_SECONDS = 2.0
 """Number of seconds that all jobs on a GPU must have been computing before its used memory is read.
@@ -245,10 +259,10 @@ SETTLING_SECONDS = 2.0
 def memory_of(device: str) -> tuple[float, float] | None:
     """Return the used and the free memory of a GPU such as "cuda:0", in MiB.
 
-    Return None if they are unknown, for example for a MIG instance or without a GPU driver.
+    The result is None if they are unknown, for example for a MIG instance or without a GPU driver.
     """
     for told in _ask([device.removeprefix("cuda:")], "memory.used", "memory.free"):
-        with suppress(ValueError):  # "[N/A], [N/A]"
+        with suppress(ValueError):  # nvidia-smi prints "[N/A], [N/A]" if the values are unknown
             used, free = map(float, told.split(","))
             return used, free
     return None
@@ -266,9 +280,12 @@ class Sharing:
         self.is_over = False
 
     def has_room(self, slot: Slot, settled: Sequence[bool]) -> bool:
-        """Return whether another job may start in this slot.
+        """Return whether another job may start in a slot.
 
-        `settled` contains, for each job that runs on the same device, whether it already computes.
+        Args:
+            slot: The slot.
+            settled: For each job that runs on the same device, whether it already computes, so that
+                the GPU memory that it uses is known.
         """
         if not slot.is_shared or not settled:
             return True

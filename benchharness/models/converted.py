@@ -32,12 +32,19 @@ _DIGESTS = "converted.json"
 
 @contextmanager
 def loadable(folder: Path, trust: Trust) -> Iterator[Path]:
-    """Context manager that yields a folder with pickled weights in a form that transformers loads.
+    """Context manager that yields a folder from which transformers can load pickled weights.
 
-    If the checkpoint is in a writable hub cache, its weights are converted and the converted folder
-    is kept. Otherwise, weights in files that also contain other objects are converted into a
-    temporary folder, and any other folder is yielded unchanged. Raises ModelError if the weights
-    cannot be read.
+    If the checkpoint is in a writable hub cache, its weights are converted to safetensors in a
+    second folder, which is kept in the cache and is yielded. Otherwise, if a weights file also
+    contains other objects, the weights are converted in a temporary folder. In all other cases, the
+    folder of the checkpoint itself is yielded.
+
+    Args:
+        folder: The folder of the checkpoint.
+        trust: Permissions that the user gives the checkpoint.
+
+    Raises:
+        ModelError: The weights cannot be read, or cannot be converted.
     """
     pickled = checkpoint_files(folder, trust)["weights"]
     kept = folder.parent.parent / _OURS / folder.name

@@ -39,8 +39,8 @@ CHECKED = frozenset(
         "xlnet",
     }
 )
-"""Families (transformers' model_type) for which heads/classifiers.py knows how their authors, or
-transformers' classes, classify a text. "new" is the model_type of gte's own code."""
+"""Model families (values of transformers' model_type) for which heads/classifiers.py knows how the
+authors, or transformers' classes, classify a text. "new" is the model_type of gte's own code."""
 
 _BOTH_SIDES = frozenset({"bert-generation", "cpmant", "xlnet"})
 """Families whose tokens also attend to later tokens, although transformers lists them as causal
@@ -49,11 +49,12 @@ language model, and XLNet is a permutation model."""
 
 
 def is_causal(config: Mapping[str, Any]) -> bool:
-    """Return whether a config.json describes a decoder, whose tokens attend only to earlier ones.
+    """Return whether a config.json describes a decoder, whose tokens attend only to earlier tokens.
 
-    A family is causal if transformers has a causal language model for it and no masked one. Code
-    that comes with a checkpoint is causal if its auto_map has a causal language model and no masked
-    one.
+    This is the case if transformers has a causal but no masked language model for the family. If
+    the checkpoint comes with its own code for an unknown family, this is the case if `auto_map`
+    in the config names a causal but no masked language model. Encoder-decoder models, and a few
+    families such as XLNet, never count as decoders.
     """
     family, code = str(config.get("model_type")), config.get("auto_map") or {}
     if config.get("is_encoder_decoder") or family in _BOTH_SIDES:
@@ -64,13 +65,21 @@ def is_causal(config: Mapping[str, Any]) -> bool:
 
 
 def is_unchecked(config: Mapping[str, Any]) -> bool:
-    """Return whether it is unknown how models with a config's model_type classify texts."""
+    """Return whether it is unknown how the authors of this model family classify texts.
+
+    `config` is the content of a config.json. Decoders and encoder-decoder models are known.
+    """
     is_known = config.get("model_type") in CHECKED or config.get("is_encoder_decoder")
     return not is_known and not is_causal(config)
 
 
 def has_class(family: str, kind: str) -> bool:
-    """Return whether transformers has a class of this kind ("TokenClassification") for a family."""
+    """Return whether transformers has a class for a model family and a kind of task.
+
+    Args:
+        family: The family (transformers' model_type), such as "bert".
+        kind: The part of the class's name after "For", such as "TokenClassification".
+    """
     return family in _families(re.sub(r"(?<!^)(?=[A-Z])", "_", kind).upper())
 
 

@@ -22,12 +22,13 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
     Known names, aliases and hub ids take precedence, so a folder called `roberta-base` in the
     current directory is never used by accident; `./roberta-base` is that folder. NAME=FOLDER gives
     a folder another name on the leaderboard. If NAME is a known model, the folder also gets the
-    recipe of that model. The name of a hub model may end in `@REVISION`, a branch, tag or commit.
+    recipe of that model. The name of a hub model may end in `@REVISION`, where REVISION is a
+    branch, a tag or a commit.
 
     Args:
-        name: Name as the user typed it.
-        trust: Permissions that the user gives the checkpoint; built-in encoders and baselines
-            ignore it.
+        name: The name as the user typed it.
+        trust: Permissions that the user gives the checkpoint. They have no effect on built-in
+            encoders and baselines.
 
     Raises:
         ModelError: The folder is not a checkpoint, or belongs to another family than the known
@@ -130,11 +131,21 @@ def _names() -> list[str]:
 def find_models(name: str, trust: Trust = NOTHING) -> tuple[ModelSpec, ...]:
     """Find all models that match a folder pattern, or the single model with this name.
 
-    Folders that match a pattern (`'DIR/step-*'`) are checkpoints of one pretraining run, in the
-    order of their steps. If the argument is NAME='DIR/step-*', the pretraining run is called NAME,
-    else it has the name of the folder that contains the checkpoints. Raises BenchError if no folder
-    matches, if a step is unknown or occurs twice, if the families differ, or if `find_model`
-    raises.
+    The folders that match a pattern ('DIR/step-*') are the checkpoints of one pretraining run.
+
+    Args:
+        name: The name of a model, as for `find_model`, or a pattern. In the form NAME='DIR/step-*',
+            NAME is the name of the pretraining run; by default, its name is that of the folder that
+            contains the checkpoints.
+        trust: Permissions that the user gives the checkpoints.
+
+    Returns:
+        The models; those of a pretraining run are in the order of their steps.
+
+    Raises:
+        BenchError: There is no such model, or no folder matches the pattern. It is also raised if
+            the training step of a checkpoint is unknown, if two checkpoints have the same step, or
+            if the checkpoints belong to different model families.
     """
     if not has_magic(name) or _known(name) is not None or _is_folder(Path(name).expanduser()):
         return (find_model(name, trust),)

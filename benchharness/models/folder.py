@@ -41,7 +41,11 @@ _UNREADABLE = (OSError, ValueError, RecursionError)
 
 
 def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
-    """Return a description of the checkpoint in a folder; raise ModelError if there is none."""
+    """Return a description of the checkpoint in a folder.
+
+    Raises:
+        ModelError: The folder contains no checkpoint, or one that cannot be loaded.
+    """
     weights = checkpoint_files(folder, trust)["weights"]
     config = read_config(folder / "config.json")
     if why := wrapping(weight_shapes(weights, trust)):
@@ -58,12 +62,15 @@ def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
 
 
 def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Path]]:
-    """Return the files that a loaded checkpoint depends on: config, weights, tokenizer and code.
+    """Return the files of a checkpoint, keyed by "config", "weights", "tokenizer" and "code".
 
-    The files are keyed by "config", "weights", "tokenizer" and "code". Pickled weights are parsed
-    without running any code, so they need no permission unless a file also contains other objects.
-    Code is included only if the user trusts it. Raises ModelError if a file is missing; its message
-    lists the files found instead.
+    Files that have no effect on the loaded model are left out. Code is included only if the user
+    trusts it. Pickled weights are parsed without running any code, so they need no permission of
+    the user, unless a file also contains other objects.
+
+    Raises:
+        ModelError: A file is missing (the message then names similar files in the folder), or
+            pickled weights are damaged or need a permission.
     """
     names = _names_in(folder)
     if ADAPTER in names and not find_weights(names):
@@ -94,13 +101,18 @@ _WRAPPERS = {
     "_fsdp_wrapped_module.": "FSDP",
     "_forward_module.": "Lightning Fabric",
 }
-"""Wrappers of networks, keyed by the prefix that they add to the names of the weights."""
+"""Wrappers of networks in training programs, keyed by the prefix that they add to the names of the
+weights."""
 
 
 def wrapping(names: Collection[str]) -> str:
-    """Return the end of an error message if weights have the prefix of a wrapper; else ""."""
+    """Return the end of an error message if a training program has saved a wrapped network.
+
+    Wrappers such as FSDP add a prefix to the names of the weights. Returns "" if there is no such
+    prefix in `names`, the names of the weights.
+    """
     for mark, whose in _WRAPPERS.items():
-        inside = mark != "module."  # networks may also have parts called "module"
+        inside = mark != "module."  # parts inside a network may also be called "module"
         has = [mark in name if inside else name.startswith(mark) for name in names]
         if has and (all(has) or (inside and any(has))):
             return (
@@ -159,12 +171,18 @@ _ENCODERS_ALONE = ("mt5", "t5", "t5gemma", "umt5")
 
 
 def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False) -> None:
-    """Raise ModelError if a folder's config shows that it cannot be loaded as an encoder.
+    """Raise ModelError if quick checks show that a checkpoint cannot be loaded as an encoder.
 
-    If `whole` is true, the checkpoint must have a decoder. Only quick checks are made. They detect
-    an unknown family; code that is missing, not trusted or without an encoder class; a decoder that
-    transformers cannot leave out; and a tokenizer with more tokens than there are embeddings. The
-    weights are checked later, in the worker.
+    The checks detect an unknown model family; code that is missing, not trusted or without an
+    encoder class; an encoder-decoder model whose encoder transformers cannot load alone; and a
+    tokenizer with more tokens than there are embeddings. The weights are checked later, in the
+    worker process.
+
+    Args:
+        folder: The folder of the checkpoint.
+        trust: Permissions that the user gives the checkpoint.
+        whole: Whether the checkpoint is loaded with its decoder. If it has none, ModelError is
+            raised.
     """
     config = read_config(folder / "config.json")
     family, code = str(config["model_type"]), config.get("auto_map") or {}
@@ -192,11 +210,18 @@ def check_loadable(folder: Path, trust: Trust = NOTHING, *, whole: bool = False)
 
 
 GPT = ("gpt2", "openai-gpt")
-"""Families whose inputs get a start token, a delimiter and an end token, as in GPT's paper."""
+"""Model families whose inputs get a start token, a delimiter and an end token, as in the paper of
+GPT."""
 
 
 def check_tokens(checkpoint: str, tokens: int, rows: int | None) -> None:
-    """Raise ModelError if a tokenizer has more tokens than its network has embeddings."""
+    """Raise ModelError if a tokenizer has more tokens than its network has embeddings.
+
+    Args:
+        checkpoint: The name of the checkpoint, for the error message.
+        tokens: The number of tokens of the tokenizer.
+        rows: The number of embeddings; if it is None, nothing is checked.
+    """
     if rows is not None and tokens > rows:
         raise ModelError(
             f"the tokenizer of {checkpoint} has {tokens} tokens, but its network has only {rows} "
@@ -216,12 +241,15 @@ def count_tokens(folder: Path) -> int | None:
 
 
 def has_decoder(config: Mapping[str, Any]) -> bool:
-    """Return whether a checkpoint has a decoder in addition to an encoder, to generate text."""
+    """Return whether a checkpoint with this config has a decoder in addition to an encoder."""
     return bool(config.get("is_encoder_decoder"))
 
 
 def no_decoder(what: str) -> str:
-    """Return the error message for a text-to-text task with a model that has no decoder."""
+    """Return the error message for a text-to-text task with a model that has no decoder.
+
+    `what` is a phrase for the model, with which the message begins.
+    """
     return (
         f"{what} has no decoder to generate text with: --text-to-text needs an encoder-decoder "
         "model (T5, mT5, Flan-T5, BART)."
@@ -229,7 +257,7 @@ def no_decoder(what: str) -> str:
 
 
 def untrusted(folder: Path) -> str:
-    """Return the error message for a checkpoint whose own code is needed but not trusted."""
+    """Return the error message for a checkpoint whose own code is needed but not permitted."""
     return (
         f"{shown(folder)} needs the Python code that comes with it, which is not run without your "
         "permission: read the code, then pass --trust-remote-code."
@@ -271,9 +299,13 @@ def _is_known_family(family: str) -> bool:
 
 
 def read_config(path: Path) -> Mapping[str, Any]:
-    """Read a checkpoint's config.json; raise ModelError if it is not a config of transformers.
+    """Return the content of a checkpoint's config.json, which is the file `path`.
 
-    Some configs were uploaded without a model_type. For a known model, benchharness adds it.
+    Some configs were uploaded without a model_type. If the checkpoint belongs to a known model,
+    benchharness adds the model_type.
+
+    Raises:
+        ModelError: The file cannot be read, or has no model_type.
     """
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
@@ -292,7 +324,10 @@ def read_config(path: Path) -> Mapping[str, Any]:
 
 
 def unsaid_family(folder: Path) -> str:
-    """Return the family of a known model whose config.json does not state it; otherwise ""."""
+    """Return the family of a known model if its config.json does not state the family.
+
+    For all other checkpoints, the result is "".
+    """
     said = read_object(folder / "config.json")
     return known_family(folder) if said and "model_type" not in said else ""
 
@@ -321,16 +356,20 @@ def longest_row(folder: Path) -> int | None:
 
 
 NO_LIMIT = 10**9
-"""Maximum lengths of at least this number of tokens count as no limit. For a tokenizer without a
-limit, transformers writes 10**30, which is more than numpy can hold."""
+"""Number of tokens from which a tokenizer's maximum length counts as no limit. If a tokenizer has
+no limit, transformers writes 10**30, which is too large for numpy's integers."""
 
 
 def is_unbounded(family: str, config: Mapping[str, Any] = MappingProxyType({})) -> bool:
     """Return whether networks of a family accept inputs of any length.
 
-    The tokenizer's limit is ignored. DeBERTa has absolute positions only if its config has
-    position_biased_input. Without a config, it counts as a family without them, because the known
-    checkpoints have none.
+    This is the case for families without absolute positions. DeBERTa has absolute positions only if
+    its config sets `position_biased_input`. A limit of the tokenizer is ignored.
+
+    Args:
+        family: The family (transformers' model_type).
+        config: The content of config.json. If it is empty, DeBERTa counts as a family without
+            absolute positions, because the known checkpoints of DeBERTa have none.
     """
     has_positions = "deberta" in family and config.get("position_biased_input", bool(config))
     return family in _RELATIVE and not has_positions
@@ -348,7 +387,12 @@ def _count_numbers(path: Path, trust: Trust) -> int:
 
 
 def sizes_in(folder: Path, trust: Trust = NOTHING) -> tuple[dict[str, int], int]:
-    """Return the number of elements per tensor, and the size of the tokenizer files in bytes."""
+    """Return the sizes of a checkpoint's tensors and of its tokenizer.
+
+    Returns:
+        The number of elements of each tensor, keyed by the name of the tensor, and the size of all
+        tokenizer files together in bytes.
+    """
     files = checkpoint_files(folder, trust)
     shapes = weight_shapes(files["weights"], trust)
     tokenizer = sum(path.stat().st_size for path in files["tokenizer"])
@@ -369,7 +413,10 @@ def weight_shapes(weights: Iterable[Path], trust: Trust = NOTHING) -> dict[str, 
 def shapes_in(path: Path) -> dict[str, list[int]]:
     """Return the shapes of the tensors in a safetensors file, keyed by name.
 
-    Only the file's header is read. Raises ModelError if the file is damaged or incomplete.
+    Only the header of the file is read.
+
+    Raises:
+        ModelError: The file is damaged or incomplete.
     """
     try:
         with path.open("rb") as file:
@@ -391,7 +438,7 @@ def shapes_in(path: Path) -> dict[str, list[int]]:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file; {} if the file is absent or holds anything else."""
+    """Return the JSON object in a file; {} if the file is absent or contains anything else."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
     except _UNREADABLE:
@@ -400,14 +447,19 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 MEAN, FIRST, LAST = "mean", "first", "last"
-"""Ways to pool the token states of a text into its vector."""
+"""Ways to compute one vector for a text from the states of its tokens: the mean of all states, or
+the state of the first or the last token."""
 
 POOLINGS = {"mean_tokens": MEAN, "cls_token": FIRST, "lasttoken": LAST}
-"""Names of poolings in sentence-transformers, mapped to benchharness's."""
+"""Values MEAN, FIRST and LAST, keyed by the names of these poolings in sentence-transformers."""
 
 
 def stated_pooling(folder: Path) -> str:
-    """Return how sentence-transformers pools a folder's tokens into a vector; "" if not stated."""
+    """Return how a sentence-transformers model computes one vector for a text from token states.
+
+    The result is a name in sentence-transformers, such as "mean_tokens" (several names are
+    separated by commas), or "" if the folder does not state it.
+    """
     modes = read_object(folder / "1_Pooling" / "config.json")
     # The file either has one flag per pooling, such as {"pooling_mode_mean_tokens": true, ...}, and
     # several flags may be true; or it has a single value, such as {"pooling_mode": "lasttoken"}.

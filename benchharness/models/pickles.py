@@ -2,9 +2,9 @@
 
 torch.save writes a zip file with a pickle in it; before torch 1.6 it wrote several pickles in a
 row. The numbers of the tensors are stored after the pickles. A pickle is a program for a stack
-machine. `Machine` executes the instructions that build plain values; if the program would create an
-object, it records the object's class and state instead. That is enough for weights, because a
-pickle describes a tensor by its position in the file and its shape.
+machine. `Machine` executes the instructions that build plain values. For instructions that would
+create an object, `Machine` only records the class and the state of the object. This is enough for
+weights, because a pickle describes a tensor by its position in the file and its shape.
 """
 
 import json
@@ -27,21 +27,21 @@ from benchharness.leaderboard.job import Trust
 from benchharness.models.spec import shown
 
 LARGEST = 16 * 2**20
-"""Largest size of a pickle, in bytes, without the numbers of its tensors. A Trainer's arguments
-take 5,000 bytes, and the names of T5's weights 200,000."""
+"""Largest size of a pickle in bytes, without the numbers of its tensors. For comparison, the
+arguments of a Trainer take 5,000 bytes, and the names of T5's weights take 200,000 bytes."""
 
 MOST_WORK = 4_000_000
-"""Largest number of values that a pickle may use as keys of mappings, arguments or fields. A pickle
-can use one value many times, with two bytes each time, so the size of the pickle does not limit
-this work. Weight files need fewer than ten values per tensor."""
+"""Largest number of values that a pickle may use as keys of mappings, as arguments or as fields.
+The size of the pickle does not limit this number, because a pickle can use one value many times
+with two bytes each time. Weight files need fewer than ten values per tensor."""
 
 DEEPEST = 100
-"""Largest depth of nested tuples, which Python's own hash and comparison recurse into without a
-limit."""
+"""Largest depth of nested tuples. Python computes hashes and comparisons of nested tuples by
+recursion without a limit, so very deep tuples would crash the process."""
 
 OLD_PICKLES = 4
-"""Number of pickles at the start of a file from before torch 1.6: magic number, version, system
-information and the stored object."""
+"""Number of pickles at the start of a file that torch before 1.6 wrote: the magic number, the
+version, system information, and the stored object."""
 
 DAMAGED = (
     *(OSError, ValueError, LookupError, TypeError, AttributeError, EOFError, OverflowError),
@@ -53,7 +53,13 @@ DAMAGED = (
 
 @dataclass(eq=False)
 class Described:
-    """Stand-in for an object that a pickle would create: class or function, arguments, state."""
+    """Stand-in for an object that a pickle would create, or for a class or a function.
+
+    Attributes:
+        name: The full name of the class or function.
+        args: The arguments with which the pickle would call it.
+        state: The attributes that the pickle would set in the object, keyed by name.
+    """
 
     name: str
     args: tuple[Any, ...] = ()
@@ -61,11 +67,15 @@ class Described:
 
 
 class Machine:
-    """A stack machine that executes one pickle without creating objects.
+    """A stack machine that executes the instructions of a pickle without creating objects.
 
-    `stack` is the current stack, `below` holds the stacks that were set aside by MARK instructions,
-    and `memo` holds the values that the pickle has saved for later use. `work` counts processed
-    values, and `tuples` contains the size and depth of each tuple.
+    Attributes:
+        stack: The current stack.
+        below: The stacks that MARK instructions have set aside.
+        memo: The values that the pickle has saved for later use, keyed by their index.
+        work: The number of values that were used as keys, arguments or fields.
+        tuples: For each tuple that was made, keyed by its `id`: the tuple, the number of values in
+            it and its depth.
     """
 
     def __init__(self) -> None:
@@ -76,92 +86,114 @@ class Machine:
         self.tuples: dict[int, tuple[Any, int, int]] = {}
 
     def look_at(self, values: Iterable[Any]) -> None:
-        """Count values, including those in tuples, in `work`; raise ValueError above MOST_WORK."""
+        """Add the number of these values, including those inside tuples, to `work`.
+
+        Raises:
+            ValueError: `work` is now above MOST_WORK.
+        """
         self.work += sum(self.tuples.get(id(each), (each, 1, 0))[1] for each in values)
         if self.work > MOST_WORK:
-            raise ValueError(f"more than {MOST_WORK:,} values")
+            raise ValueError(f"its pickle uses more than {MOST_WORK:,} values")
 
     def tuple_of(self, values: list[Any]) -> tuple[Any, ...]:
-        """Make a tuple and record its size and depth; raise ValueError if it is too deep."""
+        """Make a tuple of these values, and record its size and its depth.
+
+        Raises:
+            ValueError: More than DEEPEST tuples are nested within each other.
+        """
         inner = [self.tuples.get(id(each), (each, 1, 0)) for each in values]
         depth = 1 + max((deep for _, _, deep in inner), default=0)
         if depth > DEEPEST:
-            raise ValueError(f"more than {DEEPEST} tuples nested within each other")
+            raise ValueError(f"its pickle has more than {DEEPEST} tuples nested within each other")
         made = tuple(values)
         # The tuple itself is stored too, because Python may reuse the id of a deleted tuple.
         self.tuples[id(made)] = (made, 1 + sum(size for _, size, _ in inner), depth)
         return made
 
     def mapping_of(self, values: list[Any]) -> dict[Any, Any]:
-        """Make a dict from a list of alternating keys and values."""
+        """Make a dict from a list in which keys and values alternate."""
         self.look_at(values[::2])
         return dict(zip(values[::2], values[1::2], strict=True))
 
     def set_of(self, values: list[Any]) -> frozenset[Any]:
-        """Make a frozenset."""
+        """Make a frozenset of these values."""
         self.look_at(values)
         return frozenset(values)
 
     def called(self, *, new: bool = False) -> Any:
-        """Pop a function and its arguments off the stack; return a stand-in for its value."""
+        """Pop a function and its arguments off the stack; return a stand-in for the result.
+
+        If `new` is true, the function is a class, and the pickle would call its `__new__`.
+        """
         function, args = self.last(2)
         self.look_at(args if isinstance(args, tuple) else ())
         return self.call(function, args, new=new)
 
     def call(self, called: Any, args: Any, *, new: bool = False) -> Any:
-        """Return a stand-in for the value of a call.
+        """Return a stand-in for the result of a call, which is not made; subclasses define this.
 
-        If `new` is true, `called` is a class, whose `__new__` the pickle would call.
+        Args:
+            called: The stand-in for the function.
+            args: The arguments.
+            new: Whether `called` is a class, and the pickle would call its `__new__`.
         """
         raise NotImplementedError
 
     def named(self, name: str) -> Described:
-        """Return a stand-in for a class or function that unpickling would import."""
+        """Return a stand-in for the class or function `name`, which unpickling would import."""
         return Described(name)
 
     def storage(self, words: Any) -> Any:
-        """Return a stand-in for the numbers of a tensor, which are stored outside of the pickle."""
+        """Return a stand-in for the numbers of a tensor, which are stored outside of the pickle.
+
+        `words` describes the numbers as torch has written it: their type, their key (which
+        identifies them in the file) and their count.
+        """
         return Described("storage", (words,))
 
     def run(self, stream: Any) -> Any:
-        """Execute the instructions of one pickle and return the value that it makes.
+        """Execute the instructions of one pickle in a file, and return the value that it makes.
 
-        Raises ValueError for a pickle that is too large or has an unknown instruction, and EOFError
-        for one that ends too early.
+        Raises:
+            ValueError: The pickle is too large or has an unknown instruction.
+            EOFError: The pickle ends too early.
         """
         start = stream.tell()
         for code, arg, place in pickletools.genops(stream):
             if code.name == "STOP":
                 return self.stack.pop()
             if place is not None and place - start > LARGEST:
-                raise ValueError(f"a pickle with more than {LARGEST:,} bytes")
+                raise ValueError(f"its pickle has more than {LARGEST:,} bytes")
             if code.name in _EFFECTS:
                 _EFFECTS[code.name](self, arg)
             elif code.name in _MAKERS:
-                made = _MAKERS[code.name](self, arg)  # called first: it may replace self.stack
+                made = _MAKERS[code.name](self, arg)  # this call may replace `self.stack`
                 self.stack.append(made)
             elif arg is not None and not code.stack_before:
                 self.stack.append(arg)  # a number, a string or bytes
             else:  # OBJ and extensions, which torch never writes
-                raise ValueError(f"an unknown instruction, {code.name}")
+                raise ValueError(f"its pickle has an unknown instruction, {code.name}")
         raise EOFError("it ends too early")
 
     def mark(self) -> None:
-        """Begin a new stack, whose values are later popped together."""
+        """Set the current stack aside and begin a new one (instruction MARK)."""
         self.below.append(self.stack)
         self.stack = []
 
     def since_mark(self) -> list[Any]:
-        """Return the values since the last MARK instruction, and restore the previous stack."""
+        """Return the values pushed since the last MARK, and restore the stack before it."""
         found, self.stack = self.stack, self.below.pop()
         return found
 
     def remember(self, place: int | None) -> None:
-        """Store the top value in the memo at index `place`, or at the next free index if None."""
+        """Store the top value of the stack in the memo at the index `place`.
+
+        If `place` is None, the number of stored values is used as the index.
+        """
         self.memo[len(self.memo) if place is None else place] = self.stack[-1]
 
     def last(self, count: int) -> list[Any]:
-        """Pop the last `count` values off the stack; raise EOFError if it has fewer."""
+        """Pop the last `count` values off the stack; raise EOFError if the stack has fewer."""
         if count > len(self.stack):
             raise EOFError("its stack is empty")
         found = self.stack[len(self.stack) - count :]
@@ -169,9 +201,12 @@ class Machine:
         return found
 
     def extend(self, added: list[Any]) -> None:
-        """Add values to the list or set on top of the stack, or keys and values to the dict.
+        """Add values to the list, set or dict on top of the stack.
 
-        The keys and values of a dict alternate in `added`.
+        For a dict, keys and values alternate in `added`.
+
+        Raises:
+            TypeError: There is another object on top of the stack.
         """
         target = self.stack[-1]
         if isinstance(target, dict):
@@ -185,7 +220,10 @@ class Machine:
             raise TypeError("it adds values to an object that is not a list, a set or a dict")
 
     def build(self) -> None:
-        """Pop a state off the stack and add it to the stand-in below it."""
+        """Pop the state of an object off the stack, and add it to the stand-in for the object.
+
+        The stand-in is the value below the state on the stack.
+        """
         state, target = self.stack.pop(), self.stack[-1]
         if isinstance(target, Described) and isinstance(state, dict):
             self.look_at(state)
@@ -286,7 +324,14 @@ class _Storage:
 
 @dataclass(frozen=True, kw_only=True)
 class Tensor:
-    """A tensor in a file, described as a view of a storage by offset, shape and strides."""
+    """A tensor in a file, described as a view of stored numbers.
+
+    Attributes:
+        storage: The stored numbers, which several tensors may share.
+        start: The position of the tensor's first number in the storage.
+        shape: The shape of the tensor.
+        strides: For each dimension, the distance between neighbors, as a number of stored numbers.
+    """
 
     storage: _Storage
     start: int
@@ -295,21 +340,23 @@ class Tensor:
 
     @property
     def kind(self) -> str:
-        """Dtype of the numbers in safetensors' notation."""
+        """Type of the numbers in the notation of safetensors, such as "F32"."""
         return _TYPES[self.storage.kind][0]
 
     @property
     def width(self) -> int:
-        """Bytes per number."""
+        """Number of bytes per number."""
         return _TYPES[self.storage.kind][1]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PickledWeights:
-    """Tensors in a file, keyed by name, and the names of all other objects in it.
+    """Description of the content of a pickled file.
 
-    `others` has the names of the classes and functions of other objects. `inside` has the keys of
-    nested dicts that contain tensors.
+    Attributes:
+        tensors: The tensors at the top level of the file, keyed by name.
+        others: The names of the classes and functions of other objects in the file.
+        inside: The keys of dicts at the top level that contain tensors, such as "state_dict".
     """
 
     tensors: Mapping[str, Tensor]
@@ -317,22 +364,33 @@ class PickledWeights:
     inside: tuple[str, ...]
 
     def count(self) -> int:
-        """Return the total number of values in the tensors; shared tensors count once."""
+        """Return the total number of values in the tensors; equal views count only once."""
         shared = {(t.storage.key, t.start, t.shape): prod(t.shape) for t in self.tensors.values()}
         return sum(shared.values())
 
 
 def read_pickled(path: Path) -> PickledWeights:
-    """Read the weights in a file of torch.save; raise an exception in DAMAGED if that fails."""
+    """Read the description of the weights in a file that torch.save wrote.
+
+    If the file is damaged, one of the exceptions in DAMAGED is raised.
+    """
     with _opened(path) as (made, _):
         return made
 
 
 def weights_of(path: Path, trust: Trust) -> PickledWeights:
-    """Read the weights in a file of torch.save; raise ModelError if the file has no usable weights.
+    """Read the description of the weights in a file that torch.save wrote.
 
-    Other objects in the file are never created. If `trust` permits pickles, they are skipped, else
-    ModelError is raised. ModelError is also raised if the file is damaged or contains no tensors.
+    Other objects in the file are never created.
+
+    Args:
+        path: The file.
+        trust: Permissions of the user. They determine whether other objects are skipped or raise
+            an error.
+
+    Raises:
+        ModelError: The file is damaged, contains no tensors at its top level, or contains other
+            objects without the permission of the user.
     """
     try:
         found = read_pickled(path)
@@ -355,14 +413,20 @@ def weights_of(path: Path, trust: Trust) -> PickledWeights:
 
 
 def damaged(path: Path, error: Exception) -> ModelError:
-    """Return the ModelError for pickled weights that cannot be read at all."""
+    """Return the ModelError for a file of pickled weights that cannot be read at all.
+
+    `error` is the exception that reading the file `path` has raised.
+    """
     return ModelError(
         f"{shown(path)} is not a complete file of torch.save ({error}): copy the checkpoint again."
     )
 
 
 def holds_more(weights: Iterable[Path]) -> bool:
-    """Return whether pickled weights contain other objects, which torch's own reader refuses."""
+    """Return whether one of these weight files contains objects other than weights.
+
+    torch.load refuses such files, unless it is allowed to run their code.
+    """
     return any(read_pickled(path).others for path in weights)
 
 
@@ -395,7 +459,7 @@ class _Weights(Machine):
 
     def call(self, called: Any, args: Any, *, new: bool = False) -> Any:  # noqa: ARG002
         if not isinstance(called, Described) or not isinstance(args, tuple):
-            raise TypeError("a call of an object that is not a function")
+            raise TypeError("its pickle calls an object that is not a function")
         name = called.name
         if name == "collections.OrderedDict" and not args:
             return {}
@@ -413,7 +477,7 @@ def _tensor(storage: Any, start: Any, shape: Any, strides: Any, turned: Any = No
     if not isinstance(storage, _Storage):
         return Described("torch.Tensor")  # its storage type is unsupported and was recorded already
     if turned:
-        raise ValueError("a tensor whose numbers must be negated after reading")
+        raise ValueError("it has a tensor whose numbers must be negated after reading")
     shape, strides = tuple(map(int, shape)), tuple(map(int, strides))
     last = start + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     if min((start, *shape, *strides)) < 0 or (0 not in shape and last >= storage.count):
@@ -455,7 +519,9 @@ def _of_zip(machine: Machine, archive: zipfile.ZipFile, content: mmap.mmap) -> t
     members = {member.filename: member for member in archive.infolist()}
     pickles = [name for name in members if name.endswith("/data.pkl")]
     if len(pickles) != 1 or members[pickles[0]].file_size > LARGEST:
-        raise ValueError(f"{len(pickles)} pickles, or one with more than {LARGEST:,} bytes")
+        raise ValueError(
+            f"expected one pickle with at most {LARGEST:,} bytes, pickles found: {len(pickles)}"
+        )
     within = pickles[0].removesuffix("data.pkl")
     order = f"{within}byteorder"
     if order in members and archive.read(order) != b"little":
@@ -480,7 +546,7 @@ def _place(member: zipfile.ZipInfo, content: mmap.mmap) -> tuple[int, int]:
 def _of_old(machine: "_Weights", content: mmap.mmap) -> tuple[Any, _Places]:
     mark = machine.run(content)
     if mark != _MARK:
-        return mark, {}  # written by pickle, not torch: no tensors
+        return mark, {}  # the file was written by pickle, not by torch, so it has no tensors
     _, system = (_Weights().run(content) for _ in range(OLD_PICKLES - 2))
     if not system.get("little_endian", True):
         raise ValueError("its numbers are not in little-endian byte order")
@@ -525,8 +591,12 @@ def _kind(made: Any) -> str:
 def write_safetensors(path: Path, to: Path) -> list[str]:
     """Write the tensors of a file of torch.save as safetensors, and return their names.
 
-    Tensors that share numbers are each written in full. Raises one of the DAMAGED exceptions if the
-    file cannot be read.
+    Tensors that share numbers are each written in full. If the file cannot be read, one of the
+    exceptions in DAMAGED is raised.
+
+    Args:
+        path: The file that torch.save wrote.
+        to: The safetensors file to write.
     """
     with _opened(path) as (made, numbers), to.open("wb") as file:
         # The widest numbers come first, so that every tensor is aligned to its numbers' width.

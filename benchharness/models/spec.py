@@ -19,35 +19,36 @@ class ModelSpec:
 
     Attributes:
         name: Name on the leaderboard.
-        checkpoint: Hub id, absolute folder, "builtin:NAME" for an encoder whose weights are drawn
-            from the seed, or "baseline:NAME" for a baseline without an encoder.
-        revision: Commit of the hub repository ("main" is resolved to a commit when jobs are
-            planned), or version of a baseline; otherwise empty.
-        family: transformers' model_type; empty if it must be looked up on the hub.
+        checkpoint: Hub id, absolute path of a folder, "builtin:NAME" for an encoder whose weights
+            are drawn from the seed, or "baseline:NAME" for a baseline without an encoder.
+        revision: Commit of the hub repository, or the version of a baseline; otherwise empty. The
+            value "main" is resolved to a commit when jobs are planned.
+        family: Model family (transformers' model_type); empty if it must be looked up on the hub.
         recipe: Name of the recipe file; empty for the recipe of the family.
         aliases: Other names that a user may type.
         title: Description for lists of models.
-        parameters: Number of parameters in millions, as published or else as counted; None if
-            unknown.
+        parameters: Number of parameters in millions, as published or, if it is not published, as
+            counted; None if unknown.
         backbone: Number of parameters in millions without embeddings and pooler; None if unknown.
-        configuration: Layers and sizes as in the paper's table.
+        configuration: Numbers of layers and sizes, in the words of the paper.
         max_tokens: Maximum number of tokens per input, including special tokens; None if unknown.
-        tokenizer: Kind of the tokenizer, and whether it keeps the case.
-        lender: Hub repository ("org/name@COMMIT") whose tokenizer is used if the checkpoint's
-            repository has none.
-        pretraining: Texts that the checkpoint was pretrained on.
-        flops: Floating-point operations of pretraining, as counted in ELECTRA's paper
-            (arXiv:2003.10555, tables 3 and 4).
+        tokenizer: Kind of the tokenizer, and whether it distinguishes upper and lower case.
+        lender: Hub repository ("org/name@COMMIT") with the tokenizer, if the checkpoint's own
+            repository has none; otherwise empty.
+        pretraining: Texts on which the checkpoint was pretrained.
+        flops: Number of floating-point operations of pretraining, as counted in ELECTRA's paper
+            (arXiv:2003.10555, tables 3 and 4); None if the paper does not count them.
         hardware: Hardware and duration of pretraining.
-        cite: Source of the facts above.
+        cite: Source of the facts in the other fields.
         note: Remark for users.
         trust: Permissions that the user gives the checkpoint.
         is_baseline: True for a baseline, which has no weights and no seed and is listed below the
             encoders on a leaderboard.
         builtin: Folder inside the package with the files of an encoder whose weights are drawn from
             the seed; otherwise empty.
-        start: Origin of the weights, if they do not come from the model's own checkpoint.
-        stage: Pretraining run and step at which the checkpoint was saved, if they are known.
+        start: Origin of the weights, if they do not come from the model's own checkpoint; otherwise
+            None.
+        stage: Pretraining run and step at which the checkpoint was saved; None if they are unknown.
     """
 
     name: str
@@ -123,7 +124,11 @@ BASELINES = tuple(spec for spec in MODELS.values() if spec.is_baseline)
 
 
 def add_model(model: ModelSpec) -> None:
-    """Add a plugin's model to the known models; raise BenchError if one of its names is taken."""
+    """Add a model of a plugin to the known models.
+
+    Raises:
+        BenchError: The name or an alias of the model is already in use.
+    """
     taken = {name for spec in MODELS.values() for name in _names(spec)}
     if found := sorted(taken.intersection(_names(model))):
         raise BenchError(f"there is a model {found[0]!r} already: give yours another name.")
@@ -145,8 +150,8 @@ VOCABULARY_FILES = (
     "vocab.json",
     "vocab.txt",
 )
-"""Vocabulary files. A tokenizer needs at least one of them: without any, transformers silently
-makes a tokenizer that knows five tokens."""
+"""Names of vocabulary files. A tokenizer needs at least one of them: without any, transformers
+silently makes a tokenizer that knows only five tokens."""
 
 TOKENIZER_FILES = (
     "added_tokens.json",
@@ -157,24 +162,26 @@ TOKENIZER_FILES = (
 )
 
 ADAPTER = "adapter_config.json"
-"""File that peft's save_pretrained writes instead of a checkpoint's config.json."""
+"""Name of the file that peft's save_pretrained writes instead of a checkpoint's config.json."""
 
 _SAFETENSORS, _PICKLED = "model{}.safetensors", "pytorch_model{}.bin"
 _PART = re.compile(r"-(\d+)-of-(\d+)\.\w+$")
 
 Groups = dict[str, list[str]]
-"""Names of a checkpoint's files, keyed by "config", "weights", "tokenizer" and "code"."""
+"""Type of the names of a checkpoint's files, keyed by "config", "weights", "tokenizer" and "code".
+"""
 
 
 def sort_files(
     names: Collection[str], place: str, trust: Trust = NOTHING, folder: Path | None = None
 ) -> Groups:
-    """Select the files of a folder or repository that a checkpoint depends on, grouped by kind.
+    """Select the files that a loaded checkpoint depends on, grouped by kind.
 
-    Safetensors take precedence over pickled weights, and a single file over several parts.
+    Weights in safetensors format take precedence over pickled weights, and weights in a single file
+    over weights in several parts.
 
     Args:
-        names: Paths of all files, relative to the folder or repository.
+        names: Paths of all files in a folder or a hub repository, relative to it.
         place: Name of the folder or repository in messages.
         trust: Permissions that the user gives the checkpoint; code is included only if it is
             trusted.
@@ -214,7 +221,11 @@ def sort_files(
 
 
 def find_weights(names: Collection[str]) -> list[str]:
-    """Return the names of the weight files to read; empty if there are none."""
+    """Return the names of the files from which the weights are read; empty if there are none.
+
+    `names` contains the names of all files of the checkpoint. Safetensors take precedence over
+    pickled weights, and a single file over several parts.
+    """
     for form in (_SAFETENSORS, _PICKLED):
         if (whole := form.format("")) in names:
             return [whole]
@@ -225,7 +236,10 @@ def find_weights(names: Collection[str]) -> list[str]:
 
 
 def index_of(weights: str) -> str:
-    """Return the name of the index file of weights in several parts; "" for a single file."""
+    """Return the name of the index file that lists which part contains which weight.
+
+    `weights` is the name of one part. For weights in a single file, the result is "".
+    """
     found = _PART.search(weights)
     return f"{weights[: found.start()]}{Path(weights).suffix}.index.json" if found else ""
 
@@ -316,7 +330,10 @@ def _bare(names: Iterable[str]) -> list[str]:
 
 
 def bare(weights: Collection[str]) -> str:
-    """Return the end of an error message for weights without a config, or for no weights at all."""
+    """Return the end of an error message about a folder without a config.json.
+
+    `weights` contains the names of files with weights in the folder; it may be empty.
+    """
     if not weights:
         return (
             "expected model.safetensors next to config.json in a folder that save_pretrained wrote."
@@ -329,7 +346,13 @@ def bare(weights: Collection[str]) -> str:
 
 
 def merging(base: str, merged: str, way: str) -> str:
-    """Return the end of an error message that explains how to merge a peft adapter."""
+    """Return the end of an error message about a folder with a LoRA adapter of peft.
+
+    Args:
+        base: The checkpoint to which the adapter belongs.
+        merged: The folder for the merged checkpoint.
+        way: The command or function that merges the adapter.
+    """
     return (
         f"it contains a LoRA adapter for {base}. Merge it where peft is installed, with {way}, and "
         f"use {merged}."
@@ -340,15 +363,15 @@ def merging(base: str, merged: str, way: str) -> str:
 
 
 def called(hub_id: str) -> str:
-    """Return a hub id for messages; for a known model, the model's name comes first."""
+    """Return a hub id for messages; for a known model, in the form "NAME (HUB ID)"."""
     names = [spec.name for spec in MODELS.values() if spec.checkpoint == hub_id]
     return f"{names[0]} ({hub_id})" if names else hub_id
 
 
 def shown(path: Path) -> str:
-    """Return the name of a checkpoint's folder, or of a file in it, for messages.
+    """Return the path of a checkpoint's folder, or of a file in it, for messages.
 
-    In the hub's cache, the model's name replaces the path of its folder.
+    If the folder is in the hub's cache, its path is replaced by the name of the model.
     """
     hub_id, inside = _on_hub(path)
     if not hub_id:
@@ -357,7 +380,10 @@ def shown(path: Path) -> str:
 
 
 def known_family(path: Path) -> str:
-    """Return the family of the known model at a path in the hub's cache; "" for other paths."""
+    """Return the family of the known model to which a path in the hub's cache belongs.
+
+    For all other paths, the result is "".
+    """
     hub_id, _ = _on_hub(path)
     return next((spec.family for spec in MODELS.values() if spec.checkpoint == hub_id), "")
 

@@ -45,16 +45,25 @@ config, weights and trusted code."""
 
 
 def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
-    """Return the cached folder of a hub repository's revision, downloading missing files.
+    """Download the missing files of a checkpoint from the hub, and return its folder in the cache.
 
-    The list of files is requested first, so that nothing is downloaded from a repository that
-    cannot be loaded. Raises ModelError if the checkpoint cannot be loaded, if the hub refuses the
-    request, or if the hub cannot be reached and the cache lacks the checkpoint.
+    The list of files is requested first, so that nothing is downloaded from a repository that is
+    not a checkpoint.
+
+    Args:
+        hub_id: The repository, as "org/name".
+        revision: The branch, tag or commit; None for the default branch.
+        trust: Permissions that the user gives the checkpoint. Code is downloaded only if it is
+            trusted.
+
+    Raises:
+        ModelError: The repository is not a checkpoint, the hub refuses the request, or the hub
+            cannot be reached and the cache lacks the checkpoint.
     """
     if go_offline_if_unreachable():
         folder = _download(hub_id, revision, ["config.json"])
         if not find_weights([path.name for path in folder.iterdir()]):
-            raise _unreachable(hub_id)  # the cache has its config without weights
+            raise _unreachable(hub_id)  # the cache contains its config, but not its weights
     else:
         folder = _fetch(hub_id, revision, trust)
     checkpoint_files(folder, trust)
@@ -77,10 +86,10 @@ def _fetch(hub_id: str, revision: str | None, trust: Trust) -> Path:
 
 
 def fetch_code(folder: Path, trust: Trust) -> None:
-    """Download trusted code that a checkpoint's config refers to in another hub repository.
+    """Download the code of a checkpoint that is in another hub repository, if it is trusted.
 
-    The config refers to it in the form "org/name--module.Class". A repository that is cached
-    already is not updated.
+    The configs in the checkpoint's folder refer to such code in the form "org/name--module.Class".
+    A repository that is already in the cache is not updated.
     """
     if not trust.remote_code:
         return
@@ -184,10 +193,15 @@ def require_checkpoint(
 ) -> None:
     """Raise ModelError if quick checks show that a checkpoint cannot be loaded.
 
-    A hub id at a revision must be cached or reachable; only its list of files is requested, and
-    nothing is downloaded. The config is checked if the checkpoint is a folder or is cached. If
-    `whole` is true, the checkpoint must have a decoder. Built-in encoders and baselines always
-    pass.
+    A checkpoint on the hub must be in the cache or be complete on the hub; nothing is downloaded.
+    The config is checked if the checkpoint is a folder or is in the cache. Built-in encoders and
+    baselines always pass.
+
+    Args:
+        checkpoint: The hub id, the absolute path of a folder, "builtin:NAME" or "baseline:NAME".
+        revision: The commit on the hub; None if the checkpoint is not on the hub.
+        trust: Permissions that the user gives the checkpoint.
+        whole: Whether the checkpoint must have a decoder.
     """
     folder = Path(checkpoint)
     if revision is not None:
@@ -200,10 +214,11 @@ def require_checkpoint(
 
 
 def require_listed(spec: ModelSpec) -> None:
-    """Raise ModelError for a hub model whose repository lacks files that a checkpoint needs.
+    """Raise ModelError if the repository of a hub model lacks files that a checkpoint needs.
 
-    Only the list of files is requested, before any rows are read. Nothing is checked without a
-    network, or for known models with a pinned commit, because their files are known to be complete.
+    Only the list of files is requested. Nothing is checked if the hub cannot be reached, for other
+    models than those on the hub, or for known models with a pinned commit, because their files are
+    known to be complete.
     """
     is_asked = spec.is_hub and (spec.checkpoint, spec.revision) not in _pinned()
     if is_asked and not go_offline_if_unreachable():
@@ -214,8 +229,13 @@ def require_listed(spec: ModelSpec) -> None:
 def require_files(hub_id: str, revision: str, trust: Trust = NOTHING) -> None:
     """Raise ModelError if a hub repository is unavailable, or lacks files that a checkpoint needs.
 
-    Unlike `require_checkpoint`, this does not check the config. If the repository is cached, no
-    request is sent to the hub.
+    Unlike `require_checkpoint`, this function does not check the config. If the repository is in
+    the cache, no request is sent to the hub.
+
+    Args:
+        hub_id: The repository, as "org/name".
+        revision: The commit.
+        trust: Permissions that the user gives the checkpoint.
     """
     folder = cache_folder(hub_id) / "snapshots" / revision
     if folder.is_dir() and find_weights([path.name for path in folder.iterdir()]):
@@ -227,7 +247,7 @@ def require_files(hub_id: str, revision: str, trust: Trust = NOTHING) -> None:
 
 
 def cache_folder(hub_id: str) -> Path:
-    """Return the folder in which the hub's library caches a model; the folder may not exist."""
+    """Return the folder in which Hugging Face's library caches a model; it may not exist yet."""
     return Path(_import_hub().constants.HF_HUB_CACHE) / f"models--{hub_id.replace('/', '--')}"
 
 
@@ -312,11 +332,14 @@ def _ask(hub_id: str, revision: str | None) -> _Listed:
 def weights_identity(spec: ModelSpec) -> str:
     """Return the string that identifies a model's weights in a job.
 
-    It is "hub:ID@COMMIT" for a hub model, "sha256:DIGEST" for a folder (a digest of its config,
-    weights, tokenizer and trusted code), "builtin:NAME@DIGEST" for a built-in encoder (a digest of
-    its data files), or "baseline:NAME@VERSION". The code of a built-in encoder is not part of its
-    digest; METHOD in leaderboard/job.py is raised when this code changes. Raises ModelError if a
-    hub revision cannot be resolved to a commit.
+    Returns:
+        "hub:ID@COMMIT" for a hub model, "sha256:DIGEST" for a folder (the digest of its config,
+        weights, tokenizer and trusted code), "builtin:NAME@DIGEST" for a built-in encoder (the
+        digest of its data files), or "baseline:NAME@VERSION". The digest of a built-in encoder does
+        not depend on its code; when this code changes, METHOD in leaderboard/job.py is increased.
+
+    Raises:
+        ModelError: The revision of a hub model cannot be resolved to a commit.
     """
     if spec.is_baseline:
         return f"{spec.checkpoint}@{spec.revision}"
@@ -333,25 +356,28 @@ _LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers", "encoder_la
 
 
 def count_layers(spec: ModelSpec) -> int | None:
-    """Return a checkpoint's number of layers; None if its config does not state it.
+    """Return the number of layers of a model's checkpoint; None if its config does not state it.
 
-    May download the config from the hub, like `config_of`.
+    For a hub model, the config is downloaded, unless it is in the cache.
     """
     config = config_of(spec)
     return next((config[name] for name in _LAYERS if isinstance(config.get(name), int)), None)
 
 
 def config_of(spec: ModelSpec) -> Mapping[str, Any]:
-    """Return a checkpoint's config.json; for a hub model it is downloaded once."""
+    """Return the content of a model's config.json.
+
+    For a hub model, the config is downloaded, unless it is in the cache.
+    """
     return read_config(config_folder(spec) / "config.json")
 
 
 def family_config(spec: ModelSpec) -> Mapping[str, Any]:
     """Return a config that states the family of a model.
 
-    If the family is known, it has only `model_type`; otherwise it is the whole config.json. It is
-    {} if the config must be downloaded and the hub does not answer. A job with such a model would
-    fail anyway.
+    If `spec` states the family, the config contains only `model_type`; otherwise it is the content
+    of config.json. If the config cannot be downloaded or read, the result is {}, because every job
+    with such a model fails anyway.
     """
     if spec.family:
         return {"model_type": spec.family}
@@ -362,7 +388,11 @@ def family_config(spec: ModelSpec) -> Mapping[str, Any]:
 
 
 def config_folder(spec: ModelSpec) -> Path:
-    """Return the folder of a checkpoint's config and tokenizer, downloaded for a hub model."""
+    """Return the folder with the config and the tokenizer of a model.
+
+    For a hub model, config.json and tokenizer_config.json are downloaded, unless they are in the
+    cache.
+    """
     if spec.is_builtin:
         return _builtin_folder(spec)
     if spec.is_folder:
@@ -379,8 +409,8 @@ def _config_on_hub(hub_id: str, revision: str) -> Path:
 def reach(spec: ModelSpec) -> int | None:
     """Return the maximum number of tokens per input of a model; None if unlimited or unknown.
 
-    The maximum may be unknown for a hub model that cannot be downloaded. A job with such a model
-    would fail anyway.
+    The maximum is unknown if the config of a hub model cannot be downloaded. In that case, every
+    job with the model fails anyway.
     """
     if spec.is_baseline:
         return None
@@ -395,7 +425,10 @@ def reach(spec: ModelSpec) -> int | None:
 
 
 def hub_revision(weights: str) -> str | None:
-    """Return the commit in "hub:ID@COMMIT"; None for weights that are not from the hub."""
+    """Return the commit in the identity of weights; None if the weights are not from the hub.
+
+    The identity is a result of `weights_identity`, such as "hub:ID@COMMIT".
+    """
     return weights.rpartition("@")[2] if weights.startswith("hub:") else None
 
 
@@ -421,7 +454,7 @@ def files_digest(paths: Iterable[Path]) -> str:
 
 
 def file_digest(path: Path) -> str:
-    """Return the SHA-256 (hex) of a file's bytes."""
+    """Return the SHA-256 digest (hex) of the bytes in a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 

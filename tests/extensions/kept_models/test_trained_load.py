@@ -167,6 +167,6 @@ def test_model_manifest_with_a_path_outside_the_folder_is_refused(
     manifest["files"]["../elsewhere"] = file_digest(tmp_path / "elsewhere")
     (folder / MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(
-        ModelError, match=r"its manifest names '\.\./elsewhere', which is not in it"
+        ModelError, match=r"its manifest names '\.\./elsewhere', which is not a file in this folder"
     ):
         load_trained(folder)
