@@ -9,7 +9,14 @@ __all__ = ["recipe", "run"]
 
 
 def run(job: Job, report: Reporter) -> Result:
-    """Run a job; torch is imported here, because planning uses only the recipe."""
+    """Run a zero-shot job with a language model, and return its result.
+
+    torch is imported only here, because planning a job needs only `recipe`.
+
+    Args:
+        job: The zero-shot job.
+        report: Function that is called with the progress.
+    """
     from benchharness.extensions.cloze.worker import run_language_model  # noqa: PLC0415
 
     return run_language_model(job, report)

@@ -23,10 +23,12 @@ from benchharness.tasks.suite import ScoreRule, suite_of
 from benchharness.tasks.task import Metric
 
 DOCUMENTS = 8192
-"""Number of documents in each efficiency task; `--limit` reduces it."""
+"""Number of documents that are generated for each task with random tokens. By default fewer are
+timed (see `TimedTask.usual_limit`); `--limit` sets their number."""
 
 MINI = 8
-"""Number of documents in the mini data, and the factor by which these documents are shorter."""
+"""Number of documents in the mini data (small data for trying a task out). Their lengths are the
+usual ones divided by the same number."""
 
 _SEED, _SHORTEST = 42, 16
 
@@ -105,7 +107,8 @@ def _metric(name: str, compute: Any) -> TimedMetric:
 
 
 SPEEDS = ("predict_speed", "train_speed")
-"""Metrics that count for the score: throughput divided by the reference model's throughput."""
+"""Names of the metrics that count for the score: the encoder's throughput in prediction and in
+training, divided by the throughput of the reference model."""
 
 _METRICS = (_speed("predict"), _speed("train"))
 _DETAILS = (
