@@ -43,11 +43,19 @@ _KEY = re.compile(r"[0-9a-f]{4,64}")
 
 
 def read_training(place: str, run: Result, store: Store) -> Training:
-    """Return the training that is specified by `place`, the value of `--from`.
+    """Read the training that the option `--from` specifies.
+
+    Args:
+        place: Value of `--from`: a Trainer's output folder, a file with its arguments, the key of a
+            run, or a published result ("TABLE: SYSTEM").
+        run: Stored run with which the training will be compared. Its task and model are assumed for
+            a recipe, and its task for a published result.
+        store: The database of stored runs.
 
     Raises:
         BenchError: The value does not specify a training.
-        DataError: The folder or file contains no training arguments.
+        DataError: The folder or file contains no training arguments, is damaged, or would run code
+            when it is loaded.
     """
     path = Path(place).expanduser()
     try:
@@ -72,10 +80,15 @@ def read_training(place: str, run: Result, store: Store) -> Training:
 
 
 def trained(store: Store, key: str) -> Result:
-    """Return the run with this key.
+    """Return the stored run with a key, which must have trained an encoder on one task.
+
+    Args:
+        store: The database of stored runs.
+        key: The key of the run, or its first characters.
 
     Raises:
-        BenchError: The run failed, or did not train an encoder on exactly one task.
+        BenchError: There is no such run, it failed, or it did not train an encoder on exactly one
+            task.
     """
     found = store.result(key)
     job = found.job
@@ -448,7 +461,7 @@ def _of_published(table: str, system: str, job: Job) -> Training:
 
 
 _UNCORRECTED = ("google-research/bert", "google-research/electra")
-"""Repositories with an optimizer (AdamWeightDecayOptimizer) that omits Adam's bias correction."""
+"""Repositories whose optimizer (AdamWeightDecayOptimizer) omits Adam's bias correction."""
 
 
 def _text(path: Path) -> str:

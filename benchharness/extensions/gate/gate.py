@@ -61,8 +61,8 @@ baseline cost time only once (docs/regression.md).
 """
 
 KEPT_SECONDS = 7 * 24 * 3600.0
-"""Seconds for which the store of an interrupted check is kept. After that the code has probably
-changed, so that the store would not be used.
+"""Seconds for which the database of an interrupted check is kept. After that time, the code has
+probably changed, so the database would not be used any more.
 """
 
 
@@ -83,12 +83,15 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def failure_of_marked(root: Path, *words: Any, **arguments: Any) -> str:
-    """Run the check that a test's marker describes; return why it fails, or "" if it passes.
+    """Run the check that the marker of a pytest test describes.
 
     Args:
         root: Folder to which the paths `baseline` and `data_file` are relative.
-        words: Positional arguments of the marker; none are allowed.
+        words: Positional arguments of the marker. None are allowed, so a check with any fails.
         arguments: Keyword arguments of the marker: options of `bench check`.
+
+    Returns:
+        The reason why the check fails; empty if it passes.
     """
     try:
         _, *names = signature(_run_marked).parameters
@@ -114,7 +117,7 @@ def _run_marked(
     allow_change: bool = False,
     **options: Any,
 ) -> Verdict:
-    """Run the check with the arguments of a test's marker; return its verdict."""
+    """Run the check with the arguments of a test's marker, and return its verdict."""
     load_plugins()
     if isinstance(place := options.get("data_file"), str):
         options["data_file"] = str(root / Path(place).expanduser())
@@ -132,18 +135,23 @@ def run_gate(
     alpha: float = DEFAULT_ALPHA,
     may_change: bool = False,
 ) -> Verdict:
-    """Run a check: drop the tasks that cannot be compared, run the others, and judge their scores.
+    """Run a regression check: train a model on the baseline's tasks, and compare the scores.
+
+    Tasks that cannot be compared with the baseline are not run; the verdict lists them.
 
     Args:
-        options: Options of the check; the baseline sets `data` and `limit` if they are None.
+        options: Options of the check. If they do not set the data or the limit, these are taken
+            from the baseline.
         baseline: Baseline to compare with.
         watch: Function that creates the progress display.
-        alpha: Significance level, which is the maximum probability that a task fails by chance.
-        may_change: Whether the check passes although training losses have changed, as long as no
+        alpha: Significance level: the maximum probability that any task is reported as worse
+            although nothing has changed.
+        may_change: True if the check may pass although training losses have changed, as long as no
             score is worse.
 
     Raises:
-        BenchError: The options do not fit the baseline as a whole.
+        BenchError: The options do not fit the baseline (e.g. another limit), or they select several
+            models or recipes.
         ModelError: A checkpoint cannot be found; raised before anything starts.
     """
     seeds = options.seeds if options.seeds is not None or options.seed else DEFAULT_SEEDS
@@ -200,7 +208,7 @@ def _limit(limit: int | None) -> str:
 
 
 def _like_baseline(options: RunOptions, session: Session, baseline: Baseline) -> Session:
-    """Return the session with the tasks to compare, and the baseline's values for unset options."""
+    """Return the session with the tasks that are compared, and with options like the baseline's."""
     request = session.request
     wanted = counted_tasks(task.name for task in request.tasks)
     is_said = options.data or options.data_file or options.hf
@@ -254,7 +262,7 @@ Found = tuple[dict[str, Sample], dict[str, list[str]], list[Unjudged]]
 
 
 def _run(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
-    """Run the jobs and return their samples; for each collapsed run, another seed is run once."""
+    """Run the jobs and return their samples. For each collapsed run, one other seed is run too."""
     if not planned.jobs:
         return {}, {}, []
     with _store_of(planned) as db:
@@ -296,10 +304,11 @@ def _drawn_again(session: Session, planned: Plan, found: Mapping[str, Sample]) -
 
 @contextmanager
 def _store_of(planned: Plan) -> Iterator[str]:
-    """Context manager that yields the path of a check's database, which its jobs and code identify.
+    """Context manager that yields the path of a check's database.
 
-    The database is deleted unless the check is interrupted. If the same check is already running,
-    or the cache is not writable, a temporary database is used.
+    A check with the same jobs and the same code has the same path. The database is deleted unless
+    the check is interrupted. If the same check is already running, or the cache is not writable, a
+    temporary database is used.
     """
     root = cache_folder("checks")
     # A check is identified by its jobs, the code of benchharness and the versions of libraries.
@@ -393,10 +402,10 @@ def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -
 
 
 class Samples:
-    """Builder of samples, which hold the scores and correct predictions of a task's stored runs.
+    """Reader that summarizes stored runs as samples: scores per seed, and outcomes per example.
 
     Attributes:
-        ids: Ids of the examples of each split that was read, in order, keyed by "task:split".
+        ids: Ids of the examples in each split that was read, in order, keyed by "task:split".
     """
 
     def __init__(self, store: Store) -> None:
@@ -404,7 +413,11 @@ class Samples:
         self.ids: dict[str, list[str]] = {}
 
     def of(self, task: str, runs: Iterable[RunRow]) -> Sample | None:
-        """Return the sample of a task's finished runs, or None if no run scored the task.
+        """Return the sample of a task's finished runs, or None if no run has a score for the task.
+
+        Args:
+            task: Name of the task.
+            runs: Stored runs that differ only in their seeds. Unfinished ones are skipped.
 
         Raises:
             DataError: The rows cannot be read, or have changed since the runs.
