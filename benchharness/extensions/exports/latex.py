@@ -38,13 +38,16 @@ def to_latex(
     caption: str = "",
     label: str = "",
 ) -> str:
-    """Return the LaTeX source of a table per leaderboard, after comments with required packages.
+    """Return the LaTeX source of one table per leaderboard.
+
+    The source begins with comments that list the required packages.
 
     Args:
         boards: Leaderboards to export.
-        choice: Columns and other options.
-        caption: LaTeX source of the caption; default: the leaderboard's title.
-        label: Label of the table; default: "tab:SUITE".
+        choice: Columns and other options of the tables.
+        caption: LaTeX source of the caption; empty for the leaderboard's title.
+        label: Label of the table; empty for "tab:SUITE". If several tables would have the same
+            label, a number is appended from the second one on.
 
     Raises:
         BenchError: If the document would not compile with this caption or label.
@@ -130,7 +133,10 @@ def latex_escaped(text: str) -> str:
 
 
 def breakable(text: str) -> str:
-    """Escape a text for LaTeX, and allow line breaks after every ten characters in long words."""
+    """Escape a text for LaTeX, and allow line breaks in words of more than 20 characters.
+
+    Such a word may be broken after every ten characters.
+    """
     words = (
         r"\allowbreak{}".join(map(latex_escaped, re.findall(r".{1,10}", word)))
         if len(word) > 20
@@ -249,7 +255,7 @@ class _Setting:
         return (rf"\textbf{{{number}}}" if cell.best else number) + self._after(cell)
 
     def _after(self, cell: TableCell) -> str:
-        """Return the marks after a value, and its interval or spread in small print."""
+        """Return the text after a value: its marks, and its interval or spread in small print."""
         mark = rf"\textsuperscript{{{self.marks[cell.metric]}}}" if cell.metric else ""
         mark += rf"\textsuperscript{{{cell.mark}}}" if cell.mark else ""
         mark += r"\textsuperscript{\dag}" if cell.apart else ""
