@@ -32,7 +32,7 @@ from benchharness.tasks.suites import distinct_title
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Options for exporting the trained model of the best encoder."""
+    """Options of `bench which` for exporting the trained model of the best encoder."""
 
     to: Path | None = option(
         None,
@@ -154,7 +154,7 @@ def _show(
 def _row(
     candidate: Candidate, answers: Sequence[Answer], cost: Inference | str | None
 ) -> dict[str, str]:
-    """Return an encoder's table row: its score with an interval, its score per task, its cost."""
+    """Return the table row of an encoder: score, interval, scores on tasks, and cost."""
     scores = {
         _column(answer): _score(answer, candidate.encoder)
         for answer in (answers[-1], *answers[:-1])
