@@ -7,7 +7,7 @@ from benchharness.hyperparameter import COUNT_OR_NONE, hyperparameter
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterOptions:
-    """Options for adapters.
+    """Options for low-rank adapters (LoRA).
 
     If `lora_rank` is above 0, adapters of this rank are trained instead of the encoder's weights.
     """

@@ -11,7 +11,7 @@ __all__ = ["recipe", "run"]
 def run(job: Job, report: Reporter) -> Result:
     """Run a zero-shot job with a language model, and return its result.
 
-    torch is imported only here, because planning a job needs only `recipe`.
+    torch is imported in this function, so that a job can be planned without it.
 
     Args:
         job: The zero-shot job.

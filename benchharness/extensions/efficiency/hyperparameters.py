@@ -23,7 +23,7 @@ class TimedOptions:
     The two models take turns, pass by pass.
 
     Attributes:
-        heads: Kinds of jobs for which these options are read.
+        heads: Head types of the tasks to which these options apply.
         reference: Size of that BERT: a key of `SHAPES`.
         passes: Number of passes over all documents that each of the two models makes.
     """

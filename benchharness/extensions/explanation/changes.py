@@ -28,7 +28,9 @@ changed setting has only the seed of the stored run.
 
 @dataclass(frozen=True, kw_only=True)
 class Try:
-    """Setting of a run that was changed on its own, and the effect on the score (from 0 to 1).
+    """Effect of changing one setting of a run, while all other settings stay the same.
+
+    Scores are from 0 to 1.
 
     Attributes:
         name: The name of the setting.

@@ -60,7 +60,7 @@ class Explanation:
     Attributes:
         run: The name of the run.
         other: The name of the other training.
-        metric: The first metric for which both have a score; empty if there is none.
+        metric: The first metric for which both trainings have a score; empty if there is none.
         ours: The run's score, from 0 to 1.
         theirs: The other training's score, from 0 to 1.
         differences: The differences, the most likely causes first.
@@ -69,7 +69,7 @@ class Explanation:
         unknown: The names of the other training's arguments that benchharness does not know.
         assumed: Default values of the other tool, keyed by setting. They are assumed because no
             file contains them.
-        compared: The number of settings that both specify.
+        compared: The number of settings that both trainings specify.
         flags: Warnings about the run's score, then warnings about the other training's score.
     """
 
@@ -88,7 +88,7 @@ class Explanation:
 
     @property
     def gap(self) -> float | None:
-        """The other training's score minus the run's; None if either is unknown."""
+        """The other training's score minus the run's score; None if one of them is unknown."""
         return None if self.theirs is None or self.ours is None else self.theirs - self.ours
 
 

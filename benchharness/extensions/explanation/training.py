@@ -185,7 +185,7 @@ def of_checkpoint(folder: Path, place: str) -> dict[str, Said]:
 
     Args:
         folder: The folder.
-        place: Name of the folder in the sources of the values.
+        place: Text with which the source of each value begins, such as "the checkpoint".
 
     Returns:
         The values, keyed by setting.

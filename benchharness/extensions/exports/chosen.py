@@ -46,10 +46,10 @@ def exported_boards(
 
 
 def has_boards(store: Store, within: Within) -> bool:
-    """Return whether there certainly is a leaderboard to export, without reading any runs.
+    """Return whether there certainly is a leaderboard to export; no runs are read for this.
 
-    It is never certain if tasks or data are selected, or if the database has annotations, because
-    these may hide runs.
+    The result is False if this is uncertain: if tasks or data are selected, or if the database has
+    annotations, because these may hide runs.
 
     Raises:
         BenchError: A suite is unknown.

@@ -47,8 +47,8 @@ class ScoreLine:
             last weights were used.
         truncated: Number of truncated rows in the split, the maximum over runs; None if there are
             none.
-        parity: Whether it is proved that benchharness trains such runs as transformers does; empty
-            if this was not requested.
+        parity: Text that says whether it is proved that benchharness trains such runs as
+            transformers does; empty if this was not requested.
     """
 
     model: str

@@ -103,7 +103,7 @@ def prediction_rows(split: ExportedSplit) -> Iterator[dict[str, Any]]:
 
 
 def write_csv(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
-    """Write a CSV file with one line per prediction; return the number of predictions.
+    """Write predictions as a CSV file with one line per prediction; return their number.
 
     Scores are written as a JSON list, and None as an empty cell. Texts that a spreadsheet would
     evaluate as formulas get an apostrophe in front.
@@ -130,10 +130,7 @@ _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?")
 
 
 def write_jsonl(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
-    """Write a file with one JSON object per line; return the number of predictions.
-
-    Each object is one prediction.
-    """
+    """Write predictions as JSON lines, one per prediction; return their number."""
     count = 0
     for split in splits:
         for row in prediction_rows(split):
@@ -143,7 +140,7 @@ def write_jsonl(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
 
 
 def write_parquet(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
-    """Write a Parquet file; return the number of predictions.
+    """Write predictions as a Parquet file; return their number.
 
     The predictions of each run for each split form one row group.
     """

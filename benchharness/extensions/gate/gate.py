@@ -258,7 +258,7 @@ def _reason(sample: Sample | None, job: Job) -> str:
 
 
 Found = tuple[dict[str, Sample], dict[str, list[str]], list[Unjudged]]
-"""Samples keyed by task, ids of the examples keyed by split, and the failures."""
+"""Results of jobs: samples keyed by task, ids of examples keyed by "task:split", and failures."""
 
 
 def _run(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:

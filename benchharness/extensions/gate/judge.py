@@ -186,7 +186,7 @@ class Verdict:
         Paths are shortened in the title, the reasons and the notes.
 
         Args:
-            known: Paths that are shortened although they may not be recognized as paths.
+            known: Paths that may occur in these texts. They are found even if they contain spaces.
         """
         said = partial(without_paths, known=[*known])
         return replace(
@@ -539,7 +539,7 @@ def collapse_p_value(first: int, both: int, seeds: int, before: int, runs_before
 
 
 def find_flips(before: Sample, now: Sample, ids: Mapping[str, Sequence[str]]) -> tuple[Flip, ...]:
-    """Return the examples that most runs predicted correctly before and wrongly now, or reversely.
+    """Return the examples on which most runs were right before and are wrong now, or the reverse.
 
     The largest loss is first, and the largest gain last. An example that exactly half of the runs
     predict correctly, before or now, is left out.

@@ -268,7 +268,7 @@ class Sample:
 
     @property
     def unfit(self) -> str:
-        """Clause that explains why these runs cannot reveal any drop; empty if they can."""
+        """Clause that says why a check against these runs detects no drop; empty if it can."""
         if self.collapsed:
             return (
                 f"{len(self.collapsed)} of {len(self.seeds)} seeds collapsed (seed "
@@ -278,7 +278,10 @@ class Sample:
 
     @property
     def weakness(self) -> str:
-        """Clause that explains why these runs can reveal at most large drops; may be empty."""
+        """Clause that says why a check against these runs detects at most large drops.
+
+        It is empty if there is no such reason.
+        """
         few = len(self.seeds) < FEW_SEEDS
         return self.unfit or (f"it has {len(self.seeds)} seeds" if few else "")
 

@@ -33,13 +33,13 @@ def row_of(task: TaskVerdict) -> tuple[str, ...]:
 
 
 def seen_drop(drop: float, sample: Sample) -> str:
-    """Return a detectable drop, times 100, as text; "none" if the drop is not useful.
+    """Return the smallest detectable drop, times 100, as text.
 
-    A drop is not useful if it is at least half of the mean score. A model that only guesses may
-    still reach half of the score, so not even a drop to guessing might be detected.
+    The text is "none" if the drop is at least half of the mean score: a model that only guesses may
+    still reach half of the score, so perhaps not even a drop to guessing would be detected.
 
     Args:
-        drop: The smallest drop that is detected, in the unit of the score.
+        drop: The smallest detectable drop, in the unit of the score.
         sample: Runs of the baseline.
     """
     return f"{drop * 100:.2f}" if drop < sample.mean / 2 else "none"

@@ -33,7 +33,8 @@ from benchharness.training.batching import Indices, length_batches
 from benchharness.training.predict import PREDICTION_TOKENS
 
 Row = dict[str, list[int]]
-"""Token ids of a row without padding, and its token types if the tokenizer returns any."""
+"""Token sequence without padding: its "input_ids" and, if the tokenizer returns token types, its
+"token_type_ids"."""
 
 Logits = NDArray[np.float32]
 
@@ -83,6 +84,11 @@ class PlainModel:
 
     def rows(self, task: Task, example: Any, limits: Limits) -> list[Row]:
         """Tokenize an example.
+
+        Args:
+            task: Task of the example.
+            example: The example.
+            limits: Maximum lengths, and the stride of windows.
 
         Returns:
             The token sequences that the model reads for the example: one, or one per option of a

@@ -227,8 +227,8 @@ class Check:
         time: Median over examples of the variant's processor time divided by the original's.
         tokens: Median and 95th percentile of the lengths of rows, in tokens.
         machine: Processor, number of threads and versions of libraries.
-        flags: Warnings about the predictions of the original. If all of these are equal, a loss of
-            the variant cannot be detected.
+        flags: Warnings about the predictions of the original, such as that all are equal, so that a
+            loss of the variant cannot be detected.
     """
 
     variant: str

@@ -41,7 +41,7 @@ class Variants:
 
 
 def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> None:
-    """Compare the variants of an exported model with it, print the result, and maybe exit with 3.
+    """Compare the variants of an exported model with the model itself, and print the result.
 
     Args:
         name: Path of the exported folder.
@@ -52,7 +52,8 @@ def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> No
 
     Raises:
         BenchError: `name` is not a folder, or the comparison is impossible.
-        typer.Exit: A variant is worse, or with `strict` a result is inconclusive.
+        typer.Exit: With the code WORSE, if a variant is worse or, with `strict`, if a result is
+            inconclusive.
     """
     if not Path(name).is_dir():
         raise BenchError(

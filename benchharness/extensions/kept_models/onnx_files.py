@@ -32,10 +32,10 @@ CLOSE = 1e-4
 """Largest accepted difference between a logit of the fp32 file and of the original model."""
 
 REFUSED = frozenset({"funnel", "longformer"})
-"""Model families that torch.export cannot trace, and transformers.exporters cannot export."""
+"""Model families that cannot be exported, either by torch.export or by transformers.exporters."""
 
 MOST_BYTES = 2**31
-"""Maximum size of a file without external data, a limit of protobuf."""
+"""Maximum size, in bytes, of an ONNX file that contains its weights. It is a limit of protobuf."""
 
 _TRACED, _TRIED = (3, 9, 14), ((5,), (40, 2, 11, 25), (1, 1))
 """Lengths, in words, of the rows for tracing (more than one row), and of the rows in each batch

@@ -28,7 +28,7 @@ def paper(
 
     Args:
         model: The encoder of the paper, or several encoders.
-        against: The encoders and baselines with which it is compared.
+        against: The encoders and baselines with which `model` is compared.
         to: The folder to write.
         hours: The time limit in hours. As many seeds as are expected to fit into it are run; None
             for no limit.

@@ -35,7 +35,7 @@ class PredictionPages:
         folder: Folder for the pages.
         home: File name of the report, which is in the parent of `folder`.
         texts: True if the pages show the texts of the examples.
-        notes: Keys are messages about predictions that have no page, and about pages without texts.
+        notes: Messages (the keys) about predictions that have no page, and pages without texts.
     """
 
     def __init__(self, folder: Path, home: str, *, texts: bool = True) -> None:

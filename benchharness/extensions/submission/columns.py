@@ -47,7 +47,7 @@ def read_columns(path: Path, task: TagTask, rows: SplitRows, _: object) -> Predi
 def check_sentences(
     path: Path, found: Sequence[Sequence[Word]], noun: str, examples: Sequence[Any]
 ) -> None:
-    """Raise DataError if the sentences in a file do not have the lengths of the examples.
+    """Raise DataError if a file has another number of sentences, or a sentence of another length.
 
     Args:
         path: Path of the file.

@@ -147,9 +147,8 @@ class Submission:
 def bare_stem(name: str) -> str:
     """Return a file name in lower case, without extension and separators.
 
-    For example, "MNLI-mm.tsv" is normalized to "mnlimm".
-
-    The prefix "predict_results", which some scripts write, is removed too.
+    For example, "MNLI-mm.tsv" is normalized to "mnlimm". The prefix "predict_results", which some
+    scripts write, is removed too.
     """
     stem = name.rpartition(".")[0] or name
     letters = "".join(c for c in stem.casefold() if c.isalnum())

@@ -85,8 +85,8 @@ def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer)
         no_answer: File with no-answer scores, and the threshold.
 
     Raises:
-        DataError: A file has a problem without a clear fix, or no-answer scores occur twice, or in
-            a task that does not support them.
+        DataError: A file has a problem without a clear fix, no-answer scores are in both files, or
+            the task does not support them.
     """
     ids = [example.id for example in rows.examples]
     content = content_of(path)

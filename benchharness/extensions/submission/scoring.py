@@ -40,7 +40,7 @@ class ScoredSplit:
         notes: Remarks on irregular rows, and on problems in the file that were tolerated.
         missing: Number of answers that the file lacks.
         file: Path of the file.
-        no_answer: No-answer scores and threshold that were passed with the file, if any.
+        no_answer: No-answer scores and threshold that were passed with the file; None if none were.
     """
 
     evaluation: Evaluation

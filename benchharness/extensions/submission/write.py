@@ -63,7 +63,7 @@ class Wanted:
         seed: Seed of the runs; None to select the runs that are best on the dev split.
         fill: True to write a constant answer for tasks that were not run.
         threshold: For SQuAD 2.0, the no-answer score above which a question is left unanswered;
-            None for the threshold of the predictions, which is 0 for models.
+            None for the threshold that is stored with the predictions (0 for trained models).
     """
 
     suite: Suite

@@ -27,7 +27,7 @@ class Candidate:
         score: Median over seeds with the best hyperparameter setting, in the metric's own unit; for
             several tasks, the mean of these medians.
         interval: 95 % interval of the score; None if unknown.
-        scope: Sources of variation that the interval covers: examples and seeds, as far as known.
+        scope: Sources of variation that the interval covers (such as examples and seeds), in words.
         seeds: Smallest and largest number of seeds on a task, with the best setting.
         points: Best hyperparameter setting, keyed by task.
         runs: Scores of the runs with the best setting, keyed by task and then by run key.
