@@ -84,10 +84,11 @@ class LanguageModel:
         """
         self.network.to(device)
         encoder = self.network.base_model
-        # This hook is registered before the hooks of packing, which read the packing it passes.
+        # This hook must be registered before the hooks of packing, because they use the packing
+        # that it passes.
         encoder.register_forward_pre_hook(_give_packing, with_kwargs=True)
         use_packed_rows(encoder, device.type)
-        # A causal model is scored at several positions, so the first token alone is not enough.
+        # A causal model is scored at several positions, so its last layer must compute them all.
         takes_positions = encoder.config.model_type in PACKABLE
         if self.packs and takes_positions and not self.is_causal:
             use_first_token(encoder)
@@ -108,7 +109,7 @@ class LanguageModel:
         types = np.zeros_like(ids)
         positions, places, asked = [], list[int](), list[tuple[int, int]]()
         for row, reading in enumerate(readings):
-            order = np.arange(len(reading))  # order of a text's tokens within the row
+            order = np.arange(len(reading))  # order in which the row has the tokens of the text
             if is_first:
                 (place,) = reading.places  # a masked language model is read at one position
                 order = np.concatenate([[place], np.delete(order, place)])

@@ -127,7 +127,7 @@ def _candidate(text: str, answer: str) -> Candidate:
     if START in text:
         is_in_second = START in second
         part = second if is_in_second else first
-        start, end = part.index(START), len(part) - 1  # minus the mark, which is removed below
+        start, end = part.index(START), len(part) - 1  # without START, which is removed below
         first, second = first.replace(START, ""), second.replace(START, "")
     return Candidate(
         first=first,
@@ -144,7 +144,7 @@ def _pair_fields(example: PairExample, kept: int | None) -> dict[str, str]:
         a = a[:kept]
     else:
         b = b[:kept]
-    # In MultiRC the second text consists of a question and its answer.
+    # In MultiRC, the second text consists of a question and one of its answer options.
     question, mark, rest = b.partition("? ")
     return {
         "a": a,
@@ -301,7 +301,7 @@ def fitted(
                 f"the candidates of example {example.id} in {task.name} do not fit into {limit} "
                 "tokens, so this model cannot score them."
             )
-        kept = max(0, kept - excess)  # a token has at least one character
+        kept = max(0, kept - excess)  # each token has at least one character
         found = encode(model, candidates(task, example, values, kept))
     return found
 

@@ -34,7 +34,7 @@ def run_language_model(job: Job, report: Reporter) -> Result:
     model = load_language_model(job.checkpoint, hub_revision(job.weights), job.seed, job.trust)
     provenance = provenance_of(job, rows, model.tokenizer, compute, started)
     model.prepare(compute.device)
-    loaded, done = time.monotonic(), 0  # the time at which prediction begins
+    loaded, done = time.monotonic(), 0  # `loaded` is the time at which prediction begins
     total = sum(len(split.examples) for split in rows.values())
 
     def tell(count: int) -> None:

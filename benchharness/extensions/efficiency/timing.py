@@ -303,7 +303,7 @@ def largest_batch(side: Side) -> int:
         rows = np.arange(count) % side.batches.items
         features = part(side.batches.features, rows)
         targets = torch.zeros(count, dtype=torch.long)
-        # `is_whole` prevents that a batch with many tokens is split into several micro-batches.
+        # `is_whole` prevents a batch with many tokens from being split into micro-batches.
         whole = replace(side.batches, features=features, targets=targets, is_whole=True)
         optim = replace(side.work.recipe.optim, batch_size=count, accumulation=1)
         try:
@@ -372,7 +372,7 @@ def _predictions(
     for number, phase in enumerate(PHASES):
         clock, processor = np.median(found[0, number], axis=0)
         counts = int(processor > 0)
-        # The median of the passes' ratios, because both models had equal conditions in a pass.
+        # Compare the models pass by pass, because both have equal conditions in the same pass.
         ratio = np.median(found[1, number, :, counts] / found[0, number, :, counts])
         seconds = np.array([clock, processor, ratio * (processor or clock)])
         took[phase] = (tokens[:, None] / tokens.sum() * seconds).tolist()  # (documents, 3)

@@ -117,7 +117,8 @@ def try_changes(
     for each, planned in zip(chosen, plans, strict=True):
         moved, error = None, "the run failed" if isinstance(planned, Plan) else planned
         other = reached(planned) if isinstance(planned, Plan) else {}
-        if other and job.seed in scores:  # `other` has another seed if the seed is changed
+        # If the changed setting is the seed, the key in `other` is not `job.seed`.
+        if other and job.seed in scores:
             moved, error = next(iter(other.values())) - scores[job.seed], ""
         share = moved / found.gap if moved is not None and found.gap else None
         tries.append(Try(name=each.name, change=each.change, moved=moved, share=share, error=error))
@@ -177,7 +178,8 @@ def _options(job: Job, asked: RunOptions) -> RunOptions:
         else:
             found[name] = next(words)
     found |= {"test": False, "seed": (job.seed,), "limit": asked.limit or job.limit}
-    # Only the user's options grant trust in code: the run may come from someone else.
+    # Only the options of the user decide whether third-party code is trusted, because the run may
+    # come from someone else.
     given = {n: getattr(asked, n) for n in ("db", "device", "jobs", "trust_remote_code")}
     return RunOptions(**{**found, **given, "baselines": False})
 

@@ -179,8 +179,8 @@ def _check_task(run: Training, other: Training) -> None:
     names = {task.name, task.name.partition("/")[2], task.source.config}
     names |= {task.source.hub, task.source.hub.rpartition("/")[2]}
     ours = f"run {run.name.removeprefix('run ')} was trained on {distinct_title(task.name)}"
-    names = {name.lower() for name in names} | {"default"}  # configuration of many datasets
-    for word in other.task.split():  # a dataset and its configuration
+    names = {name.lower() for name in names} | {"default"}  # a usual name of configurations
+    for word in other.task.split():  # names of a data set and its configuration
         theirs = word.lower()
         if not names.isdisjoint({theirs, theirs.replace("-", ""), theirs.rpartition("/")[2]}):
             continue
@@ -281,7 +281,7 @@ class _Pair:
         if isinstance(one, int | float) and isinstance(other, int | float):
             return math.isclose(one, other, rel_tol=1e-6)
         words = [{*str(value).lower().split(", ")} for value in (one, other)]
-        # Two lists of metrics are equal if they have a metric in common.
+        # Two lists of metrics count as equal if they have a metric in common.
         return not words[0].isdisjoint(words[1]) if name in _METRICS else words[0] == words[1]
 
     def _steps(self, values: Values, part: tuple[str, str], share: float) -> float | None:

@@ -106,7 +106,8 @@ def of_run(result: Result) -> Training:
     """Return the settings of a stored run, with their sources, and its scores."""
     job = result.job
     values = {n: Said(s.value, s.source) for n, s in job.settings.items() if n != START_FROM}
-    # As in Composer, decoupled weight decay is not multiplied by the learning rate.
+    # Decoupled weight decay is not multiplied by the learning rate (as in Composer). It is divided
+    # by this rate, so that it can be compared with usual weight decay.
     if decoupled := values.pop("decoupled_weight_decay", None):
         share = decoupled.value / values["learning_rate"].value
         values["weight_decay"] = Said(share, decoupled.place)
@@ -369,8 +370,9 @@ def _batch(args: Values, _: int) -> Found:
         each, place = _number(args, *names)
         state = args.get("distributed_state", Said(None, "")).value
         processes = state.state.get("num_processes") if isinstance(state, Described) else None
-        # With torch.distributed, each process has one GPU. Arguments of transformers 4 without
-        # `distributed_state` do not contain the number of processes.
+        # With torch.distributed, each process has one GPU. In transformers 4, the arguments do not
+        # contain the number of processes if `distributed_state` is missing. The batch size is then
+        # unknown.
         if processes is None and _as_number(getattr(args.get("local_rank"), "value", -1)) >= 0:
             return
         devices = _number(args, "num_devices", "nproc_per_node")[0] or float(processes or 1)

@@ -278,7 +278,7 @@ def _run(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
 
 def _driven(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
     with session.run(planned) as driven:
-        driven.store.forget_named_code()  # the record would outlive this store
+        driven.store.forget_named_code()  # deletes a record that would outlive this store
         samples = Samples(driven.store)
         runs = {task: driven.store.runs(task=_trained(task)) for task in tasks}
         found = {task: samples.of(task, runs[task]) for task in tasks}

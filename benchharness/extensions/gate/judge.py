@@ -365,7 +365,7 @@ def _seen(before: Sample, now: Sample) -> tuple[Sequence[float], int, float]:
 
 def _change(before: Sample, now: Sample) -> Change | None:
     """Return the first changed loss; None if other weights, devices or libraries may explain it."""
-    # If both makers are unknown (""), they may still differ.
+    # If both makers are unknown (""), they may differ, so no losses are compared.
     alike = before.conditions.weights == now.conditions.weights and before.maker == now.maker
     return find_change(before.first_losses, now.first_losses) if alike and now.maker else None
 
@@ -373,8 +373,8 @@ def _change(before: Sample, now: Sample) -> Change | None:
 # Significance of a drop: Student's t-test with the spread over the baseline's seeds.
 #
 # Old and new runs are scored on the same examples, so the choice of examples affects both alike. If
-# nothing has changed, they differ only by the noise of seeds. All scores and drops are in the unit
-# of the score (mostly 0..1).
+# nothing has changed, their scores differ only because their seeds differ. All scores and drops are
+# in the unit of the score (mostly 0..1).
 
 POWER = 0.8
 """Probability with which a check detects a drop that is called detectable. 0.8 is the convention in

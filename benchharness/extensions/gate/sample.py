@@ -294,7 +294,7 @@ class Sample:
         """
         kept = [place for place, seed in enumerate(self.seeds) if seed not in self.collapsed]
 
-        # A sample may have no first losses, or fewer of them than seeds.
+        # A sample may have no first losses, or first losses of only some of its runs.
         def those(values: Sequence[Any]) -> tuple[Any, ...]:
             return tuple(values[place] for place in kept if place < len(values))
 

@@ -275,7 +275,8 @@ def score_statistic(lost: Counts, gained: Counts, rows: int, loss: float) -> Arr
         rows: Number of all rows in a sample.
         loss: Assumed true loss, as a fraction.
     """
-    # Maximum-likelihood share of gained rows for this loss: the root of 2 n q^2 + b q - c.
+    # Maximum-likelihood estimate of the fraction of gained rows for this loss. It is the positive
+    # root of a quadratic equation (Tango, 1998).
     b = (2 * rows - lost + gained) * loss - lost - gained
     root = np.sqrt((b**2 + 8 * rows * gained * loss * (1 - loss)).clip(0))
     share = (root - b) / (4 * rows)
@@ -314,7 +315,9 @@ def exact_p(
     binomial = scipy.stats.binom
     first, last = binomial.ppf(_TAIL, rows, churn[0]), binomial.ppf(1 - _TAIL, rows, churn[-1])
     counts = np.arange(int(first), int(last) + 1)
-    fewest, most = np.zeros_like(counts), counts + 1  # lost rows for each count, by bisection
+    # For each number of changed rows, find the fewest lost rows that give such a large statistic,
+    # by a bisection for all numbers at once.
+    fewest, most = np.zeros_like(counts), counts + 1
     while (fewest < most).any():
         middle = (fewest + most) // 2
         is_large = score_statistic(middle, counts - middle, rows, loss) >= least

@@ -94,7 +94,7 @@ def load_trained(
     try:
         with torch.random.fork_rng(devices=[]):  # keeps the caller's random state
             run = kept_network(folder, job, compute, task=task)
-    except UnfitError as error:  # the advice in the error is for runs only
+    except UnfitError as error:  # its advice is only for runs
         raise ModelError(f"{str(error).rpartition(': ')[0]}: train it again.") from error
     (setup,) = run.setups
     return TrainedModel(

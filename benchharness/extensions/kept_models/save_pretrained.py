@@ -129,7 +129,7 @@ def take(
             run.write(draft)
             checked = check_own(model, dev)
         else:
-            model.network.encoder = _encoder_of(model)  # returns the same states in fp32
+            model.network.encoder = _encoder_of(model)  # it returns the same states in fp32
             write_published(model, draft, found.auto_class)
             if found.auto_class == BODY:
                 write_modules(model, draft)
@@ -161,8 +161,8 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
     state = published_state(model.network, theirs.state_dict(), body, scale_of(model))
     if "token_type_ids" not in tokenizer.model_input_names:
         without_types(state, model.task)
-    # A class fills tied weights from their counterparts, except T5 1.1's output layer, which it
-    # also lists as tied.
+    # Tied weights are not saved, because a transformers class copies them from their counterparts.
+    # Weights that are listed as tied but differ (the output layer of T5 1.1) are saved.
     tied = getattr(theirs, "all_tied_weights_keys", {})
     kept = {n: w for n, w in state.items() if n not in tied or not w.equal(state[tied[n]])}
     save_file(kept, folder / WEIGHTS, metadata={"format": "pt"})

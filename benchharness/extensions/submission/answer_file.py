@@ -14,7 +14,7 @@ from benchharness.tasks.read import SplitRows
 from benchharness.tasks.sources.formats import content_of
 from benchharness.tasks.task import Metric
 
-# The following answer types can interpret answers that are spelled differently.
+# The following answer types can also interpret answers that are not in the server's form.
 
 Scalar = str | int | float | bool | None
 """Content of a cell in a table, or a JSON value that is not a list or an object."""
@@ -335,7 +335,8 @@ def conclude(answers: Sequence[Any] | None, faults: Faults) -> Reading:
     return Reading(answers=answers if is_clear else None, faults=found)
 
 
-# Files are decoded as UTF-8 lines. Byte order marks and carriage returns are reported.
+# Files are decoded as UTF-8 and split into lines. Byte order marks and carriage returns are
+# reported.
 
 Line = tuple[int, str]
 """Number of a line, counted from 1, and its text without the line break."""

@@ -168,7 +168,7 @@ def measured(request: Request, jobs: Sequence[Job]) -> dict[str, Inference | str
         The costs, keyed by encoder. If a cost could not be measured, its value is a sentence with
         the reason.
     """
-    # Keep the first job of each model: a dict keeps the last value of a key.
+    # A dict keeps the last value of a key, so the reversed jobs give the first job of each model.
     firsts = {job.model: job for job in reversed(jobs)}
     return {name: _cost(request, firsts[name]) for name in dict.fromkeys(job.model for job in jobs)}
 

@@ -115,7 +115,7 @@ def _take(
     again = RunOptions(db=options.db, trust_remote_code=options.trust_remote_code)
     for task, scores in runs.items():
         place = to / task.replace("/", "-") if len(answer.tasks) > 1 else to
-        # Train a model that was not kept again; on the same machine, the result is the same.
+        # If the model was not kept, train it again. On the same machine, the result is the same.
         if not (is_kept := kept_model(options.db, keys[task])):
             train_kept(keys[task], again, anyway=True, as_json=as_json)
         with opened(options.db) as store:
