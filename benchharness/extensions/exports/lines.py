@@ -241,8 +241,8 @@ def the_model(boards: Iterable[Board]) -> tuple[Entry, ...]:
         if len(names) != 1:
             some = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             raise BenchError(
-                f"this format describes a single row of {board.title}, but {len(names)} rows "
-                f"match. Select one with --model: {some}."
+                f"this format describes a single entry of the leaderboard {board.title}, but "
+                f"{len(names)} entries match. Select one with --model: {some}."
             )
         entries += board.entries
     models = list(dict.fromkeys(entry.model for entry in entries))

@@ -215,7 +215,7 @@ def _add_task(suite: ET.Element, title: str, task: TaskVerdict, *, has_failed: b
     if not has_failed:
         ET.SubElement(case, "system-out").text = facts
         return
-    drop = f"the score dropped by {task.drop * 100:.2f}; up to {task.tolerated * 100:.2f} is noise"
+    drop = f"the score dropped by {task.drop * 100:.2f}; {task.tolerated * 100:.2f} is tolerated"
     message = drop if task.is_worse else f"training has changed ({task.change})"
     failure = ET.SubElement(case, "failure", {"message": message, "type": "regression"})
     failure.text = "\n".join([facts, *(visible(line) for line in flip_lines(task))])
@@ -245,7 +245,7 @@ def annotations(verdict: Verdict) -> Iterator[str]:
     for task in verdict.worse:
         message = (
             f"{task.drop * 100:.2f} points below the baseline's {task.before.mean * 100:.2f}; "
-            f"up to {task.tolerated * 100:.2f} is noise (p {task.p_value:.3f})"
+            f"{task.tolerated * 100:.2f} points are tolerated (p {task.p_value:.3f})"
         )
         yield _command("error", f"{distinct_title(task.task)} is worse", message)
     for task in verdict.tasks:

@@ -373,8 +373,8 @@ def _scores(card: Card) -> Iterator[str]:
         reach = f" (95 %: {100 * found.low:.2f} to {100 * found.high:.2f})" if found else ""
         best = standing(card.seeds.get(card.job.seed, 0.0), values)
         yield (
-            f"This model is {best} of {counted(len(values), 'seed')} of the same run. The scores "
-            f"by seed are {said}. Their median is {100 * median(values):.2f}{reach}."
+            f"This model is {best} of {counted(len(values), 'run')} that differ only in the seed. "
+            f"The scores by seed are {said}. Their median is {100 * median(values):.2f}{reach}."
         )
     else:
         yield (

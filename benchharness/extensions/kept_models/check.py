@@ -128,7 +128,7 @@ def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]
         raise _wrong(model, fault, "the labels")
     tokens, rows = len(plain.tokenizer), plain.network.get_input_embeddings().num_embeddings
     if tokens > rows:
-        fault = f"its tokenizer has {tokens} tokens, but its network only knows {rows}"
+        fault = f"its tokenizer has {tokens} tokens, but its network only has {rows}"
         raise _wrong(model, fault, "a vocabulary that was cut for training and not restored")
     sampled, apart, found = 0, 0.0, list[Checked]()
     for each in dev:
@@ -299,7 +299,7 @@ def name_fault(plain: PlainModel, task: Task) -> str:
     config, names = plain.network.config, getattr(task, "tags", getattr(task, "labels", ()))
     known = [name for _, name in sorted(config.id2label.items())]
     is_wrong = names and plain.kind in ("pair", "tag") and known != [*names]
-    return f"its config names the outputs {known}, but the task {names}" if is_wrong else ""
+    return f"its config names the outputs {known}, the task {names}" if is_wrong else ""
 
 
 # Encode rows with the tokenizer alone, and as the run encodes them.
@@ -417,7 +417,7 @@ def _compare(model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) ->
             place = np.unravel_index(int(apart.argmax()), apart.shape)[:-1]
             what = (
                 f"for {read.name(number)}, transformers computes {_numbers(one[place])}, but the "
-                f"run's network {_numbers(own[place])}"
+                f"run's network computes {_numbers(own[place])}"
             )
             same_types = rows[number].keys() == ours[number].keys()
             raise _wrong(model, what, _cause(plain, rows[number], same_types, one, own))

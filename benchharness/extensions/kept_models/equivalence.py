@@ -110,7 +110,7 @@ class Verdict:
                 return most
             case _:
                 rows = (
-                    f"about {self.needed:,} rows would decide"
+                    f"about {self.needed:,} rows would be enough"
                     if self.needed
                     else "more rows would not help"
                 )
@@ -247,7 +247,7 @@ def _judge_pairs(
 
 def _checked(rows: int, margin: float | None) -> float:
     if rows < 1:
-        raise BenchError("there are no rows to judge the variant by.")
+        raise BenchError("there are no rows on which the variant can be judged.")
     if margin is None:
         return default_margin(rows)
     if not 0 < margin < 1:

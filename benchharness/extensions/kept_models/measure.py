@@ -257,8 +257,9 @@ class Check:
         size = self.costs[1].bytes / self.costs[0].bytes
         blind = f" {self.original} makes {CONSTANT}: this check cannot detect a loss."
         return (
-            f"{self.variant}: {verdict.sentence(than)} ({rows}). It takes {self.time:.2f} of the "
-            f"time per row, and {size:.2f} of the size.{blind if CONSTANT in self.flags else ''}"
+            f"{self.variant}: {verdict.sentence(than)} ({rows}). It needs {self.time:.2f} of the "
+            f"original's time per row, and has {size:.2f} of its size."
+            f"{blind if CONSTANT in self.flags else ''}"
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -283,10 +283,10 @@ def _check_places(file: AnswerFile, options: Sequence[Option], faults: Faults) -
     paragraphs = [paragraph for paragraph, _ in groupby(option.paragraph for option in options)]
     if file.paragraphs is not None and paragraphs != list(range(file.paragraphs)):
         last = file.paragraphs - 1
-        faults.add(f"the paragraphs of its answers are not 0 to {last} in this order")
+        faults.add(f"its paragraphs are not numbered from 0 to {last} in this order")
     questions = [question for question, _ in groupby(option.question for option in options)]
     if file.questions is not None and questions != list(range(file.questions)):
         faults.add(
-            f"the questions of its answers are not 0 to {file.questions - 1} in this order: number "
+            f"its questions are not numbered from 0 to {file.questions - 1} in this order: number "
             "the questions over the whole file, not per paragraph"
         )

@@ -251,7 +251,7 @@ def compare_ids(
     """
     if len(missing) == len(asked):
         faults.add(
-            f"none of its {len(found)} answers is to one of the split's {len(asked)} questions"
+            f"none of its {len(found)} answers belongs to one of the split's {len(asked)} questions"
         )
     elif missing:
         verb = "is" if len(missing) == 1 else "are"
@@ -262,4 +262,6 @@ def compare_ids(
         )
     others = len(found - set(asked))
     if others and len(missing) < len(asked):
-        faults.add(f"{others} of its answers are to other questions", mendable=True)
+        faults.add(
+            f"{others} of its answers belong to questions that the split lacks", mendable=True
+        )
