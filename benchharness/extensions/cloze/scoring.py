@@ -2,10 +2,10 @@
 
 A masked language model scores a candidate by its pseudo-log-likelihood: the sum of the
 log-probabilities of its tokens, each with that token masked (Salazar et al., arXiv:1910.14659).
-This takes one masked copy of the text per token. Equal copies, such as those of candidates of one
-token at the same position, are computed only once. With a causal model, the score is the sum of the
-log-probabilities of all tokens from the answer to the end of the text, each given the tokens before
-it.
+This needs one masked copy of the text per token. Equal copies are computed only once: for example,
+all candidates that consist of a single token have the same copy. With a causal model, the score is
+the sum of the log-probabilities of all tokens from the answer to the end of the text, each given
+the tokens before it.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Zero-shot jobs with a language model, from reading the rows to the Result."""
+"""Run zero-shot jobs with a language model: read the rows, predict them, and create the result."""
 
 import time
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Answers that are measurements of an encoder on a document."""
+"""Answer type of the efficiency tasks, whose answers are measurements of an encoder."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any

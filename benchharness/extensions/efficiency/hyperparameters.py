@@ -1,4 +1,4 @@
-"""Hyperparameters of a timing."""
+"""Options for timing an encoder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
-"""Efficiency: documents on which encoders are timed.
+"""Efficiency tasks: documents on which encoders are timed.
 
-They are random tokens with the lengths in ModernBERT's table (AnswerDotAI/ModernBERT 8c57a0f,
-efficiency/multiprocess_bench.py), or the texts of another task.
+The documents are random tokens with the lengths in ModernBERT's table (AnswerDotAI/ModernBERT
+8c57a0f, efficiency/multiprocess_bench.py), or the texts of another task.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ Phase = Literal["train", "predict"]
 def _documents(mean: int, spread: int, longest: int, _: str, place: Path | None) -> list[Row]:
     """Return documents whose lengths are sampled from a normal distribution and then clipped.
 
-    The lengths are clipped as in the script of ModernBERT's paper.
+    The script of ModernBERT's paper clips them in the same way.
     """
     scale = MINI if place == mini_folder() else 1
     draw = Random(_SEED)  # noqa: S311  (not used for security)

@@ -298,7 +298,7 @@ class _Pair:
 
 
 def _unit(part: tuple[str, str], values: Values) -> str:
-    """Return which of the two settings in `part` a training specifies, or ""."""
+    """Return the name of the setting in the pair `part` that a training specifies, or ""."""
     steps, share = part
     return steps if steps in values and values[steps].value else share if share in values else ""
 

@@ -170,7 +170,7 @@ def _placed(values: Mapping[str, Any], place: str) -> dict[str, Said]:
 def _counted_rows(values: Values, total: int, ours: Values) -> Iterator[tuple[str, Said]]:
     """Yield the number of training rows, estimated from the steps per epoch.
 
-    If the run's number of rows results in the same number of steps, yield the run's number.
+    If the number of rows of the stored run would give as many steps, this number is yielded.
     """
     if not {"epochs", "batch_size"} <= values.keys() or "train_rows" not in ours:
         return
@@ -255,7 +255,7 @@ _HEADS = {
 
 
 def _of_task(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the head type, the task and its labels from a config.json; empty if unknown."""
+    """Return the head type, the task and its labels in a config.json; each is empty if unknown."""
     name = str((config.get("architectures") or [""])[0]).rpartition("For")[2]
     labels = config.get("id2label")
     words = frozenset(map(str, labels.values() if isinstance(labels, dict) else ()))
@@ -290,7 +290,7 @@ _OF_ADAM = ("adam_beta1", "adam_beta2", "adam_epsilon")
 
 
 def _of_trainer(name: str, args: Values, total: int = 0) -> Training:
-    """Build a Training from the arguments of a transformers Trainer."""
+    """Return the settings of a training with transformers' Trainer, given its arguments."""
     values, unknown = of_arguments(args, total)
     place = "transformers' Trainer"
     facts: dict[str, Any] = {**FACTS, "decays": BY_NAME, "padding": "to the longest row"}

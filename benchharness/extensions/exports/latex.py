@@ -160,8 +160,8 @@ _HEADINGS = {
 def _marks(table: Table) -> dict[str, str]:
     """Return the footnote marks, keyed by metric or by source of a published row.
 
-    Metrics have letters, and sources have numbers. A metric has a mark only if it is the metric of
-    a value but not of the value's column.
+    Metrics have letters, and sources have numbers. Only a metric that differs from the metric of
+    the value's column has a mark.
     """
     found = dict.fromkeys(cell.metric for row in table.rows for cell in row.cells if cell.metric)
     sources = dict.fromkeys(row.source for row in table.rows if row.source)

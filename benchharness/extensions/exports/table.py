@@ -398,7 +398,7 @@ def _notes(
 ) -> Iterator[str]:
     """Yield the sentences below a table: how the values were computed, and warnings.
 
-    `rows` begins with the rows of the leaderboard's entries, with distinct names.
+    `rows` contains the rows of the leaderboard's entries first. Their names are distinct.
     """
     counts = [n for entry in board.entries if entry.is_single for n in entry.seeds if n]
     several = max(counts, default=0) > 1

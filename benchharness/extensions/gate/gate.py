@@ -1,8 +1,8 @@
 """Regression check: fresh runs of a baseline's tasks, and the verdict on them (`bench check`).
 
-Stored runs are never reused, because the key of a job does not identify the code, which the check
-tests. The runs go into a separate store, which is deleted after the verdict. An interrupted check
-leaves its store, and the same check with the same code resumes from it.
+Stored runs are never reused: the key of a job does not identify the code, and the code is what a
+check tests. The runs are stored in a separate database, which is deleted after the verdict. If a
+check is interrupted, its database is kept, and the same check with the same code resumes from it.
 """
 
 import hashlib
@@ -287,7 +287,7 @@ def _driven(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
 
 
 def _drawn_again(session: Session, planned: Plan, found: Mapping[str, Sample]) -> Plan:
-    """Plan replacement runs: for each task, as many unused seeds as runs that collapsed."""
+    """Plan replacement runs: each task gets as many unused seeds as it has collapsed runs."""
     counts: dict[str, int] = {}
     for task, sample in found.items():
         # Tasks that are predicted by the same runs share their replacement seeds.
@@ -334,9 +334,10 @@ def _store_of(planned: Plan) -> Iterator[str]:
 
 
 def _delete_old(root: Path) -> None:
-    """Delete stores whose file time is older than KEPT_SECONDS.
+    """Delete databases of interrupted checks that are older than KEPT_SECONDS.
 
-    If the clock jumps, the worst case is that an interrupted check starts over.
+    The age is computed from the file's time. If the clock jumps, the worst case is that an
+    interrupted check starts over.
     """
     for path in list(root.iterdir()):
         # Names of stores are 32 hexadecimal digits; their lock files end with ".lock".

@@ -425,7 +425,7 @@ class Baseline:
         model: Name of the model.
         data: Source of the data: "mini", "hub", or "files" for a local folder.
         limit: Maximum number of rows per split; None for all rows.
-        recipe: Name of the recipe.
+        recipe: Label of the recipe.
         environment: Code, versions and machine of the runs. They are only information for people;
             the comparison uses the `maker` of each sample.
         tasks: Runs of each task, keyed by task.

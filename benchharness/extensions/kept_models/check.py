@@ -106,8 +106,8 @@ class Checked:
 def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]) -> Checked:
     """Compare an exported folder, loaded by transformers, with the run's network in fp32.
 
-    Logits are compared on a sample of the first split. The predictions for all rows are compared
-    with the stored ones.
+    Logits are compared on a sample of the first split. Except for retrieval models, the predictions
+    for all rows are compared with the stored ones too.
 
     Args:
         model: The run's network.

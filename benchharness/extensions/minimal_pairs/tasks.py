@@ -1,8 +1,8 @@
-"""Minimal pairs: which of two sentences does a language model find more likely? No training.
+"""Minimal pairs: which of two sentences does a language model find more likely?
 
-If both sentences have equal scores, the first option is chosen. So the order of the options
-determines whether a tie is right, and follows the official scorer of each set. The module also has
-the pseudo-perplexity of custom text.
+Nothing is trained. If both sentences have equal scores, the first option is chosen. So the order of
+the options determines whether a tie is right, and follows the official scorer of each set. The
+module also has the pseudo-perplexity of custom text.
 """
 
 from collections import Counter

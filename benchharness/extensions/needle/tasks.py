@@ -2,10 +2,10 @@
 
 The sentence and the question are from Mohtashami and Jaggi (Landmark Attention, NeurIPS 2023),
 except that the number is a word. The lengths are from LongEmbed (Zhu et al., EMNLP 2024), and the
-depths, in percent of the text, from Kamradt. Those works query an embedding or a language model,
-whereas here an encoder is fine-tuned. Other numbers occur all over the text, so single words do not
-reveal the answer. Pairs of words do ("is seven") at every length, so an encoder that fails at a
-length cannot read that far.
+depths (positions of the sentence, in percent of the text) from Kamradt. Those works query an
+embedding or a language model, whereas here an encoder is fine-tuned. Other numbers occur all over
+the text, so single words do not reveal the answer. A pair of words ("is seven") does, and this is
+equally easy at every length. So an encoder that fails only at large lengths cannot read that far.
 """
 
 from functools import partial

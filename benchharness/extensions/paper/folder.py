@@ -186,7 +186,7 @@ def _unfinished(jobs: Sequence[Job], results: Results) -> Iterator[str]:
 
 
 def _figures(tables: Sequence[PaperTable], results: Results) -> Iterator[tuple[str, bytes]]:
-    """Yield (caption, PDF) for each figure of scores against model size or operations."""
+    """Yield a caption and a PDF file for each figure of scores against model size or FLOP."""
     to_pdf = resolve_name("benchharness.leaderboard.report.plots.pdf:to_pdf")
     facts = {key: f for key, result in results.items() if (f := facts_of(result))}
     for board in (table.board for table in tables):

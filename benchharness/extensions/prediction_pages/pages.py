@@ -94,7 +94,7 @@ class PredictionPages:
 
 
 def _compared(board: Board, task: str) -> Iterator[tuple[Entry, list[Entry]]]:
-    """Yield each entry with a score on the task, best first, and the systems of its page."""
+    """Yield each entry with a score on the task, best first, and the entries on its page."""
     ranked = sorted(
         (entry for entry in board.entries if task in entry.cells),
         key=lambda entry: (

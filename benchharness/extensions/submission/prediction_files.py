@@ -278,9 +278,9 @@ def read_none(path: Path, task: Task, _rows: SplitRows, _: NoAnswer) -> Predicti
 
 
 def _swept(found: PredictionFile, examples: Sequence[Any]) -> FileScores:
-    """Compute the scores at the best threshold, with ties in the order of the no-answer scores.
+    """Compute the scores at the best no-answer threshold, as the official script does.
 
-    The official script keeps the order in which the file lists these scores.
+    The script orders equal no-answer scores as the file lists them, which may change the result.
     """
     predictions: Sequence[Any] = found.predictions
     return swept_in_order(predictions, examples, found.sweep_order)

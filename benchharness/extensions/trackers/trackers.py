@@ -57,7 +57,7 @@ class TensorBoard:
 class Wandb:
     """Logger that writes one W&B run per job, to the project $WANDB_PROJECT or "benchharness".
 
-    Only the logged values are sent, but no code, console output or facts about the machine. If the
+    Only the logged values are sent, and no code, console output or facts about the machine. If the
     user is not logged in and WANDB_MODE is not set, the runs are written to files, which
     `wandb sync` can send.
     """
