@@ -7,10 +7,7 @@ from benchharness.hyperparameter import COUNT_OR_NONE, hyperparameter
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterOptions:
-    """Options for low-rank adapters (LoRA).
-
-    If `lora_rank` is above 0, adapters of this rank are trained instead of the encoder's weights.
-    """
+    """Options for low-rank adapters (LoRA): their rank, or 0 to train the encoder's weights."""
 
     lora_rank: int = hyperparameter(
         COUNT_OR_NONE,

@@ -13,19 +13,12 @@ from benchharness.worker.technique import Prepared, Technique
 
 
 class Adapters(Technique):
-    """Fine-tuning technique that trains low-rank adapters instead of the encoder's weights.
-
-    At the end, the adapters are merged into these weights.
-    """
+    """Technique that trains low-rank adapters, and merges them into the encoder at the end."""
 
     whole_vocabulary = True  # embeddings are not trained, so removing unused ones saves nothing
 
     def on_network(self, prepared: Prepared) -> None:
-        """Add adapters to the layers of the encoder that compute queries and values.
-
-        Args:
-            prepared: Network that will be trained; it is changed.
-        """
+        """Add adapters to the layers of the encoder that compute queries and values."""
         rank = self.work.recipe.added["adapters"].lora_rank
         self.provenance = {"adapters": add_adapters(prepared.network.encoder, rank)}
 

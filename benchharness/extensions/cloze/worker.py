@@ -19,10 +19,6 @@ from benchharness.worker.zero_shot import cost_of, result_of
 def run_language_model(job: Job, report: Reporter) -> Result:
     """Run a zero-shot job: predict all examples of its splits with a pretrained language model.
 
-    Args:
-        job: The zero-shot job.
-        report: Function that is called with the progress.
-
     Raises:
         DataError: If a split differs from the one that the job was planned with.
         ModelError: If the checkpoint is not a language model.

@@ -12,10 +12,6 @@ def run(job: Job, report: Reporter) -> Result:
     """Run a zero-shot job with a language model, and return its result.
 
     torch is imported in this function, so that a job can be planned without it.
-
-    Args:
-        job: The zero-shot job.
-        report: Function that is called with the progress.
     """
     from benchharness.extensions.cloze.worker import run_language_model  # noqa: PLC0415
 

@@ -69,8 +69,5 @@ class TimedTask(Task):
         """Return the number of documents that are timed if `--limit` is not given.
 
         With this number, one pass takes a few seconds, and all passes together take minutes.
-
-        Args:
-            is_gpu: True if the encoder is timed on a GPU, False if on a CPU.
         """
         return 1024 if is_gpu else 8

@@ -68,12 +68,7 @@ Times = NDArray[np.float64]
 def time_encoder(job: Job, report: Reporter) -> Result:
     """Measure the time and memory that an encoder needs for the documents of a task.
 
-    Args:
-        job: Job of an efficiency task.
-        report: Function that is called with the progress.
-
-    Returns:
-        Result of the job, with the measurements as predictions, one per document.
+    The measurements are the predictions of the result, one per document.
 
     Raises:
         JobError: If the job was planned for a different machine.
@@ -140,15 +135,9 @@ def check_machine(planned: str, compute: Compute) -> None:
 
 
 def documents(examples: Sequence[TimedExample], encoder: Encoder, max_tokens: int) -> Features:
-    """Encode the documents of a task.
+    """Encode documents with at most `max_tokens` tokens each, including special tokens.
 
-    The documents consist of random tokens if the task specifies only numbers of tokens, else of
-    their texts.
-
-    Args:
-        examples: The documents.
-        encoder: Encoder that is timed.
-        max_tokens: Maximum number of tokens per document, including special tokens.
+    If the task specifies only numbers of tokens, the documents consist of random tokens.
     """
     if not examples[0].tokens:
         return encode(examples, encoder.tokenizer, Limits(max_tokens=max_tokens))
@@ -209,11 +198,7 @@ class Side:
         """Put a classification head on an encoder, and begin its training.
 
         The last layer computes the states of all tokens, although the head does not read them all.
-
-        Args:
-            work: The job with its recipe and device.
-            encoder: The encoder to time.
-            features: Documents, encoded for this encoder.
+        `features` are the documents, encoded for this encoder.
         """
         run = load_run(work, encoder, task=HEAD, every_state=True)
         batches = TaskBatches(
@@ -230,10 +215,6 @@ class Side:
         """Return an iterator that runs one training step whenever it is advanced.
 
         The training has a million steps, so it practically never ends.
-
-        Args:
-            recipe: Hyperparameters.
-            batches: Documents on which the model is trained.
         """
         schedule: Schedule = replace(recipe.schedule, steps=10**6)
         selection = replace(recipe.selection, evaluations=1)
@@ -332,11 +313,6 @@ def _take_turns(sides: Sequence[Side], passes: int, report: Reporter) -> tuple[T
 
     If there are more than MOST_ALONE documents, only some of them are predicted alone. Each other
     document gets the time of the nearest of these in the order of the documents.
-
-    Args:
-        sides: The encoder and the reference.
-        passes: Number of passes per model and phase.
-        report: Function that is called with the progress.
 
     Returns:
         Times of the passes `[models, phases, passes, 2]`, and the encoder's median times for single
