@@ -7,7 +7,7 @@ from benchharness.hyperparameter import COUNT_OR_NONE, hyperparameter
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterOptions:
-    """Options for adapters: `lora_rank` above 0 trains adapters of this rank, not the encoder."""
+    """Options for low-rank adapters (LoRA): their rank, or 0 to train the encoder's weights."""
 
     lora_rank: int = hyperparameter(
         COUNT_OR_NONE,

@@ -13,17 +13,17 @@ from benchharness.worker.technique import Prepared, Technique
 
 
 class Adapters(Technique):
-    """Technique that trains only adapters of the encoder, and merges them at the end."""
+    """Technique that trains low-rank adapters, and merges them into the encoder at the end."""
 
-    whole_vocabulary = True  # the vocabulary is not trained, so cutting it would save nothing
+    whole_vocabulary = True  # embeddings are not trained, so removing unused ones saves nothing
 
     def on_network(self, prepared: Prepared) -> None:
-        """Add adapters to the encoder's query and value layers."""
+        """Add adapters to the layers of the encoder that compute queries and values."""
         rank = self.work.recipe.added["adapters"].lora_rank
         self.provenance = {"adapters": add_adapters(prepared.network.encoder, rank)}
 
     def before_writing(self, network: nn.Module) -> None:
-        """Merge the adapters into the weights of their layers."""
+        """Merge the adapters of a network into the weights of the layers that they adapt."""
         merge_adapters(network)
 
 
@@ -36,14 +36,22 @@ ADAPTED = {
     *("q_head", "v_head"),  # Funnel
     *("in_proj", "Wqkv", "c_attn"),  # DeBERTa, ModernBERT, GPT: one layer that includes keys
 }
-"""Names of the query and value layers, which section 7.1 of LoRA's paper finds best to adapt."""
+"""Names, in different model families, of the layers that compute queries and values. Section 7.1 of
+LoRA's paper finds that these are the best layers to adapt."""
 
 
 def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
-    """Add adapters of this rank to an encoder's query and value layers; only they are trained.
+    """Add adapters to the layers of an encoder that compute queries and values; freeze the rest.
 
-    The adapters start at zero and are added without scaling: alpha / r is 1, as for RoBERTa-base in
-    the paper's appendix D. Returns the version of peft.
+    At the start, the output of the adapters is zero. It is added to the output of the layer without
+    scaling: alpha / r is 1, as for RoBERTa-base in appendix D of LoRA's paper.
+
+    Args:
+        network: The encoder.
+        rank: Rank of the adapters (r in the paper).
+
+    Returns:
+        Version of the library peft, keyed by "peft".
 
     Raises:
         BenchError: If peft is not installed.
@@ -79,7 +87,7 @@ def add_adapters(network: Any, rank: int) -> Mapping[str, str]:
 
 
 def merge_adapters(network: Any) -> None:
-    """Merge the adapters of a network into the weights of their layers."""
+    """Merge the adapters of a network into the weights of the layers that they adapt."""
     for module in network.modules():
         if hasattr(module, "lora_A"):  # a layer that peft has replaced
             module.merge()

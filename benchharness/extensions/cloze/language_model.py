@@ -35,12 +35,15 @@ from benchharness.models.spec import NOTHING, called
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """A text with the positions at which a language model scores tokens.
+    """Input of a language model: a text, and the tokens that are scored at some of its positions.
 
-    `token_ids` and `types` (token types, None if the model has none) cover the whole text. `places`
-    are the distinct positions to read, and `asked` are pairs (index in `places`, token id to
-    score). A masked language model is read at one position, which holds the mask token. A causal
-    one predicts the next token at each position.
+    Attributes:
+        token_ids: Tokens of the whole text.
+        types: Token types (segment ids) of the whole text; None if the model has none.
+        places: Distinct positions at which the language-model head is computed. For a masked model
+            this is one position, which holds the mask token. At each position, a causal model
+            predicts the token that follows it.
+        asked: Pairs (index in `places`, id of a token that is scored there).
     """
 
     token_ids: tuple[int, ...]
@@ -56,8 +59,11 @@ class Reading:
 class LanguageModel:
     """A loaded language model with its tokenizer.
 
-    `network` is transformers' network with its pretraining head, in fp32 and evaluation mode.
-    `max_tokens` is the maximum length of a row, including special tokens.
+    Attributes:
+        network: Network of transformers with its pretraining head, in fp32 and evaluation mode.
+        tokenizer: Tokenizer of transformers.
+        is_causal: True for a causal model, False for a masked language model.
+        max_tokens: Maximum length of a text in tokens, including special tokens.
     """
 
     network: Any
@@ -71,22 +77,29 @@ class LanguageModel:
         return is_packed(self.network)
 
     def prepare(self, device: torch.device) -> None:
-        """Move the network to a device and select its fastest attention; call this once, first."""
+        """Prepare the network for `log_probabilities`; call this once.
+
+        The network is moved to a device. Hooks are added that select the fastest attention, and the
+        positions at which the head is computed.
+        """
         self.network.to(device)
         encoder = self.network.base_model
-        # This hook is registered before the hooks of packing, which read the packing it passes.
+        # This hook must be registered before the hooks of packing, because they use the packing
+        # that it passes.
         encoder.register_forward_pre_hook(_give_packing, with_kwargs=True)
         use_packed_rows(encoder, device.type)
-        # A causal model is scored at several positions, so the first token alone is not enough.
+        # A causal model is scored at several positions, so its last layer must compute them all.
         takes_positions = encoder.config.model_type in PACKABLE
         if self.packs and takes_positions and not self.is_causal:
             use_first_token(encoder)
         encoder.register_forward_hook(_take_places)
 
     def log_probabilities(self, readings: Sequence[Reading]) -> Tensor:
-        """Return the log-probabilities of the tokens in the `asked` of all readings, in order.
+        """Return the log-probabilities of the tokens that one batch of readings asks for.
 
-        The result is `[tokens]`, in the dtype of the weights.
+        Returns:
+            One value per pair in the `asked` of the first reading, then of the second one etc.,
+            `[tokens]`, in the dtype of the weights.
         """
         device = (weight := next(self.network.parameters())).device
         lengths = np.array([len(reading) for reading in readings])  # (readings,)
@@ -96,7 +109,7 @@ class LanguageModel:
         types = np.zeros_like(ids)
         positions, places, asked = [], list[int](), list[tuple[int, int]]()
         for row, reading in enumerate(readings):
-            order = np.arange(len(reading))  # order of a text's tokens within the row
+            order = np.arange(len(reading))  # order in which the row has the tokens of the text
             if is_first:
                 (place,) = reading.places  # a masked language model is read at one position
                 order = np.concatenate([[place], np.delete(order, place)])
@@ -105,8 +118,9 @@ class LanguageModel:
                 types[row, : len(order)] = np.array(reading.types)[order]
             positions.append(order)
             asked += [(len(places) + which, token) for which, token in reading.asked]
-            # These are indices into the flattened states of the batch, which have the shape
-            # (rows, 1, size) or (rows, width, size).
+            # Index of each position in the states of the batch, whose first two axes are flattened.
+            # Their shape is (rows, 1, size) if only the first token is computed, else
+            # (rows, width, size).
             places += [row] if is_first else [row * width + place for place in reading.places]
         inputs = {"input_ids": ids, "attention_mask": (np.arange(width) < lengths[:, None]) * 1}
         if readings[0].types is not None:
@@ -166,11 +180,18 @@ def _take_places(_: nn.Module, _inputs: Any, output: Any) -> Any:
 def load_language_model(
     checkpoint: str, revision: str | None, seed: int, trust: Trust = NOTHING
 ) -> LanguageModel:
-    """Load the language model of a checkpoint: "builtin:tiny", an absolute folder, or a hub id.
+    """Load a checkpoint as a language model.
 
-    The weights of a built-in checkpoint are initialized with the seed. Raises ModelError if the
-    checkpoint is missing or unreadable, has NaN or infinite weights, belongs to a family without a
-    language-model head, was saved without that head, or has no suitable tokenizer.
+    Args:
+        checkpoint: "builtin:NAME", an absolute folder, or a hub id.
+        revision: Commit of the hub repository; None for other checkpoints.
+        seed: Seed for the weights of a built-in checkpoint, which are random.
+        trust: What the user allows the checkpoint to do (run its own code, use pickle files).
+
+    Raises:
+        ModelError: The checkpoint is missing or unreadable, has NaN or infinite weights, belongs to
+            a family without a language-model head, was saved without that head, or has no suitable
+            tokenizer.
     """
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)

@@ -17,8 +17,8 @@ from benchharness.recipes.zero_shot import USUAL_MAX_TOKENS
 from benchharness.tasks.task import ChoiceTask, Task
 
 PATTERN, WORD = "pattern", "word "
-"""Name of the setting with the pattern, and prefix of the names of the settings with the words of
-labels."""
+"""Name of the setting that contains the pattern. Prefix of the settings that contain the word for a
+label (the prefix is followed by the label)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,13 @@ def _patterns() -> Mapping[str, _Pattern]:
 
 
 def prompt_recipe(task: Task, spec: ModelSpec) -> ResolvedRecipe:
-    """Return the recipe of a task: its pattern, the labels' words and the maximum length.
+    """Return the settings with which a language model scores a task.
+
+    They are the prompt's pattern, the word for each label, and the maximum number of tokens.
+
+    Args:
+        task: Task to score.
+        spec: The language model, which may limit the number of tokens.
 
     Raises:
         BenchError: The task has no candidate answers that a language model could score.

@@ -2,10 +2,10 @@
 
 A masked language model scores a candidate by its pseudo-log-likelihood: the sum of the
 log-probabilities of its tokens, each with that token masked (Salazar et al., arXiv:1910.14659).
-This takes one masked copy of the text per token. Equal copies, such as those of candidates of one
-token at the same position, are computed only once. With a causal model, the score is the sum of the
-log-probabilities of all tokens from the answer to the end of the text, each given the tokens before
-it.
+This needs one masked copy of the text per token. Equal copies are computed only once: for example,
+all candidates that consist of a single token have the same copy. With a causal model, the score is
+the sum of the log-probabilities of all tokens from the answer to the end of the text, each given
+the tokens before it.
 """
 
 import math
@@ -37,17 +37,23 @@ from benchharness.training.compute import Compute
 from benchharness.training.predict import PREDICTION_TOKENS, each_batch
 
 CHUNK = 1024
-"""Number of examples whose masked copies are in memory at once."""
+"""Number of examples that are scored together. Only the model inputs of these examples (e.g. the
+masked copies of their texts) are in memory at once."""
 
 NEVER = -1e4
-"""Score of a candidate without tokens."""
+"""Score of a candidate without tokens. It is so low that another candidate is chosen."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
     """Text, in one or two segments, into which one candidate answer was inserted.
 
-    The characters [start, end) are scored: those of `second` if `is_in_second`, else of `first`.
+    Attributes:
+        first: First segment of the text.
+        second: Second segment; None if the text has only one segment.
+        is_in_second: True if the scored characters are in `second`, False if they are in `first`.
+        start: Index of the first scored character in its segment.
+        end: Index after the last scored character.
     """
 
     first: str
@@ -60,26 +66,30 @@ class Candidate:
 # Creating candidate texts from an example and a pattern.
 
 ANSWER, CUT, START = "\ue000", "\ue001", "\ue002"
-"""Marks in a filled pattern: position of the answer, start of the second segment, and start of the
-scored characters. Without a START, the answer is scored; with one, the segment is scored from there
-to its end."""
+"""Special characters in a pattern into which an example was inserted. ANSWER is the position of the
+answer, CUT the start of the second segment, and START the start of the scored characters. If there
+is a START, everything from there to the end of its segment is scored, else only the answer."""
 
 _NO_SIGNS = str.maketrans("", "", ANSWER + CUT + START)
 
 LINKS = {"What was the cause of this?": " because", "What happened as a result?": ", so"}
-"""Connectives that PET writes between COPA's premise and an option, keyed by the question."""
+"""Connectives that PET (pattern-exploiting training) inserts between the premise and an option of
+COPA, keyed by the question."""
 
 BLANK = re.compile(r"@placeholder|_+")
-"""Placeholders in the questions of ReCoRD and RACE, which an option replaces."""
+"""Pattern of the placeholders in questions of ReCoRD and RACE. An option replaces the first one."""
 
 
 def candidates(
     task: Task, example: Any, values: Mapping[str, Any], kept: int | None = None
 ) -> list[Candidate]:
-    """Return the candidates of an example, in the order of the task's labels or its options.
+    """Return the candidate texts of an example, one per label of the task or option of the example.
 
-    The example's longest text is cut to its first `kept` characters, unless `kept` is None.
-    `values` contains the pattern and the words for the labels.
+    Args:
+        task: Task of the example.
+        example: Example of a classification, regression or multiple-choice task.
+        values: Settings with the pattern and the words for the labels.
+        kept: Number of characters to which the example's longest text is cut; None to use all.
     """
     pattern = str(values[PATTERN])
     if isinstance(example, PairExample):
@@ -90,7 +100,7 @@ def candidates(
     else:
         fields = _choice_fields(example, kept)
         answers = list(example.options)
-    # Remove these marks from the example's texts, where they would count as positions.
+    # Remove the special characters from the example's own texts.
     clean = {name: text.translate(_NO_SIGNS) for name, text in fields.items()}
     # "{phrase}" is the answer as part of a sentence: "It rained." becomes "it rained".
     slots = {"answer": ANSWER, "phrase": ANSWER, "cut": CUT, "start": START}
@@ -117,7 +127,7 @@ def _candidate(text: str, answer: str) -> Candidate:
     if START in text:
         is_in_second = START in second
         part = second if is_in_second else first
-        start, end = part.index(START), len(part) - 1  # minus the mark, which is removed below
+        start, end = part.index(START), len(part) - 1  # without START, which is removed below
         first, second = first.replace(START, ""), second.replace(START, "")
     return Candidate(
         first=first,
@@ -134,7 +144,7 @@ def _pair_fields(example: PairExample, kept: int | None) -> dict[str, str]:
         a = a[:kept]
     else:
         b = b[:kept]
-    # In MultiRC the second text consists of a question and its answer.
+    # In MultiRC, the second text consists of a question and one of its answer options.
     question, mark, rest = b.partition("? ")
     return {
         "a": a,
@@ -194,7 +204,13 @@ def _phrase(text: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """Tokens of a candidate's text; `places` are the positions of the tokens that are scored."""
+    """Tokens of a candidate's text.
+
+    Attributes:
+        token_ids: Tokens of the whole text.
+        types: Token types (segment ids) of the whole text; None if the model has none.
+        places: Positions of the tokens that are scored.
+    """
 
     token_ids: tuple[int, ...]
     types: tuple[int, ...] | None
@@ -202,7 +218,7 @@ class Encoded:
 
 
 def encode(model: LanguageModel, texts: Sequence[Candidate]) -> list[Encoded]:
-    """Tokenize each candidate. For a causal model, its two segments are joined by a space."""
+    """Tokenize candidates. For a causal model, the two segments of a text are joined by a space."""
     tokenizer = model.tokenizer
     if model.is_causal:
         return [_encode_causal(model, text) for text in texts]
@@ -264,10 +280,19 @@ def _encode_causal(model: LanguageModel, text: Candidate) -> Encoded:
 def fitted(
     model: LanguageModel, task: Task, example: Any, values: Mapping[str, Any], limit: int
 ) -> list[Encoded]:
-    """Encode the candidates of an example; shorten its longest text until all fit `limit` tokens.
+    """Encode the candidates of an example, and shorten its longest text until all of them fit.
 
-    The shortened text is the same for all candidates. Raises JobError if they do not fit even
-    without the longest text.
+    The shortened text is the same for all candidates.
+
+    Args:
+        model: Language model.
+        task: Task of the example.
+        example: Example of a classification, regression or multiple-choice task.
+        values: Settings with the pattern and the words for the labels.
+        limit: Maximum number of tokens of a candidate, including special tokens.
+
+    Raises:
+        JobError: The candidates do not fit even without the longest text.
     """
     found, kept = encode(model, candidates(task, example, values)), _longest(example)
     while (excess := max(len(each.token_ids) for each in found) - limit) > 0:
@@ -276,13 +301,13 @@ def fitted(
                 f"the candidates of example {example.id} in {task.name} do not fit into {limit} "
                 "tokens, so this model cannot score them."
             )
-        kept = max(0, kept - excess)  # a token has at least one character
+        kept = max(0, kept - excess)  # each token has at least one character
         found = encode(model, candidates(task, example, values, kept))
     return found
 
 
 class Scoring:
-    """Collection of candidates to score; computes each distinct model input only once."""
+    """Collection of candidates to score. Each distinct model input is computed only once."""
 
     def __init__(self, model: LanguageModel) -> None:
         self._model = model
@@ -310,7 +335,12 @@ class Scoring:
                 asked.setdefault((0, ids[place]), []).append(number)
 
     def scores(self, compute: Compute, done: Callable[[], None]) -> NDArray[np.float64]:
-        """Return the score of every candidate, `[candidates]`; call `done` after each batch."""
+        """Return the score of every candidate, `[candidates]`, in the order of the `add` calls.
+
+        Args:
+            compute: Device and number format.
+            done: Function that is called after each batch.
+        """
         readings = [
             Reading(token_ids=ids, types=types, places=places, asked=tuple(asked))
             for (ids, types, places), asked in self._readings.items()
@@ -358,9 +388,14 @@ class Scoring:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Task to be answered zero-shot, with the language model and the job's settings.
+    """Task that a language model answers without training, with the settings for this.
 
-    `values` contains the pattern, the words for the labels and `max_tokens`.
+    Attributes:
+        model: The language model.
+        task: The task.
+        values: Settings: the pattern, the words for the labels, and `max_tokens` (the maximum
+            number of tokens of a candidate).
+        compute: Device and number format.
     """
 
     model: LanguageModel
@@ -371,10 +406,14 @@ class Asked:
     def encoded(
         self, chunk: Sequence[Any], shortened: Callable[[str], None]
     ) -> Iterator[list[Encoded]]:
-        """Yield the encoded candidates of each example, cut if they are too long.
+        """Yield the encoded candidates of each example; shorten its longest text if necessary.
 
-        `shortened` is called with the id of each example that was cut. All texts are tokenized in
-        one call, which is fastest; only the texts that are too long are tokenized again.
+        All texts are tokenized in one call, which is fastest. Only the candidates of shortened
+        examples are tokenized again.
+
+        Args:
+            chunk: The examples.
+            shortened: Function that is called with the id of each example that was shortened.
         """
         limit = int(self.values["max_tokens"])
         texts = [candidates(self.task, example, self.values) for example in chunk]
@@ -393,10 +432,19 @@ def predict_untrained(
     report: Callable[[int], None] = lambda _: None,
     shortened: Callable[[str], None] = lambda _: None,
 ) -> tuple[Prediction, ...]:
-    """Predict for each example the candidate with the highest score, the first one on ties.
+    """Predict the answers of examples without training, from the scores of their candidates.
 
-    `report` is called with the number of finished examples, and `shortened` with the id of each
-    example whose text was cut.
+    The candidate with the highest score is predicted, in a tie the first one. For a regression
+    task, the prediction is a value between the ends of the scale, weighted by the two scores.
+
+    Args:
+        asked: The task, the language model and the settings.
+        examples: Examples of the task.
+        report: Function that is called with the number of finished examples.
+        shortened: Function that is called with the id of each example whose text was shortened.
+
+    Returns:
+        One prediction per example, in the same order.
     """
     check_reach(int(asked.values["max_tokens"]), asked.model.max_tokens)
     predictions: list[Prediction] = []

@@ -1,4 +1,4 @@
-"""Zero-shot jobs with a language model, from reading the rows to the Result."""
+"""Run zero-shot jobs with a language model: read the rows, predict them, and create the result."""
 
 import time
 from dataclasses import replace
@@ -17,7 +17,7 @@ from benchharness.worker.zero_shot import cost_of, result_of
 
 
 def run_language_model(job: Job, report: Reporter) -> Result:
-    """Score the candidate answers of every split with a pretrained language model.
+    """Run a zero-shot job: predict all examples of its splits with a pretrained language model.
 
     Raises:
         DataError: If a split differs from the one that the job was planned with.
@@ -30,7 +30,7 @@ def run_language_model(job: Job, report: Reporter) -> Result:
     model = load_language_model(job.checkpoint, hub_revision(job.weights), job.seed, job.trust)
     provenance = provenance_of(job, rows, model.tokenizer, compute, started)
     model.prepare(compute.device)
-    loaded, done = time.monotonic(), 0  # the time at which prediction begins
+    loaded, done = time.monotonic(), 0  # `loaded` is the time at which prediction begins
     total = sum(len(split.examples) for split in rows.values())
 
     def tell(count: int) -> None:

@@ -9,7 +9,10 @@ __all__ = ["recipe", "run"]
 
 
 def run(job: Job, report: Reporter) -> Result:
-    """Run a job; torch is imported here, because planning uses only the recipe."""
+    """Run a zero-shot job with a language model, and return its result.
+
+    torch is imported in this function, so that a job can be planned without it.
+    """
     from benchharness.extensions.cloze.worker import run_language_model  # noqa: PLC0415
 
     return run_language_model(job, report)

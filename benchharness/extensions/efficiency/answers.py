@@ -1,4 +1,4 @@
-"""Answers that are measurements of an encoder on a document."""
+"""Answer type of the efficiency tasks, whose answers are measurements of an encoder."""
 
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
@@ -9,7 +9,10 @@ from benchharness.tasks.answers.base import AnswerType, Passage
 
 
 class Timings(AnswerType):
-    """Answer type for measurements of speed and memory, which cannot be right or wrong."""
+    """Answer type for measurements of speed and memory.
+
+    There are no gold answers, and every measurement counts as right.
+    """
 
     prediction = TimedPrediction
     noun = "measurement"
@@ -34,7 +37,7 @@ class Timings(AnswerType):
         )
 
     def flags(self, predictions: Sequence[Any]) -> tuple[str, ...]:
-        """Return no warnings: the measuring process already reports how much its passes differ."""
+        """Return no warnings: the timing job itself reports if its times vary too much."""
         return ()
 
     def said(self, prediction: TimedPrediction, example: Any = None, *, texts: bool = True) -> str:

@@ -1,4 +1,4 @@
-"""Hyperparameters of a timing."""
+"""Options for timing an encoder."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,16 +12,20 @@ SHAPES: Mapping[str, tuple[int, int]] = {
     "bert-small": (4, 512),
     "bert-mini": (4, 256),
 }
-"""Number of layers and hidden size of BERT's variants (arXiv:1810.04805, 3; arXiv:1908.08962, table
-1)."""
+"""Number of layers and hidden size of BERT's variants, keyed by the name of the variant
+(arXiv:1810.04805, section 3; arXiv:1908.08962, table 1)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TimedOptions:
     """Options for timing an encoder in comparison with a BERT that has random weights.
 
-    `reference` is the size of that BERT. The two models alternate, and each makes `passes` passes
-    over all documents.
+    The two models take turns, pass by pass.
+
+    Attributes:
+        heads: Head types of the tasks to which these options apply.
+        reference: Size of that BERT: a key of `SHAPES`.
+        passes: Number of passes over all documents that each of the two models makes.
     """
 
     heads: ClassVar = ("timed",)

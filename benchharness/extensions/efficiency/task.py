@@ -13,7 +13,8 @@ from benchharness.tasks.task import Metric, Task
 class TimedExample(PairExample):
     """Document on which encoders are timed.
 
-    The document consists of `tokens` random tokens, or of its texts if `tokens` is 0.
+    The document consists of `tokens` random tokens. If `tokens` is 0, it consists of the texts
+    `text_a` and `text_b`.
     """
 
     text_a: str = ""
@@ -22,7 +23,7 @@ class TimedExample(PairExample):
 
     @property
     def content(self) -> Hashable:
-        """The texts and marks of the example if it has a text, else its id."""
+        """The texts and marked spans of the example if it has a text, else its id."""
         return super().content if self.text_a else self.id
 
 
@@ -34,15 +35,15 @@ class TimedPrediction(Prediction):
 
     Attributes:
         tokens: Number of tokens without padding.
-        train: This document's share, in proportion to its tokens, of the times of a training pass
-            over all documents: wall time, CPU time (0 on a GPU), and the reference model's CPU time
-            (on a GPU, its wall time).
+        train: Three times for a training pass over all documents: the encoder's wall time, its CPU
+            time (0 on a GPU), and the reference model's CPU time (on a GPU, its wall time). The
+            values are this document's share of these times, in proportion to its number of tokens.
         predict: The same three times for a prediction pass.
-        alone: Wall time and CPU time of predicting this document alone.
-        peaks: Peak memory of the process in bytes during prediction and during training, measured
-            for the whole split.
+        alone: Wall time and CPU time (0 on a GPU) for predicting this document alone.
+        peaks: Peak memory of the process in bytes, first during prediction, then during training.
+            It is measured for the whole split, so all documents have the same values.
         largest: Number of documents in the largest micro-batch with which training fits on the
-            GPU, measured for the whole split; 0 on a CPU.
+            GPU; 0 on a CPU. All documents have the same value.
     """
 
     tokens: int
@@ -65,8 +66,8 @@ class TimedTask(Task):
     is_measured: ClassVar[bool] = True
 
     def usual_limit(self, *, is_gpu: bool) -> int:
-        """Return the number of documents to time without --limit.
+        """Return the number of documents that are timed if `--limit` is not given.
 
-        A pass over them takes a few seconds, and all passes take minutes.
+        With this number, one pass takes a few seconds, and all passes together take minutes.
         """
         return 1024 if is_gpu else 8

@@ -1,7 +1,7 @@
-"""Efficiency: documents on which encoders are timed.
+"""Efficiency tasks: documents on which encoders are timed.
 
-They are random tokens with the lengths in ModernBERT's table (AnswerDotAI/ModernBERT 8c57a0f,
-efficiency/multiprocess_bench.py), or the texts of another task.
+The documents are random tokens with the lengths in ModernBERT's table (AnswerDotAI/ModernBERT
+8c57a0f, efficiency/multiprocess_bench.py), or the texts of another task.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,10 +23,12 @@ from benchharness.tasks.suite import ScoreRule, suite_of
 from benchharness.tasks.task import Metric
 
 DOCUMENTS = 8192
-"""Number of documents in each efficiency task; `--limit` reduces it."""
+"""Number of documents that are generated for each task with random tokens. By default fewer are
+timed (see `TimedTask.usual_limit`); `--limit` sets their number."""
 
 MINI = 8
-"""Number of documents in the mini data, and the factor by which these documents are shorter."""
+"""Number of documents in the mini data (small data for trying a task out). Their lengths are the
+usual ones divided by the same number."""
 
 _SEED, _SHORTEST = 42, 16
 
@@ -37,7 +39,7 @@ Phase = Literal["train", "predict"]
 def _documents(mean: int, spread: int, longest: int, _: str, place: Path | None) -> list[Row]:
     """Return documents whose lengths are sampled from a normal distribution and then clipped.
 
-    The lengths are clipped as in the script of ModernBERT's paper.
+    The script of ModernBERT's paper clips them in the same way.
     """
     scale = MINI if place == mini_folder() else 1
     draw = Random(_SEED)  # noqa: S311  (not used for security)
@@ -105,7 +107,8 @@ def _metric(name: str, compute: Any) -> TimedMetric:
 
 
 SPEEDS = ("predict_speed", "train_speed")
-"""Metrics that count for the score: throughput divided by the reference model's throughput."""
+"""Names of the metrics that count for the score: the encoder's throughput in prediction and in
+training, divided by the throughput of the reference model."""
 
 _METRICS = (_speed("predict"), _speed("train"))
 _DETAILS = (

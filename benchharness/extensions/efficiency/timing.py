@@ -43,28 +43,32 @@ from benchharness.worker.task_setup import load_pretrained, load_run
 from benchharness.worker.technique import Work
 
 HEAD = "glue/sst2"
-"""Task whose head is put on the encoder: it classifies a text into two classes."""
+"""Task whose head is put on the encoder for timing: the head classifies a text into two classes."""
 
 LOW, HIGH = 100, 16000
-"""Range of random token ids, as in efficiency/multiprocess_bench.py of AnswerDotAI/ModernBERT."""
+"""Range [LOW, HIGH) of the random token ids, as in efficiency/multiprocess_bench.py of
+AnswerDotAI/ModernBERT."""
 
 MOST_ALONE = 100
-"""Maximum number of documents per pass that are predicted one by one."""
+"""Maximum number of documents that are also predicted one by one in each pass."""
 
 FAR_APART = 0.05
-"""Relative standard deviation of the times of passes above which a note reports the variation."""
+"""Limit for the relative standard deviation of the times of the passes. If a phase (training or
+prediction) exceeds it, a note reports the variation."""
 
 LARGEST = 4096
-"""Maximum number of documents that are tried as one batch."""
+"""Largest batch size that is tried when the largest batch that fits into memory is searched."""
 
 PHASES = ("predict", "train")
 
 Times = NDArray[np.float64]
-"""Seconds of wall-clock time and of processor time, `[..., 2]`."""
+"""Times in seconds, `[..., 2]`; the last axis is wall-clock time and processor time."""
 
 
 def time_encoder(job: Job, report: Reporter) -> Result:
     """Measure the time and memory that an encoder needs for the documents of a task.
+
+    The measurements are the predictions of the result, one per document.
 
     Raises:
         JobError: If the job was planned for a different machine.
@@ -114,7 +118,12 @@ def time_encoder(job: Job, report: Reporter) -> Result:
 
 
 def check_machine(planned: str, compute: Compute) -> None:
-    """Raise JobError if this is not the machine, or kind of GPU, that a job was planned for."""
+    """Raise JobError if a job was planned to be timed on another CPU or GPU.
+
+    Args:
+        planned: Beginning of the name of the CPU or GPU; "a GPU" stands for any GPU.
+        compute: Device of this process.
+    """
     found = machine_name(torch.get_num_threads())
     if compute.on_gpu:
         found = torch.cuda.get_device_name()
@@ -126,7 +135,10 @@ def check_machine(planned: str, compute: Compute) -> None:
 
 
 def documents(examples: Sequence[TimedExample], encoder: Encoder, max_tokens: int) -> Features:
-    """Encode the texts of documents, or random tokens if the task specifies only their numbers."""
+    """Encode documents with at most `max_tokens` tokens each, including special tokens.
+
+    If the task specifies only numbers of tokens, the documents consist of random tokens.
+    """
     if not examples[0].tokens:
         return encode(examples, encoder.tokenizer, Limits(max_tokens=max_tokens))
     check_reach(max_tokens, encoder.max_tokens)
@@ -139,7 +151,16 @@ def documents(examples: Sequence[TimedExample], encoder: Encoder, max_tokens: in
 
 
 def reference_of(shape: str, encoder: Encoder, features: Features) -> tuple[Encoder, Features]:
-    """Return a BERT of this shape with random weights, and the features adapted to it."""
+    """Create the reference model, a BERT with random weights, and adapt the documents to it.
+
+    Args:
+        shape: Size of the BERT, a key of `SHAPES`.
+        encoder: Encoder that is compared with the BERT.
+        features: Documents, encoded for `encoder`.
+
+    Returns:
+        The BERT, and the same documents with token ids that are in its vocabulary.
+    """
     layers, size = SHAPES[shape]
     config = BertConfig(
         num_hidden_layers=layers,
@@ -149,16 +170,22 @@ def reference_of(shape: str, encoder: Encoder, features: Features) -> tuple[Enco
         max_position_embeddings=max(512, features.max_tokens),
     )
     made = replace(encoder, network=draw_network(config), config=config, family="bert")
-    # Map ids beyond the reference's vocabulary into it; this is harmless: all tokens cost the same.
+    # Replace ids that are not in the reference's vocabulary by others. This does not change its
+    # speed, because all tokens take the same time.
     ids = features.token_ids % config.vocab_size
     return made, replace(features, token_ids=ids, token_types=np.zeros_like(ids), pad_id=0)
 
 
 @dataclass(kw_only=True)
 class Side:
-    """One of the two timed models (encoder or reference), with the documents that it processes.
+    """One of the two models that are timed (the encoder or the reference), with its documents.
 
-    `steps` is an iterator over the steps of a training that practically never ends.
+    Attributes:
+        network: The model with a classification head.
+        batches: The documents, from which batches are made.
+        work: The job with its recipe and device.
+        steps: Iterator that runs one training step whenever it is advanced. The training has a
+            million steps, so it practically never ends.
     """
 
     network: nn.Module
@@ -168,7 +195,11 @@ class Side:
 
     @classmethod
     def of(cls, work: Work, encoder: Encoder, features: Features) -> Self:
-        """Put a head on an encoder whose last layer computes all tokens, and return the model."""
+        """Put a classification head on an encoder, and begin its training.
+
+        The last layer computes the states of all tokens, although the head does not read them all.
+        `features` are the documents, encoded for this encoder.
+        """
         run = load_run(work, encoder, task=HEAD, every_state=True)
         batches = TaskBatches(
             network=run.network,
@@ -181,7 +212,10 @@ class Side:
         return made
 
     def training(self, recipe: Recipe, batches: TaskBatches) -> Iterator[int]:
-        """Return an iterator over the steps of a training that practically never ends."""
+        """Return an iterator that runs one training step whenever it is advanced.
+
+        The training has a million steps, so it practically never ends.
+        """
         schedule: Schedule = replace(recipe.schedule, steps=10**6)
         selection = replace(recipe.selection, evaluations=1)
         training = Training.begin(
@@ -195,13 +229,17 @@ class Side:
         return iter(training)
 
     def train(self) -> Times:
-        """Train on all documents once; return the time that it took."""
+        """Train on all documents once, and return the seconds that this took (see `Times`)."""
         steps = -(-self.batches.items // self.work.recipe.optim.batch_size)  # rounded up
         self.network.train()
         return self._timed(lambda: [next(self.steps) for _ in range(steps)])
 
     def predict(self, rows: Indices | None = None) -> Times:
-        """Predict all documents, or those in `rows`; return the time that it took."""
+        """Predict documents, and return the seconds that this took (see `Times`).
+
+        Args:
+            rows: Indices of the documents; None for all documents.
+        """
         features = self.batches.features if rows is None else part(self.batches.features, rows)
         return self._timed(
             lambda: predict(self.network, features, self.work.compute, lambda _: None)
@@ -221,7 +259,10 @@ class Side:
 
 
 def part(features: Features, rows: Indices) -> Features:
-    """Return the features of some rows; they must have no data except tokens and token types."""
+    """Return the encoded documents with the indices `rows`.
+
+    `features` must contain only tokens and token types, because nothing else is selected.
+    """
     places, types = features.tokens_of(rows), features.token_types
     return replace(
         features,
@@ -233,16 +274,17 @@ def part(features: Features, rows: Indices) -> Features:
 
 
 def largest_batch(side: Side) -> int:
-    """Return the largest number of documents that memory allows in one micro-batch in training.
+    """Return the largest size of a micro-batch with which training fits into memory.
 
-    The number is up to an eighth too small, because the search stops at this accuracy.
+    The returned number may be up to an eighth too small, because the search stops at this accuracy.
+    It is at most `LARGEST`, and 0 if not even one document fits.
     """
 
     def fits(count: int) -> bool:
         rows = np.arange(count) % side.batches.items
         features = part(side.batches.features, rows)
         targets = torch.zeros(count, dtype=torch.long)
-        # is_whole keeps the batch from being cut, however many tokens it has.
+        # `is_whole` prevents a batch with many tokens from being split into micro-batches.
         whole = replace(side.batches, features=features, targets=targets, is_whole=True)
         optim = replace(side.work.recipe.optim, batch_size=count, accumulation=1)
         try:
@@ -267,11 +309,14 @@ def largest_batch(side: Side) -> int:
 
 
 def _take_turns(sides: Sequence[Side], passes: int, report: Reporter) -> tuple[Times, Times]:
-    """Time all passes of both models in turns, and the encoder on single documents.
+    """Time the passes of both models, which take turns, and the encoder on single documents.
 
-    Returns times `[models, phases, passes, 2]` and `[documents, 2]`; the last axis is wall-clock
-    time and processor time. If there are more than MOST_ALONE documents, only some are predicted
-    alone, and each of the others gets the time of the nearest document in order.
+    If there are more than MOST_ALONE documents, only some of them are predicted alone. Each other
+    document gets the time of the nearest of these in the order of the documents.
+
+    Returns:
+        Times of the passes `[models, phases, passes, 2]`, and the encoder's median times for single
+        documents `[documents, 2]`. The last axis is wall-clock time and processor time.
     """
     count = sides[0].batches.items
     found = np.empty((len(sides), len(PHASES), passes, 2))
@@ -303,7 +348,7 @@ def _predictions(
     for number, phase in enumerate(PHASES):
         clock, processor = np.median(found[0, number], axis=0)
         counts = int(processor > 0)
-        # The median of the passes' ratios, because both models had equal conditions in a pass.
+        # Compare the models pass by pass, because both have equal conditions in the same pass.
         ratio = np.median(found[1, number, :, counts] / found[0, number, :, counts])
         seconds = np.array([clock, processor, ratio * (processor or clock)])
         took[phase] = (tokens[:, None] / tokens.sum() * seconds).tolist()  # (documents, 3)
@@ -321,11 +366,14 @@ def _predictions(
 
 
 def variations(found: Times) -> Iterator[str]:
-    """Yield a note about each phase (training, prediction) whose times differ much between passes.
+    """Yield a note about each phase (prediction or training) in which the times vary too much.
 
-    These are phases in which the relative standard deviation over the passes is above FAR_APART.
-    `found` `[phases, passes, 2]` contains the encoder's times; the last axis is wall-clock time and
-    processor time.
+    The times vary too much if their relative standard deviation over the passes is above FAR_APART.
+    Processor time is used if it was measured, else wall-clock time.
+
+    Args:
+        found: Times of the encoder, `[phases, passes, 2]`. The phases are in the order of PHASES;
+            the last axis is wall-clock time and processor time.
     """
     for phase, passes in zip(PHASES, found, strict=True):
         seconds = passes[:, int(passes[0, 1] > 0)].tolist()

@@ -19,12 +19,16 @@ from benchharness.tasks.task import Task
 def average(task: Task, members: Sequence[Sequence[Prediction]]) -> tuple[Prediction, ...]:
     """Combine the predictions of an ensemble's members for the same examples.
 
-    The type of answers defines how predictions are averaged (tasks/answers). In a tie, the label
-    that comes first in the task wins; without such labels, the prediction of the first member.
+    How predictions are averaged depends on the answer type of the task (see
+    `benchharness.tasks.answers`). In a tie, the label that is listed first in the task wins. If the
+    task has no list of labels, the prediction of the first member wins.
 
     Args:
-        task: The task.
-        members: Predictions of each member, all in the same order of examples.
+        task: Task of the predictions.
+        members: Predictions of each member. All members have the same order of examples.
+
+    Returns:
+        One prediction per example, in the same order.
     """
     kind = answer_type(task)
     return tuple(kind.average(predictions) for predictions in zip(*members, strict=True))
@@ -36,13 +40,13 @@ def make_ensemble(members: Sequence[tuple[str, Result]], name: str) -> Result:
     The ensemble predicts the splits that all members have predicted.
 
     Args:
-        members: Pairs of a system's name and a result.
+        members: One pair per run: the name of the system that the run belongs to, and its result.
         name: Name of the ensemble.
 
     Raises:
         BenchError: There are fewer than two members, or no split that all of them have predicted.
-        DataError: The members have predicted different rows, or the rows at the data source have
-            changed.
+        DataError: The members have predicted different examples, or the data have changed since
+            then.
     """
     start = time.monotonic()
     results = [result for _, result in members]

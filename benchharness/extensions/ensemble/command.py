@@ -60,7 +60,7 @@ def ensemble(
 
 
 def _ensembles(store: Store, rows: Rows, name: str | None) -> Iterator[Result]:
-    """Yield an ensemble for each task on which these leaderboard entries have at least two runs.
+    """Yield the result of an ensemble for each task on which the entries have at least two runs.
 
     Raises:
         BenchError: An entry is not a single trained model, or no task has two runs.
@@ -99,8 +99,8 @@ def _members(rows: Rows) -> dict[str, dict[str, str]]:
 def _name(entries: tuple[Entry, ...], groups: list[dict[str, str]]) -> str:
     """Return a default name for the ensemble, e.g. "bert x3 + roberta".
 
-    It consists of the names of the models. A model's number of runs is added if it is the same on
-    all tasks.
+    The name consists of the names of the models. If a model has several runs, and equally many on
+    all tasks, their number is added to its name ("x3").
     """
     names = []
     for entry in entries:

@@ -21,21 +21,25 @@ from benchharness.leaderboard.store.store import open_store
 from benchharness.recipes.recipe import SETTINGS
 
 SEEDS = 3
-"""Number of seeds of the unchanged run, from which the noise is estimated. A changed run uses the
-stored run's own seed only.
+"""Number of seeds with which the unchanged run is repeated, to estimate the noise. A run with a
+changed setting has only the seed of the stored run.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class Try:
-    """A changed setting and its effect on the score, which is between 0 and 1.
+    """Effect of changing one setting of a run, while all other settings stay the same.
+
+    Scores are from 0 to 1.
 
     Attributes:
         name: The name of the setting.
-        change: The option that changes the setting.
-        moved: The change of the score; None if no option changes the setting, or the run failed.
-        share: `moved` as a share of the difference between both trainings; None if they do not
-            differ.
+        change: The name of the option that changes the setting, mapped to the new value; empty if
+            no option does.
+        moved: The new score minus the run's score; None if no option changes the setting, or if one
+            of the two runs failed.
+        share: `moved` divided by the difference between the scores of the two trainings; None if
+            one of these numbers is unknown, or if the scores do not differ.
         error: The reason if `moved` is None; else empty.
     """
 
@@ -48,13 +52,13 @@ class Try:
 
 @dataclass(frozen=True, kw_only=True)
 class Tries:
-    """Effects of changed settings, and the noise to compare them with.
+    """Effects of changed settings, and the random noise with which they can be compared.
 
     Attributes:
         metric: The metric of the scores.
         tries: The changed settings and their effects.
-        noise: Half the width of the 95 % interval of the difference between two equal runs; None if
-            fewer than two seeds of the run finished.
+        noise: Half the width of the 95 % interval for the difference between the scores of two runs
+            that differ only in their seed; None if fewer than two seeds of the run finished.
         seeds: The seeds from which the noise is estimated.
         failures: The jobs that failed.
     """
@@ -69,16 +73,20 @@ class Tries:
 def try_changes(
     run: Result, found: Explanation, most: int, options: RunOptions, watch: Watch = unwatched
 ) -> Tries:
-    """Repeat a run with each of the first `most` differences alone; return their effects.
+    """Repeat a run once per differing setting, with only this setting changed.
 
-    All runs are stored, and runs that are already in the store are skipped.
+    All runs are stored, and runs that are already in the database are not repeated.
 
     Args:
         run: The stored run.
-        found: The comparison with the other training.
-        most: The number of differences to try.
-        options: The database, and the user's --limit, --device and --jobs.
+        found: The comparison of the run with another training, which supplies the changed values.
+        most: The number of differences to try. The first ones are the likeliest causes.
+        options: Options of the user: the database, --limit, --device, --jobs and
+            --trust-remote-code.
         watch: The function that creates the progress display.
+
+    Returns:
+        The effect of each change on the score, and the noise.
 
     Raises:
         BenchError: The run was trained on the user's own data, or with a teacher.
@@ -109,7 +117,8 @@ def try_changes(
     for each, planned in zip(chosen, plans, strict=True):
         moved, error = None, "the run failed" if isinstance(planned, Plan) else planned
         other = reached(planned) if isinstance(planned, Plan) else {}
-        if other and job.seed in scores:  # `other` has a different seed if the seed is the change
+        # If the changed setting is the seed, the key in `other` is not `job.seed`.
+        if other and job.seed in scores:
             moved, error = next(iter(other.values())) - scores[job.seed], ""
         share = moved / found.gap if moved is not None and found.gap else None
         tries.append(Try(name=each.name, change=each.change, moved=moved, share=share, error=error))
@@ -121,9 +130,9 @@ def try_changes(
 
 
 def _plan(usual: RunOptions, difference: Difference) -> Plan | str:
-    """Plan the run with one value of the other training.
+    """Plan a repetition of the run with one value of the other training.
 
-    If that is impossible, return the reason as a string.
+    If this is impossible, return the reason as a string.
     """
     if not difference.change:
         return "no option changes it"
@@ -169,7 +178,8 @@ def _options(job: Job, asked: RunOptions) -> RunOptions:
         else:
             found[name] = next(words)
     found |= {"test": False, "seed": (job.seed,), "limit": asked.limit or job.limit}
-    # Only the user's options grant trust in code: the run may come from someone else.
+    # Only the options of the user decide whether third-party code is trusted, because the run may
+    # come from someone else.
     given = {n: getattr(asked, n) for n in ("db", "device", "jobs", "trust_remote_code")}
     return RunOptions(**{**found, **given, "baselines": False})
 

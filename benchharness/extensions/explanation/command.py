@@ -25,7 +25,7 @@ Key = Annotated[str, argument("KEY", "The key of a run, or its first characters.
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Options that select the other training and the number of differences to try out."""
+    """Options of `bench explain`: the other training, and how its differences are tried out."""
 
     other: str = option(
         ...,

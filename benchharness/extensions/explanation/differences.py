@@ -36,9 +36,9 @@ class Difference:
         theirs: The other training's value.
         ours_from: The file or source of the run's value.
         theirs_from: The file or source of the other training's value.
-        points: The largest effect on a score that benchharness has measured, in points; None if it
-            has not been measured.
-        source: The source of this measurement.
+        points: The largest effect of the setting on a score that benchharness has measured, in
+            points (hundredths of a score from 0 to 1); None if it has not been measured.
+        source: The source of this measurement; empty if there is none.
         change: The option that gives a run the other training's value, mapped to the value: the
             name of a recipe setting, "precision" or "seed". It is empty if there is no such option.
     """
@@ -60,16 +60,17 @@ class Explanation:
     Attributes:
         run: The name of the run.
         other: The name of the other training.
-        metric: The first metric for which both have a score; empty if there is none.
+        metric: The first metric for which both trainings have a score; empty if there is none.
         ours: The run's score, from 0 to 1.
         theirs: The other training's score, from 0 to 1.
         differences: The differences, the most likely causes first.
         not_said: The names of settings that only the run specifies.
         unread: The names of settings that only the other training specifies.
-        unknown: The names of the other training's settings that benchharness does not know.
-        assumed: Default values of the other tool, which are assumed because no file contains them.
-        compared: The number of settings that both specify.
-        flags: Warnings about the run's score and about the other training's score.
+        unknown: The names of the other training's arguments that benchharness does not know.
+        assumed: Default values of the other tool, keyed by setting. They are assumed because no
+            file contains them.
+        compared: The number of settings that both trainings specify.
+        flags: Warnings about the run's score, then warnings about the other training's score.
     """
 
     run: str
@@ -87,12 +88,18 @@ class Explanation:
 
     @property
     def gap(self) -> float | None:
-        """The other training's score minus the run's; None if either is unknown."""
+        """The other training's score minus the run's score; None if one of them is unknown."""
         return None if self.theirs is None or self.ours is None else self.theirs - self.ours
 
 
 class Effect(NamedTuple):
-    """Largest measured effect of a setting in points (None if not measured), and its source."""
+    """Effect of a setting on scores.
+
+    Attributes:
+        points: The largest measured change of a score, in points (hundredths of a score from 0 to
+            1); None if the effect has not been measured.
+        source: The source of this measurement.
+    """
 
     points: float | None = None
     source: str = ""
@@ -100,14 +107,14 @@ class Effect(NamedTuple):
 
 @cache
 def effects() -> Mapping[str, Effect]:
-    """Return the known effects, keyed by setting, from usually large to usually small."""
+    """Return the known effects, keyed by setting. Settings with usually large effects are first."""
     file = files("benchharness.extensions.explanation") / "effects.toml"
     known = tomllib.loads(file.read_text(encoding="utf-8"))
     return {name: Effect(**facts) for name, facts in known.items()}
 
 
 def explain(run: Training, other: Training) -> Explanation:
-    """Compare a run with another training; return the differences and the scores of both.
+    """Compare the settings and scores of a stored run with those of another training.
 
     Raises:
         BenchError: The other training is on another task.
@@ -151,10 +158,11 @@ def explain(run: Training, other: Training) -> Explanation:
 
 
 def _with_models(run: Training, other: Training) -> tuple[Values, Values]:
-    """Return the values of both, in which the checkpoint's name replaces `model` if necessary.
+    """Return the values of both trainings, without `checkpoint`.
 
-    It does if the names show different models, or if the other training has no `model`. Names of
-    the run's own checkpoint mean the same model, unless a config.json has other sizes.
+    In both, the name of the checkpoint replaces `model` if the names show that the models differ,
+    or if the other training has no `model`. Otherwise only the sizes in `model` are compared: a
+    checkpoint may have several names.
     """
     both = [dict(training.values) for training in (run, other)]
     own, their = (values.pop("checkpoint", None) for values in both)
@@ -171,8 +179,8 @@ def _check_task(run: Training, other: Training) -> None:
     names = {task.name, task.name.partition("/")[2], task.source.config}
     names |= {task.source.hub, task.source.hub.rpartition("/")[2]}
     ours = f"run {run.name.removeprefix('run ')} was trained on {distinct_title(task.name)}"
-    names = {name.lower() for name in names} | {"default"}  # configuration of many datasets
-    for word in other.task.split():  # a dataset and its configuration
+    names = {name.lower() for name in names} | {"default"}  # a usual name of configurations
+    for word in other.task.split():  # names of a data set and its configuration
         theirs = word.lower()
         if not names.isdisjoint({theirs, theirs.replace("-", ""), theirs.rpartition("/")[2]}):
             continue
@@ -208,8 +216,8 @@ _WITHOUT_EFFECT = frozenset(
 """Settings that do not affect the result, or that are compared under another name."""
 
 _DECAYING = frozenset({"xlnet", "funnel", "mpnet", "t5", "mt5", "umt5", "convbert"})
-"""Model families with two-dimensional biases, or norms with unusual names, in which weights for
-decay differ if they are selected by dimension or by name (docs/parity.md, d).
+"""Model families with two-dimensional biases, or with unusual names for norms. In these families, a
+selection of the decaying weights by dimension differs from one by name (docs/parity.md, d).
 """
 
 _RELATIVE_TO_THE_END = frozenset({"xlnet"})
@@ -221,7 +229,7 @@ _SEEING_PADDING = frozenset({"convbert", "funnel"})
 
 @dataclass(frozen=True, kw_only=True)
 class _Pair:
-    """The run and the other training, with their values in this order in `both`."""
+    """The stored run and the other training: `both` contains their values, in this order."""
 
     head: str
     family: str
@@ -249,9 +257,10 @@ class _Pair:
         return name not in _NEEDS or _NEEDS[name](self)
 
     def is_idle(self, name: str) -> bool:
-        """Return whether a difference has no effect, such as a larger maximum length.
+        """Return whether a difference is known to have no effect.
 
-        It has no effect if no row of the run was truncated.
+        This is so if the maximum length is larger in the other training, and no row of the run was
+        truncated.
         """
         own, their = self.of(name)
         is_longer = own and their and isinstance(their.value, int) and their.value > own.value
@@ -272,7 +281,7 @@ class _Pair:
         if isinstance(one, int | float) and isinstance(other, int | float):
             return math.isclose(one, other, rel_tol=1e-6)
         words = [{*str(value).lower().split(", ")} for value in (one, other)]
-        # Two lists of metrics are equal if they have a metric in common.
+        # Two lists of metrics count as equal if they have a metric in common.
         return not words[0].isdisjoint(words[1]) if name in _METRICS else words[0] == words[1]
 
     def _steps(self, values: Values, part: tuple[str, str], share: float) -> float | None:
@@ -289,7 +298,7 @@ class _Pair:
 
 
 def _unit(part: tuple[str, str], values: Values) -> str:
-    """Return which of the two settings in `part` a training specifies, or ""."""
+    """Return the name of the setting in the pair `part` that a training specifies, or ""."""
     steps, share = part
     return steps if steps in values and values[steps].value else share if share in values else ""
 

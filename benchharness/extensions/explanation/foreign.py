@@ -43,11 +43,19 @@ _KEY = re.compile(r"[0-9a-f]{4,64}")
 
 
 def read_training(place: str, run: Result, store: Store) -> Training:
-    """Return the training that is specified by `place`, the value of `--from`.
+    """Read the training that the option `--from` specifies.
+
+    Args:
+        place: Value of `--from`: a Trainer's output folder, a file with its arguments, the key of a
+            run, or a published result ("TABLE: SYSTEM").
+        run: Stored run with which the training will be compared. Its task and model are assumed for
+            a recipe, and its task for a published result.
+        store: The database of stored runs.
 
     Raises:
         BenchError: The value does not specify a training.
-        DataError: The folder or file contains no training arguments.
+        DataError: The folder or file contains no training arguments, is damaged, or would run code
+            when it is loaded.
     """
     path = Path(place).expanduser()
     try:
@@ -72,10 +80,15 @@ def read_training(place: str, run: Result, store: Store) -> Training:
 
 
 def trained(store: Store, key: str) -> Result:
-    """Return the run with this key.
+    """Return the stored run with a key, which must have trained an encoder on one task.
+
+    Args:
+        store: The database of stored runs.
+        key: The key of the run, or its first characters.
 
     Raises:
-        BenchError: The run failed, or did not train an encoder on exactly one task.
+        BenchError: There is no such run, it failed, or it did not train an encoder on exactly one
+            task.
     """
     found = store.result(key)
     job = found.job
@@ -157,7 +170,7 @@ def _placed(values: Mapping[str, Any], place: str) -> dict[str, Said]:
 def _counted_rows(values: Values, total: int, ours: Values) -> Iterator[tuple[str, Said]]:
     """Yield the number of training rows, estimated from the steps per epoch.
 
-    If the run's number of rows results in the same number of steps, yield the run's number.
+    If the number of rows of the stored run would give as many steps, this number is yielded.
     """
     if not {"epochs", "batch_size"} <= values.keys() or "train_rows" not in ours:
         return
@@ -242,7 +255,7 @@ _HEADS = {
 
 
 def _of_task(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the head type, the task and its labels from a config.json; empty if unknown."""
+    """Return the head type, the task and its labels in a config.json; each is empty if unknown."""
     name = str((config.get("architectures") or [""])[0]).rpartition("For")[2]
     labels = config.get("id2label")
     words = frozenset(map(str, labels.values() if isinstance(labels, dict) else ()))
@@ -277,7 +290,7 @@ _OF_ADAM = ("adam_beta1", "adam_beta2", "adam_epsilon")
 
 
 def _of_trainer(name: str, args: Values, total: int = 0) -> Training:
-    """Build a Training from the arguments of a transformers Trainer."""
+    """Return the settings of a training with transformers' Trainer, given its arguments."""
     values, unknown = of_arguments(args, total)
     place = "transformers' Trainer"
     facts: dict[str, Any] = {**FACTS, "decays": BY_NAME, "padding": "to the longest row"}
@@ -448,7 +461,7 @@ def _of_published(table: str, system: str, job: Job) -> Training:
 
 
 _UNCORRECTED = ("google-research/bert", "google-research/electra")
-"""Repositories with an optimizer (AdamWeightDecayOptimizer) that omits Adam's bias correction."""
+"""Repositories whose optimizer (AdamWeightDecayOptimizer) omits Adam's bias correction."""
 
 
 def _text(path: Path) -> str:

@@ -26,16 +26,19 @@ treated as third-party code.
 
 
 MOST_VALUES, DEEPEST, LONGEST = 5_000, 20, 100_000
-"""Limits for a file with a Trainer's arguments: the number of values (most files have about 200),
-the depth of nesting, and the number of characters in a string.
+"""Limits for a file with a Trainer's arguments: the maximum number of values (most files have about
+200), the maximum depth of nesting, and the maximum number of characters in a string.
 """
 
 
 def read_arguments(path: Path) -> Mapping[str, Any]:
-    """Return the Trainer's arguments in a file, keyed by name; enums are replaced by their values.
+    """Return the Trainer's arguments in a `training_args.bin`, keyed by name.
+
+    Enums are replaced by their values.
 
     Raises:
-        DataError: The file is damaged, contains something else, or would run code.
+        DataError: The file is damaged, contains something else, or would run code when it is
+            loaded.
     """
     try:
         found = next((each for each in _objects(path) if isinstance(each, Described)), None)
@@ -81,19 +84,19 @@ def _check_size(found: Any) -> None:
 
 
 def read_groups(path: Path) -> Sequence[Mapping[str, Any]]:
-    """Return the parameter groups of an optimizer's state, without empty groups.
+    """Return the parameter groups in an `optimizer.pt`, without groups that have no parameters.
 
-    For a file that is not in the zip format of torch.save, return no groups.
+    The result is empty if the file does not have the zip format of torch.save.
 
     Raises:
-        DataError: The file is damaged or would run code.
+        DataError: The file is damaged, or would run code when it is loaded.
     """
     try:
         found = next(_objects(path)) if zipfile.is_zipfile(path) else None
         groups = found.get("param_groups") if isinstance(found, dict) else None
         listed = groups if isinstance(groups, list) else []
         kept = [each for each in listed if isinstance(each, dict) and each.get("params")]
-        for each in kept:  # without "params", of which a large network has many
+        for each in kept:  # the size of "params" is not checked: a large network has many
             _check_size({name: value for name, value in each.items() if name != "params"})
     except DAMAGED as error:
         raise DataError(f"{path} is damaged ({error}). Copy it again, or remove it.") from None

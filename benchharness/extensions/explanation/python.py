@@ -26,7 +26,7 @@ def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.Dat
         db: The database that contains the run.
 
     Returns:
-        A data frame with a row per setting: its `name`, the run's value (`ours`), the other
+        A data frame with one row per setting: its `name`, the run's value (`ours`), the other
             training's value (`theirs`), the sources of both (`ours_from`, `theirs_from`), the
             largest effect that benchharness has measured (`points`, with its `source`), and the
             option that gives a run the other value (`change`). `frame.attrs` has the `metric`,

@@ -22,7 +22,13 @@ from benchharness.tasks.suites import SUITES, find_task
 
 
 class Said(NamedTuple):
-    """A value and its source; `assumed` is true for a default of the tool that no file contains."""
+    """Value of a setting, with its source.
+
+    Attributes:
+        value: The value.
+        place: The source of the value, for messages, such as a file and the name of an argument.
+        assumed: True if the value is a default of the other tool that no file contains.
+    """
 
     value: Any
     place: str
@@ -34,18 +40,19 @@ Values = Mapping[str, Said]
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """Settings and scores of a training, by a run or by another tool.
+    """Settings and scores of a stored run, or of a training with another tool.
 
     Attributes:
         name: The name of the training in messages.
-        values: The values, each with its source, keyed by recipe settings and the names in `FACTS`.
+        values: The value of each setting, with its source. The keys are the names of recipe
+            settings, and the other names that are listed at `FACTS`.
         scores: The scores on dev, from 0 to 1, keyed by benchharness's metric names.
         task: The name of the task; empty if unknown.
         head: The head type, such as "pair" or "span"; empty if unknown.
         family: The model's `model_type` in transformers; empty if unknown.
         labels: The labels of the task; empty if unknown.
         model_names: All names by which benchharness knows the checkpoint.
-        keeps_words: Whether the truncated rows were counted, and there were none.
+        keeps_words: True if no row was truncated, False if some were, or if this is unknown.
         unknown: The names of arguments that benchharness does not know.
         flags: Warnings about the scores.
     """
@@ -80,8 +87,8 @@ FACTS: Mapping[str, Any] = {
     "padding_side": "right",
     "truncation_side": "right",
 }
-"""Values that benchharness sets in its code instead of a recipe: label smoothing, noise on
-embeddings, the order of rows, whether an epoch's last small batch is dropped, Adam's bias
+"""Values that the code of benchharness fixes, so recipes cannot set them: label smoothing,
+noise on embeddings, the order of rows, whether an epoch's last small batch is dropped, Adam's bias
 correction, which parameters decay, whether Adafactor scales updates by the weights, the length
 and side of padding, and the side of truncation. Other values of a training that are not in its
 recipe are train_rows, dev_rows, train_data, dev_data, checkpoint (its name), model, tokenizer,
@@ -91,7 +98,7 @@ metric, and start_from (the task that is trained first).
 
 
 def model_name(word: object) -> str:
-    """Return a checkpoint's name without its owner or folder, in lower case."""
+    """Return the last part of a checkpoint's hub id or path, in lower case."""
     return str(word).rstrip("/").rpartition("/")[2].lower()
 
 
@@ -99,7 +106,8 @@ def of_run(result: Result) -> Training:
     """Return the settings of a stored run, with their sources, and its scores."""
     job = result.job
     values = {n: Said(s.value, s.source) for n, s in job.settings.items() if n != START_FROM}
-    # As in Composer, decoupled weight decay is not multiplied by the learning rate.
+    # Decoupled weight decay is not multiplied by the learning rate (as in Composer). It is divided
+    # by this rate, so that it can be compared with usual weight decay.
     if decoupled := values.pop("decoupled_weight_decay", None):
         share = decoupled.value / values["learning_rate"].value
         values["weight_decay"] = Said(share, decoupled.place)
@@ -174,7 +182,15 @@ _LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
 
 
 def of_checkpoint(folder: Path, place: str) -> dict[str, Said]:
-    """Read config.json and the tokenizer files in a folder; return values, keyed by setting."""
+    """Read the settings in the config.json and in the tokenizer files of a checkpoint's folder.
+
+    Args:
+        folder: The folder.
+        place: Text with which the source of each value begins, such as "the checkpoint".
+
+    Returns:
+        The values, keyed by setting.
+    """
     config, found = read_object(folder / "config.json"), dict[str, Said]()
 
     def first(names: Sequence[str]) -> Any:
@@ -277,7 +293,8 @@ OWN = (
     *("dataset_config_name", "model_name_or_path", "do_lower_case"),
     *("max_train_samples", "max_eval_samples", "max_val_samples"),
 )
-"""Arguments that the functions below translate. Other arguments may be names of recipe settings."""
+"""Names of the arguments that `of_arguments` translates one by one. Other arguments are translated
+only if they are names or aliases of recipe settings."""
 
 _OF_NO_EFFECT = re.compile(
     r"_|output_dir|overwrite|logging|log_|report|run_name|resume|hub_|push_to|save_|disable_tqdm"
@@ -294,14 +311,15 @@ _OF_NO_EFFECT = re.compile(
 
 
 def of_arguments(args: Values, total: int = 0) -> tuple[dict[str, Said], tuple[str, ...]]:
-    """Translate a Trainer's arguments to benchharness's settings.
+    """Translate the arguments of a Trainer or an example script to settings of benchharness.
 
     Args:
         args: The arguments, keyed by name.
-        total: The number of optimizer steps; 0 if it is unknown.
+        total: The number of optimizer steps in the training; 0 if it is unknown.
 
     Returns:
-        The values, keyed by setting, and the names of unknown arguments.
+        The values, keyed by setting, and the names of arguments that benchharness does not know and
+        that may affect the result.
     """
     usual = {"model_revision": "main", "train_file": "", "validation_file": ""}
     args = {n: said for n, said in args.items() if said.value not in (None, usual.get(n))}
@@ -337,7 +355,10 @@ def _as_number(value: Any) -> float:
 
 
 def is_on(args: Values, *names: str) -> bool:
-    """Return whether any of these arguments is true in Python or on a command line."""
+    """Return whether any of the named arguments is True, or a text that means this.
+
+    Such texts are "true", "1", "yes", and the empty text.
+    """
     words = (str(args[name].value).lower() for name in names if name in args)
     return any(word in ("true", "1", "yes", "") for word in words)
 
@@ -349,8 +370,9 @@ def _batch(args: Values, _: int) -> Found:
         each, place = _number(args, *names)
         state = args.get("distributed_state", Said(None, "")).value
         processes = state.state.get("num_processes") if isinstance(state, Described) else None
-        # With torch.distributed, each process has one GPU. Arguments of transformers 4 without
-        # `distributed_state` do not contain the number of processes.
+        # With torch.distributed, each process has one GPU. In transformers 4, the arguments do not
+        # contain the number of processes if `distributed_state` is missing. The batch size is then
+        # unknown.
         if processes is None and _as_number(getattr(args.get("local_rank"), "value", -1)) >= 0:
             return
         devices = _number(args, "num_devices", "nproc_per_node")[0] or float(processes or 1)
@@ -393,7 +415,7 @@ def _schedule(args: Values, _: int) -> Found:
 
 
 def _options(said: Said | None) -> dict[str, Any]:
-    """Return the mapping in an argument; on a command line, it is JSON text."""
+    """Return the mapping in an argument, which is JSON text on a command line."""
     value = said.value if said else {}
     found = json.loads(value) if isinstance(value, str) and value.startswith("{") else value
     return dict(found) if isinstance(found, dict) else {"options": found}
@@ -472,7 +494,7 @@ def _rest(args: Values, _: int) -> Found:
 
 
 def _order(args: Values) -> Found:
-    """Yield the order of rows; it is marked as assumed if it is the Trainer's random default."""
+    """Yield the order of rows, marked as assumed if it is the Trainer's default (random)."""
     if how := args.get("train_sampling_strategy"):  # transformers 5
         order = "by length" if how.value == "group_by_length" else str(how.value)
         yield "order", Said(order, how.place, order == RANDOM)

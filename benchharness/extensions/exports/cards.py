@@ -22,14 +22,15 @@ METRICS = {
     "spearman": "spearmanr",
     "em": "exact_match",
 }
-"""Names of metrics on the Hub (huggingface.co/evaluate-metric) that differ from those here."""
+"""Names of metrics on the Hugging Face Hub (huggingface.co/evaluate-metric), keyed by their names
+in benchharness. Metrics that have the same name in both are left out."""
 
 
 def official(boards: Iterable[Board]) -> list[Board]:
     """Return the leaderboards whose scores are on complete, official data sets from the Hub.
 
-    Only these may be in a model card, because scores on synthetic or incomplete data would be
-    misleading, and because a model card must name a data set on the Hub.
+    Only these scores may be in a model card. Scores on synthetic or incomplete data would be
+    misleading, and a model card must name a data set on the Hub.
 
     Raises:
         BenchError: If there is no such leaderboard.
@@ -49,7 +50,10 @@ def official(boards: Iterable[Board]) -> list[Board]:
 
 
 def check_learned(boards: Iterable[Board]) -> None:
-    """Raise BenchError if a model card would show a score of runs that have learned nothing."""
+    """Raise BenchError if a model card would show a score of runs that have learned nothing.
+
+    BenchError is also raised if none of the leaderboards may be in a model card (see `official`).
+    """
     for shown in official(boards):
         for entry, name in product(shown.entries, shown.tasks):
             cell = entry.cells.get(name)
@@ -76,12 +80,14 @@ def _hub_revision(task: Task, board: Board) -> str | None:
 
 
 def to_model_index(boards: Iterable[Board]) -> str:
-    """Return the model-index of a model as YAML, without the "---" lines around it.
+    """Return the scores of a model in the model-index format of model cards.
 
-    Values are on the scale of each metric.
+    The result is YAML, without the "---" lines that surround it in a model card. Scores have the
+    unit of their metric, mostly 0 to 1.
 
     Raises:
-        BenchError: If the boards contain several models.
+        BenchError: If the leaderboards contain several models, or no scores that may be in a model
+            card (see `official`).
     """
     return f"{model_card_data(**_scores(boards))}\n"
 
@@ -94,7 +100,7 @@ def _scores(boards: Iterable[Board]) -> dict[str, Any]:
 
 
 def model_card_data(**facts: Any) -> str:
-    """Return `ModelCardData(**facts)` of huggingface_hub as YAML, without the "---" lines."""
+    """Return `ModelCardData(**facts)` of huggingface_hub as YAML, without "---" lines around it."""
     text: str = _import_hub().ModelCardData(**facts).to_yaml()
     return text
 
@@ -106,10 +112,10 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
     """Upload a model's scores to its repository on the Hub in one commit; return the commit's URL.
 
     Args:
-        boards: Boards that contain one model.
+        boards: Leaderboards that contain only this model.
         repository: Name of the repository, "owner/name".
-        as_results: Upload an eval-results file. Otherwise merge the scores into the model-index in
-            README.md.
+        as_results: True to upload an eval-results file, False to merge the scores into the
+            model-index in README.md.
 
     Raises:
         BenchError: If the Hub does not answer, refuses the request or fails. The message states
@@ -221,9 +227,18 @@ def eval_result(  # noqa: PLR0913  (fields of the hub)
     revision: str | None = None,
     is_official: bool = True,
 ) -> Any:
-    """Create an EvalResult of huggingface_hub.
+    """Create an EvalResult of huggingface_hub: one score in the metadata of a model card.
 
-    With `is_official=False`, the result does not refer to a data set on the Hub.
+    Args:
+        task: Task of the score.
+        split: Name of the split in benchharness.
+        metric: Name of the metric in benchharness.
+        value: The score.
+        name: Name under which the model card shows the score.
+        args: Additional facts, such as the number of seeds.
+        revision: Commit of the data set on the Hub; None if it is unknown.
+        is_official: False if the score is not on the official data. The result then does not refer
+            to a data set on the Hub.
     """
     known = task.source.splits.get(split) if is_official else None
     return _import_hub().EvalResult(
@@ -241,10 +256,13 @@ def eval_result(  # noqa: PLR0913  (fields of the hub)
 
 
 def to_eval_results(boards: Iterable[Board]) -> str:
-    """Return the eval-results of a model as YAML: one value per task, in percent.
+    """Return the scores of a model in the eval-results format of the Hub, as YAML.
+
+    There is one value per task, in percent: the median over the seeds.
 
     Raises:
-        BenchError: If the boards contain several models.
+        BenchError: If the leaderboards contain several models, or no scores that may be in a model
+            card (see `official`).
     """
     hub, found = _import_hub(), official(boards)
     pairs = zip(found, the_model(found), strict=True)

@@ -23,9 +23,9 @@ def exported_boards(
     Args:
         store: Store that contains the runs.
         within: Suites, tasks and data to include.
-        models: Names of entries to include; one string may hold several, separated by commas. All
-            entries are included if it is empty.
-        paths: Whether to show full local paths, as in `build_boards`.
+        models: Names of entries to include. One string may contain several names, separated by
+            commas. If there are no strings, all entries are included.
+        paths: True to show the full paths of local files, False to shorten them.
 
     Raises:
         BenchError: Nothing matches.
@@ -46,10 +46,10 @@ def exported_boards(
 
 
 def has_boards(store: Store, within: Within) -> bool:
-    """Return True if there certainly is a leaderboard to export, without reading any runs.
+    """Return whether there certainly is a leaderboard to export; no runs are read for this.
 
-    With a filter by task or data, or if the store has annotations (which may hide runs), this is
-    uncertain, and the result is False.
+    The result is False if this is uncertain: if tasks or data are selected, or if the database has
+    annotations, because these may hide runs.
 
     Raises:
         BenchError: A suite is unknown.
@@ -60,7 +60,11 @@ def has_boards(store: Store, within: Within) -> bool:
 
 
 def with_parity(store: Store, board: Board) -> Board:
-    """Return the leaderboard with the parity of each run, as proved by the parity certificate."""
+    """Return a copy of a leaderboard that says for each run whether its parity is proved.
+
+    Parity means that benchharness trains as transformers does. The parity certificate lists the
+    combinations for which this was measured.
+    """
     keys = dict.fromkeys(run.key for entry in board.entries for run in entry.runs)
     runs = map(with_family, store.origins(keys))
     return replace(board, parity={run.job.key: parity_of(run) for run in runs})
@@ -69,10 +73,15 @@ def with_parity(store: Store, board: Board) -> Board:
 def exported_splits(
     store: Store, boards: Iterable[Board], *, texts: bool = True
 ) -> Iterator[ExportedSplit]:
-    """Yield the predictions of each run of the leaderboards on each split, one run after another.
+    """Yield the predictions of each run on the leaderboards for each split, one run after another.
 
-    If the examples of a split cannot be read, they are left out, and the split's `reason` explains
-    why. `texts` sets whether the texts of the examples are exported.
+    If the examples of a split cannot be read, `examples` of the yielded split is empty, and its
+    `reason` explains why.
+
+    Args:
+        store: Store that contains the runs.
+        boards: Leaderboards whose runs are exported.
+        texts: False if no texts from the data may be exported.
     """
     for board in boards:
         stored = StoredPredictions(store, paths=board.paths)

@@ -58,7 +58,7 @@ class Format(StrEnum):
 
 
 TABLES = (Format.MARKDOWN, Format.LATEX)
-"""Formats for human readers, with one table per leaderboard."""
+"""Formats with one table per leaderboard, for people."""
 
 WITH_COLUMNS = (Format.CSV, Format.JSON, *TABLES)
 """Formats whose columns can be selected with --columns."""
@@ -69,7 +69,7 @@ CARDS: dict[Format, Callable[[Sequence[Board]], str]] = {
 }
 
 PUSHED = (Format.MODEL_INDEX, Format.EVAL_RESULTS)
-"""Formats that can be sent to a model repository on the hub."""
+"""Formats whose scores can be sent to a model repository on the hub."""
 
 PREDICTIONS: dict[Format, Callable[[IO[bytes], Iterable[ExportedSplit]], int]] = {
     Format.CSV: write_csv,
@@ -83,7 +83,7 @@ _TABLE = "Table layout"
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """Options of `bench export` that set what is exported, and to which file."""
+    """Options of `bench export` for the content, the format and the destination of the export."""
 
     form: Format = option(
         Format.CSV, "Format of the file.", flag="--format", metavar="|".join(Format), head=OUTPUT

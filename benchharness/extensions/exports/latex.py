@@ -38,13 +38,16 @@ def to_latex(
     caption: str = "",
     label: str = "",
 ) -> str:
-    """Return the LaTeX source of a table per leaderboard, after comments with required packages.
+    """Return the LaTeX source of one table per leaderboard.
+
+    The source begins with comments that list the required packages.
 
     Args:
         boards: Leaderboards to export.
-        choice: Columns and other options.
-        caption: LaTeX source of the caption; default: the leaderboard's title.
-        label: Label of the table; default: "tab:SUITE".
+        choice: Columns and other options of the tables.
+        caption: LaTeX source of the caption; empty for the leaderboard's title.
+        label: Label of the table; empty for "tab:SUITE". If several tables would have the same
+            label, a number is appended from the second one on.
 
     Raises:
         BenchError: If the document would not compile with this caption or label.
@@ -130,7 +133,10 @@ def latex_escaped(text: str) -> str:
 
 
 def breakable(text: str) -> str:
-    """Escape a text for LaTeX, and allow line breaks after every ten characters in long words."""
+    """Escape a text for LaTeX, and allow line breaks in words of more than 20 characters.
+
+    Such a word may be broken after every ten characters.
+    """
     words = (
         r"\allowbreak{}".join(map(latex_escaped, re.findall(r".{1,10}", word)))
         if len(word) > 20
@@ -154,8 +160,8 @@ _HEADINGS = {
 def _marks(table: Table) -> dict[str, str]:
     """Return the footnote marks, keyed by metric or by source of a published row.
 
-    Metrics have letters, and sources have numbers. A metric has a mark only if it is the metric of
-    a value but not of the value's column.
+    Metrics have letters, and sources have numbers. Only a metric that differs from the metric of
+    the value's column has a mark.
     """
     found = dict.fromkeys(cell.metric for row in table.rows for cell in row.cells if cell.metric)
     sources = dict.fromkeys(row.source for row in table.rows if row.source)
@@ -249,7 +255,7 @@ class _Setting:
         return (rf"\textbf{{{number}}}" if cell.best else number) + self._after(cell)
 
     def _after(self, cell: TableCell) -> str:
-        """Return the marks after a value, and its interval or spread in small print."""
+        """Return the text after a value: its marks, and its interval or spread in small print."""
         mark = rf"\textsuperscript{{{self.marks[cell.metric]}}}" if cell.metric else ""
         mark += rf"\textsuperscript{{{cell.mark}}}" if cell.mark else ""
         mark += r"\textsuperscript{\dag}" if cell.apart else ""

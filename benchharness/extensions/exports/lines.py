@@ -19,7 +19,9 @@ from benchharness.leaderboard.text import inert, visible
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreLine:
-    """Line of an export: a score of a system over its seeds, on the metric's scale.
+    """Line of an export: one score of a leaderboard entry, summarized over its seeds.
+
+    Scores have the unit of their metric, mostly 0 to 1.
 
     Attributes:
         model: Name of the model.
@@ -27,24 +29,26 @@ class ScoreLine:
         metric: Name of the metric; for a suite's score, name of its rule.
         split: Name of the split.
         score: Median over seeds. A suite's score is computed from the medians of its tasks.
-        source: Who measured the score: "benchharness".
+        source: Name of the tool that measured the score: always "benchharness".
         kind: Kind of entry, e.g. "model", "ensemble" or "baseline".
         recipe: Label of the recipe.
         precision: Numerical precision.
         data: Sources of the data.
-        limit: Maximum number of rows per split; None without a limit.
+        limit: Maximum number of rows per split; None for all rows.
         rank: Rank of the entry; None if it has none.
         seeds: Number of seeds.
         mean: Mean over seeds.
         spread: Sample standard deviation over seeds; None for one seed.
-        low: Lowest score of a seed.
-        high: Highest score of a seed.
+        low: Lowest score of all seeds.
+        high: Highest score of all seeds.
         date: Time at which the newest run ended.
         flags: Warnings about the score.
-        selection: How the weights were selected; empty if they were not selected.
+        selection: How the weights were selected, e.g. "best of 10 evaluations on dev"; empty if the
+            last weights were used.
         truncated: Number of truncated rows in the split, the maximum over runs; None if there are
             none.
-        parity: What the parity certificate proves about the runs; empty if it was not requested.
+        parity: Text that says whether it is proved that benchharness trains such runs as
+            transformers does; empty if this was not requested.
     """
 
     model: str
@@ -74,7 +78,7 @@ class ScoreLine:
 def score_lines(boards: Iterable[Board]) -> Iterator[ScoreLine]:
     """Yield a line for each score on the leaderboards, entry by entry.
 
-    If an entry has a score for the complete suite, it comes before the entry's scores on tasks.
+    If an entry has a score for the whole suite, this score is the first one of the entry.
     """
     return (line for board in boards for entry in board.entries for line in _lines(board, entry))
 
@@ -147,8 +151,12 @@ _SELDOM = ("selection", "truncated", "parity")
 def to_csv(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> Iterator[str]:
     """Yield the lines of a CSV file: a header, then one line per score.
 
-    Numbers are not rounded, and None becomes an empty cell. All columns (or those in `columns`) are
-    present even if they are empty, because the header is yielded before any score is read.
+    Numbers are not rounded, and None becomes an empty cell. Columns without values are not left
+    out, because the header is yielded before any score is read.
+
+    Args:
+        lines: Scores to export.
+        columns: Names of the columns (fields of ScoreLine), in order; empty for all.
     """
     _check_columns(columns)
     names, text = columns or COLUMNS, io.StringIO()
@@ -169,7 +177,13 @@ def _check_columns(columns: Sequence[str]) -> None:
 
 
 def to_json(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
-    """Return a JSON list with one object per score; its keys are fields of ScoreLine."""
+    """Return scores as a JSON list with one object per score.
+
+    Args:
+        lines: Scores to export.
+        columns: Names of the keys (fields of ScoreLine), in order. If it is empty, all fields are
+            used, except `selection`, `truncated` and `parity` if no score has a value for them.
+    """
     _check_columns(columns)
     rows = [vars(line) for line in lines]
     left_out = {name for name in _SELDOM if not any(row[name] for row in rows)}
@@ -179,10 +193,15 @@ def to_json(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
 
 
 def narrowed(boards: Iterable[Board], models: Sequence[str], tasks: Sequence[str]) -> list[Board]:
-    """Reduce the leaderboards to these models and tasks; an empty list keeps all models or tasks.
+    """Reduce leaderboards to some models and tasks.
 
-    Models are named as on the command line (see `naming.is_called`), tasks by their full names.
     Leaderboards without remaining entries or tasks are left out.
+
+    Args:
+        boards: The leaderboards.
+        models: Models to keep, as they are named on the command line (see `naming.is_called`);
+            empty for all.
+        tasks: Full names of the tasks to keep, such as "glue/rte"; empty for all.
 
     Raises:
         BenchError: If nothing remains, or if a model is not on any leaderboard.
@@ -222,8 +241,8 @@ def the_model(boards: Iterable[Board]) -> tuple[Entry, ...]:
         if len(names) != 1:
             some = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
             raise BenchError(
-                f"this format describes a single row of {board.title}, but {len(names)} rows "
-                f"match. Select one with --model: {some}."
+                f"this format describes a single entry of the leaderboard {board.title}, but "
+                f"{len(names)} entries match. Select one with --model: {some}."
             )
         entries += board.entries
     models = list(dict.fromkeys(entry.model for entry in entries))

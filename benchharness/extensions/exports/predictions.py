@@ -17,7 +17,7 @@ from benchharness.tasks.task import Task
 
 @dataclass(frozen=True, kw_only=True)
 class ExportedSplit:
-    """Predictions of one run for one split, to be exported.
+    """Predictions of one run for one split, which are exported together.
 
     Attributes:
         task: Task that was predicted.
@@ -26,13 +26,13 @@ class ExportedSplit:
         recipe: Label of the recipe.
         seed: Random seed; None for a run without one.
         run: Key of the run.
-        scores: Scores of the split, keyed by name.
+        scores: Scores of the run on the split, keyed by the name of the metric.
         predictions: Predictions, in the order of the split.
         examples: Examples of the split; empty if they could not be read.
         flags: Warnings about the run.
-        reason: Sentence that explains why `examples` is empty.
-        texts: False if no texts from the data may be exported: neither spans nor the texts of
-            options.
+        reason: Reason why `examples` is empty; empty if they could be read.
+        texts: False if no texts from the data may be exported, neither answers that are spans of a
+            text nor the texts of options.
     """
 
     task: Task
@@ -68,10 +68,16 @@ COLUMNS = (
 def prediction_rows(split: ExportedSplit) -> Iterator[dict[str, Any]]:
     """Yield one dict per prediction, with the keys in `COLUMNS`.
 
-    `gold` and `predicted` are text: a label, a number, the index of an option, or tags separated by
-    spaces. For a span, `predicted` is the answer ("" for no answer) and `gold` a JSON list of the
-    right answers. `gold` and `right` are None if labels are hidden or unreadable. `scores` are the
-    probabilities of the classes (in the task's order) or options; for a span, the no-answer score.
+    Some of its values depend on the type of the task:
+
+    * `gold` and `predicted` are texts: a label, a number, the index of an option, or tags separated
+      by spaces. For a task with spans, `predicted` is the answer ("" for no answer), and `gold` is
+      a JSON list of the right answers.
+    * `scores` are the probabilities of the classes (in the order of the task) or of the options.
+      For a task with spans, they are the no-answer score.
+
+    `gold` and `right` (whether the prediction is right) are None if the gold answers are not
+    published or cannot be read.
     """
     examples: Sequence[Example | None] = split.examples or [None] * len(split.predictions)
     kind, known = answer_type(split.task), labels_known(split.examples)
@@ -97,7 +103,7 @@ def prediction_rows(split: ExportedSplit) -> Iterator[dict[str, Any]]:
 
 
 def write_csv(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
-    """Write a CSV file with a line per prediction; return the number of predictions.
+    """Write predictions as a CSV file with one line per prediction; return their number.
 
     Scores are written as a JSON list, and None as an empty cell. Texts that a spreadsheet would
     evaluate as formulas get an apostrophe in front.
@@ -124,7 +130,7 @@ _NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?")
 
 
 def write_jsonl(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
-    """Write one JSON object per line and prediction; return the number of predictions."""
+    """Write predictions as JSON lines, one per prediction; return their number."""
     count = 0
     for split in splits:
         for row in prediction_rows(split):
@@ -134,7 +140,10 @@ def write_jsonl(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
 
 
 def write_parquet(file: IO[bytes], splits: Iterable[ExportedSplit]) -> int:
-    """Write a Parquet file with a row group per run and split; return the number of predictions."""
+    """Write predictions as a Parquet file; return their number.
+
+    The predictions of each run for each split form one row group.
+    """
     import pyarrow.parquet  # noqa: PLC0415  (a quarter of a second, only for this format)
 
     pa = pyarrow

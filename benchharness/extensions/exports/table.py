@@ -27,7 +27,7 @@ from benchharness.leaderboard.text import grouped, visible
 from benchharness.tasks.suites import find_task, title_of
 
 SCORE = "score"
-"""Name of the column with the suite's score."""
+"""Name of the column that contains the score of the whole suite."""
 
 FACTS = ("rank", "recipe", "precision", "seeds")
 """Names of the columns that do not contain scores."""
@@ -35,7 +35,7 @@ FACTS = ("rank", "recipe", "precision", "seeds")
 SPREAD_NOTE = "± is the sample standard deviation"
 
 LIKE_OURS = "models"
-"""Value for `--published` that selects the published rows of the models on the board."""
+"""Value for `--published` that selects the published results of all models on the leaderboard."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +46,13 @@ class Choice:
         columns: Names of the columns in order, as users type them, e.g. "score", "rte" or "recipe".
             If empty, the default columns of the format are used.
         published: Names of systems whose published scores are added, or `LIKE_OURS`.
-        spread: Show the standard deviation over seeds of each value.
-        intervals: Show confidence intervals instead, if the boards have them.
+        spread: True to show the standard deviation over seeds of each value.
+        intervals: True to show confidence intervals instead, if the leaderboards have them.
         ties: Labels of the entries that do not differ significantly from the best entry, keyed by
             task ("glue/rte").
         apart: Labels of the entries that differ significantly from the model `other`, keyed by
             task, or `SCORE` for the suite's score.
-        other: Name of the model with which entries are compared; may be empty.
+        other: Name of the model with which entries are compared; empty if they are not.
     """
 
     columns: tuple[str, ...] = ()
@@ -70,10 +70,11 @@ class TableCell:
 
     Attributes:
         value: Score times 100; empty if there is none.
-        spread: Standard deviation over seeds, times 100; may be empty.
-        best: True if the value is the best in its column.
+        spread: Standard deviation over seeds, times 100; empty if it is unknown or not shown.
+        best: True if the value is shown in bold: it is the best in its column, or, with
+            `Choice.ties`, not significantly worse.
         metric: Metric of a published value, if it differs from the column's metric; else empty.
-        ends: Lower and upper end of the confidence interval; may be empty.
+        ends: Lower and upper end of the confidence interval; empty if it is unknown or not shown.
         apart: True if the value differs significantly from that of `Choice.other`.
         flags: Warnings about the value.
     """
@@ -88,7 +89,7 @@ class TableCell:
 
     @property
     def mark(self) -> str:
-        """Mark "!" after a value with warnings; empty without warnings."""
+        """Text that is shown after the value: "!" if there are warnings, else empty."""
         return MARK if self.flags else ""
 
 
@@ -103,7 +104,8 @@ class TableRow:
         facts: Values of the columns without scores, keyed by the names in `FACTS`.
         cells: Cells with scores, in the order of the columns.
         source: Source of a published row; else empty.
-        apart: Values from `facts` that `official` contains, to distinguish rows of one model.
+        apart: Values from `facts` that were added to `official`, because the table has several
+            rows of the model.
     """
 
     group: str
@@ -115,7 +117,7 @@ class TableRow:
     apart: tuple[str, ...] = ()
 
     def fact(self, name: str) -> str:
-        """Return `facts[name]`, or an empty text if the row does not have it."""
+        """Return the value of a column without scores; empty if the row has none."""
         return self.facts.get(name, "")
 
 
@@ -130,7 +132,7 @@ class Table:
         facts: Names of the columns without scores.
         columns: Titles of the columns with scores. A title may have two lines.
         names: Names of the columns with scores: tasks, or `SCORE`.
-        rows: Rows.
+        rows: Rows, in the order of the leaderboard; published results are last.
         notes: Sentences to show below the table.
     """
 
@@ -147,16 +149,16 @@ class Table:
 def build_tables(
     boards: Iterable[Board], choice: Choice, facts: Sequence[str] = (), *, official: bool = False
 ) -> Iterator[Table]:
-    """Yield a table for each leaderboard with entries and at least one of the columns with scores.
+    """Yield one table per leaderboard that has entries and at least one column with scores.
 
     Args:
         boards: Leaderboards to convert.
         choice: Columns and other options.
         facts: Columns without scores (see `FACTS`) that are used if `choice.columns` is empty.
-        official: Use the names that papers use for models.
+        official: True to use the names that papers use for models.
 
     Raises:
-        BenchError: If a column or published system in `choice` is unknown on all leaderboards.
+        BenchError: If no leaderboard has a column or a published system that `choice` names.
     """
     listed = list(boards)
     known = [_columns_of(board) for board in listed]
@@ -326,9 +328,9 @@ def _official_names(board: Board) -> dict[str, str]:
 
 
 def _told_apart(rows: Sequence[TableRow], facts: Sequence[str]) -> Iterator[TableRow]:
-    """Add recipe or precision to the names of rows of the same model, if they differ in these.
+    """Add recipe or precision to the names of rows of the same model that differ in them.
 
-    Facts that have a column (in `facts`) are not added.
+    Facts that have their own column (those in `facts`) are not added.
     """
     for row in rows:
         same = [each for each in rows if each.group == row.group and each.model == row.model]
@@ -343,9 +345,14 @@ def _told_apart(rows: Sequence[TableRow], facts: Sequence[str]) -> Iterator[Tabl
 
 
 def published_rows(board: Board, names: Sequence[str]) -> list[PublishedRow]:
-    """Return the published dev rows of the systems with these names, for a leaderboard's suite.
+    """Return the published results that can be added to a leaderboard.
 
-    The name `LIKE_OURS` selects the rows of all models on the leaderboard.
+    They are results of some systems on the development sets of the same suite. There are none if
+    the leaderboard's scores are on mini data or on a limited number of rows.
+
+    Args:
+        board: The leaderboard.
+        names: Names of the systems. `LIKE_OURS` selects all models on the leaderboard.
     """
     models = {entry.model for entry in board.entries if entry.is_single}
     ours = [row for model in models for row in rows_of_model(model)] if LIKE_OURS in names else []
@@ -391,7 +398,7 @@ def _notes(
 ) -> Iterator[str]:
     """Yield the sentences below a table: how the values were computed, and warnings.
 
-    `rows` begins with the rows of the leaderboard's entries, with distinct names.
+    `rows` contains the rows of the leaderboard's entries first. Their names are distinct.
     """
     counts = [n for entry in board.entries if entry.is_single for n in entry.seeds if n]
     several = max(counts, default=0) > 1
@@ -453,7 +460,10 @@ def _metric_of(board: Board, task: str) -> str:
 def metric_title(task: str, name: str) -> str:
     """Return the name of a score's metric as papers write it, e.g. "Matthews correlation".
 
-    `name` is the name of the score, which may end with the suffix of a split.
+    Args:
+        task: Name of the task.
+        name: Name of the score: the name of its metric, which may be followed by the suffix of a
+            split, as in "accuracy_mm".
     """
     every = [metric.name for metric in (*find_task(task).metrics, *find_task(task).details)]
     metric = max((each for each in every if name.startswith(each)), key=len, default=name)
@@ -479,7 +489,12 @@ formulas."""
 
 
 def to_markdown(boards: Iterable[Board], choice: Choice = Choice()) -> str:
-    """Return leaderboards as Markdown: a heading, a table and notes for each."""
+    """Return leaderboards as Markdown: for each, a heading, a table and notes.
+
+    Args:
+        boards: Leaderboards to export.
+        choice: Columns and other options of the tables.
+    """
     tables = build_tables(boards, choice, facts=("rank", "recipe"))
     return "\n\n".join(map(_section, tables)) + "\n"
 

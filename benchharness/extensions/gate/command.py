@@ -45,7 +45,7 @@ from benchharness.tasks.suites import distinct_title
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """Options for writing the verdict to files or as JSON."""
+    """Options of `bench check` that write the verdict to files or print it as JSON."""
 
     junit: str | None = option(None, "Write the verdict as JUnit XML.", metavar="FILE")
     markdown: str | None = option(None, "Write the verdict as Markdown.", metavar="FILE")

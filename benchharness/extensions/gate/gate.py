@@ -1,8 +1,8 @@
 """Regression check: fresh runs of a baseline's tasks, and the verdict on them (`bench check`).
 
-Stored runs are never reused, because the key of a job does not identify the code, which the check
-tests. The runs go into a separate store, which is deleted after the verdict. An interrupted check
-leaves its store, and the same check with the same code resumes from it.
+Stored runs are never reused: the key of a job does not identify the code, and the code is what a
+check tests. The runs are stored in a separate database, which is deleted after the verdict. If a
+check is interrupted, its database is kept, and the same check with the same code resumes from it.
 """
 
 import hashlib
@@ -61,8 +61,8 @@ baseline cost time only once (docs/regression.md).
 """
 
 KEPT_SECONDS = 7 * 24 * 3600.0
-"""Seconds for which the store of an interrupted check is kept. After that the code has probably
-changed, so that the store would not be used.
+"""Seconds for which the database of an interrupted check is kept. After that time, the code has
+probably changed, so the database would not be used any more.
 """
 
 
@@ -83,12 +83,15 @@ def read_baseline(path: Path) -> Baseline:
 
 
 def failure_of_marked(root: Path, *words: Any, **arguments: Any) -> str:
-    """Run the check that a test's marker describes; return why it fails, or "" if it passes.
+    """Run the check that the marker of a pytest test describes.
 
     Args:
         root: Folder to which the paths `baseline` and `data_file` are relative.
-        words: Positional arguments of the marker; none are allowed.
+        words: Positional arguments of the marker. None are allowed, so a check with any fails.
         arguments: Keyword arguments of the marker: options of `bench check`.
+
+    Returns:
+        The reason why the check fails; empty if it passes.
     """
     try:
         _, *names = signature(_run_marked).parameters
@@ -114,7 +117,7 @@ def _run_marked(
     allow_change: bool = False,
     **options: Any,
 ) -> Verdict:
-    """Run the check with the arguments of a test's marker; return its verdict."""
+    """Run the check with the arguments of a test's marker, and return its verdict."""
     load_plugins()
     if isinstance(place := options.get("data_file"), str):
         options["data_file"] = str(root / Path(place).expanduser())
@@ -132,18 +135,23 @@ def run_gate(
     alpha: float = DEFAULT_ALPHA,
     may_change: bool = False,
 ) -> Verdict:
-    """Run a check: drop the tasks that cannot be compared, run the others, and judge their scores.
+    """Run a regression check: train a model on the baseline's tasks, and compare the scores.
+
+    Tasks that cannot be compared with the baseline are not run; the verdict lists them.
 
     Args:
-        options: Options of the check; the baseline sets `data` and `limit` if they are None.
+        options: Options of the check. If they do not set the data or the limit, these are taken
+            from the baseline.
         baseline: Baseline to compare with.
         watch: Function that creates the progress display.
-        alpha: Significance level, which is the maximum probability that a task fails by chance.
-        may_change: Whether the check passes although training losses have changed, as long as no
+        alpha: Significance level: the maximum probability that any task is reported as worse
+            although nothing has changed.
+        may_change: True if the check may pass although training losses have changed, as long as no
             score is worse.
 
     Raises:
-        BenchError: The options do not fit the baseline as a whole.
+        BenchError: The options do not fit the baseline (e.g. another limit), or they select several
+            models or recipes.
         ModelError: A checkpoint cannot be found; raised before anything starts.
     """
     seeds = options.seeds if options.seeds is not None or options.seed else DEFAULT_SEEDS
@@ -200,7 +208,7 @@ def _limit(limit: int | None) -> str:
 
 
 def _like_baseline(options: RunOptions, session: Session, baseline: Baseline) -> Session:
-    """Return the session with the tasks to compare, and the baseline's values for unset options."""
+    """Return the session with the tasks that are compared, and with options like the baseline's."""
     request = session.request
     wanted = counted_tasks(task.name for task in request.tasks)
     is_said = options.data or options.data_file or options.hf
@@ -250,11 +258,11 @@ def _reason(sample: Sample | None, job: Job) -> str:
 
 
 Found = tuple[dict[str, Sample], dict[str, list[str]], list[Unjudged]]
-"""Samples keyed by task, ids of the examples keyed by split, and the failures."""
+"""Results of jobs: samples keyed by task, ids of examples keyed by "task:split", and failures."""
 
 
 def _run(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
-    """Run the jobs and return their samples; for each collapsed run, another seed is run once."""
+    """Run the jobs and return their samples. For each collapsed run, one other seed is run too."""
     if not planned.jobs:
         return {}, {}, []
     with _store_of(planned) as db:
@@ -270,7 +278,7 @@ def _run(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
 
 def _driven(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
     with session.run(planned) as driven:
-        driven.store.forget_named_code()  # the record would outlive this store
+        driven.store.forget_named_code()  # deletes a record that would outlive this store
         samples = Samples(driven.store)
         runs = {task: driven.store.runs(task=_trained(task)) for task in tasks}
         found = {task: samples.of(task, runs[task]) for task in tasks}
@@ -279,7 +287,7 @@ def _driven(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
 
 
 def _drawn_again(session: Session, planned: Plan, found: Mapping[str, Sample]) -> Plan:
-    """Plan replacement runs: for each task, as many unused seeds as runs that collapsed."""
+    """Plan replacement runs: each task gets as many unused seeds as it has collapsed runs."""
     counts: dict[str, int] = {}
     for task, sample in found.items():
         # Tasks that are predicted by the same runs share their replacement seeds.
@@ -296,10 +304,11 @@ def _drawn_again(session: Session, planned: Plan, found: Mapping[str, Sample]) -
 
 @contextmanager
 def _store_of(planned: Plan) -> Iterator[str]:
-    """Context manager that yields the path of a check's database, which its jobs and code identify.
+    """Context manager that yields the path of a check's database.
 
-    The database is deleted unless the check is interrupted. If the same check is already running,
-    or the cache is not writable, a temporary database is used.
+    A check with the same jobs and the same code has the same path. The database is deleted unless
+    the check is interrupted. If the same check is already running, or the cache is not writable, a
+    temporary database is used.
     """
     root = cache_folder("checks")
     # A check is identified by its jobs, the code of benchharness and the versions of libraries.
@@ -325,9 +334,10 @@ def _store_of(planned: Plan) -> Iterator[str]:
 
 
 def _delete_old(root: Path) -> None:
-    """Delete stores whose file time is older than KEPT_SECONDS.
+    """Delete databases of interrupted checks that are older than KEPT_SECONDS.
 
-    If the clock jumps, the worst case is that an interrupted check starts over.
+    The age is computed from the file's time. If the clock jumps, the worst case is that an
+    interrupted check starts over.
     """
     for path in list(root.iterdir()):
         # Names of stores are 32 hexadecimal digits; their lock files end with ".lock".
@@ -393,10 +403,10 @@ def _notes(jobs: Sequence[Job], now: Mapping[str, Sample], baseline: Baseline) -
 
 
 class Samples:
-    """Builder of samples, which hold the scores and correct predictions of a task's stored runs.
+    """Reader that summarizes stored runs as samples: scores per seed, and outcomes per example.
 
     Attributes:
-        ids: Ids of the examples of each split that was read, in order, keyed by "task:split".
+        ids: Ids of the examples in each split that was read, in order, keyed by "task:split".
     """
 
     def __init__(self, store: Store) -> None:
@@ -404,7 +414,11 @@ class Samples:
         self.ids: dict[str, list[str]] = {}
 
     def of(self, task: str, runs: Iterable[RunRow]) -> Sample | None:
-        """Return the sample of a task's finished runs, or None if no run scored the task.
+        """Return the sample of a task's finished runs, or None if no run has a score for the task.
+
+        Args:
+            task: Name of the task.
+            runs: Stored runs that differ only in their seeds. Unfinished ones are skipped.
 
         Raises:
             DataError: The rows cannot be read, or have changed since the runs.

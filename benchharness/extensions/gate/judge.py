@@ -19,7 +19,8 @@ from benchharness.tasks.suites import distinct_title
 Array = npt.NDArray[np.float64]
 
 REGRESSION = 3
-"""Exit code of a check if a task is worse, training has changed, or more runs collapse."""
+"""Exit code of a check if a task is worse, if training has changed, or if significantly more runs
+collapse (learn nothing) than in the baseline."""
 
 FAILED_JOB = 1
 """Exit code if a job of a task failed."""
@@ -32,7 +33,11 @@ NOT_COMPARED = 4
 class Flip:
     """Example that most runs predicted correctly before and wrongly now, or the reverse.
 
-    `before` and `now` are the shares of runs with a correct prediction.
+    Attributes:
+        split: Split of the example, as "task:split".
+        example: Id of the example.
+        before: Fraction of the baseline's runs with a correct prediction.
+        now: Fraction of the new runs with a correct prediction.
     """
 
     split: str
@@ -42,7 +47,7 @@ class Flip:
 
     @property
     def is_lost(self) -> bool:
-        """True if fewer runs predict the example correctly now."""
+        """True if a smaller fraction of the runs predicts the example correctly now."""
         return self.now < self.before
 
     def __str__(self) -> str:
@@ -54,9 +59,12 @@ class Flip:
 
 @dataclass(frozen=True, kw_only=True)
 class Unjudged:
-    """Task that was not compared, or not with all of its seeds, and a sentence with the reason.
+    """Task that was not compared, or not with all of its seeds, and the reason.
 
-    `exit_code` is FAILED_JOB or NOT_COMPARED.
+    Attributes:
+        task: Name of the task.
+        reason: Sentence with the reason.
+        exit_code: Exit code of the check for this reason: FAILED_JOB or NOT_COMPARED.
     """
 
     task: str
@@ -69,11 +77,16 @@ class Unjudged:
 
 @dataclass(frozen=True, kw_only=True)
 class Collapses:
-    """New runs that collapsed, over all tasks, and whether they are significantly more than before.
+    """Collapsed runs (runs that learned nothing) of a check, compared with those of the baseline.
 
-    `seeds` are the collapsed seeds, keyed by task, and `again` the seeds that replaced a collapsed
-    one. `runs` is the number of all new runs. `before` is the number of collapsed runs in the
-    baseline, and `runs_before` the number of all its runs.
+    Attributes:
+        seeds: Seeds of the new runs that collapsed, keyed by task.
+        again: Seeds that were run in addition, to replace collapsed ones, keyed by task.
+        runs: Number of all new runs.
+        before: Number of collapsed runs in the baseline.
+        runs_before: Number of all runs in the baseline.
+        p_value: Probability of at least this many collapsed runs if nothing has changed.
+        is_more: True if significantly more runs collapsed than in the baseline.
     """
 
     seeds: Mapping[str, tuple[int, ...]]
@@ -111,13 +124,21 @@ def _seeds(numbers: Sequence[int]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskVerdict:
-    """Comparison of one task with its baseline, in the unit of the score.
+    """Comparison of one task with its baseline. Drops are in the unit of the score.
 
-    `before` and `now` are the compared runs, without collapsed ones (see `_compared`). `p_value` is
-    corrected for the number of tasks (Holm). A drop above `tolerated` fails the task regardless of
-    other tasks; a true drop of `detectable` is found in four of five checks. `flips` are the
-    examples that most runs predict differently now. `change` is the first difference between the
-    losses now and in the baseline; None if there is none, or if they could not be compared.
+    Attributes:
+        task: Name of the task.
+        before: Runs of the baseline that are compared. Collapsed runs are left out if at least two
+            others remain.
+        now: New runs that are compared. Collapsed runs are left out if those of `before` are.
+        p_value: Probability of such a drop if nothing has changed, corrected for the number of
+            tasks (Holm).
+        tolerated: Drop above which the task fails, whatever the results of other tasks are.
+        detectable: True drop of the score that four of five checks detect.
+        is_worse: True if the score is significantly worse than the baseline's.
+        flips: Examples that most runs predicted correctly before and wrongly now, or the reverse.
+        change: First difference between the training losses now and in the baseline; None if there
+            is none, or if the losses cannot be compared.
     """
 
     task: str
@@ -132,7 +153,7 @@ class TaskVerdict:
 
     @property
     def drop(self) -> float:
-        """Baseline's mean score over seeds minus the new mean; positive if the task is worse."""
+        """Mean score of the baseline's runs minus that of the new runs; positive if it fell."""
         return self.before.mean - self.now.mean
 
 
@@ -140,9 +161,15 @@ class TaskVerdict:
 class Verdict:
     """Result of a regression check.
 
-    `title` names the model and the data, such as "tiny on mini data, at most 200 rows per split".
-    `notes` are sentences about differences that still allow a comparison. A task whose training
-    losses have changed fails, unless `may_change` is true.
+    Attributes:
+        title: Model and data, such as "tiny on mini data, at most 200 rows per split".
+        alpha: Significance level.
+        tasks: Tasks that were compared.
+        collapses: Collapsed runs (runs that learned nothing) of all tasks.
+        unjudged: Tasks that were not compared, or not with all of their seeds.
+        notes: Sentences for the user, such as differences that still allow a comparison.
+        may_change: False if a task fails when its training losses have changed, True if it does
+            not.
     """
 
     title: str
@@ -156,7 +183,10 @@ class Verdict:
     def without_paths(self, known: Iterable[str]) -> Self:
         """Return a copy of the verdict for files and logs, with shortened paths of this machine.
 
-        Titles, reasons and notes may contain paths; `known` are the paths to look for.
+        Paths are shortened in the title, the reasons and the notes.
+
+        Args:
+            known: Paths that may occur in these texts. They are found even if they contain spaces.
         """
         said = partial(without_paths, known=[*known])
         return replace(
@@ -238,18 +268,18 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
 
     Args:
         title: Title of the verdict.
-        before: Baseline's runs, keyed by task; two seeds or more for each task in `now`.
+        before: Runs of the baseline, keyed by task. A task that is in `now` needs at least two.
         now: New runs, keyed by task.
-        ids: Ids of the examples of each scored split, keyed by "task:split".
+        ids: Ids of the examples of each scored split, in order, keyed by "task:split".
         alpha: Significance level.
-        seeds: Seeds that were requested, or None for all; any other seed in `now` has replaced a
-            collapsed one.
+        seeds: Seeds that were requested. Any other seed in `now` counts as a replacement of a
+            collapsed one. None if no seed is a replacement.
         unjudged: Tasks that were not compared, with reasons.
         notes: Sentences to include in the verdict.
-        may_change: Do not fail if training has changed.
+        may_change: True if a task does not fail when its training losses have changed.
 
     Raises:
-        DataError: The baseline has outcomes for other examples.
+        DataError: The number of examples in the baseline differs from that of the new runs.
     """
     for task, sample in now.items():
         _require_same_examples(task, before[task], sample, ids)
@@ -335,7 +365,7 @@ def _seen(before: Sample, now: Sample) -> tuple[Sequence[float], int, float]:
 
 def _change(before: Sample, now: Sample) -> Change | None:
     """Return the first changed loss; None if other weights, devices or libraries may explain it."""
-    # If both makers are unknown (""), they may still differ.
+    # If both makers are unknown (""), they may differ, so no losses are compared.
     alike = before.conditions.weights == now.conditions.weights and before.maker == now.maker
     return find_change(before.first_losses, now.first_losses) if alike and now.maker else None
 
@@ -343,29 +373,31 @@ def _change(before: Sample, now: Sample) -> Change | None:
 # Significance of a drop: Student's t-test with the spread over the baseline's seeds.
 #
 # Old and new runs are scored on the same examples, so the choice of examples affects both alike. If
-# nothing has changed, they differ only by the noise of seeds. All scores and drops are in the unit
-# of the score (mostly 0..1).
+# nothing has changed, their scores differ only because their seeds differ. All scores and drops are
+# in the unit of the score (mostly 0..1).
 
 POWER = 0.8
-"""Probability of detecting a "detectable" drop. 0.8 is the convention in power analysis (Cohen,
-Statistical Power Analysis, 1988, section 2.4).
+"""Probability with which a check detects a drop that is called detectable. 0.8 is the convention in
+power analysis (Cohen, Statistical Power Analysis, 1988, section 2.4).
 """
 
 
 def spread_of_means(
     before: Any, after_count: int, resolution: Any, seeds: int | None = None
 ) -> Array:
-    """Return the standard error of the difference of both means, from the baseline's seeds alone.
+    """Return the standard error of the difference between the baseline's mean and the new mean.
 
-    The spread of the new runs is not used: one collapsed run among them would increase the spread,
-    and the drop that it causes would be tolerated.
+    It is estimated from the scores of the baseline alone. The new scores are not used, because one
+    collapsed run among them would increase the standard error so much that the drop which this run
+    causes would be tolerated.
 
     Args:
-        before: Baseline's scores, with at least two seeds along the last axis.
+        before: Scores of the baseline, with at least two seeds along the last axis.
         after_count: Number of new runs.
-        resolution: Effect of one example on the score. The spread is assumed to be at least this
-            large, because a few equal scores do not prove a smaller one.
-        seeds: Number of seeds in the baseline's mean, if it is not the length of the last axis.
+        resolution: Effect of one example on the score. The standard deviation is assumed to be at
+            least this large, because a few equal scores do not prove a smaller one.
+        seeds: Number of seeds that the baseline is assumed to have; None for the length of the last
+            axis.
     """
     # s * sqrt(1/n + 1/m): n seeds of the baseline, m new runs.
     scores = np.asarray(before, dtype=np.float64)
@@ -375,15 +407,16 @@ def spread_of_means(
 
 
 def drop_p_values(before: Any, after: Any, resolution: Any) -> Array:
-    """Return the probability that the mean drops this much or more if nothing has changed.
+    """Return the p-values of a one-sided t-test of whether the mean score has dropped.
 
-    The test is one-sided, and its degrees of freedom are the baseline's number of seeds minus one.
+    A p-value is the probability that the mean drops this much or more although nothing has changed.
+    The degrees of freedom are the number of seeds in the baseline minus one.
 
     Args:
-        before: Baseline's scores, with seeds along the last axis; other axes are tasks or
-            simulations.
+        before: Scores of the baseline, with seeds along the last axis. Other axes are several
+            independent tests.
         after: New scores, with seeds along the last axis.
-        resolution: Effect of one example on the score, see `spread_of_means`.
+        resolution: Effect of one example on the score; see `spread_of_means`.
     """
     old, new = (np.asarray(scores, dtype=np.float64) for scores in (before, after))
     drops = old.mean(axis=-1) - new.mean(axis=-1)
@@ -394,7 +427,14 @@ def drop_p_values(before: Any, after: Any, resolution: Any) -> Array:
 
 
 def tolerated_drop(before: Any, after_count: int, resolution: float, alpha: float) -> float:
-    """Return the largest drop whose p-value is not below `alpha`."""
+    """Return the largest drop whose p-value is not below `alpha`.
+
+    Args:
+        before: Scores of the baseline, one per seed.
+        after_count: Number of new runs.
+        resolution: Effect of one example on the score; see `spread_of_means`.
+        alpha: Significance level.
+    """
     critical = float(scipy.special.stdtrit(len(before) - 1, 1 - alpha))
     return critical * float(spread_of_means(before, after_count, resolution))
 
@@ -404,8 +444,15 @@ def detectable_drop(
 ) -> float:
     """Return the true drop that a check detects with probability POWER.
 
-    With a true drop, the test statistic has a noncentral t distribution. `seeds` is the number of
-    seeds that the baseline is assumed to have, with the same spread; by default its own number.
+    With a true drop, the test statistic has a noncentral t distribution.
+
+    Args:
+        before: Scores of the baseline, one per seed.
+        after_count: Number of new runs.
+        resolution: Effect of one example on the score; see `spread_of_means`.
+        alpha: Significance level.
+        seeds: Number of seeds that the baseline is assumed to have, with the same standard
+            deviation; None for the number that it has.
     """
     freedom = (seeds or len(before)) - 1
     critical = float(scipy.special.stdtrit(freedom, 1 - alpha))
@@ -419,9 +466,9 @@ def detectable_drop(
 # few runs.
 
 ACCEPTED = 0.05
-"""Share of runs that may collapse although nothing is wrong. A baseline without collapsed runs does
-not prove that the share is 0: large encoders collapse with some seeds on small tasks (Devlin et
-al., 2019).
+"""Fraction of runs that may collapse (learn nothing) although nothing is wrong. A baseline without
+collapsed runs does not prove that the fraction is 0: large encoders collapse with some seeds on
+small tasks (Devlin et al., 2019).
 """
 
 
@@ -431,10 +478,17 @@ def count_collapses(
     seeds: Collection[int] | None,
     alpha: float,
 ) -> Collapses:
-    """Count the new runs that collapsed, and compare them with the baseline's.
+    """Count the new runs that collapsed (learned nothing), and compare them with the baseline's.
 
     If nothing has changed, the probability that more collapsed runs are reported is at most half of
     `alpha`.
+
+    Args:
+        before: Runs of the baseline, keyed by task.
+        now: New runs, keyed by task.
+        seeds: Seeds that were requested. Any other seed in `now` counts as a replacement of a
+            collapsed one. None if no seed is a replacement.
+        alpha: Significance level of the check.
     """
     again = {
         task: tuple(seed for seed in sample.seeds if seeds is not None and seed not in seeds)
@@ -458,12 +512,19 @@ def count_collapses(
 
 
 def collapse_p_value(first: int, both: int, seeds: int, before: int, runs_before: int) -> float:
-    """Return the probability of at least `both` collapsed runs if the true share is ACCEPTED.
+    """Return the p-value for the number of new runs that collapsed.
 
-    In the first round, `first` of `seeds` runs collapsed. Each of these was repeated with another
-    seed, and `both` counts the collapsed runs of both rounds. If runs of the baseline collapsed
-    too, the p-value is at least that of Fisher's exact test of the first round against the
-    baseline.
+    The new runs have two rounds: each run that collapses in the first round is repeated once, with
+    another seed. The p-value is the probability of at least `both` collapsed runs if a run
+    collapses with the probability ACCEPTED. If runs of the baseline collapsed too, the p-value is
+    at least that of Fisher's exact test of the first round against the baseline.
+
+    Args:
+        first: Number of runs that collapsed in the first round.
+        both: Number of runs that collapsed in both rounds together.
+        seeds: Number of runs in the first round.
+        before: Number of runs of the baseline that collapsed.
+        runs_before: Number of runs in the baseline.
     """
     one_seed = [1 - ACCEPTED, ACCEPTED * (1 - ACCEPTED), ACCEPTED**2]  # 0, 1, 2 collapsed
     # The number of collapsed runs is distributed as the convolution of the distributions of each
@@ -478,11 +539,15 @@ def collapse_p_value(first: int, both: int, seeds: int, before: int, runs_before
 
 
 def find_flips(before: Sample, now: Sample, ids: Mapping[str, Sequence[str]]) -> tuple[Flip, ...]:
-    """Return the flips, sorted from the largest loss to the largest gain.
+    """Return the examples on which most runs were right before and are wrong now, or the reverse.
 
-    `ids` contains the ids of each split's examples, in order.
+    The largest loss is first, and the largest gain last. An example that exactly half of the runs
+    predict correctly, before or now, is left out.
 
-    An example that exactly half of the runs predict correctly is not a flip.
+    Args:
+        before: Runs of the baseline.
+        now: New runs.
+        ids: Ids of the examples of each split, in order, keyed by "task:split".
     """
     found = [flip for split in before.right for flip in _flips(split, before, now, ids[split])]
     return tuple(sorted(found, key=lambda flip: (flip.now - flip.before, flip.split, flip.example)))

@@ -24,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call(item: pytest.Item) -> None:
-    """Run the checks that the test's markers describe, before the test's own code."""
+    """Run the checks that a test's `bench` markers describe, before the code of the test."""
     for marker in item.iter_markers("bench"):
         _check(item.config.rootpath, *marker.args, **marker.kwargs)
 

@@ -24,10 +24,16 @@ Value = str | int | float | bool
 
 @dataclass(frozen=True, kw_only=True)
 class Conditions:
-    """Everything that determines a run except its seed: weights, rows, recipe, precision, versions.
+    """Everything that determines the result of a run, except its seed and the machine.
 
-    The names and types are those of Job, except that `settings` are plain values and `plugins` maps
-    names to digests.
+    Attributes:
+        weights: Identifier of the pretrained weights.
+        fingerprints: Digests of the rows, keyed by "task:split".
+        settings: Values of the recipe, keyed by setting.
+        precision: Number format, such as "bf16".
+        task_version: Version of the task's scoring.
+        method: Version of the training code.
+        plugins: Digests of the plugins that the task needs, keyed by their names.
     """
 
     weights: str
@@ -40,7 +46,7 @@ class Conditions:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Conditions":
-        """Return the conditions with these fields.
+        """Create the conditions from JSON data, which has the fields of this class.
 
         Raises:
             TypeError: A field is unknown or missing, or the weights or a mapping have the wrong
@@ -69,10 +75,10 @@ def conditions_of(job: Job) -> Conditions:
 
 
 def differences(before: Conditions, now: Conditions) -> Iterator[str]:
-    """Yield each difference that prevents a comparison, such as "the rows of a:dev have changed".
+    """Yield each difference that prevents a comparison, as a clause.
 
-    Different weights are allowed, because the purpose of a check may be to compare a retrained
-    checkpoint.
+    An example is "the rows of glue/rte:dev have changed". Different weights are allowed, because
+    the purpose of a check may be to compare a retrained checkpoint.
     """
     for name in _changed(before.fingerprints, now.fingerprints):
         yield f"the rows of {name} have changed"
@@ -107,8 +113,8 @@ def _shown(settings: Mapping[str, Value], name: str) -> str:
 # grow. So the first losses of a single run reveal a change that scores reveal only with many seeds.
 
 FIRST_STEPS = 10
-"""Number of steps that are compared. If the learning curve begins later, only its first point is
-compared.
+"""Number of training steps in which losses are compared. If the learning curve begins later, only
+its first point is compared.
 """
 
 LATEST_POINT = 30
@@ -117,26 +123,32 @@ errors may have grown too much.
 """
 
 TOLERANCE = 2e-3
-"""Maximum relative difference between losses that count as equal. With tiny in bf16 on RTE, over
-ten steps, another number of threads changes the loss by at most 0.0002 of it, and other
-instructions (AVX2 instead of AVX-512) by 0.0004. Label smoothing of 0.1 changes it by 0.005 to
-0.02, and shuffled token types or a wrong maximum length by 0.06 (docs/regression.md).
+"""Maximum relative difference between two losses that count as equal. Examples of relative changes,
+measured over ten steps of the model tiny in bf16 on RTE: at most 0.0002 with another number of
+threads, 0.0004 with other instructions (AVX2 instead of AVX-512), 0.005 to 0.02 with label
+smoothing of 0.1, and 0.06 with shuffled token types or a wrong maximum length (docs/regression.md).
 """
 
 DECIDING = ("torch", "transformers", "tokenizers", "numpy")
-"""Libraries that determine random numbers and token ids."""
+"""Libraries whose versions determine random numbers and token ids. Losses are compared only between
+runs with the same versions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Beginning:
-    """First points of a learning curve: steps, and the mean loss since the previous point."""
+    """First points of a run's learning curve.
+
+    Attributes:
+        steps: Training step of each point.
+        losses: Mean training loss since the previous point, one per point.
+    """
 
     steps: tuple[int, ...] = ()
     losses: tuple[float, ...] = ()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Beginning":
-        """Return the beginning with these fields.
+        """Create the points from JSON data, which has the fields of this class.
 
         Raises:
             ValueError: The numbers of steps and losses differ.
@@ -150,7 +162,14 @@ class Beginning:
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """First point at which a run diverged from the baseline's run with the same seed."""
+    """First training step whose loss differs from that of the baseline's run with the same seed.
+
+    Attributes:
+        seed: Seed of both runs.
+        step: The step.
+        before: Loss of the baseline's run.
+        now: Loss of the new run.
+    """
 
     seed: int
     step: int
@@ -165,7 +184,11 @@ class Change:
 
 
 def beginning_of(result: Result) -> Beginning:
-    """Return a run's first losses; none if it was not trained or its first point is too late."""
+    """Return the first losses of a run.
+
+    The result is empty if the run was not trained, or if its first loss was recorded too late (see
+    `LATEST_POINT`).
+    """
     points = list(takewhile(lambda point: point.step <= FIRST_STEPS, result.curve))
     points = points or [p for p in result.curve[:1] if p.step <= LATEST_POINT]
     return Beginning(
@@ -174,9 +197,9 @@ def beginning_of(result: Result) -> Beginning:
 
 
 def maker_of(result: Result) -> str:
-    """Return the device and the libraries on which a run's numbers depend; "" if unknown.
+    """Return the device and the libraries with which a run was computed; "" if unknown.
 
-    An example is "cpu, torch 2.13.0, ...".
+    An example is "cpu, torch 2.13.0, ...". Other libraries than DECIDING are left out.
     """
     try:
         versions = result.provenance["versions"]
@@ -187,7 +210,12 @@ def maker_of(result: Result) -> str:
 
 
 def shared_seeds(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -> list[int]:
-    """Return the seeds whose losses were recorded at the same steps before and now."""
+    """Return the seeds whose losses were recorded at the same steps in both sets of runs.
+
+    Args:
+        before: First losses of the baseline's runs, keyed by seed.
+        now: First losses of the new runs, keyed by seed.
+    """
     both = sorted(before.keys() & now.keys())
     return [seed for seed in both if before[seed].steps == now[seed].steps]
 
@@ -195,7 +223,11 @@ def shared_seeds(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) 
 def find_change(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -> Change | None:
     """Return the first changed loss of the lowest seed with a change; None if there is no change.
 
-    Only seeds whose losses were recorded at the same steps are compared.
+    Only seeds whose losses were recorded at the same steps in both sets of runs are compared.
+
+    Args:
+        before: First losses of the baseline's runs, keyed by seed.
+        now: First losses of the new runs, keyed by seed.
     """
     for seed in shared_seeds(before, now):
         old, new = before[seed], now[seed]
@@ -206,18 +238,24 @@ def find_change(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -
 
 
 FEW_SEEDS = 5
-"""With fewer seeds, the tolerated drop is far above the spread (docs/regression.md)."""
+"""Number of seeds below which a baseline is called weak. With fewer seeds, the tolerated drop is
+far above the standard deviation of the scores (docs/regression.md)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     """Runs of one task that differ only in the seed.
 
-    `scores` are the task's scores by the suite's rule, from 0 to 1, in the order of `seeds`.
-    `right` is keyed by scored split ("glue/cola:dev"). Its values have a string per seed, with a
-    character per example in the order of the split: "1" for a correct prediction, "0" for a wrong
-    one. `beginnings` are the first losses of each seed, and `maker` names the device and the
-    libraries that computed them. `collapsed` are the seeds whose runs have learned nothing.
+    Attributes:
+        conditions: Everything else that determines the results.
+        seeds: Seed of each run.
+        scores: Score of each run, by the rule of the suite, mostly from 0 to 1.
+        right: Outcomes per example, keyed by scored split ("glue/cola:dev"). Each value has one
+            string per run, with one character per example in the order of the split: "1" for a
+            correct prediction, "0" for a wrong one.
+        beginnings: First training losses of each run.
+        maker: Device and libraries with which the losses were computed; empty if unknown.
+        collapsed: Seeds of the runs that have learned nothing.
     """
 
     conditions: Conditions
@@ -230,7 +268,7 @@ class Sample:
 
     @property
     def unfit(self) -> str:
-        """Clause that explains why these runs cannot reveal any drop; empty if they can."""
+        """Clause that says why a check against these runs detects no drop; empty if it can."""
         if self.collapsed:
             return (
                 f"{len(self.collapsed)} of {len(self.seeds)} seeds collapsed (seed "
@@ -240,7 +278,10 @@ class Sample:
 
     @property
     def weakness(self) -> str:
-        """Clause that explains why these runs can reveal at most large drops; may be empty."""
+        """Clause that says why a check against these runs detects at most large drops.
+
+        It is empty if there is no such reason.
+        """
         few = len(self.seeds) < FEW_SEEDS
         return self.unfit or (f"it has {len(self.seeds)} seeds" if few else "")
 
@@ -253,7 +294,7 @@ class Sample:
         """
         kept = [place for place, seed in enumerate(self.seeds) if seed not in self.collapsed]
 
-        # A sample may have no first losses, or fewer of them than seeds.
+        # A sample may have no first losses, or first losses of only some of its runs.
         def those(values: Sequence[Any]) -> tuple[Any, ...]:
             return tuple(values[place] for place in kept if place < len(values))
 
@@ -269,27 +310,27 @@ class Sample:
 
     @property
     def first_losses(self) -> dict[int, Beginning]:
-        """First losses, keyed by seed."""
+        """First training losses of the runs, keyed by seed."""
         return dict(zip(self.seeds, self.beginnings, strict=False))
 
     @property
     def mean(self) -> float:
-        """Mean score over the seeds."""
+        """Mean score of the runs."""
         return fmean(self.scores)
 
     @property
     def spread(self) -> float | None:
-        """Sample standard deviation over the seeds; None for a single seed."""
+        """Sample standard deviation of the scores; None if there is only one run."""
         return spread_of(self.scores)
 
     @property
     def examples(self) -> int:
-        """Number of examples from which a score is computed."""
+        """Number of examples from which the score of a run is computed, over all scored splits."""
         return sum(len(runs[0]) for runs in self.right.values())
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Sample":
-        """Return the sample with these fields, read from JSON.
+        """Create a sample from JSON data, which has the fields of this class.
 
         Raises:
             ValueError: The fields are inconsistent.
@@ -332,13 +373,13 @@ def sample_of(
     examples: Mapping[str, Sequence[Example]],
     collapsed: Sequence[int] = (),
 ) -> Sample:
-    """Build the sample of one task's results, which differ in their seeds.
+    """Summarize the results of runs of one task that differ only in the seed.
 
     Args:
-        results: Results of the task.
-        scores: Score of each result.
-        examples: Examples of the splits that count, keyed by "task:split".
-        collapsed: Seeds whose runs have learned nothing.
+        results: Result of each run.
+        scores: Score of each run.
+        examples: Examples of the scored splits, keyed by "task:split".
+        collapsed: Seeds of the runs that have learned nothing.
 
     Raises:
         DataError: The results are predictions for other examples.
@@ -373,16 +414,21 @@ def _outcomes(evaluation: Evaluation, examples: Sequence[Example]) -> str:
 
 
 FORMAT = 2
-"""Version of the file's fields; version 1 was used before benchharness 0.1.0."""
+"""Version of the format of baseline files. Version 1 was used before benchharness 0.1.0."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
-    """Samples of a model, keyed by task, and how they were made.
+    """Runs of a model with which later runs are compared.
 
-    `data` is the source ("mini", "hub" or "files", without the name of the folder), and `limit` the
-    maximum number of rows kept per split. `environment` describes the code, versions and machine of
-    the runs for readers only; the comparison uses the `maker` of each sample.
+    Attributes:
+        model: Name of the model.
+        data: Source of the data: "mini", "hub", or "files" for a local folder.
+        limit: Maximum number of rows per split; None for all rows.
+        recipe: Label of the recipe.
+        environment: Code, versions and machine of the runs. They are only information for people;
+            the comparison uses the `maker` of each sample.
+        tasks: Runs of each task, keyed by task.
     """
 
     model: str
@@ -393,7 +439,7 @@ class Baseline:
     tasks: Mapping[str, Sample]
 
     def to_text(self) -> str:
-        """Return the text of the file: JSON with a value per line, so that diffs are readable."""
+        """Return the text of the baseline's file: JSON with one value per line."""
         spreads = {task: sample.spread for task, sample in self.tasks.items()}
         means = {task: sample.mean for task, sample in self.tasks.items()}
         summary = {task: {"mean": means[task], "spread": spreads[task]} for task in self.tasks}
@@ -403,7 +449,11 @@ class Baseline:
 
     @classmethod
     def from_text(cls, text: str, name: str) -> "Baseline":
-        """Read a baseline from a file's text; `name` is the name of the file in errors.
+        """Read a baseline from the text of its file.
+
+        Args:
+            text: Text of the file.
+            name: Name of the file, for error messages.
 
         Raises:
             DataError: The text is not a baseline, or has another format.

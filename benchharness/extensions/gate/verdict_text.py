@@ -14,11 +14,11 @@ from benchharness.tasks.suites import distinct_title
 COLUMNS = ("task", "baseline", "now", "drop", "tolerated", "would see", "p", "verdict")
 
 MOST_FLIPS = 10
-"""Maximum number of examples that are listed per task; JSON has all of them."""
+"""Maximum number of examples that are listed per task. The JSON data has all of them."""
 
 
 def row_of(task: TaskVerdict) -> tuple[str, ...]:
-    """Return the cells of a task's row, in the order of COLUMNS."""
+    """Return the cells of a task's row in the table of a verdict, in the order of COLUMNS."""
     spread = task.before.spread or 0.0
     return (
         distinct_title(task.task),
@@ -33,10 +33,14 @@ def row_of(task: TaskVerdict) -> tuple[str, ...]:
 
 
 def seen_drop(drop: float, sample: Sample) -> str:
-    """Return the smallest detectable drop times 100, or "none".
+    """Return the smallest detectable drop, times 100, as text.
 
-    "none" is returned if the drop is at least half of the mean score: a model that only guesses may
-    still reach half of the score, so even a drop to guessing might not be detected.
+    The text is "none" if the drop is at least half of the mean score: a model that only guesses may
+    still reach half of the score, so perhaps not even a drop to guessing would be detected.
+
+    Args:
+        drop: The smallest detectable drop, in the unit of the score.
+        sample: Runs of the baseline.
     """
     return f"{drop * 100:.2f}" if drop < sample.mean / 2 else "none"
 
@@ -48,14 +52,14 @@ def _verdict(task: TaskVerdict) -> str:
 
 
 def change_line(task: TaskVerdict) -> str:
-    """Return a line about changed training; empty if training has not changed."""
+    """Return a line about the change of a task's training losses; empty if there is none."""
     return (
         f"{distinct_title(task.task)}: training has changed ({task.change})" if task.change else ""
     )
 
 
 def explanations(verdict: Verdict) -> Iterator[str]:
-    """Yield sentences that explain the columns of the table."""
+    """Yield sentences that explain the columns of a verdict's table."""
     yield from (
         "Scores are means over seeds, times 100; p is corrected for the number of tasks.",
         f"If nothing has changed, the chance that any task fails is at most {verdict.alpha:.0%}.",
@@ -69,7 +73,11 @@ def explanations(verdict: Verdict) -> Iterator[str]:
 
 
 def flip_lines(task: TaskVerdict) -> list[str]:
-    """Return lines that count the lost and gained examples and list those lost in most runs."""
+    """Return lines about the examples that most runs predict differently now.
+
+    The first line has the numbers of examples that became wrong and that became correct. The other
+    lines list examples that became wrong, the largest changes first.
+    """
     lost = [flip for flip in task.flips if flip.is_lost]
     gained = len(task.flips) - len(lost)
     title = distinct_title(task.task)
@@ -86,7 +94,7 @@ def flip_lines(task: TaskVerdict) -> list[str]:
 
 
 def facts_of(verdict: Verdict) -> dict[str, Any]:
-    """Return everything that the check found as plain data; scores are mostly from 0 to 1."""
+    """Return a verdict as data for JSON. Scores have the unit of the metric, mostly 0 to 1."""
     return {
         "title": verdict.title,
         "verdict": verdict.sentence,
@@ -131,7 +139,7 @@ because a link also needs square brackets, or underscores within a word such as 
 
 
 def to_markdown(verdict: Verdict) -> str:
-    """Return the whole verdict as Markdown, with special characters in names escaped."""
+    """Return a verdict as Markdown, in which the special characters of texts are escaped."""
     return "\n".join(_lines(verdict)) + "\n"
 
 
@@ -172,7 +180,7 @@ def _markdown_text(text: str) -> str:
 
 
 def to_junit(verdict: Verdict) -> str:
-    """Return a JUnit document in which regressions are failures and uncompared tasks are errors.
+    """Return a verdict as JUnit XML. Regressions are failures; uncompared tasks are errors.
 
     Element and attribute names follow Jenkins' junit-10.xsd.
     """
@@ -207,7 +215,7 @@ def _add_task(suite: ET.Element, title: str, task: TaskVerdict, *, has_failed: b
     if not has_failed:
         ET.SubElement(case, "system-out").text = facts
         return
-    drop = f"the score dropped by {task.drop * 100:.2f}; up to {task.tolerated * 100:.2f} is noise"
+    drop = f"the score dropped by {task.drop * 100:.2f}; {task.tolerated * 100:.2f} is tolerated"
     message = drop if task.is_worse else f"training has changed ({task.change})"
     failure = ET.SubElement(case, "failure", {"message": message, "type": "regression"})
     failure.text = "\n".join([facts, *(visible(line) for line in flip_lines(task))])
@@ -220,19 +228,24 @@ def _case(suite: ET.Element, title: str, task: str) -> ET.Element:
 # A verdict as annotations of GitHub Actions, shown next to the changes of a pull request.
 
 ESCAPES = {"%": "%25", "\r": "%0D", "\n": "%0A"}
-"""Escapes for messages, as in GitHub's toolkit; PROPERTY_ESCAPES are those for properties
-(actions/toolkit, packages/core/src/command.ts).
+"""Escapes for the message of a GitHub annotation. PROPERTY_ESCAPES has the escapes for its
+properties, such as the title. Both are as in GitHub's toolkit (actions/toolkit,
+packages/core/src/command.ts).
 """
 
 PROPERTY_ESCAPES = {**ESCAPES, ":": "%3A", ",": "%2C"}
 
 
 def annotations(verdict: Verdict) -> Iterator[str]:
-    """Yield annotations for worse, changed and uncompared tasks, notes, and success."""
+    """Yield GitHub annotations about a verdict.
+
+    There is one per worse, changed or uncompared task, one if significantly more runs collapsed,
+    one per note, and one if the check passes.
+    """
     for task in verdict.worse:
         message = (
             f"{task.drop * 100:.2f} points below the baseline's {task.before.mean * 100:.2f}; "
-            f"up to {task.tolerated * 100:.2f} is noise (p {task.p_value:.3f})"
+            f"{task.tolerated * 100:.2f} points are tolerated (p {task.p_value:.3f})"
         )
         yield _command("error", f"{distinct_title(task.task)} is worse", message)
     for task in verdict.tasks:

@@ -40,14 +40,17 @@ class Card:
         name: Name of the folder.
         job: Job of the run.
         task: Task that the model was trained on.
-        splits: For each "task:split", the `scores`, the number of `rows` and their `fingerprint`.
-        versions: Versions of the libraries.
+        splits: Dicts with the `scores` on a split, its number of `rows` and their `fingerprint`,
+            keyed by "task:split".
+        versions: Versions of the libraries, keyed by their names; None for a library that is not
+            installed.
         auto_class: Transformers class that loads the folder; empty if there is none.
         lacking: Reason why no transformers class can load the folder; empty if there is a class.
-        license: License that the user gave; None if unknown.
+        license: License that the user has set; None if unknown.
         texts: Number of texts per example, one or two.
-        seeds: Headline scores of the same run with each seed, including this run's own seed.
-        checks: Comparisons of the model's variants with the original.
+        seeds: Scores of all runs that differ from this run only in their seed, keyed by seed. The
+            run's own seed is included.
+        checks: Comparisons of ONNX files of the model with the model itself.
         flags: Warnings about the scores.
         notes: Sentences about limitations of the folder.
     """
@@ -76,17 +79,22 @@ class Card:
 
     @property
     def is_official(self) -> bool:
-        """True if the rows are the complete rows of a data set on the hub."""
+        """True if the run used all rows of a data set on the hub."""
         return bool(self.task.source.hub) and self.job.data != "mini" and self.job.limit is None
 
 
 def write_card(folder: Path, card: Card) -> None:
-    """Write the card to README.md in the folder."""
+    """Write a model card to README.md in a folder."""
     (folder / "README.md").write_text(card_text(card), encoding="utf-8")
 
 
 def card_of(folder: Path, data: str) -> Card:
-    """Build the card of a folder that `bench model` wrote; `data` is the source of the rows."""
+    """Collect the facts for the model card of a folder that `bench model` wrote.
+
+    Args:
+        folder: The folder.
+        data: Source of the rows of the run, as in `--data`.
+    """
     told = json.loads((folder / TAKEN).read_text(encoding="utf-8"))
     job = Job.from_json(told["job"])
     plugins_for(job, kept=True)
@@ -113,7 +121,7 @@ def _texts_of(task: Task, data: str, limit: int | None) -> int:
 
 
 def card_text(card: Card) -> str:
-    """Return the card as Markdown, with YAML metadata at the top."""
+    """Return a model card as Markdown, with YAML metadata at the top."""
     parts = [
         f"---\n{_metadata(card)}\n---",
         f"# {visible(card.name)}",
@@ -297,9 +305,10 @@ def _usage(card: Card) -> Iterator[str]:
 
 
 def snippet(card: Card) -> str:
-    """Return code that loads the folder from the working directory and predicts one row.
+    """Return example code for a model card, which loads the folder and predicts one row.
 
-    The code uses transformers alone, or sentence-transformers for a model without a head.
+    The code uses only transformers, or sentence-transformers for a model without a head. It expects
+    the folder in the working directory.
     """
     task: Any = card.task
     if card.auto_class == BODY:
@@ -364,8 +373,8 @@ def _scores(card: Card) -> Iterator[str]:
         reach = f" (95 %: {100 * found.low:.2f} to {100 * found.high:.2f})" if found else ""
         best = standing(card.seeds.get(card.job.seed, 0.0), values)
         yield (
-            f"This model is {best} of {counted(len(values), 'seed')} of the same run. The scores "
-            f"by seed are {said}. Their median is {100 * median(values):.2f}{reach}."
+            f"This model is {best} of {counted(len(values), 'run')} that differ only in the seed. "
+            f"The scores by seed are {said}. Their median is {100 * median(values):.2f}{reach}."
         )
     else:
         yield (
@@ -381,9 +390,12 @@ CHECK_COLUMNS = (
 
 
 def check_lines(checks: Sequence[Check]) -> Iterator[tuple[str, ...]]:
-    """Yield the table rows of the original model and of each variant.
+    """Yield the rows of a table about variants of a model: the model itself, then each variant.
 
-    Times are measured on a single CPU thread.
+    The cells are in the order of CHECK_COLUMNS. Times are measured on a single CPU thread.
+
+    Args:
+        checks: Comparisons of each variant with the same model.
     """
     for side in (0, 1):
         for each in checks if side else checks[:1]:

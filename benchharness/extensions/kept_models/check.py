@@ -31,18 +31,24 @@ SAMPLE = 64
 """Number of examples whose logits are compared between transformers and the run's network."""
 
 BATCH = 8
-"""Number of rows per batch in the comparison. The rows of a batch differ in length, so that all but
-the longest are padded.
+"""Number of rows per batch in the comparison. The rows of a batch differ in length, so that most of
+them are padded.
 """
 
 FORBIDDEN = -1e5
-"""Threshold for the logits of positions where a transformers class allows no answer, such as the
-question in BigBird. Lower logits are not compared.
+"""Limit below which logits are not compared. A transformers class computes very low logits for
+positions where it allows no answer, such as the question in BigBird.
 """
 
 
 class Dev(NamedTuple):
-    """Split that a run has predicted: its name "task:split", its rows, and stored predictions."""
+    """Split that a run has predicted.
+
+    Attributes:
+        name: Name of the split, as "task:split".
+        rows: Rows of the split.
+        stored: Predictions of the run, which were stored after the training.
+    """
 
     name: str
     rows: SplitRows
@@ -51,13 +57,13 @@ class Dev(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """Comparison of an exported folder with the run's network and its stored predictions.
+    """Comparison of an exported folder with the network of the run, and with its predictions.
 
     Attributes:
-        sampled: Number of examples whose logits (for a retrieval model: vectors) were compared; 0
-            if no transformers class can load the model and the run's own network was checked
-            instead.
-        apart: Largest absolute difference between two logits, or two numbers of a vector.
+        sampled: Number of examples for which the logits (or vectors of a retrieval model) of
+            transformers were compared with those of the run's network; 0 if no transformers class
+            can load the model.
+        apart: Largest absolute difference between two compared logits or numbers of a vector.
         rows: Number of examples whose predictions were compared with the stored ones; 0 for a
             retrieval model.
         differ: Number of predictions that differ from the stored ones.
@@ -76,7 +82,7 @@ class Checked:
 
     @property
     def sentence(self) -> str:
-        """The comparison as a sentence for users."""
+        """Result of the comparison as a sentence for users."""
         if not self.sampled:
             return (
                 f"checked with the run's own network: {self.differ} of {self.rows} predictions "
@@ -98,9 +104,20 @@ class Checked:
 
 
 def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]) -> Checked:
-    """Compare an exported folder, loaded by transformers, with the run's fp32 network on dev rows.
+    """Compare an exported folder, loaded by transformers, with the run's network in fp32.
 
-    Raises JobError, with the row, both logits and the likely cause, if the logits differ too much.
+    Logits are compared on a sample of the first split. Except for retrieval models, the predictions
+    for all rows are compared with the stored ones too.
+
+    Args:
+        model: The run's network.
+        folder: The exported folder.
+        auto_class: Transformers class that loads the folder.
+        dev: Splits that the run has predicted.
+
+    Raises:
+        JobError: The folder cannot be loaded, its tokenizer or labels differ from the run's, or the
+            logits differ too much. The message contains the likely cause.
     """
     kind = "text" if model.recipe.text else model.task.head
     try:
@@ -111,7 +128,7 @@ def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]
         raise _wrong(model, fault, "the labels")
     tokens, rows = len(plain.tokenizer), plain.network.get_input_embeddings().num_embeddings
     if tokens > rows:
-        fault = f"its tokenizer has {tokens} tokens, but its network only knows {rows}"
+        fault = f"its tokenizer has {tokens} tokens, but its network only has {rows}"
         raise _wrong(model, fault, "a vocabulary that was cut for training and not restored")
     sampled, apart, found = 0, 0.0, list[Checked]()
     for each in dev:
@@ -162,18 +179,18 @@ def _together(splits: Sequence[Checked]) -> Checked:
 # Compare predictions with the stored ones.
 
 EXACT = 1e-3
-"""Largest change of a probability, or relative change of a predicted number, that rounding in fp32
-causes between two machines.
+"""Largest change of a probability, or relative change of a predicted number, that is explained by
+rounding in fp32 on another machine.
 """
 
 TIMES = 4
 """Factor by which the effect of rounding in the run's precision may be larger on another machine
-than on this one, both in size and in the number of rows.
+than on this one. It applies to the size of changes and to the number of changed rows.
 """
 
 FARTHEST = 0.1
-"""Largest change of a probability, or relative change of a predicted number, that rounding may
-cause in more than a few rows.
+"""Largest change of a probability, or relative change of a predicted number, that is explained by
+rounding if it occurs in more than a few rows.
 """
 
 
@@ -185,15 +202,15 @@ def _unexplained(
 ) -> int:
     """Return how many fp32 predictions differ from the stored ones by more than rounding explains.
 
-    For a run in a lower precision, the effect of bf16 is measured here with the same network and
-    rows. A change may reach EXACT plus TIMES the 99th percentile of the measured changes, but at
-    most FARTHEST. (The maximum is not used, because a single row may change much more than all
-    others.) Larger changes are accepted in TIMES as many rows as have such a change here, but at
-    most in a tenth of the rows.
+    For a run in a lower precision, the effect of bf16 is measured on this machine, with the same
+    network and rows. A change may reach EXACT plus TIMES the 99th percentile of the measured
+    changes, but at most FARTHEST. (The maximum is not used, because a single row may change much
+    more than all others.) Larger changes are accepted in TIMES as many rows as have such a change
+    in this measurement, but at most in a tenth of the rows.
 
-    Predictions that do not follow from their numbers, such as spans, may differ in one row of
-    1,000, in three more rows whose best two answers are nearly equal (at most a tenth of a small
-    split), and in TIMES as many rows as differ here.
+    Some predictions, such as spans, have no numbers that could be compared. Such predictions may
+    differ in one row of 1,000, in three more rows whose best two answers are nearly equal (at most
+    a tenth of a small split), and in TIMES as many rows as differ in the measurement.
     """
     count, reach, far = len(examples), EXACT, 0
     few = count // 1000 + min(3, count // 10)
@@ -209,9 +226,13 @@ def _unexplained(
 
 
 def check_own(model: TrainedModel, dev: Sequence[Dev]) -> Checked:
-    """Compare the fp32 predictions of the run's own network with the stored ones.
+    """Compare the predictions of the run's own network in fp32 with the stored ones.
 
     This check is for models that no transformers class can load.
+
+    Args:
+        model: The run's network.
+        dev: Splits that the run has predicted.
     """
     found = list[Checked]()
     for each in dev if model.task.kind != "ranking" else ():
@@ -222,7 +243,12 @@ def check_own(model: TrainedModel, dev: Sequence[Dev]) -> Checked:
 
 
 def require_stored_answers(model: TrainedModel, checked: Checked) -> None:
-    """Raise JobError if a model's predictions differ from the stored ones by more than rounding."""
+    """Raise JobError if predictions differ from the stored ones by more than rounding explains.
+
+    Args:
+        model: The run's network.
+        checked: Comparison of its predictions with the stored ones.
+    """
     if checked.unexplained:
         key = model.job.key[:12]
         raise _wrong(
@@ -236,9 +262,11 @@ def require_stored_answers(model: TrainedModel, checked: Checked) -> None:
 
 
 def scale_of(model: TrainedModel) -> tuple[float, float]:
-    """Return the offset and the factor that were built into the last layer for a regression task.
+    """Return the offset and the factor that an export builds into the last layer for regression.
 
-    The offset is 0 if the layer has no bias (GPT). For other tasks the result is UNSCALED.
+    In a run, the network predicts numbers on a normalized scale. In an exported model, the last
+    layer applies the offset and the factor, so its outputs are on the scale of the task. If the
+    layer has no bias (GPT), the offset is 0. For other tasks the result is UNSCALED.
     """
     task, network = model.task, model.network
     if model.recipe.text or not isinstance(task, PairTask) or not task.is_regression:
@@ -248,9 +276,13 @@ def scale_of(model: TrainedModel) -> tuple[float, float]:
 
 
 def task_of_logits(task: Any, in_last_layer: tuple[float, float]) -> Any:
-    """Return the task with the part of its scale that is not yet applied to the logits.
+    """Return a copy of a task with which the logits of an exported model can be decoded.
 
-    `in_last_layer` is the result of `scale_of`.
+    For a regression task, its scale contains only the part that the last layer does not apply.
+
+    Args:
+        task: Task of the model.
+        in_last_layer: Offset and factor that the last layer applies: the result of `scale_of`.
     """
     if task.kind != "number":
         return task
@@ -263,11 +295,11 @@ def _wrong(model: TrainedModel, what: str, cause: str) -> JobError:
 
 
 def name_fault(plain: PlainModel, task: Task) -> str:
-    """Describe how the output names in a config differ from the task's; "" if they are equal."""
+    """Describe how the labels in a model's config differ from the task's; "" if they are equal."""
     config, names = plain.network.config, getattr(task, "tags", getattr(task, "labels", ()))
     known = [name for _, name in sorted(config.id2label.items())]
     is_wrong = names and plain.kind in ("pair", "tag") and known != [*names]
-    return f"its config names the outputs {known}, but the task {names}" if is_wrong else ""
+    return f"its config names the outputs {known}, the task {names}" if is_wrong else ""
 
 
 # Encode rows with the tokenizer alone, and as the run encodes them.
@@ -323,15 +355,20 @@ class _Read:
 
 
 def starts_of(features: Any) -> Any:
-    """Return the index of the first row of each example, followed by the number of rows.
+    """Return the index of the first row of each example, followed by the number of all rows.
 
-    It must not be used for sentences in windows of a document, where rows have several examples.
+    This function must not be used if a row has several examples (sentences of a document).
     """
     return getattr(features, "windows", features.item_starts)
 
 
 def own_rows(features: Features, rows: Iterable[int]) -> list[Row]:
-    """Return rows of the features, as encoded by the run's head."""
+    """Return some rows (token sequences) of encoded examples, with their ids and token types.
+
+    Args:
+        features: Examples that the run's head has encoded.
+        rows: Indices of the rows.
+    """
     columns = {"input_ids": features.token_ids, "token_type_ids": features.token_types}
     known = {name: column for name, column in columns.items() if column is not None}
     edges = [slice(*features.starts[row : row + 2]) for row in rows]
@@ -356,8 +393,8 @@ def _sample(read: _Read) -> list[Any]:
 
 
 def _compare(model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) -> float:
-    """Return the largest difference of a logit; raise JobError if the difference is too large."""
-    if plain.kind == "tag":  # each sentence without its document, with the same weights
+    """Return the largest difference of two logits; raise JobError if it is too large."""
+    if plain.kind == "tag":  # compare sentences without their documents, with the same weights
         model = replace(model, head=TAG, recipe=replace(model.recipe, tag=None))
     read = _Read.of(model, plain, examples)
     rows, ours = read.all_rows, own_rows(read.features, range(len(read.features)))
@@ -380,7 +417,7 @@ def _compare(model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) ->
             place = np.unravel_index(int(apart.argmax()), apart.shape)[:-1]
             what = (
                 f"for {read.name(number)}, transformers computes {_numbers(one[place])}, but the "
-                f"run's network {_numbers(own[place])}"
+                f"run's network computes {_numbers(own[place])}"
             )
             same_types = rows[number].keys() == ours[number].keys()
             raise _wrong(model, what, _cause(plain, rows[number], same_types, one, own))

@@ -85,7 +85,7 @@ def model(  # noqa: PLR0913  (its options)
     if retrain or retrain_anyway:
         with chosen.open() as store:
             found = find_run(store, chosen.db, name, chosen.within)
-        if not (to is None or collapsed_too):  # before the model is trained for nothing
+        if not (to is None or collapsed_too):  # check this before the model is trained in vain
             check_learned(found)
         options = RunOptions(db=chosen.db, trust_remote_code=chosen.trust_remote_code)
         key = found.result.job.key
@@ -108,13 +108,16 @@ def model(  # noqa: PLR0913  (its options)
 def take_found(
     found: Found, folders: "Iterable[Taken]", variants: Variants, *, as_json: bool
 ) -> list[dict[str, Any]]:
-    """Export a run's tasks to folders, with variants; return the facts of each as plain data.
+    """Export the model of a run, one folder per task, with a model card and optional ONNX files.
 
     Args:
         found: Run whose model is exported.
-        folders: Exported folders; iterating over them writes them.
-        variants: Options for additional files and checks.
-        as_json: Whether to print nothing on stdout, because the caller prints JSON.
+        folders: Iterator that writes one exported folder at a time.
+        variants: Options for ONNX files and their checks.
+        as_json: True to print nothing on stdout, because the caller prints the result as JSON.
+
+    Returns:
+        A description of each folder and of its ONNX files, as JSON data.
     """
     tell_notes([found.note] if found.note else [])
     facts = []
@@ -128,7 +131,14 @@ def take_found(
 
 
 def train_kept(key: str, options: RunOptions, *, anyway: bool, as_json: bool) -> None:
-    """Train a run again if its model was not kept, and report how its predictions compare."""
+    """Train a run again if its model was not kept, and print how its new predictions differ.
+
+    Args:
+        key: Key of the run.
+        options: The database, and whether code that comes with the checkpoint may run.
+        anyway: True to train even if library versions or the processor differ from the run's.
+        as_json: True to print on stderr, because the caller prints JSON on stdout.
+    """
 
     @contextmanager
     def watch(schedule: Schedule, store: Store) -> Iterator[Watcher]:

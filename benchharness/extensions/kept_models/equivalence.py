@@ -25,23 +25,23 @@ from benchharness.leaderboard.comparing.noise import difference, sample_of
 from benchharness.leaderboard.statistics import Interval
 
 ALPHA = 0.05
-"""Level of both tests: the chance of calling an equally good variant worse, and the chance of
-calling a variant not worse if it is worse by the margin.
+"""Significance level of both tests. It is the probability of calling an equally good variant worse,
+and of calling a variant "not worse" if it is worse by the margin.
 """
 
 POWER = 0.8
-"""Chance of a conclusive verdict with the number of rows in `Verdict.needed`."""
+"""Probability of a conclusive verdict if there are as many rows as `Verdict.needed`."""
 
 MANY_ROWS = 3_000
-"""Minimum number of rows for a default margin of one point, which can then be tested if one answer
-in 40 changes. With fewer rows the default margin is two points.
+"""Number of rows from which the default margin is one point; with fewer rows it is two points. A
+margin of one point can be tested with this number of rows if one answer in 40 changes.
 """
 
 REACH = NormalDist().inv_cdf(1 - ALPHA)
-"""Distance of a one-sided 95 % limit from the estimate, in standard errors."""
+"""Distance between an estimate and its one-sided 95 % confidence limit, in standard errors."""
 
 GAMMA = 1e-4
-"""Chance that the true share of changed rows lies outside the shares that `exact_p` tries."""
+"""Probability that the true fraction of changed rows is outside the range that `exact_p` tries."""
 
 _DRAWS = 4_000
 _MOST_ROWS = 10**8
@@ -54,16 +54,17 @@ Counts = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Verdict on the loss of a variant: the original's score minus the variant's score.
+    """Verdict on whether a variant of a model is worse than the original.
 
-    Scores and losses are shares: 0.01 is one percentage point.
+    A loss is the original's score minus the variant's score. Scores, losses and margins are
+    fractions: 0.01 is one percentage point.
 
     Attributes:
-        told: "worse", "not worse" or "cannot be told".
-        margin: Accepted loss.
+        told: The verdict: "worse", "not worse" (by more than the margin) or "cannot be told".
+        margin: Loss that is accepted.
         loss: Measured loss.
-        interval: Interval of the loss with a one-sided limit of 95 % at each end: the true loss is
-            above `high` in one case of twenty.
+        interval: 90 % confidence interval of the loss. The true loss is above `high` in one case of
+            twenty, and below `low` in one case of twenty.
         rows: Number of rows, or of groups of rows that are scored together.
         lost: Number of rows that only the original predicts correctly; None if predictions are not
             simply right or wrong.
@@ -71,9 +72,9 @@ class Verdict:
             simply right or wrong.
         p_value: One-sided p-value of the hypothesis that there is no loss; None if the verdict
             follows from the interval.
-        power: Chance of detecting a true loss as large as the margin on such rows.
-        needed: Approximate number of such rows for a conclusive verdict in 80 % of cases; None if
-            the verdict is conclusive or no number of rows suffices.
+        power: Probability of detecting a true loss of the size of the margin on as many rows.
+        needed: Approximate number of rows with which the verdict would be conclusive in 80 % of
+            cases; None if the verdict is conclusive already, or if no number of rows is enough.
     """
 
     told: Told
@@ -89,13 +90,14 @@ class Verdict:
 
     @property
     def is_within(self) -> bool:
-        """True if the interval of the loss is below the margin, even if there is a loss."""
+        """True if the loss is significantly smaller than the margin, even if there is a loss."""
         return self.interval.high < self.margin
 
     def sentence(self, than: str) -> str:
         """Return the verdict as a phrase that follows the name of a variant, as in "int8: ...".
 
-        `than` names the original and the rows, such as "fp32 on SST-2".
+        Args:
+            than: Names of the original and of the data, such as "fp32 on SST-2".
         """
         low, high = self.interval.low, self.interval.high
         least = f"at least {_points(-high)} better than {than}"
@@ -108,7 +110,7 @@ class Verdict:
                 return most
             case _:
                 rows = (
-                    f"about {self.needed:,} rows would decide"
+                    f"about {self.needed:,} rows would be enough"
                     if self.needed
                     else "more rows would not help"
                 )
@@ -116,7 +118,7 @@ class Verdict:
 
     @property
     def power_sentence(self) -> str:
-        """Sentence about the power of the test on these rows."""
+        """Sentence about the probability with which a loss would be detected on these rows."""
         found = f"{100 * self.power:.0f} % of cases"
         return f"A loss of {_points(self.margin)} would be detected on these rows in {found}."
 
@@ -128,18 +130,24 @@ def _points(share: float) -> str:
 
 
 def default_margin(rows: int) -> float:
-    """Return the default margin: one point, or two points with few rows."""
+    """Return the default margin: 0.01 if there are at least MANY_ROWS rows, else 0.02."""
     return 0.01 if rows >= MANY_ROWS else 0.02
 
 
 def judge(
     splits: Sequence[PredictedSplit], names: Sequence[str], margin: float | None = None
 ) -> Verdict:
-    """Judge a variant (`other`) against the original (`one`) by the mean of the named scores.
+    """Judge from the scores of a variant and its original whether the variant is worse.
 
     An accuracy is judged by exact tests, any other score by the paired bootstrap over examples.
-    Raises BenchError if the score cannot be split by example, or a prediction is not a finite
-    number.
+
+    Args:
+        splits: Examples with the predictions of the original (`one`) and the variant (`other`).
+        names: Names of the scores. The mean of these scores is judged.
+        margin: Loss that is accepted, as a fraction; None for the default.
+
+    Raises:
+        BenchError: The score cannot be split by example, or a prediction is not a finite number.
     """
     headline = headline_pairs(splits, names)
     if headline is None:
@@ -157,9 +165,16 @@ def judge(
 
 
 def judge_counts(rows: int, lost: int, gained: int, margin: float | None = None) -> Verdict:
-    """Judge a variant by how many rows only the original, or only the variant, predicts correctly.
+    """Judge from counts of right predictions whether a variant is worse than its original.
 
-    Raises BenchError if the counts are impossible.
+    Args:
+        rows: Number of all rows.
+        lost: Number of rows that only the original predicts correctly.
+        gained: Number of rows that only the variant predicts correctly.
+        margin: Loss of accuracy that is accepted, as a fraction; None for the default.
+
+    Raises:
+        BenchError: The counts or the margin are impossible.
     """
     margin = _checked(rows, margin)
     if min(lost, gained) < 0 or lost + gained > rows:
@@ -172,8 +187,8 @@ def judge_counts(rows: int, lost: int, gained: int, margin: float | None = None)
         low=_limit(rows, lost, gained, 0.0, is_excluded=is_worse),
         high=-_limit(rows, gained, lost, -margin, is_excluded=is_within),
     )
-    # With few rows it may be chance that none has changed, so two more rows are assumed, of which
-    # one has changed. Very few rows do not show how large the loss is.
+    # With few rows it may be chance that none has changed. So two more rows are assumed, one of
+    # which has changed. Very few rows do not show how large the loss is, so no loss is assumed.
     churn = (lost + gained + 1) / (rows + 2)
     likely = loss if rows >= FEWEST else 0.0
     told = _told(is_worse=is_worse, is_within=is_within)
@@ -194,9 +209,9 @@ def judge_counts(rows: int, lost: int, gained: int, margin: float | None = None)
 def _judge_pairs(
     pairs: Pairs, lost: int | None, gained: int | None, margin: float | None
 ) -> Verdict:
-    """Judge a variant by the paired bootstrap; fewer than FEWEST units are inconclusive.
+    """Judge a variant by the paired bootstrap over units: rows, or groups that are scored together.
 
-    A unit is a row, or a group of rows that are scored together.
+    If there are fewer than FEWEST units, the verdict is inconclusive.
     """
     units = len(pairs.one.parts)
     margin = _checked(units, margin)
@@ -232,7 +247,7 @@ def _judge_pairs(
 
 def _checked(rows: int, margin: float | None) -> float:
     if rows < 1:
-        raise BenchError("there are no rows to judge the variant by.")
+        raise BenchError("there are no rows on which the variant can be judged.")
     if margin is None:
         return default_margin(rows)
     if not 0 < margin < 1:
@@ -250,8 +265,18 @@ def _told(*, is_worse: bool, is_within: bool) -> Told:
 
 
 def score_statistic(lost: Counts, gained: Counts, rows: int, loss: float) -> Array:
-    """Return by how many standard errors the measured loss exceeds a true `loss` (Tango, 1998)."""
-    # Maximum-likelihood share of gained rows for this loss: the root of 2 n q^2 + b q - c.
+    """Return the score statistic for the loss of paired predictions (Tango, 1998).
+
+    It is the number of standard errors by which the measured loss exceeds an assumed true loss.
+
+    Args:
+        lost: Number of rows that only the original predicts correctly, in one or several samples.
+        gained: Number of rows that only the variant predicts correctly, for the same samples.
+        rows: Number of all rows in a sample.
+        loss: Assumed true loss, as a fraction.
+    """
+    # Maximum-likelihood estimate of the fraction of gained rows for this loss. It is the positive
+    # root of a quadratic equation (Tango, 1998).
     b = (2 * rows - lost + gained) * loss - lost - gained
     root = np.sqrt((b**2 + 8 * rows * gained * loss * (1 - loss)).clip(0))
     share = (root - b) / (4 * rows)
@@ -264,12 +289,23 @@ def score_statistic(lost: Counts, gained: Counts, rows: int, loss: float) -> Arr
 def exact_p(
     rows: int, lost: int, gained: int, loss: float, over: tuple[float, int] = (GAMMA, 17)
 ) -> float:
-    """Return the chance of a statistic at least as large as measured if the true loss is `loss`.
+    """Return the p-value of an exact test that the true loss is larger than an assumed one.
 
-    It is the maximum over the shares of changed rows in their confidence interval of 1 - gamma,
-    plus gamma (Berger and Boos, JASA 1994), so the test never exceeds its level. `over` is gamma
-    and the number of shares that are tried; more shares change the result by less than 1e-5. For
-    the chance of a statistic at most as large, exchange `lost` and `gained` and negate `loss`.
+    The p-value is the probability of a score statistic at least as large as the measured one if the
+    assumed loss is the true one. This probability depends on the unknown fraction of rows that
+    change. So the result is its maximum over the confidence interval of this fraction, plus the
+    error probability gamma of the interval (Berger and Boos, JASA 1994). The test therefore never
+    exceeds its level.
+
+    To test whether the true loss is smaller, exchange `lost` and `gained`, and negate `loss`.
+
+    Args:
+        rows: Number of all rows.
+        lost: Number of rows that only the original predicts correctly.
+        gained: Number of rows that only the variant predicts correctly.
+        loss: Assumed true loss, as a fraction.
+        over: Pair of gamma, and of the number of fractions that are tried in the interval. More
+            than the default change the result by less than 1e-5.
     """
     gamma, shares = over
     least = float(score_statistic(np.array(lost), np.array(gained), rows, loss)) - 1e-9
@@ -279,7 +315,9 @@ def exact_p(
     binomial = scipy.stats.binom
     first, last = binomial.ppf(_TAIL, rows, churn[0]), binomial.ppf(1 - _TAIL, rows, churn[-1])
     counts = np.arange(int(first), int(last) + 1)
-    fewest, most = np.zeros_like(counts), counts + 1  # lost rows for each count, by bisection
+    # For each number of changed rows, find the fewest lost rows that give such a large statistic,
+    # by a bisection for all numbers at once.
+    fewest, most = np.zeros_like(counts), counts + 1
     while (fewest < most).any():
         middle = (fewest + most) // 2
         is_large = score_statistic(middle, counts - middle, rows, loss) >= least
@@ -310,7 +348,7 @@ def _limit(rows: int, lost: int, gained: int, at: float, *, is_excluded: bool) -
 
 
 def _chances(rows: int, churn: float, loss: float, margin: float) -> tuple[float, float]:
-    """Return the estimated chances that a true `loss` would be called worse, and not worse.
+    """Return the estimated probabilities of the verdicts "worse" and "not worse" for a true loss.
 
     The simulation uses the same random numbers in each call.
     """

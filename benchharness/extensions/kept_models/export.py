@@ -30,12 +30,14 @@ class Found:
     """Stored run that was found by its key, or as one seed of a leaderboard entry.
 
     Attributes:
-        store: Store of the run.
-        db: Database of the store.
+        store: Store that contains the run.
+        db: The store's database, as in `--db`.
         result: Result of the run.
-        task: Task to export from a multi-task run; empty for all tasks.
-        note: Sentence about the seed of the run and the rank of its score.
-        seeds: Scores of all seeds, keyed by seed.
+        task: Task to export if the run was trained on several; empty for all tasks.
+        note: Sentence about the seed of the run and the rank of its score; empty if the run was
+            found by its key, or if there is only one seed.
+        seeds: Scores of the runs with all seeds, keyed by seed; empty if the run was found by its
+            key.
     """
 
     store: Store
@@ -47,12 +49,19 @@ class Found:
 
 
 def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Found:
-    """Find a run by the beginning of its key, or by the name of a leaderboard entry.
+    """Find a run by its key, or by the name of a leaderboard entry.
 
-    If it is an entry, the seed whose score is nearest to the median is used.
+    Of a leaderboard entry, the run whose score is nearest to the median over seeds is returned.
+
+    Args:
+        store: Store that contains the run.
+        db: The store's database, as in `--db`.
+        name: First characters of the run's key, or the name of the entry.
+        within: Suites, tasks and data in which the entry is searched.
 
     Raises:
-        BenchError: The entry has runs of several tasks, or the run did not train a model.
+        BenchError: There is no such run or entry, the entry has runs of several tasks, or the run
+            did not train a model.
     """
     task = within.tasks[0] if len(within.tasks) == 1 else ""
     if _KEY.fullmatch(name) and store.runs(key=name):
@@ -71,8 +80,8 @@ def find_seed(store: Store, db: str, scores: Mapping[str, float], seed: int | No
     """Find the run with a given seed among runs that differ only in their seed.
 
     Args:
-        store: Store of the runs.
-        db: Database of the store.
+        store: Store that contains the runs.
+        db: The store's database, as in `--db`.
         scores: Scores of the runs, keyed by run key.
         seed: Seed to find; None for the seed whose score is nearest to the median.
 
@@ -107,10 +116,14 @@ def _trained(store: Store, db: str, found: Result | Failure) -> Found:
 
 
 def folder_of_key(db: str, key: str) -> Path:
-    """Return the folder with the kept model of the run with this key prefix.
+    """Return the folder with the kept model of a run.
+
+    Args:
+        db: The database, as in `--db`.
+        key: First characters of the run's key.
 
     Raises:
-        BenchError: The model was not kept, or the run did not train one.
+        BenchError: There is no such run, it did not train a model, or the model was not kept.
     """
     with open_store(db, create=False) as store:
         return kept_folder(_trained(store, db, store.result(key)))
@@ -134,7 +147,7 @@ def kept_folder(found: Found) -> Path:
 
 
 def check_learned(found: Found) -> None:
-    """Raise BenchError if the run has learned nothing on one of the tasks to export."""
+    """Raise BenchError if a run has learned nothing on one of the tasks that are exported."""
     result = found.result
     for name in _tasks_of(found):
         if result.has_collapsed(name):
@@ -164,13 +177,15 @@ def take_run(
 
     Args:
         found: Run to export.
-        to: Folder to write; a run of several tasks gets a subfolder for each.
-        trust: Whether code that comes with the checkpoint may run.
-        collapsed_too: Whether to export a model that has learned nothing.
-        anyway: Whether to export a model whose predictions differ from the stored ones.
+        to: Folder to write. If a run of several tasks is exported, it gets one subfolder per task.
+        trust: True if code that comes with the checkpoint may run.
+        collapsed_too: True to export a model even if it has learned nothing.
+        anyway: True to export a model even if its predictions differ from the stored ones.
 
     Raises:
-        BenchError: The model was not kept, it has learned nothing, or `take` raises this error.
+        BenchError: The model was not kept, it has learned nothing, or the folder exists and was not
+            written by this run.
+        JobError: The exported model computes something else than the run.
     """
     # This is imported late because of torch, which commands that only read the store do not need.
     from benchharness.extensions.kept_models import check, load, save_pretrained

@@ -33,20 +33,26 @@ from benchharness.training.batching import Indices, length_batches
 from benchharness.training.predict import PREDICTION_TOKENS
 
 Row = dict[str, list[int]]
-"""Token ids of a row without padding, and its token types if the tokenizer returns any."""
+"""Token sequence without padding: its "input_ids" and, if the tokenizer returns token types, its
+"token_type_ids"."""
 
 Logits = NDArray[np.float32]
 
 OFFLINE: Mapping[str, Any] = {"local_files_only": True, "trust_remote_code": False}
-"""Options for loading a folder with transformers without downloads, third-party code or prompts."""
+"""Options for loading a folder with transformers: nothing is downloaded, no third-party code runs,
+and the user is asked nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlainModel:
     """A model that was loaded by a transformers class, with its tokenizer.
 
-    `kind` is the type of its head, or "text" for a text-to-text model. `pooling` is the method that
-    turns token states into the vector of a text.
+    Attributes:
+        network: Model of transformers, or an ONNX file that is called in the same way.
+        tokenizer: Tokenizer of transformers.
+        kind: Type of the head, such as "pair" or "span"; "text" for a text-to-text model.
+        pooling: Method by which a retrieval model turns the states of tokens into the vector of a
+            text; empty for other models.
     """
 
     network: Any
@@ -56,7 +62,16 @@ class PlainModel:
 
     @classmethod
     def load(cls, folder: Path, auto_class: str, kind: str) -> "PlainModel":
-        """Load a folder with transformers; raise KeyError if its weights do not match the class."""
+        """Load a folder with transformers.
+
+        Args:
+            folder: Folder in transformers' format.
+            auto_class: Name of the transformers class, such as "AutoModelForQuestionAnswering".
+            kind: Type of the head; see `PlainModel`.
+
+        Raises:
+            KeyError: The weights do not match the class.
+        """
         network, said = getattr(transformers, auto_class).from_pretrained(
             folder, output_loading_info=True, **OFFLINE
         )
@@ -68,7 +83,17 @@ class PlainModel:
         return cls(network=network, tokenizer=tokenizer, kind=kind, pooling=pooling)
 
     def rows(self, task: Task, example: Any, limits: Limits) -> list[Row]:
-        """Tokenize the texts of an example into rows."""
+        """Tokenize an example.
+
+        Args:
+            task: Task of the example.
+            example: The example.
+            limits: Maximum lengths, and the stride of windows.
+
+        Returns:
+            The token sequences that the model reads for the example: one, or one per option of a
+            multiple-choice question, window of a long text, or text of a retrieval pair.
+        """
         if self.kind == "text":
             return self._encoded(cast_of(task).words(example), truncation=True)
         made: dict[str, Callable[[Any, Limits], list[Row]]] = {
@@ -104,7 +129,7 @@ class PlainModel:
         return [row for text in texts for row in self._encoded(text, truncation=True)]
 
     def has_room(self, example: ChoiceExample) -> bool:
-        """Return whether each option leaves room for at least one token of the context."""
+        """Return whether at least one token of the context fits into the row of each option."""
         room = self.tokenizer.model_max_length - self.tokenizer.num_special_tokens_to_add(pair=True)
         tails = [_readable(filled(example.question, option)) for option in example.options]
         return all(
@@ -126,22 +151,30 @@ class PlainModel:
         return [{n: found[n][row] for n in names} for row in range(len(found["input_ids"]))]
 
     def batches(self, rows: Sequence[Row]) -> list[Indices]:
-        """Return batches of rows with similar lengths; single rows if padding changes results."""
+        """Return batches as arrays of row indices.
+
+        The rows of a batch have similar lengths. If padding changes the results of the model
+        family, each batch is a single row.
+        """
         if self.network.config.model_type in SEES_PADDING:
             return [np.array([row]) for row in range(len(rows))]
         lengths = np.array([len(row["input_ids"]) for row in rows])
         return length_batches(lengths, PREDICTION_TOKENS["cpu"])
 
     def decodable(self, rows: Sequence[Row]) -> Logits:
-        """Return the logits of all rows in the shape that a head can decode."""
+        """Return the logits of all rows as one array, as the `decode` of a head expects them."""
         found = self.logits(rows, self.batches(rows))
         return np.stack(found) if self.kind == "pair" else np.concatenate(found)
 
     def logits(self, rows: Sequence[Row], batches: Iterable[Indices]) -> list[Logits]:
         """Return the logits of each row, `[outputs]` or, per token, `[tokens, outputs]`.
 
-        For a text-to-text model, these are the logits of the answer's first token, and for a
-        retrieval model the vector of the text. Each batch is padded separately.
+        For a text-to-text model, these are the logits of the first token of the answer. For a
+        retrieval model, they are the vector of the text.
+
+        Args:
+            rows: Token sequences.
+            batches: Indices of the rows in each batch. A batch is padded to its longest row.
         """
         found: dict[int, Logits] = {}
         for batch in batches:
@@ -181,7 +214,12 @@ class PlainModel:
         return int(self.network.config.decoder_start_token_id)
 
     def answers(self, rows: Sequence[Row], batches: Iterable[Indices]) -> list[str]:
-        """Return the text that a text-to-text model generates for each row."""
+        """Return the text that a text-to-text model generates for each row.
+
+        Args:
+            rows: Token sequences.
+            batches: Indices of the rows in each batch.
+        """
         found: dict[int, str] = {}
         for batch in batches:
             said = self.network.generate(**self.padded([rows[number] for number in batch]))
@@ -190,7 +228,7 @@ class PlainModel:
         return [found[number] for number in range(len(rows))]
 
     def padded(self, rows: Sequence[Row]) -> Mapping[str, Tensor]:
-        """Return rows as a padded batch of tensors."""
+        """Pad rows to a batch, and return its tensors, keyed by input such as "input_ids"."""
         names = rows[0].keys()
         columns = {name: [row[name] for row in rows] for name in names}
         found: Mapping[str, Tensor] = self.tokenizer.pad(columns, return_tensors="pt", padding=True)

@@ -31,9 +31,17 @@ from benchharness.worker.kept_network import kept_network
 class TrainedModel:
     """A trained network, with everything needed to encode rows for it and to decode its logits.
 
-    `folder` is the folder from which it was loaded, `job` the job of the run that wrote it, and
-    `flags` are warnings about the run's scores on the task. `network` consists of encoder and head,
-    in eval mode on the device of `compute`.
+    Attributes:
+        folder: Folder from which the model was loaded.
+        job: Job of the run that trained the model.
+        recipe: Hyperparameters of the run.
+        task: Task that the model predicts.
+        head: Functions that encode the task's examples and decode logits.
+        network: Encoder and head, in evaluation mode on the device of `compute`.
+        tokenizer: Tokenizer of transformers.
+        limits: Maximum lengths of rows.
+        compute: Device and number format.
+        flags: Warnings about the scores of the run on the task.
     """
 
     folder: Path
@@ -51,18 +59,20 @@ class TrainedModel:
 def load_trained(
     folder: Path, task: str | None = None, *, trust: bool = False, precision: str | None = None
 ) -> TrainedModel:
-    """Load the model in a folder that a run or `bench model` wrote; check the digest of every file.
+    """Load the model in a folder that a run or `bench model` wrote.
+
+    All files are compared with their stored digests.
 
     Args:
         folder: Folder of the model.
-        task: Task to predict, if the model was trained on several.
-        trust: Whether the code that comes with the model's checkpoint may run.
-        precision: Precision of the computation; by default the run's own, or fp32 if this device
-            does not support it.
+        task: Task to predict; None if the model was trained on only one.
+        trust: True if the code that comes with the model's checkpoint may run.
+        precision: Number format of the computation, such as "bf16". None for that of the run, or
+            fp32 if this device does not support it.
 
     Raises:
         ModelError: The folder has no model, is damaged, was written by an incompatible version, or
-            needs `trust`.
+            needs code for which `trust` is not set.
         BenchError: The model was not trained on the task, or a plugin of its task has changed.
     """
     job = read_job(folder)
@@ -84,7 +94,7 @@ def load_trained(
     try:
         with torch.random.fork_rng(devices=[]):  # keeps the caller's random state
             run = kept_network(folder, job, compute, task=task)
-    except UnfitError as error:  # the advice in the error is for runs only
+    except UnfitError as error:  # its advice is only for runs
         raise ModelError(f"{str(error).rpartition(': ')[0]}: train it again.") from error
     (setup,) = run.setups
     return TrainedModel(
@@ -109,7 +119,12 @@ def _precision_here(of_run: str) -> str:
 
 
 def read_job(folder: Path) -> Job:
-    """Read the job of the run that wrote a complete model to a folder, else raise ModelError."""
+    """Read the job of the run that trained the model in a folder.
+
+    Raises:
+        ModelError: The folder has no complete model, is damaged, or was written by an incompatible
+            version.
+    """
     if not (folder / MANIFEST).is_file():
         what = "has no manifest.json" if folder.is_dir() else "is not a folder"
         raise ModelError(

@@ -48,15 +48,18 @@ STATUS = Path("/proc/self/status")
 
 WEIGHTS = ("*.safetensors", "*.bin")
 TIMED_ROWS, TIMED_BATCHES, LEFT_OUT, AT_ONCE = 120, 4, 5, 32
-"""Numbers of: examples that are timed one by one, batches that are timed, examples at the beginning
-that are ignored as a warm-up, and rows per batch.
+"""Numbers that determine what is timed. In order: the number of examples that are timed one by one,
+the number of batches that are timed, the number of examples at the beginning whose times are
+ignored (warm-up), and the number of rows per batch.
 """
 
 
 def load_original(folder: Path) -> TrainedModel:
     """Load the run's own network from an exported folder, in fp32.
 
-    Raises BenchError if no transformers class computes the same, or if the model generates text.
+    Raises:
+        BenchError: Its variants cannot be compared, because no transformers class computes the
+            same, or because the model generates text.
     """
     model, kind = load_trained(folder, precision="fp32"), "text-to-text answers have no logits"
     if lacking := class_of(model).sentence or (model.recipe.text and kind):
@@ -65,10 +68,19 @@ def load_original(folder: Path) -> TrainedModel:
 
 
 def dev_rows(model: TrainedModel, data: str = "") -> dict[str, tuple[Example, ...]]:
-    """Read the dev rows on which a run was scored, keyed by split.
+    """Read the rows on which a run was scored.
 
-    `data` is the current location of the rows, if it has changed. Raises DataError if the rows are
-    not found, and BenchError if their labels are hidden.
+    Args:
+        model: Model of the run.
+        data: Source of the rows, as in `--data`; empty for the source that the run used.
+
+    Returns:
+        Examples of the development sets, keyed by split. If the task has no development set, those
+        of the test sets.
+
+    Raises:
+        DataError: The rows are not found.
+        BenchError: The labels of the rows are not published.
     """
     names = model.task.dev_splits or model.task.test_splits
     job = replace(model.job, data=data) if data else model.job
@@ -85,7 +97,13 @@ def dev_rows(model: TrainedModel, data: str = "") -> dict[str, tuple[Example, ..
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A transformers model, or an ONNX file made from one, with its tokenizer."""
+    """A transformers model, or an ONNX file that was made from one.
+
+    Attributes:
+        name: Name in tables.
+        path: Folder of the model, or the ONNX file.
+        plain: The loaded model with its tokenizer.
+    """
 
     name: str
     path: Path
@@ -94,9 +112,17 @@ class Variant:
     def answers(
         self, original: TrainedModel, examples: Sequence[Example]
     ) -> tuple[list[list[Row]], tuple[Prediction, ...]]:
-        """Return the rows of each example, and the predictions.
+        """Predict examples.
 
-        Raises BenchError if a logit is not a finite number.
+        Args:
+            original: The run's network, whose head encodes the examples and decodes the logits.
+            examples: Examples of the task.
+
+        Returns:
+            The rows (token sequences) of each example, and its prediction.
+
+        Raises:
+            BenchError: A logit is not a finite number.
         """
         features = original.head.encode(examples, self.plain.tokenizer, original.limits)
         rows = own_rows(features, range(len(features)))
@@ -109,16 +135,23 @@ class Variant:
 
     @property
     def bytes(self) -> int:
-        """Size of the weights on disk."""
+        """Size of the weights on disk, in bytes."""
         if self.path.is_file():
             return self.path.stat().st_size
         return sum(p.stat().st_size for pattern in WEIGHTS for p in self.path.glob(pattern))
 
 
 def load_variant(path: Path, model: TrainedModel, name: str = "") -> Variant:
-    """Load a folder with transformers, or an ONNX file in such a folder.
+    """Load a folder in transformers' format, or an ONNX file in such a folder.
 
-    Raises BenchError if the model cannot be loaded, or is for another type of task or other labels.
+    Args:
+        path: The folder or the ONNX file.
+        model: The run's network with which the loaded model will be compared.
+        name: Name in tables. If it is empty, it is "onnx" or "int8" for an ONNX file, and the name
+            of the folder otherwise.
+
+    Raises:
+        BenchError: The model cannot be loaded, or is for another type of task or other labels.
     """
     folder = next((p for p in (path, *path.parents[:2]) if (p / "config.json").is_file()), None)
     kind = model.task.head
@@ -143,24 +176,27 @@ def load_variant(path: Path, model: TrainedModel, name: str = "") -> Variant:
 
 
 def _name(path: Path) -> str:
-    """Return "onnx" or "int8" for an ONNX file of an exported folder, else the file's own name."""
+    """Return "onnx" or "int8" for an ONNX file of an exported folder, else the name of the path."""
     if path.suffix == ".onnx":
         return "int8" if "qint8" in path.stem else "onnx" if path.stem == "model" else path.stem
     return path.name
 
 
 def variants_in(folder: Path) -> list[Path]:
-    """Return the ONNX files in a folder, sorted by name."""
+    """Return the ONNX files in a folder and in its subfolder "onnx", sorted by name."""
     return sorted({*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")})
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Cost of predictions on a single CPU thread, and the model's size.
+    """Cost of predictions on a single CPU thread, and the size of the model.
 
-    `p50` and `p95` are milliseconds of processor time for a single example, `rows_per_second` is
-    measured in batches of 32 rows sorted by length, `bytes` is the size on disk, and `memory` is
-    the peak in bytes in addition to the memory of the libraries.
+    Attributes:
+        p50: Median processor time for a single example, in milliseconds.
+        p95: 95th percentile of this time.
+        rows_per_second: Rows per second of processor time, in batches of 32 rows of similar length.
+        bytes: Size of the weights on disk.
+        memory: Peak memory in bytes, without the memory of the libraries.
     """
 
     p50: float
@@ -172,28 +208,27 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """Comparison of a variant with the original.
-
-    In pairs of values, the original comes first.
+    """Comparison of a variant of a model (e.g. an int8 ONNX file) with the original.
 
     Attributes:
         variant: Name of the variant.
         original: Name of the original.
         task: Name of the task.
-        split: Names of the splits.
-        scores: Scores of original and variant.
-        verdict: Verdict on the variant's loss.
-        differ: Number of predictions that differ.
-        flips: Predictions that have become wrong or right.
-        change: Largest change of a probability or a number; None if the predictions have neither.
-        loss: Increase of the log loss of correct labels, and half the width of its 95 % interval;
-            None without probabilities.
-        costs: Costs of original and variant.
+        split: Names of the splits, separated by commas.
+        scores: Score of the original, then that of the variant.
+        verdict: Verdict on whether the variant is worse.
+        differ: Number of examples for which the two predictions differ.
+        flips: Examples for which only one of the two predictions is right.
+        change: Largest change of a probability or of a predicted number; None if the predictions
+            have neither.
+        loss: Increase of the log loss of the correct labels, and half the width of its 95 %
+            interval; None if the task has no probabilities.
+        costs: Cost of the original, then that of the variant.
         time: Median over examples of the variant's processor time divided by the original's.
-        tokens: Median and 95th percentile of the rows' lengths.
-        machine: Processor, threads and versions of libraries.
-        flags: Warnings about the original's predictions. If all of them are equal, a loss of the
-            variant cannot be detected.
+        tokens: Median and 95th percentile of the lengths of rows, in tokens.
+        machine: Processor, number of threads and versions of libraries.
+        flags: Warnings about the predictions of the original, such as that all are equal, so that a
+            loss of the variant cannot be detected.
     """
 
     variant: str
@@ -214,7 +249,7 @@ class Check:
 
     @property
     def sentence(self) -> str:
-        """The verdict as a sentence, with the variant's relative time and size."""
+        """Sentence with the verdict, and with the variant's relative time and size."""
         verdict, rows = self.verdict, f"95 %, {self.verdict.rows:,} rows"
         if verdict.lost is not None:
             rows += f"; {verdict.lost} now wrong, {verdict.gained} now right, {self.differ} differ"
@@ -222,12 +257,13 @@ class Check:
         size = self.costs[1].bytes / self.costs[0].bytes
         blind = f" {self.original} makes {CONSTANT}: this check cannot detect a loss."
         return (
-            f"{self.variant}: {verdict.sentence(than)} ({rows}). It takes {self.time:.2f} of the "
-            f"time per row, and {size:.2f} of the size.{blind if CONSTANT in self.flags else ''}"
+            f"{self.variant}: {verdict.sentence(than)} ({rows}). It needs {self.time:.2f} of the "
+            f"original's time per row, and has {size:.2f} of its size."
+            f"{blind if CONSTANT in self.flags else ''}"
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return all fields and the sentence as plain data."""
+        """Return all fields and the sentence as JSON data."""
         return {**asdict(self), "sentence": self.sentence}
 
 
@@ -238,10 +274,19 @@ def check(
     rows: Mapping[str, tuple[Example, ...]],
     margin: float | None = None,
 ) -> Check:
-    """Compare a variant with the original on rows of the model's task, keyed by split.
+    """Compare the predictions, scores and costs of a variant with those of the original.
 
-    Times are measured on rows of the first split. Raises BenchError if there are no rows, if a
-    logit is not finite, or if the score cannot be split by example.
+    Args:
+        model: The run's network, whose head encodes the examples and decodes the logits.
+        original: The original.
+        other: The variant.
+        rows: Examples, keyed by split. Times are measured on examples of the first split.
+        margin: Loss of score that is accepted, as a fraction (0.01 is one point); None for the
+            default.
+
+    Raises:
+        BenchError: There are no rows, a logit is not finite, or the score cannot be split by
+            example.
     """
     if not all(rows.values()) or not rows:
         raise BenchError(f"{model.task.name} has no rows on which predictions can be compared.")
@@ -296,11 +341,22 @@ def check(
 def check_folder_with(
     folder: Path, other: Path | None = None, *, data: str = "", margin: float | None = None
 ) -> list[Check]:
-    """Compare an exported folder's model with its ONNX files, or with the models in another folder.
+    """Compare the model of an exported folder with its variants, on the rows of the run.
 
-    `other` is this other folder, or a single ONNX file. `data` is the current location of the rows,
-    in the format of `--data`. Raises BenchError if there is nothing to compare, and the errors of
-    `check`.
+    Args:
+        folder: The exported folder.
+        other: ONNX file, or folder with a transformers model or ONNX files, that is compared with
+            the model; None for the ONNX files in `folder`.
+        data: Source of the rows, as in `--data`; empty for the source that the run used.
+        margin: Loss of score that is accepted, as a fraction (0.01 is one point); None for the
+            default.
+
+    Returns:
+        One comparison per variant.
+
+    Raises:
+        BenchError: There is nothing to compare, or `check` or `dev_rows` raises this error.
+        DataError: The rows are not found.
     """
     model = load_original(folder)
     place = folder if other is None else other
@@ -327,9 +383,9 @@ Pairs = Sequence[tuple[Any, Any, Any]]
 
 
 def _loss(task: Any, pairs: Pairs) -> tuple[float, float] | None:
-    """Return the increase of correct labels' log loss, and half the width of its 95 % interval.
+    """Return the increase of the log loss, and half the width of its 95 % interval.
 
-    Returns None for tasks that do not predict a probability of the correct label.
+    The result is None for tasks that do not predict a probability of the correct label.
     """
     if task.kind == "class":
         places = [task.labels.index(example.label) for example, _, _ in pairs]
@@ -354,11 +410,15 @@ def _loss(task: Any, pairs: Pairs) -> tuple[float, float] | None:
 def _times(
     sides: Sequence[Variant], asked: Sequence[Sequence[Sequence[Row]]]
 ) -> tuple[list[tuple[float, float, float]], float]:
-    """Return (p50, p95, rows per second) of each side, and the median ratio of their times.
+    """Measure the processor times of two models.
 
-    p50 and p95 are processor seconds for a single example; the ratio is the second side's time
-    divided by the first's. Both sides predict the same example one after the other, in alternating
-    order, so that anything that slows the machine down affects both.
+    Both models predict the same example one after the other, in alternating order, so that anything
+    that slows the machine down affects both.
+
+    Returns:
+        For each model, the median and the 95th percentile of the seconds for a single example, and
+        the number of rows per second. Then the median over examples of the second model's time
+        divided by the first model's.
     """
     chosen = np.linspace(0, len(asked[0]) - 1, min(TIMED_ROWS, len(asked[0]))).astype(int).tolist()
     singly = [[rows[place] for place in chosen] for rows in asked]
@@ -380,14 +440,14 @@ def _times(
 
 
 def _in_batches(asked: Sequence[Sequence[Row]]) -> Sequence[Sequence[Row]]:
-    """Return some batches of 32 rows with similar lengths."""
+    """Return some batches of AT_ONCE rows with similar lengths."""
     rows = sorted((row for rows in asked for row in rows), key=lambda row: len(row["input_ids"]))
     batches = [rows[start : start + AT_ONCE] for start in range(0, len(rows), AT_ONCE)]
     return batches[:: max(1, len(batches) // TIMED_BATCHES)]
 
 
 def _turns(sides: Sequence[Variant], given: Sequence[Sequence[Sequence[Row]]]) -> Any:
-    """Return the processor seconds of each side for each batch of rows, `[batches, 2]`."""
+    """Return the processor seconds of each of two models for each batch, `[batches, 2]`."""
     found = np.empty((len(given[0]), 2))
     for place in range(len(found)):
         for side in (0, 1) if place % 2 else (1, 0):
@@ -423,10 +483,10 @@ def _memory(variant: Variant, tokens: int) -> int:
 
 
 def tell_memory() -> None:
-    """Print the peak memory of a model in bytes.
+    """Print the peak memory, in bytes, that a model needs for a batch.
 
-    The arguments in `sys.argv` are the model's path, the type of its head, the number of tokens and
-    the names of the inputs.
+    This is the main function of a separate process. The arguments in `sys.argv` are the path of the
+    model, the type of its head, the number of tokens per row, and the names of its inputs.
     """
     path, kind, tokens, *names = sys.argv[1:]
     before = _own_peak()

@@ -7,7 +7,11 @@ KEY = re.compile("[0-9a-fA-F]{4,64}")
 
 
 def model_folder(where: str | Path, db: str) -> Path:
-    """Return the folder of a model, given its path or the beginning of a run's key.
+    """Return the folder of a model.
+
+    Args:
+        where: Path of the folder, or the first characters of the key of a run that kept its model.
+        db: Database of the run, as in `--db`.
 
     Raises:
         BenchError: The key matches no run or several, or the run's model was not kept.

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from benchharness.extensions.kept_models.save_pretrained import Taken
 
 WORSE = 3
-"""Exit code if a file is worse than the model it was made from."""
+"""Exit code if a variant is worse than the model from which it was made."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Variants:
-    """Options for writing ONNX files and for comparing them with the model."""
+    """Options of `bench model` for writing ONNX files, and for comparing them with the model."""
 
     onnx: bool = option(False, "Also write onnx/model.onnx, with the same logits as the model.")
     int8: bool = option(False, "Also write an int8 ONNX file for this processor.")
@@ -41,10 +41,19 @@ class Variants:
 
 
 def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> None:
-    """Compare a folder's ONNX files with its model; exit with 3 if a file is worse.
+    """Compare the variants of an exported model with the model itself, and print the result.
 
-    The database `db` is opened first, because this registers trusted metric code that the
-    comparison may need.
+    Args:
+        name: Path of the exported folder.
+        wanted: Options of the comparison.
+        db: Database, as in `--db`. It is opened first, because this registers code of metrics that
+            the user trusts, and the comparison may need this code.
+        as_json: True to print JSON data instead of text.
+
+    Raises:
+        BenchError: `name` is not a folder, or the comparison is impossible.
+        typer.Exit: With the code WORSE, if a variant is worse or, with `strict`, if a result is
+            inconclusive.
     """
     if not Path(name).is_dir():
         raise BenchError(
@@ -67,13 +76,22 @@ def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> No
 
 
 def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
-    """Write an exported folder's model card and the requested ONNX files; return their checks."""
+    """Write the model card of an exported folder and the requested ONNX files.
+
+    Args:
+        taken: The exported folder.
+        found: Run of the model.
+        wanted: Options for the ONNX files.
+
+    Returns:
+        A comparison of each ONNX file with the model.
+    """
     # This is imported late because of torch, which `bench model --help` does not need.
     from benchharness.extensions.kept_models import card, measure, onnx_files
 
     folder, data = taken.folder, found.result.job.data
     odd = taken.checked.unexplained
-    other = f"{odd} predictions on dev rows differ from the stored ones, which give the scores."
+    other = f"{odd} predictions on dev rows differ from the stored ones, which were scored."
     notes = [*([found.note] if found.note else []), *([other] if odd else [])]
     made = replace(
         card.card_of(folder, data), notes=notes, license=wanted.license, seeds=found.seeds
@@ -106,7 +124,7 @@ def _fails(found: "Check", wanted: Variants) -> bool:
 
 
 def tell_checks(checks: "Sequence[Check]") -> None:
-    """Print a table of the checks, their sentences, and the predictions that have changed."""
+    """Print comparisons of variants: a table, a sentence each, and the changed predictions."""
     from benchharness.extensions.kept_models import card
 
     lines = [dict(zip(card.CHECK_COLUMNS, line, strict=True)) for line in card.check_lines(checks)]

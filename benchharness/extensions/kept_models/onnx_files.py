@@ -29,13 +29,13 @@ ONNX = Path("onnx/model.onnx")
 """Path of the fp32 file in an exported folder, the same as in sentence-transformers and optimum."""
 
 CLOSE = 1e-4
-"""Largest accepted difference of a logit in fp32."""
+"""Largest accepted difference between a logit of the fp32 file and of the original model."""
 
 REFUSED = frozenset({"funnel", "longformer"})
-"""Model families that torch.export cannot trace, and transformers.exporters cannot export."""
+"""Model families that cannot be exported, either by torch.export or by transformers.exporters."""
 
 MOST_BYTES = 2**31
-"""Maximum size of a file without external data, a limit of protobuf."""
+"""Maximum size, in bytes, of an ONNX file that contains its weights. It is a limit of protobuf."""
 
 _TRACED, _TRIED = (3, 9, 14), ((5,), (40, 2, 11, 25), (1, 1))
 """Lengths, in words, of the rows for tracing (more than one row), and of the rows in each batch
@@ -44,14 +44,23 @@ that is compared.
 
 
 class Exported(NamedTuple):
-    """An ONNX file, and the largest absolute difference between its logits and the original's."""
+    """An ONNX file of a model.
+
+    Attributes:
+        path: Path of the file.
+        difference: Largest absolute difference between a logit of the file and of the model, on
+            rows of random words.
+    """
 
     path: Path
     difference: float
 
 
 class OnnxNetwork:
-    """An ONNX file that is called like the transformers class it was made from, on one thread."""
+    """An ONNX file that can be called like the transformers model from which it was made.
+
+    It computes on one CPU thread.
+    """
 
     def __init__(self, path: Path, config: Any) -> None:
         runtime = _runtime()
@@ -69,7 +78,11 @@ class OnnxNetwork:
         self._outputs = [each.name for each in self._session.get_outputs()]
 
     def __call__(self, **inputs: Tensor) -> Any:
-        """Return an object with the outputs as attributes, as the transformers class does."""
+        """Compute the outputs, which are attributes of the result as in transformers.
+
+        Args:
+            inputs: Tensors, keyed by the name of the input, such as `input_ids`.
+        """
         given = {name: inputs[name].numpy() for name in self._inputs}
         found = map(torch.from_numpy, self._session.run(None, given))
         return SimpleNamespace(**dict(zip(self._outputs, found, strict=True)))
@@ -85,7 +98,10 @@ def _runtime() -> Any:
 
 
 def check_exportable(config: Any) -> None:
-    """Raise BenchError, before anything is computed, if a model cannot be exported to ONNX."""
+    """Raise BenchError if a model with this config cannot be exported to ONNX.
+
+    BenchError is also raised if a library that the export needs is not installed.
+    """
     _runtime()
     (name,) = config.architectures
     if config.model_type in REFUSED or not name.endswith(tuple(ENDINGS)):
@@ -95,13 +111,15 @@ def check_exportable(config: Any) -> None:
 ENDINGS = {f"For{name}": kind for kind, name in KINDS.items()} | {
     "ForQuestionAnsweringSimple": "span"
 }
-"""Head types, keyed by the end of a class name."""
+"""Types of heads, keyed by the end of the name of a transformers class, such as
+"ForSequenceClassification"."""
 
 
 def load_class(folder: Path) -> Any:
-    """Load the network class that a folder's config names, in fp32 on the CPU.
+    """Load a folder with the transformers class that its config names, in fp32 on the CPU.
 
-    Raises BenchError if transformers cannot load it.
+    Raises:
+        BenchError: transformers cannot load the folder.
     """
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
@@ -113,10 +131,20 @@ def load_class(folder: Path) -> Any:
 
 
 def export(folder: Path, *, int8: bool = False) -> list[Exported]:
-    """Write onnx/model.onnx to an exported folder and, with `int8`, an int8 file.
+    """Write onnx/model.onnx to an exported folder, and optionally an int8 file.
 
-    Raises BenchError if the extra `onnx` is not installed, the model cannot be exported, or a
-    file's logits differ from the original's. An older file is then kept.
+    If a file cannot be written, an older file with the same name is kept.
+
+    Args:
+        folder: The exported folder.
+        int8: True to write also an int8 file, which is made for the processor of this machine.
+
+    Returns:
+        The written files.
+
+    Raises:
+        BenchError: A library is not installed (the extra `onnx`), the model cannot be exported, or
+            the logits of the fp32 file differ from the model's.
     """
     network = load_class(folder)
     check_exportable(network.config)
@@ -171,7 +199,7 @@ def _trace(network: Any, inputs: Mapping[str, Tensor], path: Path) -> None:
 
 
 def head_type(config: Any) -> str:
-    """Return the head type of the class that a config names."""
+    """Return the type of head, such as "pair", of the transformers class that a config names."""
     (name,) = config.architectures
     return next(kind for ending, kind in ENDINGS.items() if name.endswith(ending))
 
@@ -194,7 +222,10 @@ def _quantize(source: Path, target: Path) -> None:
 
 
 def processor() -> str:
-    """Return the processor type of int8 files by optimum's names, e.g. avx512_vnni or arm64."""
+    """Return the type of this machine's processor, such as "avx512_vnni" or "arm64".
+
+    It is part of the name of an int8 file. The names are those of the library optimum.
+    """
     flags = cpu_flags()
     for name in ("avx512_vnni", "avx_vnni", "avx512f", "avx2"):
         if name in flags:
@@ -207,7 +238,10 @@ def processor() -> str:
 
 
 def _inputs(network: Any, tokenizer: Any, words: Sequence[int]) -> dict[str, Tensor]:
-    """Return a batch with a row for each number of words; for a choice task, two questions."""
+    """Return a batch with one row of random words per number in `words`.
+
+    For a multiple-choice task, the batch has two questions with these rows as options.
+    """
     kind, draws = head_type(network.config), np.random.default_rng(len(words))
     vocabulary = sorted(tokenizer.get_vocab())
     texts = [" ".join(draws.choice(vocabulary, count)) for count in words]

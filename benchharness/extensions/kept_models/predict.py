@@ -16,9 +16,13 @@ from benchharness.training.predict import predict as logits_of
 
 
 class Answers(NamedTuple):
-    """Predictions for examples, in order, and the number of examples that were truncated.
+    """Predictions for examples.
 
-    `counts` are token counts as in Features.
+    Attributes:
+        predictions: One prediction per example, in the order of the examples.
+        cut: Number of examples that were truncated.
+        counts: Numbers of tokens, of unknown tokens, of words without any token, and of words. The
+            last two are 0 if every word has a token.
     """
 
     predictions: tuple[Prediction, ...]
@@ -29,11 +33,20 @@ class Answers(NamedTuple):
 def predict(
     model: TrainedModel, examples: Sequence[Example], report: Reporter = lambda _: None
 ) -> Answers:
-    """Predict examples of a model's task, ignoring their labels.
+    """Predict examples of a model's task; their labels are ignored.
 
-    Rows are encoded as in the run, sorted by length, and packed if the model family allows it.
-    Raises DataError for a row that cannot be encoded, DivergedError if logits are not finite, and
-    JobError if memory does not suffice for one row.
+    Examples are encoded as in the run, and computed in batches of similar length. If the model
+    family allows it, batches are packed (without padding).
+
+    Args:
+        model: The trained model.
+        examples: Examples to predict.
+        report: Function that is called with the progress.
+
+    Raises:
+        DataError: An example cannot be encoded.
+        DivergedError: Logits are not finite.
+        JobError: Memory is too small for a single example.
     """
     if not examples:
         return Answers((), 0, (0, 0, 0, 0))
@@ -46,10 +59,13 @@ def predict(
 
 
 class Part(NamedTuple):
-    """Predictions for a table, which is one of several parts of a file; `lines` has a dict per row.
+    """Predictions for one part of a file. Large files are read and predicted in parts.
 
-    `cut` is the number of truncated examples, `counts` are token counts as in Features, and `notes`
-    describe guesses about the format of the rows.
+    Attributes:
+        lines: One prediction per example, as JSON data.
+        cut: Number of examples that were truncated.
+        counts: Token counts, as in `Answers`; empty if the part has no rows.
+        notes: Sentences about guesses that were made about the format of the rows.
     """
 
     lines: list[dict[str, Any]]
@@ -61,10 +77,17 @@ class Part(NamedTuple):
 def predict_parts(
     model: TrainedModel, parts: Iterable[Table], columns: str = "", *, scores: bool = False
 ) -> Iterator[Part]:
-    """Yield predictions for the rows of several tables, one Part per table.
+    """Yield predictions for the rows of several tables, one `Part` per table.
 
-    `columns` has the format of `--columns`, and `scores` is as in `answer`. Raises BenchError for a
-    ranking task, and the errors of `reader_of` and `predict`.
+    Args:
+        model: The trained model.
+        parts: Tables of rows.
+        columns: Columns to read, in the format of `--columns`; empty to find them by their names.
+        scores: True to add the probability of each label.
+
+    Raises:
+        BenchError: The task is a retrieval task, or `columns` does not fit the task.
+        DataError: A table lacks columns, or a row is invalid.
     """
     if model.task.kind == "ranking":
         title = model.task.title
@@ -82,9 +105,13 @@ def predict_parts(
 
 
 def answer(prediction: Prediction, example: Example, task: Task, *, scores: bool) -> dict[str, Any]:
-    """Return a prediction as readable plain data, with the example's id.
+    """Return a prediction as readable JSON data, with the id of its example.
 
-    If `scores` is True, the data also contain the probability of each label of the task.
+    Args:
+        prediction: The prediction.
+        example: Example that was predicted.
+        task: Task of the example.
+        scores: True to add the probability of each label, if the prediction has probabilities.
     """
     found = {"id": example.id, **answer_type(task).facts(prediction, example)}
     if scores and isinstance(prediction, PairPrediction) and prediction.scores:

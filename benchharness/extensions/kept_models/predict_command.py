@@ -46,7 +46,7 @@ DELIMITERS = {".csv": ",", ".tsv": "\t"}
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Options for reading rows and for writing their predictions."""
+    """Options of `bench predict` for reading rows and for writing their predictions."""
 
     columns: str = option(
         "",

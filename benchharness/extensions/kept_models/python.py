@@ -47,9 +47,9 @@ def predict(  # noqa: PLR0913  (the command's options)
         db: The database of the run.
 
     Returns:
-        A data frame with a row per input row, in order. `frame.attrs["cut"]` is the number of rows
-        that were truncated, and `frame.attrs["flags"]` contains warnings about the model, such as
-        that it has learned nothing.
+        A data frame with one row per example, in order. `frame.attrs["cut"]` is the number of
+        examples that were truncated, and `frame.attrs["flags"]` contains warnings about the model,
+        such as that it has learned nothing.
     """
     folder = model_folder(where, fspath(db))
     # This is imported late, because importing torch takes seconds.

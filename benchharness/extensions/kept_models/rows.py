@@ -21,23 +21,31 @@ KINDS: Mapping[str, Kind] = {
     "choice": "choice",
     "tag": "tags",
 }
-"""Kinds of tasks whose rows can be described by roles of columns, mapped to the kinds in
-custom_data.
+"""Kinds of custom tasks (see the extension custom_data), keyed by the equivalent kind of any task.
+Only for these kinds can `--columns` assign roles, such as "text", to the columns of a table.
 """
 
 TEXTS = ("text", "sentence")
-"""Usual names of the only column of texts."""
+"""Usual names of the column with texts in tables that have only one text per row."""
 
 Reader = Callable[[Table], list[Example]]
 
 
 def reader_of(task: Task, columns: str = "") -> Reader:
-    """Return a function that reads a table's rows as examples of a task.
+    """Create a function that converts the rows of a table to examples of a task, without labels.
 
-    The columns are given by `columns`, in the format of `--columns` but without labels. If it is
-    empty, the task's own column names are used, or else the usual names of the roles. The returned
-    function raises DataError for a table without these columns, or for an invalid row, with its
-    location. Both functions raise BenchError if the roles do not fit the task.
+    Args:
+        task: The task.
+        columns: Columns to read, in the format of `--columns`, e.g. "text=review". If it is empty,
+            the names of columns in the task's own data are used or, if a table does not have these,
+            other usual names.
+
+    Returns:
+        A function that takes a table, and returns its examples. It raises DataError if the table
+        lacks columns or has an invalid row.
+
+    Raises:
+        BenchError: `columns` does not fit the task.
     """
     given = parse_roles(columns) if columns else {}
     kind = KINDS.get(task.kind)

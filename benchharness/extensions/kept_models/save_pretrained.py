@@ -47,9 +47,13 @@ from benchharness.worker.frozen import LiveEncoder
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """An exported folder and the result of its check.
+    """An exported folder.
 
-    `flags` are warnings about the run's scores on its task.
+    Attributes:
+        folder: The folder.
+        published: Transformers class that loads the folder, or the reason why there is none.
+        checked: Comparison of the exported model with the run.
+        flags: Warnings about the scores of the run on its task.
     """
 
     folder: Path
@@ -58,9 +62,10 @@ class Taken:
     flags: tuple[str, ...] = ()
 
     def load(self) -> tuple[Any, Any]:
-        """Load the model and the tokenizer with transformers.
+        """Load the model and the tokenizer with transformers, and return them in this order.
 
-        Raises BenchError if no transformers class represents the model.
+        Raises:
+            BenchError: No transformers class represents the model.
         """
         if self.published.lacking:
             raise BenchError(f"{self.published.sentence}: only `bench predict` can load it.")
@@ -68,7 +73,7 @@ class Taken:
         return found, transformers.AutoTokenizer.from_pretrained(self.folder)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as plain data."""
+        """Return the fields as JSON data."""
         return {
             "folder": str(self.folder),
             "class": self.published.auto_class or None,
@@ -95,14 +100,16 @@ def _encoder_of(model: TrainedModel) -> Any:
 def take(
     model: TrainedModel, result: Result, to: Path, dev: Sequence[Dev], *, anyway: bool = False
 ) -> Taken:
-    """Write a model's folder and check it; if anything fails, no folder is left.
+    """Write a trained model to a folder in transformers' format, and check the folder.
+
+    If anything fails, no folder is left.
 
     Args:
         model: Trained model, in fp32.
-        result: Result of its run.
+        result: Result of the run that trained it.
         to: Folder to write.
-        dev: Rows for the check, with the run's stored predictions.
-        anyway: Accept predictions that differ from the stored ones by more than rounding.
+        dev: Splits for the check, with the predictions that the run stored.
+        anyway: True to accept predictions that differ from the stored ones by more than rounding.
 
     Raises:
         JobError: transformers computes something else from the folder, or predictions differ by
@@ -122,7 +129,7 @@ def take(
             run.write(draft)
             checked = check_own(model, dev)
         else:
-            model.network.encoder = _encoder_of(model)  # returns the same states in fp32
+            model.network.encoder = _encoder_of(model)  # it returns the same states in fp32
             write_published(model, draft, found.auto_class)
             if found.auto_class == BODY:
                 write_modules(model, draft)
@@ -138,7 +145,13 @@ def take(
 
 
 def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
-    """Write a model's config, weights and tokenizer in the format of a transformers class."""
+    """Write the config, weights and tokenizer of a model so that a transformers class loads them.
+
+    Args:
+        model: Trained model.
+        folder: Folder to which the files are written.
+        auto_class: Name of the transformers class.
+    """
     tokenizer = _tokenizer_of(model)
     config = _config_of(model, tokenizer, auto_class)
     with torch.device("meta"):  # only names and shapes are needed
@@ -148,8 +161,8 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
     state = published_state(model.network, theirs.state_dict(), body, scale_of(model))
     if "token_type_ids" not in tokenizer.model_input_names:
         without_types(state, model.task)
-    # A class fills tied weights from their counterparts, except T5 1.1's output layer, which it
-    # also lists as tied.
+    # Tied weights are not saved, because a transformers class copies them from their counterparts.
+    # Weights that are listed as tied but differ (the output layer of T5 1.1) are saved.
     tied = getattr(theirs, "all_tied_weights_keys", {})
     kept = {n: w for n, w in state.items() if n not in tied or not w.equal(state[tied[n]])}
     save_file(kept, folder / WEIGHTS, metadata={"format": "pt"})
@@ -161,16 +174,21 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
 
 
 MODULES = (("Transformer", ""), ("Pooling", "1_Pooling"), ("Normalize", "2_Normalize"))
-"""Modules that sentence-transformers applies one after the other, with their folders."""
+"""Classes of the modules that sentence-transformers applies one after the other, each with the
+subfolder of its files."""
 
 MODES = (*POOLINGS, "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens")
 
 
 def write_modules(model: TrainedModel, folder: Path) -> None:
-    """Write the files with which sentence-transformers 2 to 6 pools token states into vectors.
+    """Write the files from which sentence-transformers knows how vectors are computed.
 
-    The files name the modules as release 5 does. Release 6 reads these names too, but earlier
-    releases cannot read the names of release 6.
+    The releases 2 to 6 can read them: the modules have their names in release 5, which release 6
+    reads too, whereas earlier releases cannot read the names in release 6.
+
+    Args:
+        model: Trained retrieval model.
+        folder: Exported folder, to which the files are written.
     """
     encoder: Any = model.network.encoder
     chosen = model.recipe.of_head(model.task.head).pooling

@@ -18,12 +18,13 @@ from benchharness.tasks.suite import ScoreRule, suite_of
 from benchharness.tasks.task import PairTask
 
 ARTICLES = ("2", "3", "5", "6", "8", "9", "10", "11", "14", "P1-1")
-"""Labels of ECtHR: articles of the European Convention on Human Rights, in the hub's order. Files
-also name other articles, which are dropped.
+"""Labels of ECtHR: articles of the European Convention on Human Rights, in the order of the data on
+the Hugging Face hub. The files also contain other articles, which are removed from the labels.
 """
 
 AREAS = tuple(map(str, range(1, 14)))
-"""Labels of SCOTUS: issue areas of the Supreme Court Database, as on the hub."""
+"""Labels of SCOTUS: numbers of the issue areas of the Supreme Court Database, as on the Hugging
+Face hub."""
 
 PART = "part"
 

@@ -1,8 +1,8 @@
-"""Minimal pairs: which of two sentences does a language model find more likely? No training.
+"""Minimal pairs: which of two sentences does a language model find more likely?
 
-If both sentences have equal scores, the first option is chosen. So the order of the options
-determines whether a tie is right, and follows the official scorer of each set. The module also has
-the pseudo-perplexity of custom text.
+Nothing is trained. If both sentences have equal scores, the first option is chosen. So the order of
+the options determines whether a tie is right, and follows the official scorer of each set. The
+module also has the pseudo-perplexity of custom text.
 """
 
 from collections import Counter
@@ -32,10 +32,12 @@ from benchharness.tasks.task import ChoiceTask, Metric
 
 
 def pair_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read minimal pairs from JSON lines, tab-separated tables, or alternating sentences (Zorro).
+    """Read minimal pairs from JSON lines, tab-separated tables or plain text.
 
-    The column FILE is the name of the file. For tables it is the name of their folder, because all
-    tables are called "data.tsv" (MultiBLiMP: "nld/data.tsv").
+    Each record has the additional column FILE: the name of its file without the extension. For
+    tables it is the name of the folder, because all tables are called "data.tsv" (in MultiBLiMP,
+    e.g. "nld/data.tsv"). Plain text (Zorro) has two lines per pair: the unacceptable sentence, then
+    the acceptable one.
     """
     for path in files.paths:
         name, _, ending = path.name.rpartition(".")
@@ -77,7 +79,7 @@ def _mean_of(groups: Collection[str], name: str) -> ChoiceMetric:
 
 
 def _check_groups(found: Iterable[str], known: Sequence[str], noun: str) -> None:
-    """Raise ValueError if a group is unknown or missing, because the score is over all groups."""
+    """Raise ValueError if a group is unknown or missing, because the score needs all groups."""
     there = set(found)
     if unknown := sorted(there - set(known)):
         raise ValueError(f"its {noun} {unknown[0]!r} is not one of the {len(known)} {noun}s")
@@ -133,7 +135,8 @@ PHENOMENA: Mapping[str, tuple[str, ...]] = MappingProxyType({
     }.items()
 })
 # fmt: on
-"""Paradigms keyed by the phenomenon to which the paper assigns them (`linguistics_term`)."""
+"""Names of BLiMP's paradigms, keyed by the phenomenon to which the paper assigns them (the field
+`linguistics_term` of the data)."""
 
 PARADIGMS = tuple(sorted(name for names in PHENOMENA.values() for name in names))
 

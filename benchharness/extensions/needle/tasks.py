@@ -2,10 +2,10 @@
 
 The sentence and the question are from Mohtashami and Jaggi (Landmark Attention, NeurIPS 2023),
 except that the number is a word. The lengths are from LongEmbed (Zhu et al., EMNLP 2024), and the
-depths, in percent of the text, from Kamradt. Those works query an embedding or a language model,
-whereas here an encoder is fine-tuned. Other numbers occur all over the text, so single words do not
-reveal the answer. Pairs of words do ("is seven") at every length, so an encoder that fails at a
-length cannot read that far.
+depths (positions of the sentence, in percent of the text) from Kamradt. Those works query an
+embedding or a language model, whereas here an encoder is fine-tuned. Other numbers occur all over
+the text, so single words do not reveal the answer. A pair of words ("is seven") does, and this is
+equally easy at every length. So an encoder that fails only at large lengths cannot read that far.
 """
 
 from functools import partial
@@ -31,7 +31,8 @@ _SHORTER = 8
 """Factor by which the texts of mini data are shorter."""
 
 SENTENCE = 6
-"""Number of words and punctuation marks in every sentence, in the needle and in the question."""
+"""Number of words and punctuation marks in each sentence of a text, and in the question. The needle
+(the sentence with the answer) has this length too."""
 
 _ROWS = {"train": 20, "dev": 5}
 """Number of rows per depth and answer, keyed by split."""
@@ -42,10 +43,10 @@ def _haystacks(length: int, split: str, place: Path | None) -> list[Row]:
 
     A text and its question together have 15/16 * `length` words and punctuation marks. English
     tokenizers have a single token for each of these words. The remaining 1/16 leaves room for
-    special tokens and split words. If a text is still too long, its end is truncated, which removes
-    a needle only if more than a tenth of the text is lost. Training texts have between an eighth
-    and all of the full length, because a network without pretraining learns from short texts first.
-    Texts of the mini data are an eighth as long.
+    special tokens and for words that a tokenizer splits. If a text is still too long, its end is
+    truncated. This removes the needle only if more than a tenth of the text is lost. Training texts
+    have between an eighth of the full length and the full length, because a network without
+    pretraining learns from short texts first. In the mini data, all texts are an eighth as long.
     """
     count = length * 15 // (16 * SENTENCE * (_SHORTER if place == mini_folder() else 1)) - 1
     numbered = ("the",) * len(NUMBERS) + NUMBERS

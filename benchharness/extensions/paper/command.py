@@ -29,7 +29,7 @@ def paper(
     ),
     hours: float | None = option(
         None,
-        "Time limit in hours: run as many seeds of each job as fit by the estimate, and start no "
+        "Time limit in hours: run as many seeds of each job as are expected to fit, and start no "
         "job later.",
         metavar="N",
         head=WHAT,

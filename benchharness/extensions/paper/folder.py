@@ -46,18 +46,23 @@ def make_paper(
     left_out: Mapping[str, str],
     folder: Path,
 ) -> list[str]:
-    """Write the tables of these jobs to the folder; return notes for the user.
+    """Write the LaTeX files of a paper to a folder, from the stored runs of its jobs.
 
     Args:
-        store: The store with the runs.
-        jobs: The jobs of the paper; the first job's model is compared with all others. For
-            intervals and tests, examples are read from the jobs' data source on this machine.
+        store: The store that contains the runs.
+        jobs: The jobs of the paper. The model of the first job is compared with all others. To
+            compute confidence intervals and tests, the examples are read from the data source of
+            the first job.
         suites: The suites that get tables.
         left_out: The reasons why tasks have no jobs, keyed by task.
         folder: The folder to write.
 
+    Returns:
+        Notes for the user, such as reasons why a test is missing.
+
     Raises:
-        BenchError: No job has finished; the folder is then left unchanged.
+        BenchError: No job has finished (the folder is then left unchanged), or the folder cannot be
+            written.
     """
     check_paper(folder)
     rows = store.runs_with(job.key for job in jobs)
@@ -101,7 +106,10 @@ def make_paper(
 def _apart(
     store: Store, board: Board, mine: str, said: dict[str, None]
 ) -> dict[str, frozenset[str]]:
-    """Return the labels of entries that differ significantly from `mine`, by task and SCORE."""
+    """Return the labels of the entries that differ significantly from the model `mine`.
+
+    They are keyed by task, or by SCORE for the suite's score.
+    """
     ours = [entry for entry in board.entries if entry.model == mine]
     found: defaultdict[str, set[str]] = defaultdict(set)
     for one, other in ((a, b) for a in ours for b in board.entries if b not in ours):
@@ -120,7 +128,7 @@ def _apart(
 
 
 def _recipes(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]]:
-    """Yield a table row per setting and value of the encoders' recipes, with tasks and source."""
+    """Yield one table row per model, setting and value, with the tasks and the value's source."""
     known: dict[tuple[str, str, str, str], dict[str, None]] = {}
     every: dict[str, dict[str, None]] = {}
     for name, entry in (row for table in tables for row in table.rows):
@@ -136,7 +144,7 @@ def _recipes(tables: Sequence[PaperTable], results: Results) -> Iterator[list[st
 
 
 def _costs(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]]:
-    """Yield a row per table row with the stored compute of its runs."""
+    """Yield the seeds and the compute of the runs behind each row of the tables."""
     sizes = known_sizes()
     for title, name, entry in ((t.board.title, *row) for t in tables for row in t.rows):
         runs = [results[run.key] for run in entry.runs if run.key in results]
@@ -178,12 +186,13 @@ def _unfinished(jobs: Sequence[Job], results: Results) -> Iterator[str]:
 
 
 def _figures(tables: Sequence[PaperTable], results: Results) -> Iterator[tuple[str, bytes]]:
-    """Yield (caption, PDF) for each figure of scores against model size or operations."""
+    """Yield a caption and a PDF file for each figure of scores against model size or FLOP."""
     to_pdf = resolve_name("benchharness.leaderboard.report.plots.pdf:to_pdf")
     facts = {key: f for key, result in results.items() if (f := facts_of(result))}
     for board in (table.board for table in tables):
         points = [
-            # Training time depends on other programs on the machine; it is only in the appendix.
+            # The training time depends on other programs on the machine, so it is not drawn. The
+            # appendix contains it.
             replace(p, costs={name: c for name, c in p.costs.items() if name != "training-time"})
             for p in measured_points(
                 named_entries(board, ""), board.rule, None, facts, known_sizes()
@@ -198,11 +207,16 @@ def _figures(tables: Sequence[PaperTable], results: Results) -> Iterator[tuple[s
 # Check and write the folder.
 
 MANIFEST = "manifest.json"
-"""File with the current and the previous digest of each file, used to detect edited files."""
+"""Name of the file with the current and the previous digest of each other file. The digests show
+whether the user has edited a file."""
 
 
 def check_paper(folder: Path) -> None:
-    """Raise BenchError if the folder cannot be written, or has files that would be overwritten."""
+    """Raise BenchError if the folder of a paper cannot be written.
+
+    BenchError is also raised if the folder has files that `bench paper` has not written, or that
+    were edited afterwards.
+    """
     try:
         check_place(folder / MANIFEST)
         found = folder.iterdir() if folder.exists() else ()
@@ -236,7 +250,7 @@ def _known(folder: Path) -> dict[str, list[str]]:
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write each file atomically; delete files of an earlier paper that this one does not have."""
+    """Write each file atomically, and delete files of an earlier paper that are not needed now."""
     old = _known(folder)
     digests = {name: sha256(content).hexdigest() for name, content in files.items()}
     known = {name: [*old.get(name, ())[-1:], digest] for name, digest in digests.items()}

@@ -22,10 +22,15 @@ OF_PAPER = OF_WHICH - {*OF_OWN, "task", "text_to_text", "start_from", "keep_mode
 
 
 def paper_options(options: RunOptions, against: Sequence[str], folder: Path) -> RunOptions:
-    """Return the run options of a paper: its own encoders, and those to compare them with.
+    """Return the options with which all runs of a paper are planned.
 
-    By default, the suites are those of the collection `paper`, and their tasks are skipped if files
-    are missing. A suite that the user names must be complete.
+    If the user names no suites, those of the collection `paper` are used, and tasks whose files are
+    missing are skipped. A suite that the user names must be complete.
+
+    Args:
+        options: Options of the user; `model` contains the paper's own encoders.
+        against: Names of the encoders and baselines with which they are compared.
+        folder: Folder to write.
 
     Raises:
         BenchError: There is no encoder, or none to compare it with, or the folder cannot be
@@ -53,7 +58,14 @@ def paper_options(options: RunOptions, against: Sequence[str], folder: Path) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class PaperRun:
-    """Plans of a paper: `whole` has all seeds, and `part` has as many seeds as fit into `hours`."""
+    """Planned runs of a paper.
+
+    Attributes:
+        session: Session in which the runs were planned.
+        whole: Plan with all seeds.
+        part: Plan with only as many seeds as are expected to fit into the time limit.
+        hours: Time limit in hours; infinity if there is none.
+    """
 
     session: Session
     whole: Plan
@@ -62,10 +74,17 @@ class PaperRun:
 
     @classmethod
     def of(cls, session: Session, against: Sequence[str], hours: float | None) -> Self:
-        """Plan the paper's jobs, with as many seeds as are expected to fit into `hours`.
+        """Plan the runs of a paper.
+
+        Args:
+            session: Session with the options of `paper_options`.
+            against: Names of the encoders and baselines with which the paper's encoders are
+                compared. Other baselines are not run.
+            hours: Time limit in hours; None for no limit.
 
         Raises:
-            BenchError: Not even one seed of each job is expected to fit.
+            BenchError: The time limit is not positive, or not even one seed of each job is expected
+                to fit into it.
         """
         if hours is not None and not 0 < hours < math.inf:
             raise BenchError(f"--hours must be a number above 0, but got {hours:g}.")
@@ -85,7 +104,11 @@ class PaperRun:
         )
 
     def run(self, folder: Path) -> tuple[list[Failure], list[str]]:
-        """Run the missing jobs, write the paper, and return the failures and notes for the user."""
+        """Run the jobs of `part` that have not finished yet, and write the files of the paper.
+
+        Returns:
+            The failed jobs, and notes for the user.
+        """
         until = time.monotonic() + 3600 * self.hours
         left_out = self.whole.left_out
         asked = (task for task in self.session.request.tasks if task.name not in left_out)

@@ -21,15 +21,17 @@ def paper(
     plugins: str | Path | Iterable[str | Path] = (),
     **options: Any,
 ) -> Results:
-    """Run an encoder and others on a paper's suites and write its tables, as `bench paper` does.
+    """Run the experiments of an encoder paper and write its tables, as `bench paper` does.
 
-    Missing results are reported as warnings.
+    An encoder and its competitors are run on the suites of a paper. Missing results are reported as
+    warnings.
 
     Args:
         model: The encoder of the paper, or several encoders.
-        against: The encoders and baselines to compare it with.
+        against: The encoders and baselines with which `model` is compared.
         to: The folder to write.
-        hours: The time limit; as many seeds as are expected to fit into it are run.
+        hours: The time limit in hours. As many seeds as are expected to fit into it are run; None
+            for no limit.
         plugins: Plugin files, as in `run`.
         **options: The options of `bench paper`, listed below, with Python values as in `run`.
 

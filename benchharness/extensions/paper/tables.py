@@ -25,12 +25,19 @@ from benchharness.leaderboard.text import inert
 from benchharness.tasks.suites import SUITES
 
 RUNS = "runs.csv"
-"""File that lists the runs behind each cell of the tables."""
+"""Name of the file that lists the runs behind each cell of the tables."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PaperTable:
-    """Table of a paper that shows a leaderboard, with its LaTeX label and display options."""
+    """Table of a paper, which shows a leaderboard.
+
+    Attributes:
+        board: The leaderboard.
+        table: Content of the table.
+        choice: Columns and other options of the table.
+        label: LaTeX label of the table.
+    """
 
     board: Board
     table: Table
@@ -39,12 +46,12 @@ class PaperTable:
 
     @property
     def rows(self) -> Iterator[tuple[str, Entry]]:
-        """Pairs of row name and leaderboard entry, without the published rows that follow them."""
+        """Pairs (name of the row, leaderboard entry), without the rows of published results."""
         for row, entry in zip(self.table.rows, self.board.entries, strict=False):
             yield row.official, entry
 
     def latex(self) -> str:
-        """Return the table as LaTeX; its caption does not contain the path of the data."""
+        """Return the table as LaTeX. Its caption contains a citation, but not the data's path."""
         cited = "".join(rf"~\cite{{{key}}}" for key in list(citations([self.board.suite]))[:1])
         title = latex_escaped(self.board.title)
         caption = latex_escaped(self.table.caption).replace(title, title + cited, 1) + "."
@@ -52,7 +59,11 @@ class PaperTable:
 
 
 def paper_tables(boards: Iterable[tuple[Board, Choice]]) -> list[PaperTable]:
-    """Build the tables of leaderboards, with the published rows of their models."""
+    """Create one table per leaderboard, which also shows published results of its models.
+
+    Args:
+        boards: Leaderboards, each with the options of its table.
+    """
     found: list[PaperTable] = []
     for board, choice in boards:
         published = (LIKE_OURS,) if published_rows(board, (LIKE_OURS,)) else ()
@@ -66,9 +77,13 @@ def paper_tables(boards: Iterable[tuple[Board, Choice]]) -> list[PaperTable]:
 
 @dataclass(frozen=True)
 class LongTable:
-    """Table in the appendix; `columns` maps titles to shares of the line width, which sum to 1.
+    """Table in the appendix, which may be longer than a page.
 
-    Cells are plain text; a cell that begins with "$" is a formula.
+    Attributes:
+        title: Title of the table's section.
+        columns: Fractions of the line width that the columns have, keyed by the title of the
+            column. They sum to 1.
+        rows: Cells of each row, as plain text. A cell that begins with "$" is a formula.
     """
 
     title: str
@@ -96,7 +111,15 @@ def _line(cells: Iterable[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Paper:
-    """Content of a paper. `figures` maps captions to PDF; `missing` describes missing results."""
+    """Content of the files that `bench paper` writes.
+
+    Attributes:
+        models: Names of the models. The first one is compared with the others.
+        tables: Tables of the leaderboards.
+        appendix: Tables of the appendix.
+        figures: PDF files of the figures, keyed by their captions.
+        missing: Sentences about missing results.
+    """
 
     models: Sequence[str]
     tables: Sequence[PaperTable]
@@ -105,7 +128,7 @@ class Paper:
     missing: Sequence[str]
 
     def files(self) -> dict[str, bytes]:
-        """Return the content of the files, keyed by file name."""
+        """Return the content of each file, keyed by file name."""
         suites = list(dict.fromkeys(each.board.suite for each in self.tables))
         texts = {
             f"{suite}.tex": "\n".join(t.latex() for t in self.tables if t.board.suite == suite)
@@ -183,7 +206,10 @@ To create the same tables elsewhere, use `bench export --all`, then `bench db im
 
 
 def citations(suites: Iterable[str]) -> dict[str, str]:
-    """Return the BibTeX entries of suites and their tasks, keyed by citation key, in file order."""
+    """Return the BibTeX entries of suites and their tasks, keyed by citation key.
+
+    They are in the order of the suites, and for each suite in the order of the file suites.bib.
+    """
     text = (files("benchharness.extensions.paper") / "suites.bib").read_text(encoding="utf-8")
     found = {}
     for suite in suites:

@@ -32,7 +32,7 @@ Other = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Pages:
-    """Options of `bench report predictions` for the pages that it writes."""
+    """Options of `bench report predictions` for the folder and the content of the pages."""
 
     out: Path | None = option(
         None,

@@ -14,8 +14,8 @@ from benchharness.tasks.examples import Example
 from benchharness.tasks.task import Task
 
 LONG_OPTIONS = 6
-"""Maximum number of options that are listed. If there are more, only the gold and the predicted
-options are shown.
+"""Maximum number of answer options of an example that are listed. If there are more, only the gold
+and the predicted options are shown.
 """
 
 
@@ -48,10 +48,10 @@ class PredictedTask:
         task: Task that was predicted.
         data: Source of the data.
         systems: One or two systems that made the predictions.
-        splits: Splits with the examples and the systems' predictions (`one` and `other`), in the
-            order of the systems' seeds. The examples are empty if they could not be read.
+        splits: Splits with their examples, the predictions of the first system (`one`) and those of
+            the second system (`other`). If the examples could not be read, they are empty.
         texts: True if the page shows the texts of the examples.
-        reason: Sentence that explains why the examples could not be read; else empty.
+        reason: Sentence that explains why the examples could not be read; empty if they were.
     """
 
     task: Task
@@ -64,10 +64,12 @@ class PredictedTask:
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerView:
-    """Answer that some seeds of a system gave to an example.
+    """Answer that one or more seeds of a system gave to an example.
 
-    `state` is "right", "wrong", or "" if it is unknown. `note` names these seeds, and the mean
-    probability of the answer if that is known.
+    Attributes:
+        text: The answer.
+        state: "right" or "wrong"; empty if the gold answer is unknown.
+        note: The seeds that gave the answer, and its mean probability if that is known.
     """
 
     text: str
@@ -78,8 +80,11 @@ class AnswerView:
 class Segment(NamedTuple):
     """Segment of a text that is highlighted uniformly.
 
-    `kinds` contains the kinds of spans that cover the segment, separated by spaces: "gold" answers,
-    answers of the first system ("one") or the second ("other"), and "mark".
+    Attributes:
+        text: Text of the segment.
+        kinds: Kinds of spans that cover the segment, separated by spaces: "gold" for a gold answer,
+            "one" and "other" for an answer of the first and of the second system, and "mark" for a
+            span that belongs to the example's input.
     """
 
     text: str
@@ -87,9 +92,12 @@ class Segment(NamedTuple):
 
 
 class Block(NamedTuple):
-    """One text of an example, called `name` ("question", "passage", ...).
+    """One text of an example.
 
-    `folded` is true if the page shows it only when it is opened.
+    Attributes:
+        name: Name of the text, such as "question" or "passage".
+        segments: The text, split where the highlighting changes.
+        folded: True if the page shows the text only after a click.
     """
 
     name: str
@@ -106,16 +114,18 @@ class ExampleView:
         id: Id of the example.
         split: Split of the example.
         blocks: Texts; empty if texts are not shown.
-        options: (number, text, whether it is the gold answer) of each answer option.
-        gold: Gold answer; "hidden" or "unknown" if there is none.
-        answers: Answers of each system, most frequent first.
+        options: Answer options as tuples (number, text, is it the gold answer?); empty if they are
+            not listed.
+        gold: Gold answer; "hidden" if it is not published, "unknown" if it could not be read.
+        answers: For each system, the distinct answers of its seeds, most frequent first.
         near: Description of how close the first system's answers are to the gold answer.
-        state: With how many of its seeds the first system is right: "all", "some" or "none"; "" if
-            gold answers are unknown.
-        flip: 1 if the first system is right with a larger share of its seeds than the second, -1 if
-            it is the other way round, else 0.
-        cells: Cells of the confusion matrices that contain the example: "system.row.column".
-        difficulty: Number by which examples are sorted, hardest first.
+        state: "all", "some" or "none", for the seeds with which the first system is right; empty if
+            the gold answer is unknown.
+        flip: 1 if the first system is right with a larger fraction of its seeds than the second, -1
+            if with a smaller fraction, else 0.
+        cells: Cells of the confusion matrices that count the example, as "system.row.column" with
+            indices from 0.
+        difficulty: Number by which examples are sorted; it is higher for harder examples.
     """
 
     place: int
@@ -135,9 +145,13 @@ class ExampleView:
 class Row(NamedTuple):
     """Example with the predictions of each system.
 
-    `example` is None if it could not be read. `sides` contains a tuple of predictions per system,
-    one prediction per seed. `judged` contains their evaluations in the same layout; it is empty if
-    gold answers are unknown.
+    Attributes:
+        split: Split of the example.
+        id: Id of the example.
+        example: The example; None if it could not be read.
+        sides: For each system, the predictions of its seeds.
+        judged: For each system, the comparisons of these predictions with the gold answer; empty if
+            the gold answer is unknown.
     """
 
     split: str
@@ -148,7 +162,10 @@ class Row(NamedTuple):
 
 
 def rows_of(task: Task, split: PredictedSplit) -> Iterator[Row]:
-    """Yield the examples of a split with their predictions, evaluated if gold answers are known."""
+    """Yield the examples of a split with the predictions of all systems.
+
+    The predictions are compared with the gold answers, if these are known.
+    """
     kind, known = answer_type(task), labels_known(split.examples)
     every = [side for side in (split.one, split.other) if side]
     for place in range(len(every[0][0])):
@@ -161,7 +178,7 @@ def rows_of(task: Task, split: PredictedSplit) -> Iterator[Row]:
 
 
 def shares_of(row: Row) -> tuple[float, ...]:
-    """Return, for each system, the share of its seeds that answer the example correctly."""
+    """Return, for each system, the fraction of its seeds that answer an example correctly."""
     return tuple(fmean(found.right for found in side) for side in row.judged)
 
 
@@ -177,8 +194,8 @@ def build_example(
         predicted: Input for the page.
         number: Number of the example in the order of the data.
         row: Example with its predictions.
-        places: For each system's number, the names of the cells of its confusion matrix, keyed by
-            (row, column).
+        places: Names of the cells in the confusion matrix of each system. The outer keys are the
+            indices of the systems, and the inner keys the titles (row, column) of a cell.
     """
     shares, kind, example = shares_of(row), answer_type(predicted.task), row.example
     gold = "unknown" if example is None else "hidden"

@@ -28,29 +28,43 @@ _STYLES = ("style.css", "predictions.css")
 _SCRIPTS = ("unpack.js", "predictions.js")
 
 INLINE = 20
-"""Number of the hardest examples that are plain HTML, and visible without scripts. All examples are
-also contained in compressed form, which a script unpacks."""
+"""Number of examples (the hardest ones) that a page contains as plain HTML, so that they are
+visible without scripts. A page also contains all examples in compressed form, which a script
+unpacks."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixView:
-    """Confusion matrix of one system; `number` is the index of the system."""
+    """Confusion matrix of one system.
+
+    Attributes:
+        system: Name of the system.
+        number: Index of the system on the page, from 0.
+        confusion: The matrix.
+    """
 
     system: str
     number: int
     confusion: Confusion
 
     def shade(self, row: int, column: int) -> int:
-        """Return the shade of a cell, from 0 to 4, by its share of the sum of its row."""
+        """Return the shade of a cell, from 0 (light) to 4 (dark).
+
+        It is in proportion to the cell's count, divided by the sum of the counts in its row.
+        """
         counts = self.confusion.counts[row]
         return round(4 * counts[column] / sum(counts)) if sum(counts) else 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class SliceLine:
-    """Slice of the examples, with the percentage that each system answers correctly.
+    """Statistics of a slice, which is a subset of the examples.
 
-    `examples` is the number of examples, and `shares` are means over seeds as text, one per system.
+    Attributes:
+        name: Name of the slice.
+        examples: Number of examples in the slice.
+        shares: For each system, the percentage of these examples that it answers correctly (mean
+            over its seeds), as text.
     """
 
     name: str
@@ -60,7 +74,30 @@ class SliceLine:
 
 @dataclass(frozen=True, kw_only=True)
 class PredictionsView:
-    """Content of a predictions page for the template; `examples` are sorted hardest first."""
+    """Content of a predictions page, from which a template makes the HTML.
+
+    Attributes:
+        title: Title of the task.
+        data: Source of the data.
+        systems: One or two systems that made the predictions.
+        texts: Sentence about the example texts on the page.
+        measures: Names of the scores.
+        scores: One tuple per run: name of the system, seed, and the scores as text.
+        notes: Warnings about the scores of runs.
+        matrices: Confusion matrices; empty if gold answers are unknown.
+        matrix_names: Noun for the items that the matrices count, and their caption.
+        kind: Noun for the classes or types that `types` lists.
+        types: For each class or type of answer, the statistics of each system.
+        slices: Statistics of slices of the examples.
+        examples: Examples, hardest first.
+        splits: Names of the splits.
+        states: Numbers of examples that the first system answers correctly with "none", "some" and
+            "all" of its seeds; empty if gold answers are unknown.
+        flips: Numbers of examples that the first system answers correctly more often than the
+            second system, and less often.
+        order: Order of the examples in words.
+        is_marked: True if answers are highlighted in the texts.
+    """
 
     title: str
     data: str
@@ -88,7 +125,7 @@ def render_predictions(predicted: PredictedTask, generated: str, home: str = "")
     Args:
         predicted: Predictions to show.
         generated: Date and time for the page.
-        home: Address of the leaderboard's page, for a link; may be empty.
+        home: URL of the leaderboard's page, for a link; empty for no link.
     """
     view = build_view(predicted)
     return render_page(

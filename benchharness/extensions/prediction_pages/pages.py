@@ -24,20 +24,27 @@ from benchharness.stored.predictions import StoredPredictions, examples_of, spli
 from benchharness.tasks.suites import find_task, title_of
 
 PAGE_MARK = '<meta name="bench-predictions"'
-"""Text in the first 4,096 bytes of every page of predictions; files that contain it may be deleted
-when a new report is written."""
+"""Text that every page of predictions has in its first 4,096 bytes. Only files with this text are
+deleted when a new report is written."""
 
 
 class PredictionPages:
-    """Writer of the pages to which a report links."""
+    """Writer of the pages of predictions to which a report links.
+
+    Attributes:
+        folder: Folder for the pages.
+        home: File name of the report, which is in the parent of `folder`.
+        texts: True if the pages show the texts of the examples.
+        notes: Messages (the keys) about predictions that have no page, and pages without texts.
+    """
 
     def __init__(self, folder: Path, home: str, *, texts: bool = True) -> None:
         """Check that the folder can be written.
 
         Args:
             folder: Folder for the pages.
-            home: File name of the leaderboard, which is in the parent of `folder`.
-            texts: Whether to show the texts of the examples.
+            home: File name of the report, which is in the parent of `folder`.
+            texts: True to show the texts of the examples.
 
         Raises:
             BenchError: The folder cannot be written.
@@ -47,11 +54,15 @@ class PredictionPages:
         self.notes: dict[str, None] = {}
 
     def __call__(self, store: Store, boards: Iterable[Board]) -> Pages:
-        """Write a page for each entry and task of the leaderboards, and return their addresses.
+        """Write a page for each entry and task of the leaderboards.
 
         Each page compares the entry with the best other model on the task. Pages of an earlier
         report that are not written again are deleted. Messages about predictions without a page,
         and about pages without example texts, are added to `notes`.
+
+        Returns:
+            Relative URLs of the pages, keyed by the HTML id of the entry's section in the report
+            and by task.
 
         Raises:
             BenchError: A page cannot be written.
@@ -83,7 +94,7 @@ class PredictionPages:
 
 
 def _compared(board: Board, task: str) -> Iterator[tuple[Entry, list[Entry]]]:
-    """Yield each entry with a score on the task, best first, and the systems of its page."""
+    """Yield each entry with a score on the task, best first, and the entries on its page."""
     ranked = sorted(
         (entry for entry in board.entries if task in entry.cells),
         key=lambda entry: (
@@ -106,7 +117,7 @@ def _delete_others(folder: Path, kept: set[str]) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise BenchError if pages cannot be written into the folder, without changing anything."""
+    """Raise BenchError if pages cannot be written to a folder. Nothing is changed by this check."""
     try:
         if folder.exists() and not folder.is_dir():
             raise NotADirectoryError("it is a file")
@@ -124,9 +135,15 @@ def _unwritable(path: Path, error: OSError) -> BenchError:
 
 
 def write_page(path: Path, predicted: PredictedTask, home: str = "") -> None:
-    """Write the predictions of one task to an HTML file; raise BenchError if this fails.
+    """Write the page with the predictions for one task.
 
-    `home` is the relative URL of the leaderboard that the page links to.
+    Args:
+        path: HTML file to write.
+        predicted: Predictions to show.
+        home: Relative URL of the leaderboard's page, for a link; empty for no link.
+
+    Raises:
+        BenchError: The file cannot be written.
     """
     generated = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
     try:
@@ -136,7 +153,11 @@ def write_page(path: Path, predicted: PredictedTask, home: str = "") -> None:
 
 
 def page_name(board: Board, task: str, entries: Sequence[Entry]) -> str:
-    """Return a descriptive file name for a page, determined by the task and the entries."""
+    """Return the file name of a page.
+
+    It consists of the title of the task, the names of the models, and a digest. The digest makes it
+    unique for the leaderboard, the task and the entries.
+    """
     said = [title_of(task), *(entry.model for entry in entries)]
     # Convert "SST-2" to "sst-2". Different names may become equal, but the digest in `anchor` still
     # distinguishes them.
@@ -159,10 +180,10 @@ def predicted_task(
 
     Args:
         stored: Stored runs and their examples.
-        data: Label of the data that the page shows.
-        name: Full name of the task.
+        data: Description of the data source, which the page shows.
+        name: Full name of the task, such as "glue/rte".
         entries: One or two leaderboard entries.
-        kind: "dev" or "test".
+        kind: "dev" for the predictions on dev splits, "test" for those on test splits.
 
     Raises:
         BenchError: A run has no predictions for a split of this kind.

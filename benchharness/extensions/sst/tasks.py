@@ -19,10 +19,11 @@ from benchharness.tasks.suite import ScoreRule, suite_of
 from benchharness.tasks.task import PairTask, has_no_label
 
 GRADES = ("very negative", "negative", "neutral", "positive", "very positive")
-"""Names of the grades, in the order of their numbers in the trees."""
+"""Names of the five grades. The index of a name is the number of the grade in the trees."""
 
 POLES = {0: "negative", 1: "negative", 3: "positive", 4: "positive"}
-"""Names of the two classes, keyed by grade. As in the paper, neutral sentences are left out."""
+"""Names of the two classes, keyed by the number of the grade. As in the paper, neutral sentences
+(grade 2) are left out."""
 
 _PART = re.compile(r"\(([0-4])(?= )|\)|[^\s()]+")
 """Pattern of a tree's tokens: an opening bracket with a grade, a closing bracket, or a word."""
@@ -149,12 +150,12 @@ SST5_PHRASES = replace(
 """Task SST-5 with training on all phrases in addition to the sentences."""
 
 BINARY = _task("binary", "SST binary", POLES)
-"""Task with two classes of whole sentences. In contrast, GLUE's SST-2 also has phrases in train and
-hides its test labels.
+"""Task of classifying whole sentences as negative or positive. It differs from GLUE's SST-2, which
+also has phrases in its training data and does not publish its test labels.
 """
 
 SST_TASKS: tuple[PairTask, ...] = (SST5, SST5_PHRASES, BINARY)
-"""SST's tasks, in the order of the leaderboard's columns."""
+"""Tasks of the suite SST, in the order of their columns on the leaderboard."""
 
 _RULE = ScoreRule(
     name="SST-5",

@@ -14,7 +14,7 @@ from benchharness.tasks.read import SplitRows
 from benchharness.tasks.sources.formats import content_of
 from benchharness.tasks.task import Metric
 
-# The following answer types can interpret answers that are spelled differently.
+# The following answer types can also interpret answers that are not in the server's form.
 
 Scalar = str | int | float | bool | None
 """Content of a cell in a table, or a JSON value that is not a list or an object."""
@@ -24,7 +24,8 @@ class Understood(NamedTuple):
     """Interpretation of an answer that was read from a file.
 
     Attributes:
-        value: The answer in the server's form; None if its meaning is not clear.
+        value: The answer in the form that the benchmark's server expects; None if its meaning is
+            not clear.
         problem: Description of what is wrong with the answer in the file; "" if nothing is.
     """
 
@@ -37,9 +38,10 @@ class Labels:
     """Answer type for tasks whose answer is one of several labels.
 
     Attributes:
-        written: For each label name of the task, the label in the server's form (text or number).
-        synonyms: For each other unambiguous spelling of a label, the label in the server's form,
-            e.g. "true" for "1". Numbers for labels such as "entailment" are ambiguous, because
+        written: Labels in the form that the benchmark's server expects (text or number), keyed by
+            their names in the task.
+        synonyms: Labels in the server's form, keyed by other spellings, e.g. "true" keyed by "1".
+            Numbers for labels such as "entailment" are not included, because they are ambiguous:
             sources number such labels differently.
     """
 
@@ -91,7 +93,7 @@ class Number:
     high: float
 
     def write(self, value: str | float) -> str:
-        """Return a number as text, clipped to the range."""
+        """Return a number as text, with three decimals and clipped to the range."""
         return f"{min(max(float(value), self.low), self.high):.3f}"
 
     def understand(self, found: Scalar) -> Understood:
@@ -134,8 +136,9 @@ class Text:
 class LabelSet:
     """Answer type for tasks whose answer is any number of labels.
 
-    The labels are written as a JSON list of names in the task's order. A file may also have names
-    with a separator between them, a single name, or an empty text if there is no label.
+    The server's form is a JSON list of names in the task's order. In a file that is read, an answer
+    may also consist of names with a separator between them, or be a single name, or be an empty
+    text if the row has no label.
 
     Attributes:
         names: Names of all labels in the task's order.
@@ -144,11 +147,11 @@ class LabelSet:
     names: Sequence[str]
 
     def write(self, name: str | float) -> str:
-        """Return a list with a single name, as JSON."""
+        """Return a JSON list with a single name."""
         return self.listed([str(name)])
 
     def listed(self, found: Collection[str]) -> str:
-        """Return a list of names in the task's order, as JSON."""
+        """Return a JSON list of the names in `found`, in the task's order."""
         return json.dumps([name for name in self.names if name in found])
 
     def understand(self, found: Scalar) -> Understood:
@@ -232,7 +235,7 @@ class Fault:
 
 
 class Faults:
-    """Collector of the problems in one file; repeated problems are counted."""
+    """Collector of the problems in one file. Repeated problems are only counted."""
 
     def __init__(self, file: str) -> None:
         self._file = file
@@ -254,7 +257,10 @@ class Faults:
         self._found.setdefault(fault, (sentence, line))
 
     def all(self) -> tuple[Fault, ...]:
-        """Return the problems in the order in which they were added, with counts of repetitions."""
+        """Return the problems in the order in which they were added, each kind of problem once.
+
+        The number of further problems of the same kind is appended to the sentence.
+        """
         again = {fault: f" (and {times} more)" for fault, times in self._again.items() if times}
         return tuple(
             Fault(
@@ -269,7 +275,7 @@ HEADER = ("index", "prediction")
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerFile:
-    """Description of a file with answers.
+    """Description of a file with answers, such as one of the files of GLUE's submission.
 
     Attributes:
         name: File name that the server expects.
@@ -283,9 +289,10 @@ class AnswerFile:
             object per line and paragraph.
         paragraphs: Number of MultiRC's paragraphs; None for any number.
         questions: Number of MultiRC's questions in all paragraphs; None for any number.
-        missing_are_wrong: True if rows may be missing; their answers are then None.
-        names: For each text that the file may have instead of an index, the index of the row.
-        header: Names of the columns in a table.
+        missing_are_wrong: True if rows may be missing. Their answers are read as None and count as
+            wrong.
+        names: Indices of the rows, keyed by the ids that the file may have instead of indices.
+        header: Names of the two columns in a table.
     """
 
     name: str
@@ -307,7 +314,8 @@ class Reading:
     """Result of reading a file with answers.
 
     Attributes:
-        answers: Answers in the server's form; None if the file has a problem without a clear fix.
+        answers: Answers in the form that the server expects, in the order of the rows; None if the
+            file has a problem without a clear fix.
         faults: All problems in the file.
     """
 
@@ -316,13 +324,19 @@ class Reading:
 
 
 def conclude(answers: Sequence[Any] | None, faults: Faults) -> Reading:
-    """Return answers and problems as a `Reading`, without answers if a problem has no clear fix."""
+    """Return the result of reading a file.
+
+    Args:
+        answers: Answers in the file; left out of the result if a problem has no clear fix.
+        faults: Problems in the file.
+    """
     found = faults.all()
     is_clear = all(fault.mendable for fault in found)
     return Reading(answers=answers if is_clear else None, faults=found)
 
 
-# Files are decoded as UTF-8 lines. Byte order marks and carriage returns are reported.
+# Files are decoded as UTF-8 and split into lines. Byte order marks and carriage returns are
+# reported.
 
 Line = tuple[int, str]
 """Number of a line, counted from 1, and its text without the line break."""
@@ -331,7 +345,10 @@ MARK = "\ufeff"
 
 
 def decoded(content: bytes, faults: Faults) -> str | None:
-    """Return UTF-8 text without its byte order mark; report malformed text and return None."""
+    """Decode the bytes of a file as UTF-8, and remove a byte order mark.
+
+    If the bytes are not UTF-8 text, this is added to `faults`, and None is returned.
+    """
     if _is_wide(content):
         faults.add("it is not UTF-8 text but UTF-16 or a similar encoding: convert it to UTF-8")
         return None
@@ -392,10 +409,12 @@ class PredictionFile:
     Attributes:
         predictions: One prediction per example, in the order of the examples.
         notes: Sentences about problems in the file that were tolerated.
-        left_out: Number of missing rows whose predictions are not marked as `missing`.
+        left_out: Number of rows for which the file has no prediction, without those whose
+            `predictions` are marked as `missing`.
         sweep_order: Ids of questions in the order in which the file lists no-answer scores. SQuAD's
             script orders equal scores in this way when it searches for the best threshold.
-        columns: Predicted and gold tags of each sentence, as they are in CoNLL's columns.
+        columns: Pairs (predicted tags, gold tags), one per sentence, as they are in a file with
+            CoNLL's columns; empty for other files.
     """
 
     predictions: tuple[Prediction, ...]
@@ -411,7 +430,8 @@ class PredictionFile:
 
 
 FileScores = Mapping[Metric[Any, Any], float | None]
-"""Scores that depend on details of a file, keyed by metric."""
+"""Scores that depend on details of a file, keyed by metric. None means that the official script
+does not compute the metric."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -419,9 +439,9 @@ class Layout:
     """Functions that read and score prediction files in one layout.
 
     Attributes:
-        read: Function that reads a file.
-        own_scores: Function that computes the scores which depend on details of the file, such as
-            the order of equal no-answer scores or the tag scheme.
+        read: Function `(path, task, rows, no_answer)` that reads a file.
+        own_scores: Function `(file, examples)` that computes the scores which depend on details of
+            the file, such as the order of equal no-answer scores or the tag scheme.
         takes_scores: True if no-answer scores can be given in a second file.
     """
 
@@ -435,7 +455,7 @@ class Form:
     """Description of a suite's submission that is not a zip file.
 
     Attributes:
-        split: Prefix of the names of the splits to submit, or several prefixes.
+        split: Prefix of the names of the splits that are submitted, or several prefixes.
         write: Function `(task, predictions, examples, threshold)` that returns the content of each
             file, keyed by its name. The name is "" if the submission is a single file; "{}" in a
             name is replaced by the language.
@@ -450,9 +470,14 @@ class Form:
 
 
 def require_clear(path: Path, faults: Sequence[Fault]) -> tuple[str, ...]:
-    """Return notes on the problems in a file that can be tolerated.
+    """Return notes on the problems in a file, if all of them can be tolerated.
 
-    Raises DataError if there is a problem without a clear fix.
+    Args:
+        path: Path of the file.
+        faults: Problems in the file.
+
+    Raises:
+        DataError: A problem has no clear fix.
     """
     doubts = [
         fault.in_file if fault.file == path.name else str(fault)
@@ -467,9 +492,10 @@ def require_clear(path: Path, faults: Sequence[Fault]) -> tuple[str, ...]:
 
 
 def text_of(path: Path) -> tuple[str, tuple[str, ...]]:
-    """Return the text of a file, and notes on tolerated problems.
+    """Return the text of a file, and notes on problems that were tolerated.
 
-    Raises DataError if the file is not UTF-8 text.
+    Raises:
+        DataError: The file is not UTF-8 text.
     """
     faults = Faults(path.name)
     text = decoded(content_of(path), faults)

@@ -17,11 +17,18 @@ from benchharness.tasks.task import TagTask
 
 
 def read_columns(path: Path, task: TagTask, rows: SplitRows, _: object) -> PredictionFile:
-    """Read the predicted tags of every sentence, and convert entity tags to IOB2.
+    """Read a file with the predicted tags of every sentence, and convert entity tags to IOB2.
 
-    If the file contains words, they must equal those of the examples, so that tags cannot be
-    assigned to the wrong words. Raises DataError if words or sentences differ, or if a tag is
-    unknown.
+    If the file contains words, they must be those of the examples, so that tags cannot be assigned
+    to the wrong words.
+
+    Args:
+        path: Path of the file.
+        task: Tagging task.
+        rows: Examples of the split.
+
+    Raises:
+        DataError: The words or sentences differ from those of the examples, or a tag is unknown.
     """
     text, notes = text_of(path)
     sentences = list(sentences_of(text.split("\n")))
@@ -40,7 +47,14 @@ def read_columns(path: Path, task: TagTask, rows: SplitRows, _: object) -> Predi
 def check_sentences(
     path: Path, found: Sequence[Sequence[Word]], noun: str, examples: Sequence[Any]
 ) -> None:
-    """Raise DataError if the number of sentences, or the length of a sentence, differs."""
+    """Raise DataError if a file has another number of sentences, or a sentence of another length.
+
+    Args:
+        path: Path of the file.
+        found: Sentences in the file.
+        noun: Name of the sentences in an error message, such as "sentences".
+        examples: Examples of the split.
+    """
     if len(found) != len(examples):
         raise DataError(
             f"{path} has {len(found)} {noun}, expected {len(examples)}: put an empty line after "
@@ -95,7 +109,12 @@ WITH_GOLD = 3
 
 
 def column_of(sentence: Sequence[Word], place: int) -> Tags:
-    """Return the cells of a column, one per word."""
+    """Return the cells of a column, one per word.
+
+    Args:
+        sentence: Words with their columns.
+        place: Index of the column; negative indices count from the last column.
+    """
     return tuple(word.columns[place] for word in sentence)
 
 

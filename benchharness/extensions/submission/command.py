@@ -25,7 +25,7 @@ from benchharness.tasks.suites import find_suite
 
 @dataclass(frozen=True, kw_only=True)
 class Submitted:
-    """Options that select the runs to submit."""
+    """Options of `bench submit` for the stored runs to submit, and for their answers."""
 
     model: str | None = option(
         None, "Submit the stored runs of this model.", metavar="NAME", proposes="stored_models"

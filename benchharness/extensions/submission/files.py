@@ -127,8 +127,8 @@ class Submission:
     Attributes:
         suite: Name of the benchmark.
         files: Files that the zip must contain.
-        aliases: Official stems of files, keyed by alternative stems that people use. Stems are
-            normalized by `bare_stem`.
+        aliases: Official file names, keyed by other names that people use. All names are normalized
+            by `bare_stem`.
         flat: True if the files must not be in a folder.
     """
 
@@ -145,9 +145,10 @@ class Submission:
 
 
 def bare_stem(name: str) -> str:
-    """Return a file name without extension, case and separators, e.g. "mnlimm" for "MNLI-mm.tsv".
+    """Return a file name in lower case, without extension and separators.
 
-    The prefix "predict_results", which some scripts write, is removed too.
+    For example, "MNLI-mm.tsv" is normalized to "mnlimm". The prefix "predict_results", which some
+    scripts write, is removed too.
     """
     stem = name.rpartition(".")[0] or name
     letters = "".join(c for c in stem.casefold() if c.isalnum())
@@ -183,7 +184,7 @@ def compose(
     predictions: Iterable[Prediction],
     examples: Iterable[Example] = (),
 ) -> bytes:
-    """Return the bytes of the file that the server expects, sorted by the indices of the rows.
+    """Return the bytes of a submission's file, with the answers in the order of the rows' indices.
 
     Args:
         file: Description of the file.
@@ -228,15 +229,24 @@ def read_answer_file(file: AnswerFile, content: bytes, ids: Sequence[int] | None
 
 
 def write_answers(file: AnswerFile, answers: Sequence[object]) -> bytes:
-    """Return the bytes of a file, given answers in the server's form, in the order of the rows."""
+    """Return the bytes of a file with answers.
+
+    Args:
+        file: Description of the file.
+        answers: Answers in the form that the server expects, in the order of the rows.
+    """
     return FORMATS[file.format][1](answers)
 
 
 def needs_examples(file: AnswerFile, *, fill: bool = False) -> bool:
-    """Return whether the examples are needed to write a file.
+    """Return whether the examples of the test set are needed to write a file.
 
-    They are needed if the answers are texts of options. If the file is filled with a constant
-    answer (`fill`), MultiRC's file needs them too, because it contains ids from the rows.
+    They are needed if the answers are texts of options. A file of MultiRC with constant answers
+    needs them too, because it contains ids that are only in the examples.
+
+    Args:
+        file: Description of the file.
+        fill: True if the file gets constant answers, because the task was not run.
     """
     return isinstance(file.answers, Text) or (fill and file.format == "multirc")
 
@@ -244,7 +254,13 @@ def needs_examples(file: AnswerFile, *, fill: bool = False) -> bool:
 def filled(
     file: AnswerFile, kind: AnswerType, examples: Sequence[Example] = ()
 ) -> list[Prediction]:
-    """Return predictions for a task that was not run; every row gets the same answer."""
+    """Return predictions for a task that was not run; every row gets the same answer.
+
+    Args:
+        file: Description of the file, which contains the answer.
+        kind: Type of the task's answers.
+        examples: Rows of the test set; needed only if `needs_examples(file, fill=True)`.
+    """
     rows = examples or [Example(id=str(index)) for index in range(file.rows)]
     names = list(file.answers.written) if isinstance(file.answers, Labels) else [str(file.fill)]
     return [kind.from_name(row, str(file.fill), names) for row in rows]

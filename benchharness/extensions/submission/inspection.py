@@ -30,7 +30,7 @@ bytes."""
 
 
 ZIP = b"PK\x03\x04"
-"""First bytes of a zip that is not empty."""
+"""First bytes of every zip that contains files."""
 
 DAMAGE = (zipfile.BadZipFile, NotImplementedError, EOFError, ValueError, zlib.error, LZMAError)
 """Exceptions that `zipfile` raises if the bytes are not a zip, or use an unsupported feature."""
@@ -57,7 +57,12 @@ class Member:
 
 
 def read_zip(content: bytes, faults: Faults) -> list[Member]:
-    """Return the files in a zip, and in zips inside it; report what cannot be read."""
+    """Return the files in a zip, and in zips inside it.
+
+    Args:
+        content: Bytes of the zip.
+        faults: Collector of problems; what cannot be read is added to it.
+    """
     members: list[Member] = []
     for member in _files(content, "it", faults) or ():
         if member.path.suffix.casefold() != ".zip" or member.content is None:
@@ -123,7 +128,8 @@ def write_zip(path: Path, files: Mapping[str, bytes]) -> None:
 def check(path: Path) -> tuple[Fault, ...]:
     """Check a submission (GLUE's or SuperGLUE's zip, or SQuAD's JSON), and return all problems.
 
-    Raises DataError if the file cannot be read.
+    Raises:
+        DataError: The file cannot be read, or is too large for a submission.
     """
     return _examine(path).faults
 
@@ -131,7 +137,9 @@ def check(path: Path) -> tuple[Fault, ...]:
 def repair(path: Path, out: Path) -> tuple[Fault, ...]:
     """Write a repaired copy of a submission to `out`, and return the problems that were repaired.
 
-    Raises DataError, and writes nothing, if a problem does not have exactly one possible fix.
+    Raises:
+        DataError: The file cannot be read, or a problem does not have exactly one possible fix.
+            Nothing is written.
     """
     found = _examine(path)
     stuck = [fault for fault in found.faults if not fault.mendable]

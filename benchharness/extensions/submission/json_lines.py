@@ -27,7 +27,7 @@ LABEL_NAMES = ("label", "prediction", "pred", "answer")
 
 
 def write_json_lines(answers: Sequence[str | int]) -> bytes:
-    """Return the bytes of a file with one answer per line, given the answers in order."""
+    """Return the bytes of a file with one JSON object per answer, in the order of the rows."""
     return write_objects({"idx": index, "label": answer} for index, answer in enumerate(answers))
 
 
@@ -37,7 +37,13 @@ def write_objects(objects: Iterable[Mapping[str, Any]]) -> bytes:
 
 
 def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
-    """Read the answers in JSON lines from any program, and report all problems in them."""
+    """Read the answers in a file of JSON lines from any program, and report all problems in it.
+
+    Args:
+        file: Description of the file.
+        content: Bytes of the file.
+        ids: Expected indices of the rows.
+    """
     faults = Faults(file.name)
     objects = read_objects(content, faults)
     if not objects:
@@ -61,7 +67,12 @@ def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Rea
 
 
 def read_objects(content: bytes, faults: Faults) -> list[Object]:
-    """Return the JSON objects in a file; report lines that are not objects, and empty files."""
+    """Return the JSON objects in a file, with their line numbers.
+
+    Args:
+        content: Bytes of the file.
+        faults: Collector of problems. Lines that are not objects, and an empty file, are added.
+    """
     objects: list[Object] = []
     for number, value in _values(lines_of(content, faults, "an object on each line"), faults):
         if isinstance(value, dict):
@@ -162,7 +173,14 @@ def _check_keys(line: int, found: Mapping[str, Any], faults: Faults) -> None:
 
 
 class Option(NamedTuple):
-    """Answer option of MultiRC: the ids of its paragraph and question, and its label."""
+    """Answer option of MultiRC.
+
+    Attributes:
+        paragraph: Id of its paragraph.
+        question: Id of its question.
+        label: 1 if the option is predicted to be a right answer, 0 if not; -1 if a file has no
+            valid label.
+    """
 
     paragraph: int
     question: int
@@ -186,7 +204,13 @@ def _questions(options: Iterable[tuple[int, Option]]) -> list[dict[str, Any]]:
 
 
 def read_multirc(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
-    """Read MultiRC's answer options from a file by any program, and report all problems in it."""
+    """Read MultiRC's answer options in a file from any program, and report all problems in it.
+
+    Args:
+        file: Description of the file.
+        content: Bytes of the file.
+        ids: Expected ids of the options.
+    """
     faults = Faults(file.name)
     objects = read_objects(content, faults)
     if not objects:
@@ -259,10 +283,10 @@ def _check_places(file: AnswerFile, options: Sequence[Option], faults: Faults) -
     paragraphs = [paragraph for paragraph, _ in groupby(option.paragraph for option in options)]
     if file.paragraphs is not None and paragraphs != list(range(file.paragraphs)):
         last = file.paragraphs - 1
-        faults.add(f"the paragraphs of its answers are not 0 to {last} in this order")
+        faults.add(f"its paragraphs are not numbered from 0 to {last} in this order")
     questions = [question for question, _ in groupby(option.question for option in options)]
     if file.questions is not None and questions != list(range(file.questions)):
         faults.add(
-            f"the questions of its answers are not 0 to {file.questions - 1} in this order: number "
+            f"its questions are not numbered from 0 to {file.questions - 1} in this order: number "
             "the questions over the whole file, not per paragraph"
         )

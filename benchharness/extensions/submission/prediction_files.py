@@ -48,9 +48,10 @@ class NoAnswer:
     """No-answer scores and threshold for predictions of SQuAD 2.0.
 
     Attributes:
-        file: File with a no-answer score for each question. Without it, every score is 0.
-        threshold: Threshold above which a score means "no answer". If it is None,
-            `THRESHOLD` is used if there are scores, and otherwise every answer is kept.
+        file: File with a no-answer score for each question. If it is None and the predictions do
+            not contain such scores, every score is 0.
+        threshold: A question counts as unanswered if its score is above the threshold. If it is
+            None, `THRESHOLD` is used if there are scores, and otherwise every answer is kept.
     """
 
     file: Path | None = None
@@ -74,8 +75,18 @@ THRESHOLD = 1.0
 def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer) -> PredictionFile:
     """Read a prediction file of SQuAD: each question's answer, and its no-answer score.
 
-    An answer of "" means "no answer". Without a file of no-answer scores, every score is 0. Answers
-    may be missing only in SQuAD 1.1, as in evaluate-v1.1.py.
+    An answer of "" means "no answer". Answers may be missing only in SQuAD 1.1, as in
+    evaluate-v1.1.py.
+
+    Args:
+        path: Path of the file.
+        task: SQuAD 1.1 or 2.0, or a task with the same format.
+        rows: Examples of the split.
+        no_answer: File with no-answer scores, and the threshold.
+
+    Raises:
+        DataError: A file has a problem without a clear fix, no-answer scores are in both files, or
+            the task does not support them.
     """
     ids = [example.id for example in rows.examples]
     content = content_of(path)
@@ -122,8 +133,8 @@ def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer)
 OFFICIAL: Mapping[str, AnswerFile] = {
     file.task: file for submission in SUBMISSIONS.values() for file in submission.files
 }
-"""Files of the official servers, keyed by task. MNLI has two files with the same layout; only the
-second one is in this mapping.
+"""Descriptions of the files in the submissions of GLUE and SuperGLUE, keyed by task. MNLI has two
+files with the same layout; only the second one is in this mapping.
 """
 
 
@@ -133,6 +144,14 @@ def read_labels(path: Path, task: Task, rows: SplitRows, _: NoAnswer) -> Predict
     Several spellings of labels, ways of numbering the rows, and orders of rows are accepted. A
     file of plain lines has only one answer per line, in the order of the examples. Answers to
     ReCoRD may be missing, as in its official script.
+
+    Args:
+        path: Path of the file.
+        task: Task that was predicted.
+        rows: Examples of the split.
+
+    Raises:
+        DataError: The file has a problem without a clear fix.
     """
     content, kind = content_of(path), answer_type(task)
     file = _file_for(path, task, rows)
@@ -249,7 +268,7 @@ def _option(options: Sequence[str], text: str) -> int:
 
 
 def read_none(path: Path, task: Task, _rows: SplitRows, _: NoAnswer) -> PredictionFile:
-    """Raise DataError, because measurements of speed cannot be read from a prediction file."""
+    """Raise DataError, because the task is a measurement, which has no prediction files."""
     raise DataError(
         f"{path} cannot be scored: {task.name} is a measurement, which only `bench run` can make."
     )
@@ -259,9 +278,9 @@ def read_none(path: Path, task: Task, _rows: SplitRows, _: NoAnswer) -> Predicti
 
 
 def _swept(found: PredictionFile, examples: Sequence[Any]) -> FileScores:
-    """Compute the scores at the best threshold, with ties in the order of the no-answer scores.
+    """Compute the scores at the best no-answer threshold, as the official script does.
 
-    The official script keeps the order in which the file lists these scores.
+    The script orders equal no-answer scores as the file lists them, which may change the result.
     """
     predictions: Sequence[Any] = found.predictions
     return swept_in_order(predictions, examples, found.sweep_order)
@@ -282,11 +301,12 @@ LAYOUTS: Mapping[str, Layout] = {
     "tag": Layout(read=read_columns, own_scores=_of_columns),
     "squad": Layout(read=read_spans, own_scores=_swept, takes_scores=True),
 }
-"""Layouts, keyed by `SpanTask.files`, or by `Task.kind` for other tasks."""
+"""Functions that read and score prediction files, keyed by the attribute `files` of a task, or by
+`kind` for tasks without this attribute."""
 
 
 def layout_of(task: Task) -> Layout:
-    """Return the functions for the prediction files of a task."""
+    """Return the functions that read and score the prediction files of a task."""
     added, files = places("prediction_files"), getattr(task, "files", task.kind)
     if files in added:
         found: Layout = member(f"the prediction files of {files}", added[files])

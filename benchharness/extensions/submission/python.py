@@ -38,7 +38,7 @@ def score(
         data: Source of the labelled rows, as for `--data`.
         split: Name of the split; by default the first dev split, or the first test split if there
             is no dev split.
-        trust_remote_code: True to load third-party code that the data name as a metric.
+        trust_remote_code: True to load the code of a third-party metric that the data specify.
 
     Returns:
         Scores keyed by name. The attribute `flags` contains warnings, e.g. about constant

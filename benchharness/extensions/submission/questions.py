@@ -26,7 +26,8 @@ QUESTIONS = {
 """Names of SQuAD's splits, keyed by their number of questions (Rajpurkar et al., 2018, table 2)."""
 
 UNANSWERABLE = (11_873, 8_862)
-"""Numbers of questions in the splits where about half of the questions have no answer."""
+"""Numbers of questions in the splits of SQuAD 2.0, where about half of the questions have no
+answer."""
 
 
 def write_predictions(predictions: Sequence[SpanPrediction], threshold: float | None) -> bytes:
@@ -57,7 +58,12 @@ def write_no_answer_scores(predictions: Sequence[SpanPrediction]) -> bytes:
 
 
 def rewrite_answers(answers: Sequence[tuple[str, str | float]]) -> bytes:
-    """Return the bytes of predictions.json or na_prob.json, given (id, text) or (id, number)."""
+    """Return the bytes of predictions.json or na_prob.json.
+
+    Args:
+        answers: Pairs (question id, text) for predictions.json, or pairs (question id, no-answer
+            score) for na_prob.json.
+    """
     return (json.dumps(dict(answers), allow_nan=False) + "\n").encode()
 
 
@@ -65,11 +71,12 @@ def rewrite_answers(answers: Sequence[tuple[str, str | float]]) -> bytes:
 class SquadReading(Reading):
     """Content of predictions.json or na_prob.json.
 
-    `answers` has pairs (id, text) or (id, number).
-
     Attributes:
-        no_answer_scores: Pairs (id, number) if the file is a list whose items have both an answer
-            and a no-answer score, else None.
+        answers: Pairs (question id, text) of predictions.json, or pairs (question id, no-answer
+            score) of na_prob.json; None if the file has a problem without a clear fix.
+        faults: All problems in the file.
+        no_answer_scores: Pairs (question id, no-answer score) if the file is a list of objects that
+            have both an answer and a score, else None.
     """
 
     no_answer_scores: Sequence[tuple[str, float]] | None = None
@@ -93,7 +100,8 @@ def read_answers(
         content: Bytes of the file.
         questions: Ids of the questions that the file must have. If it is None, the number of
             questions must be that of an official split.
-        kind: Expected content of the file. If it is None, it is inferred from the values.
+        kind: Expected content of the file: "texts" for predictions.json, "scores" for na_prob.json.
+            If it is None, it is inferred from the values.
         missing_are_wrong: True if some questions may be missing, as in evaluate-v1.1.py.
     """
     faults = Faults(name)
@@ -163,7 +171,7 @@ def _value(question: str, value: Any, kind: Kind, faults: Faults) -> Any:
 
 
 Pairs = list[tuple[str, Any]]
-"""List of (id, value); an id may occur twice."""
+"""List of pairs (question id, answer or score). An id may occur twice."""
 
 
 def _table(text: str, faults: Faults) -> tuple[Pairs, Pairs | None] | None:
@@ -228,14 +236,22 @@ def _is_number(value: Any) -> bool:
 def compare_ids(
     found: Set[str], missing: Sequence[str], asked: Sequence[str], faults: Faults, script: str
 ) -> None:
-    """Report missing questions, and answers to unknown questions.
+    """Report questions that have no answer in a file, and answers to unknown questions.
 
-    Answers to unknown questions can be ignored. Missing questions are accepted if there is a
-    `script` that counts them as wrong; otherwise they are errors.
+    Answers to unknown questions are ignored. Missing answers are tolerated if an official script
+    counts them as wrong.
+
+    Args:
+        found: Ids of the questions in the file.
+        missing: Ids of the questions that the file lacks.
+        asked: Ids of the questions that the file must have.
+        faults: Collector of problems.
+        script: Name of the official script that counts missing answers as wrong; empty if there is
+            none.
     """
     if len(missing) == len(asked):
         faults.add(
-            f"none of its {len(found)} answers is to one of the split's {len(asked)} questions"
+            f"none of its {len(found)} answers belongs to one of the split's {len(asked)} questions"
         )
     elif missing:
         verb = "is" if len(missing) == 1 else "are"
@@ -246,4 +262,6 @@ def compare_ids(
         )
     others = len(found - set(asked))
     if others and len(missing) < len(asked):
-        faults.add(f"{others} of its answers are to other questions", mendable=True)
+        faults.add(
+            f"{others} of its answers belong to questions that the split lacks", mendable=True
+        )

@@ -25,7 +25,7 @@ Files = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Predicted:
-    """Options that describe the predictions and the labelled rows."""
+    """Options of `bench score` that describe the predictions and the labelled rows."""
 
     task: str = option(
         ..., "Task of the predictions, such as glue/cola.", metavar="NAME", proposes="tasks"
@@ -55,7 +55,7 @@ class Predicted:
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """Options for handling missing answers and for storing the scores."""
+    """Options of `bench score` for missing answers, and for storing the scores."""
 
     strict: bool = option(False, "Refuse a file with missing answers.")
     store: bool = option(False, 'Store the scores. The leaderboard lists them as "scored here".')

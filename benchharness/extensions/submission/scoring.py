@@ -40,7 +40,7 @@ class ScoredSplit:
         notes: Remarks on irregular rows, and on problems in the file that were tolerated.
         missing: Number of answers that the file lacks.
         file: Path of the file.
-        no_answer: No-answer scores and threshold that were passed with the file, if any.
+        no_answer: No-answer scores and threshold that were passed with the file; None if none were.
     """
 
     evaluation: Evaluation
@@ -84,11 +84,12 @@ def score_files(
         files: Prediction files, one for each split.
         task: Name of the task.
         data: Source of the labelled rows, as in --data.
-        splits: Splits in the order of the files; by default the task's first dev splits.
+        splits: Splits in the order of the files. If it is empty, the first dev splits of the task
+            are used, or the first test splits if it has no dev split.
         no_answer: No-answer scores and threshold, for SQuAD 2.0.
 
     Raises:
-        BenchError: The numbers of files and splits differ, or labels are hidden.
+        BenchError: The numbers of files and splits differ, or the labels are not published.
         DataError: A file does not have exactly one clear prediction for every row.
     """
     start = time.monotonic()
@@ -165,7 +166,15 @@ def untrained_result(
     code: Mapping[str, object] = MappingProxyType({}),
     **provenance: object,
 ) -> Result:
-    """Create the result of a job that needed no training and has just finished."""
+    """Create the result of a job that needed no training and has just finished.
+
+    Args:
+        job: The job.
+        evaluations: Predictions and scores on each split.
+        seconds: Time that the job took.
+        code: Additional facts about the code, for the provenance.
+        provenance: Additional sections of the provenance, keyed by name.
+    """
     return Result(
         job=job,
         evaluations=evaluations,

@@ -30,11 +30,11 @@ LONGEST = 15
 
 
 class Numbered(NamedTuple):
-    """Answer in a file, with its line and its index as they are in the file.
+    """Answer in a file.
 
     Attributes:
         line: Number of the line.
-        place: Index of the answer.
+        place: Index of the answer, as it is written in the file.
         answer: The answer.
     """
 
@@ -55,7 +55,7 @@ def in_order(
         rows: Answers with their indices.
         ids: Expected indices.
         faults: Collector of problems.
-        names: For each text that the file may have instead of an index, this index.
+        names: Indices, keyed by the ids that the file may have instead of indices.
 
     Returns:
         The answers; None if the indices are not exactly the expected ones.
@@ -143,7 +143,8 @@ def _offset(indices: Sequence[int | None], ids: Sequence[int]) -> int:
 
 INDEX_NAMES = ("index", "idx", "id", "")
 PAIR = ("uid", "pairid")
-"""Names of the columns with BLiMP's paradigm and number; "paradigm/number" is the id."""
+"""Names, in lower case, of the columns that form the id in a file for BLiMP: the paradigm and the
+number of the pair. The id is "paradigm/number"."""
 PREDICTION_NAMES = ("prediction", "predictions", "pred", "label", "labels", "answer")
 """Accepted names of the column with predictions; DeBERTa writes "predictions". The accepted names
 of the index column (INDEX_NAMES) include "", which pandas writes."""
@@ -160,7 +161,13 @@ def write_table(answers: Sequence[str]) -> bytes:
 
 
 def read_table(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
-    """Read the answers in a table from any program, and report all problems in it."""
+    """Read the answers in a table from any program, and report all problems in it.
+
+    Args:
+        file: Description of the file.
+        content: Bytes of the file.
+        ids: Expected indices of the rows.
+    """
     faults = Faults(file.name)
     lines = lines_of(content, faults, f"{len(ids)} answers")
     if not lines:
@@ -177,7 +184,13 @@ def write_lines(answers: Sequence[str]) -> bytes:
 
 
 def read_single(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Reading:
-    """Read the answers in a file that has only one answer per line, in the order of the rows."""
+    """Read the answers in a file that has only one answer per line, in the order of the rows.
+
+    Args:
+        file: Description of the file.
+        content: Bytes of the file.
+        ids: Expected indices of the rows; only their number is used.
+    """
     faults, known = Faults(file.name), dict[str, Understood]()
     lines = lines_of(content, faults, f"{len(ids)} answers")
     rows = [Numbered(number, place, line) for place, (number, line) in enumerate(lines)]
@@ -205,7 +218,10 @@ def _answer(
 def read_rows(lines: Sequence[Line], faults: Faults, header: tuple[str, str]) -> list[Numbered]:
     """Return the index and the answer in each line after the header.
 
-    If the header is missing or differs from `header`, this is reported.
+    Args:
+        lines: Lines of a table.
+        faults: Collector of problems, to which a missing or different header is added too.
+        header: Expected names of the column with indices and of the column with answers.
     """
     split = _splitter(lines[0][1], faults)
     number, first = lines[0][0], split(lines[0][1])
@@ -299,9 +315,10 @@ QUESTIONS = 4934
 
 
 def write_race(predictions: Sequence[ChoicePrediction]) -> bytes:
-    """Return the bytes of a table with RACE's answers.
+    """Return the bytes of a table with answers to RACE.
 
-    Raises BenchError if there is not exactly one prediction per question of the test set.
+    Raises:
+        BenchError: The number of predictions is not the number of questions in the test set.
     """
     if len(predictions) != QUESTIONS:
         raise BenchError(

@@ -63,7 +63,7 @@ class Wanted:
         seed: Seed of the runs; None to select the runs that are best on the dev split.
         fill: True to write a constant answer for tasks that were not run.
         threshold: For SQuAD 2.0, the no-answer score above which a question is left unanswered;
-            None for the threshold of the predictions, which is 0 for models.
+            None for the threshold that is stored with the predictions (0 for trained models).
     """
 
     suite: Suite
@@ -78,10 +78,10 @@ def gather(store: Store, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathere
     Args:
         store: Store with the predictions.
         rows: Runs of the model.
-        wanted: Options.
+        wanted: Options of the submission.
 
     Raises:
-        BenchError: A task has no run on the official data (unless it is filled), the suite has no
+        BenchError: A task has no run on the official data (unless `fill` is set), the suite has no
             submission, or `fill` or `threshold` does not apply to the suite.
     """
     stored, suite = StoredPredictions(store), wanted.suite.name
@@ -229,8 +229,8 @@ def choose_runs(
 
     Runs on mini data or with limited rows are not selected, because no server accepts them. If a
     model name was used for several checkpoints, only the checkpoint with the latest run is used,
-    because a submission must be from a single model. Of its runs, those with the best dev scores
-    are selected, as in papers that report "the best of n".
+    because a submission must be from a single model. For each task, the run that has predicted the
+    most of the splits is selected, and among several such runs the one with the best dev score.
 
     Args:
         rows: Stored runs of a model.

@@ -57,8 +57,9 @@ class TensorBoard:
 class Wandb:
     """Logger that writes one W&B run per job, to the project $WANDB_PROJECT or "benchharness".
 
-    It sends only what is logged: no code, console output or facts about the machine. Without a
-    login and without WANDB_MODE it writes files for `wandb sync`.
+    Only the logged values are sent, and no code, console output or facts about the machine. If the
+    user is not logged in and WANDB_MODE is not set, the runs are written to files, which
+    `wandb sync` can send.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -112,9 +113,8 @@ class Wandb:
 class Mlflow:
     """Logger that writes one MLflow run per job.
 
-    The experiment is $MLFLOW_EXPERIMENT_NAME or "benchharness".
-
-    The runs are sent to $MLFLOW_TRACKING_URI, or stored in mlflow.db in the given folder.
+    The experiment is $MLFLOW_EXPERIMENT_NAME or "benchharness". The runs are sent to
+    $MLFLOW_TRACKING_URI; if this is not set, they are stored in mlflow.db in the given folder.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -172,8 +172,8 @@ def _no_colon(name: str) -> str:
 class Trackio:
     """Logger that writes a trackio run per job to the project $TRACKIO_PROJECT or "benchharness".
 
-    The runs are stored in $TRACKIO_DIR or below the Hugging Face cache, unless $TRACKIO_SPACE_ID
-    names a Space.
+    If $TRACKIO_SPACE_ID is the name of a Hugging Face Space, the runs are sent there. Otherwise
+    they are stored in $TRACKIO_DIR or, if this is not set, in the Hugging Face cache.
     """
 
     def __init__(self, folder: Path) -> None:  # noqa: ARG002  (as every logger)

@@ -23,19 +23,20 @@ class Candidate:
     """Encoder in a ranking, with its score and the runs from which the score is computed.
 
     Attributes:
-        encoder: Name of the model.
+        encoder: Name of the encoder.
         score: Median over seeds with the best hyperparameter setting, in the metric's own unit; for
             several tasks, the mean of these medians.
         interval: 95 % interval of the score; None if unknown.
-        scope: Sources of variation that the interval covers: examples and seeds, as far as known.
-        seeds: Smallest and largest number of seeds per task, with the best setting.
+        scope: Sources of variation that the interval covers (such as examples and seeds), in words.
+        seeds: Smallest and largest number of seeds on a task, with the best setting.
         points: Best hyperparameter setting, keyed by task.
         runs: Scores of the runs with the best setting, keyed by task and then by run key.
         gain: Expected overestimation of the score, because the best of several settings was chosen;
             None if unknown.
         flags: Warnings about the scores, keyed by task, such as "1 of 2 seeds collapsed (constant
             predictions)".
-        has_learned: False if the runs have collapsed, as for a leaderboard entry.
+        has_learned: False if the runs of a task have collapsed (learned nothing), so the score is
+            meaningless.
     """
 
     encoder: str
@@ -55,11 +56,11 @@ class Answer:
     """Ranking of encoders on some tasks.
 
     Attributes:
-        tasks: Names of the tasks.
-        candidates: Encoders with a score on every task, best first; those with collapsed runs are
-            last.
-        tied: Encoders that do not differ significantly from the first.
-        missing: Encoders without a score.
+        tasks: Names of the tasks. If there are several, the ranking is by the mean over them.
+        candidates: Encoders that have a score on every task, best first. Encoders whose runs have
+            collapsed (learned nothing) are last.
+        tied: Names of the encoders that do not differ significantly from the first one.
+        missing: Names of the encoders that lack a score on a task.
         majority: Score of the majority baseline; None if unknown.
     """
 
@@ -71,9 +72,10 @@ class Answer:
 
     @property
     def best(self) -> tuple[str, ...]:
-        """Names of the first encoder and those tied with it, if they beat the majority baseline.
+        """Names of the first encoder and of those that do not differ significantly from it.
 
-        Encoders whose runs collapsed are left out.
+        Encoders whose runs have collapsed, and encoders that do not beat the majority baseline, are
+        left out.
         """
         return tuple(
             each.encoder
@@ -85,13 +87,13 @@ class Answer:
 
     @property
     def title(self) -> str:
-        """Title of the task, or "mean of" several titles."""
+        """Title of the task or, for several tasks, "mean of" and their titles."""
         names = ", ".join(map(distinct_title, self.tasks))
         return names if len(self.tasks) == 1 else f"mean of {names}"
 
     @property
     def sentence(self) -> str:
-        """Sentence that names the best encoder and whether it is significantly better."""
+        """Sentence that names the best encoder, and says whether it is significantly better."""
         if not self.candidates:
             return f"{self.title}: no encoder has a score."
         first = self.candidates[0]
@@ -114,16 +116,18 @@ def find_answers(
 ) -> list[Answer]:
     """Rank the encoders on each task and, if there are several tasks, by the mean over all tasks.
 
-    The ranking by the mean is the last answer.
-    Rankings, intervals and tests are computed as in `bench leaderboard --intervals`, except that a
-    task's spread over seeds is pooled over its encoders, because most encoders have too few seeds
-    for a separate estimate.
+    Rankings, intervals and tests are computed as in `bench leaderboard --intervals`, with one
+    exception: the standard deviation over seeds is estimated from all encoders of a task together,
+    because most encoders have too few seeds for a separate estimate.
 
     Args:
         store: Store that contains the runs.
-        jobs: All jobs of the grid that were run.
+        jobs: All jobs of the search that were run.
         tasks: Names of the tasks.
-        majority: Keys of the majority baseline's jobs.
+        majority: Keys of the jobs of the majority baseline.
+
+    Returns:
+        One ranking per task. If there are several tasks, the ranking by the mean is the last.
     """
     by_key = {job.key: job for job in jobs}
     rows = [_row(row, by_key[row.key]) for row in store.runs_with(by_key)]
@@ -188,7 +192,7 @@ def _answer(
 
 
 def _suite(tasks: tuple[str, ...]) -> Suite:
-    """Build a suite from tasks; its score is the mean of the scores that count in their suites."""
+    """Create a suite from tasks. Its score is the mean of the tasks' scores on the leaderboard."""
     cells = {task: score_names(task, find_suite(task.partition("/")[0]).rule) for task in tasks}
     rule = ScoreRule(name="mean", cells=cells, cite="benchharness: all tasks have equal weight")
     return Suite(name="which", title="which", tasks=tasks, rule=rule, cite=rule.cite)

@@ -26,7 +26,7 @@ from benchharness.worker.__main__ import QUIET
 
 
 def check_tasks(tasks: Sequence[Task]) -> None:
-    """Check that a single encoder can be the best one on all of these tasks.
+    """Check that encoders can be ranked by their mean score on these tasks.
 
     Trained and untrained tasks cannot be combined, because an untrained task has one run per
     encoder instead of several seeds.
@@ -55,11 +55,17 @@ def check_tasks(tasks: Sequence[Task]) -> None:
 
 
 RATES = "learning_rate=x1,x2,x0.5"
-"""Default sweep for each encoder: the recipe's learning rate, twice this rate, and half of it."""
+"""Default learning rates that are tried for each encoder: the recipe's rate, twice this rate, and
+half of it."""
 
 
 def options_among(options: RunOptions, among: Sequence[str]) -> RunOptions:
-    """Return the options with these encoders and, unless learning rates are set, with `RATES`.
+    """Return the options with which the runs of a search are planned.
+
+    Args:
+        options: Options of the user. If they set neither a learning rate nor a recipe file, the
+            learning rates in `RATES` are tried.
+        among: Names of the encoders to choose from.
 
     Raises:
         BenchError: There are fewer than two encoders, one is a baseline, or training starts from
@@ -89,13 +95,15 @@ def choose(
     Args:
         session: Session whose request names the encoders and tasks.
         minutes: Time budget; runs that are stored already take no time.
-        tell: Function that is called with a description of each round.
+        tell: Function that is called with a description of each round of the search.
 
     Returns:
-        The answers for all tasks, and the search that led to them.
+        One ranking per task (and one by the mean, if there are several tasks), and the search with
+        its jobs and their results.
 
     Raises:
-        BenchError: The minutes are not positive, or there are fewer than two encoders to compare.
+        BenchError: The minutes are not positive, there are fewer than two encoders to compare, or
+            they cannot be ranked on these tasks (see `check_tasks`).
     """
     if not 0 < minutes < math.inf:
         raise BenchError(f"--minutes must be a number above 0, but got {minutes:g}.")
@@ -133,7 +141,7 @@ class Inference:
     """Cost of inference with an encoder, measured in a separate process.
 
     Attributes:
-        tokens_per_second: Tokens per second, padding excluded.
+        tokens_per_second: Tokens that are predicted per second, without padding.
         peak_memory_bytes: Peak memory of the GPU; on a CPU, peak memory of the whole process, which
             includes about half a gigabyte of libraries.
         parameters: Number of parameters.
@@ -147,13 +155,20 @@ class Inference:
 
 
 def measured(request: Request, jobs: Sequence[Job]) -> dict[str, Inference | str]:
-    """Measure the inference cost of each encoder; return the costs, keyed by encoder.
+    """Measure the cost of inference with each encoder, one after the other.
 
-    If a cost cannot be measured, its value is a sentence with the reason. The first job of each
-    encoder is measured, so that all encoders predict rows of the same task. The measurements run
-    one after the other, and only if jobs run on this machine.
+    The first job of each encoder is measured, so that all encoders predict rows of the same task.
+
+    Args:
+        request: Request of the search, which says where jobs run. Nothing is measured if they run
+            on other machines.
+        jobs: Jobs of the search.
+
+    Returns:
+        The costs, keyed by encoder. If a cost could not be measured, its value is a sentence with
+        the reason.
     """
-    # Keep the first job of each model: a dict keeps the last value of a key.
+    # A dict keeps the last value of a key, so the reversed jobs give the first job of each model.
     firsts = {job.model: job for job in reversed(jobs)}
     return {name: _cost(request, firsts[name]) for name in dict.fromkeys(job.model for job in jobs)}
 
@@ -174,7 +189,13 @@ MEASURE_SECONDS = 600.0
 
 
 def measure_inference(job: Job, slot: Slot, timeout: float | None = None) -> Inference:
-    """Measure the inference cost of a job's network on rows of its dev split, for some seconds.
+    """Measure the cost of inference with a job's network on rows of its dev split.
+
+    Args:
+        job: The job.
+        slot: Device on which the measurement runs.
+        timeout: Maximum number of seconds, including the time to load the network; None for no
+            limit.
 
     Raises:
         JobError: The measurement failed or took longer than `timeout` seconds.

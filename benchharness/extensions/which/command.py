@@ -32,7 +32,7 @@ from benchharness.tasks.suites import distinct_title
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """Options for exporting the trained model of the best encoder."""
+    """Options of `bench which` for exporting the trained model of the best encoder."""
 
     to: Path | None = option(
         None,
@@ -115,7 +115,7 @@ def _take(
     again = RunOptions(db=options.db, trust_remote_code=options.trust_remote_code)
     for task, scores in runs.items():
         place = to / task.replace("/", "-") if len(answer.tasks) > 1 else to
-        # Train a model that was not kept again; on the same machine, the result is the same.
+        # If the model was not kept, train it again. On the same machine, the result is the same.
         if not (is_kept := kept_model(options.db, keys[task])):
             train_kept(keys[task], again, anyway=True, as_json=as_json)
         with opened(options.db) as store:
@@ -154,7 +154,7 @@ def _show(
 def _row(
     candidate: Candidate, answers: Sequence[Answer], cost: Inference | str | None
 ) -> dict[str, str]:
-    """Return an encoder's table row: its score with an interval, its score per task, its cost."""
+    """Return the table row of an encoder: score, interval, scores on tasks, and cost."""
     scores = {
         _column(answer): _score(answer, candidate.encoder)
         for answer in (answers[-1], *answers[:-1])

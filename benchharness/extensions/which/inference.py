@@ -22,18 +22,22 @@ from benchharness.worker.task_setup import load_run
 from benchharness.worker.technique import Work
 
 FEW_ROWS = 16
-"""Number of rows that are predicted before the measurement, so that it excludes one-time costs."""
+"""Number of rows that are predicted before the measurement, so that costs which occur only once are
+not measured."""
 
 
 def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
     """Measure the speed and the peak memory with which a job's network predicts a dev split.
 
-    The network has pretrained weights; fine-tuned weights would take the same time. Rows of the
-    first dev split are predicted for about `seconds` seconds, each at most once.
+    The network has pretrained weights; fine-tuned weights would take the same time.
+
+    Args:
+        job: The job.
+        seconds: Approximate duration of the measurement. It is shorter if the split is small,
+            because each row is predicted at most once.
 
     Returns:
-        The number of tokens per second without padding, the peak memory of this process on its
-        device in bytes, the number of parameters, and the number of CPU threads.
+        Values of the fields of `Inference`, keyed by their names.
     """
     compute = find_compute(job.precision, deterministic=False)
     run = load_run(Work.to_predict(job, compute), task=job.task)
@@ -59,7 +63,7 @@ def measure_prediction(job: Job, seconds: float = 2.0) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure the job from stdin and print the result."""
+    """Read a job from stdin, measure its speed and memory, and print the result as JSON."""
     job = Job.from_json(json.load(sys.stdin))
     try:
         plugins_for(job)

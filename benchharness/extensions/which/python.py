@@ -45,7 +45,10 @@ class Choice:
         return next(iter(self.answers[-1].best), "")
 
     def frame(self) -> pd.DataFrame:
-        """Return a data frame with the columns of `answers_frame`."""
+        """Return a data frame with one row per ranking and encoder, best first.
+
+        `answers_frame` describes its columns.
+        """
         return answers_frame(self.answers, self.cost)
 
     def __repr__(self) -> str:
@@ -74,7 +77,8 @@ def which(
         among: The encoders to choose from.
         minutes: The time budget in minutes.
         plugins: Plugin files, as in `run`.
-        progress: Whether to show progress bars, as in `run`.
+        progress: True to show progress bars, False to show none. None shows them only in a terminal
+            or a notebook.
         **options: The options of `bench which`, listed below, with Python values as in `run`.
 
     Raises:
@@ -97,15 +101,28 @@ def which(
 
 
 def answers_frame(answers: Iterable[Answer], cost: Mapping[str, object]) -> pd.DataFrame:
-    """Return a data frame with a row per ranking and encoder, best first.
+    """Convert rankings to a data frame with one row per ranking and encoder, best first.
 
-    `task` is the task's name, or "mean" for several tasks. `score` is in the metric's own unit,
-    with its 95 % interval from `low` to `high`. `is_tied` is true for the best encoder and for all
-    that do not differ significantly from it, if they beat the majority baseline. `point` is the
-    best hyperparameter setting, and `gain` the expected overestimation of the score, because the
-    best of several settings was chosen. `seeds` is the smallest number of seeds per task. `flags`
-    are warnings about the scores; empty if there are none. `tokens_per_second`,
-    `peak_memory_bytes` and `parameters` describe prediction; NaN if they were not measured.
+    Args:
+        answers: Rankings.
+        cost: Cost of prediction, keyed by encoder: an `Inference`, or anything else if it was not
+            measured.
+
+    Returns:
+        A data frame with these columns:
+
+        * `task`: name of the task, or "mean" for the ranking by the mean;
+        * `encoder`: name of the encoder;
+        * `score`, `low`, `high`: score in the metric's own unit, and its 95 % interval;
+        * `is_tied`: true for the best encoder and for all that do not differ significantly from it,
+          if they beat the majority baseline;
+        * `gain`: expected overestimation of the score, because the best of several hyperparameter
+          settings was chosen;
+        * `seeds`: smallest number of seeds on a task;
+        * `point`: best hyperparameter setting;
+        * `flags`: warnings about the scores; empty if there are none;
+        * `tokens_per_second`, `peak_memory_bytes`, `parameters`: cost of prediction; NaN if it was
+          not measured.
     """
     lines = [
         {

@@ -18,13 +18,18 @@ from benchharness.driver.search import (
 
 
 def encoder_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
-    """Yield the rounds of a search over encoders: all first, then the better half with more seeds.
+    """Yield the rounds of a search over encoders by successive halving.
 
-    The first round tries every encoder with one seed, and the second every hyperparameter setting
-    ("point"). Then each round doubles the seeds and halves the encoders and their settings. On each
-    task, the encoders with the best score and those with the best mean over all tasks continue.
-    The series of halvings is then repeated with twice as many encoders and settings, and so on,
-    until every run that may still be the best has been tried.
+    The first round tries every encoder with one seed, and the second round every hyperparameter
+    setting ("point"). Then each round doubles the number of seeds, and halves the numbers of
+    encoders and settings. On each task, the encoders with the best scores continue, and also the
+    encoders with the best means over all tasks. These halving rounds are then repeated with twice
+    as many encoders and settings, and so on, until every run that may still be the best was tried.
+
+    Args:
+        grid: Numbers of settings and seeds, keyed by task and encoder.
+        known: Scores of all trials that have ended. It must contain the results of a round when
+            the next round is requested.
     """
     tasks, encoders = (list(dict.fromkeys(names)) for names in zip(*grid, strict=True))
     pairs = [(task, encoder) for encoder in encoders for task in tasks]
@@ -58,9 +63,10 @@ def encoder_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
 def _contenders(
     scores: Mapping[Pair, Mapping[int, Score]], tasks: Sequence[str], most: int
 ) -> list[Pair]:
-    """Return the (task, encoder) pairs that continue: the best on each task and by the mean.
+    """Return the pairs (task, encoder) that continue.
 
-    At most `most` encoders continue per ranking, and none if only one encoder can still win.
+    There is a ranking per task, and one by the mean over all tasks. At most `most` encoders of each
+    ranking continue, and none if only one encoder can still win it.
     """
     best = {pair: max(own.values(), key=lambda s: s.value) for pair, own in scores.items()}
 

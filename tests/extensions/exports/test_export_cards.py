@@ -94,6 +94,6 @@ def test_model_card_for_several_models_is_an_error(board: Board) -> None:
     two = one_board(make_rows("one", data="hub") + make_rows("two", data="hub"))
     for write in (to_model_index, to_eval_results):
         with pytest.raises(
-            BenchError, match=r"row of GLUE, but 2 rows match\. Select one with --model"
+            BenchError, match=r"leaderboard GLUE, but 2 entries match\. Select one with"
         ):
             write([two])

@@ -44,7 +44,7 @@ def test_model_card_snippets_run_without_benchharness(
         text = (folder / "README.md").read_text()
         snippets.append(snippet(card))
         assert snippets[-1] in text
-        assert "not the best of 2 seeds of the same run." in text
+        assert "not the best of 2 runs that differ only in the seed." in text
         assert "The scores by seed are 1: 50.00, 2: 60.00." in text
         assert text.rstrip().endswith(f"hf upload {folder.name} {folder.name}\n```")
         read = ModelCard(text)

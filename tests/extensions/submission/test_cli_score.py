@@ -475,7 +475,7 @@ def test_scoring_a_file_with_answers_to_other_questions_only_is_an_error(bench, 
     path.write_text(ANSWERS)
     ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini")
     assert ended.code == 4
-    assert "none of its 1 answers is to one" in ended.err
+    assert "none of its 1 answers belongs to one" in ended.err
 
 
 def test_scoring_more_files_than_splits_is_an_error(bench, made):

@@ -399,7 +399,7 @@ def test_xtreme_prediction_for_an_unknown_question_is_noted(tmp_path: Path) -> N
     path = tmp_path / "test-de.json"
     path.write_text(json.dumps(answers | {"nobody": "x"}))
     (note,) = read_predictions(path, TASKS["mlqa"], rows).notes
-    assert note == "test-de.json: 1 of its answers are to other questions"
+    assert note == "test-de.json: 1 of its answers belong to questions that the split lacks"
     path.write_text(json.dumps(answers))
     assert len(read_predictions(path, TASKS["mlqa"], rows).predictions) == len(answers)
 
