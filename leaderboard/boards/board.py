@@ -127,7 +127,9 @@ def build_boards(runs: Sequence[RunRow], suite: Suite, *, paths: bool = False) -
         paths: Show paths of this machine in full. By default they are shortened (see sharing.py).
     """
     # A task of the suite may be unknown, because the plugin that defines it is not loaded.
-    fitting = (run for run in runs if not {*run.trained_tasks}.isdisjoint(suite.tasks))
+    # Imported scores may be of the whole suite.
+    known = {suite.name, *suite.tasks}
+    fitting = (run for run in runs if not known.isdisjoint(run.trained_tasks))
     ours = with_starts(fitting, runs)
     ours = ours if paths else list(map(shared_row, ours))
     # Grouping is greedy, so sort the runs to make the result independent of their order.

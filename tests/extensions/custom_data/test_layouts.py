@@ -149,7 +149,7 @@ LAYOUTS = {
         "labels text=text,labels=labels",
         ("billing", "bug", "feature", "other"),
         "48 train, 12 dev",
-        "is read as none of the labels",
+        "rows of train have no label",
     ),
     "fastText": Layout(text_file("cooking.txt", "".join(f"__label__{'sweet' if n % 2 else 'sour'} {sentence(n)}\n" for n in ROWS)), "class text=text,label=label", ("sour", "sweet")),
     "lists of labels": Layout(GOOD["lists of labels"].write, "labels text=plot,labels=genres", ("comedy", "crime", "drama")),

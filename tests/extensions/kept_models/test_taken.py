@@ -149,7 +149,9 @@ def test_failed_model_export_leaves_no_folder(
 ):
     kept = runs["stsb"]
     monkeypatch.setattr(taking, "scale_of", lambda _: UNSCALED)  # where it is written
-    with pytest.raises(JobError, match=r"transformers computes -?\d.* network -?\d.* scale"):
+    with pytest.raises(
+        JobError, match=r"transformers computes -?\d.* network computes -?\d.* scale"
+    ):
         take(kept.model, kept.result, tmp_path / "to", kept.dev)
     assert not list(tmp_path.iterdir())
 
