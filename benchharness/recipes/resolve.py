@@ -368,6 +368,13 @@ class _Asked:
         if typed or self.is_own or not alone:
             usual.update(self._points([*said, last])[0][0])
             usual.update({FEATURES} if any(FEATURES in layer for layer in said) else ())
+        # Values on the command line that equal those of the recipe are not overridden. Otherwise
+        # the same job would have two names.
+        is_overridden = bool(layers.typed)
+        if typed and len(points) == 1:
+            plain = self._points([*named, last])
+            if len(plain) == 1 and _values(plain[0][0]) == _values(points[0][0]):
+                points, is_overridden = plain, False
         name = Path(self.name).stem if self.is_own else self.name
         if self.wants_text:
             name = _TEXT if name == _PAPER else f"{_TEXT}-{name}"
@@ -376,7 +383,7 @@ class _Asked:
                 name=name,
                 settings=settings,
                 is_own=self.is_own,
-                overridden=bool(layers.typed),
+                overridden=is_overridden,
                 is_sweep=len(points) > 1,
                 off={name: value for name, value in off.items() if name in usual},
             )
@@ -407,12 +414,17 @@ class _Asked:
             settings = applying(checked, self.heads, self.techniques)
             # Combinations that differ only in settings without an effect are the same job, so they
             # are merged. An example is the stride of a task whose texts are not split into windows.
-            values = tuple((name, setting.value) for name, setting in settings.items())
+            values = _values(settings)
             off = {name: s.value for name, s in checked.items() if is_default(name, s)}
             found.setdefault(values, (settings, off))
         if problems:
             raise BenchError(*problems)
         return list(found.values())
+
+
+def _values(settings: Mapping[str, Setting]) -> tuple[tuple[str, Value], ...]:
+    """Return the names and values of settings, without their sources."""
+    return tuple((name, setting.value) for name, setting in settings.items())
 
 
 def _typed(text: str) -> Setting:

@@ -516,3 +516,12 @@ def test_an_invalid_protocol_is_an_error_that_names_it(
     path.write_text(f"[protocol]\n{line}\n")
     with pytest.raises(BenchError, match=re.escape(sentence)):
         protocol_of(str(path))
+
+
+def test_typed_value_that_equals_the_recipe_is_not_an_override() -> None:
+    spec = find_model("bert-base")
+    plain = resolve_recipe(spec, "glue/rte", None, {})
+    epochs = str(plain.settings["epochs"].value)
+    assert resolve_recipe(spec, "glue/rte", None, {"epochs": epochs}) == plain
+    other = resolve_recipe(spec, "glue/rte", None, {"epochs": "7"})
+    assert (other.overridden, other.settings["epochs"].source) == (True, "--set")
