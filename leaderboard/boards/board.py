@@ -192,7 +192,11 @@ def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
         # Sort by the displayed score, so that scores that look equal share a rank. Models come
         # first, so that the position of a model among all entries is its rank.
         has_none = entry.score is None
-        last = len(entry.missing) if entry.score is None else -float(shown(entry.score))
+        if entry.score is None:
+            medians = [cell.median for cell in entry.cells.values()]
+            last = (len(entry.missing), -sum(medians) / len(medians) if medians else 0.0)
+        else:
+            last = (0, -float(shown(entry.score)))
         names = (entry.model, entry.recipe, entry.precision, entry.variant)
         return (_KINDS.index(entry.kind), has_none, last, *names)
 
