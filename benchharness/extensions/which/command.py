@@ -138,6 +138,9 @@ def _show(
 ) -> None:
     last = answers[-1]
     rows = [_row(each, answers, costs.get(each.encoder)) for each in last.candidates]
+    if not any(row.get("point") for row in rows):
+        for row in rows:  # only one setting of the hyperparameters was tried
+            row.pop("point", None)
     columns = list(rows[0]) if rows else []
     floors = {_column(a): shown(a.majority) for a in answers if a.majority is not None}
     if rows and floors:
