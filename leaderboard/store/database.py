@@ -107,9 +107,12 @@ def _patience(options: Mapping[str, Any]) -> float:
 def reading(engine: Engine) -> Iterator[Connection]:
     """Context manager that yields a connection for reading, in one transaction.
 
-    On SQLite, all queries see the same state of the database, even if other processes write. On
-    PostgreSQL, each query sees the state at its beginning.
+    All queries see the same state of the database: on SQLite, the changes of other processes are
+    committed only when the transaction has ended; on PostgreSQL, the transaction does not see them.
     """
+    if engine.dialect.name == "postgresql":
+        # By default, each query of PostgreSQL sees the state at its own beginning.
+        engine = engine.execution_options(isolation_level="REPEATABLE READ")
     with _explained(engine), engine.connect() as connection:
         yield connection
 

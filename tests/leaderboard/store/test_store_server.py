@@ -13,7 +13,7 @@ from sqlalchemy import text
 from benchharness.errors import BenchError, StoreError
 from benchharness.leaderboard.store import SCHEMA
 from benchharness.leaderboard.store.archive import read_archive
-from benchharness.leaderboard.store.database import open_engine, writing
+from benchharness.leaderboard.store.database import open_engine, reading, writing
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.postgres import empty, server
 from tests.helpers.results import make_failure, make_job, make_result, make_suite
@@ -57,6 +57,18 @@ def test_concurrent_writers_on_a_server_lose_no_result(url: str) -> None:
     with ThreadPoolExecutor(8) as pool:
         attempts = sorted(pool.map(add, range(16)))
     assert attempts == sorted([*range(1, 9), *range(1, 9)])
+
+
+def test_all_queries_of_a_reader_of_a_server_see_the_same_state(url: str) -> None:
+    count = text("SELECT count(*) FROM runs")
+    with open_store(url) as store:
+        store.add_result(make_result(make_job()))
+        with reading(open_engine(url)) as db:
+            before = db.scalar(count)
+            store.add_result(make_result(make_job(seed=2)))
+            assert (before, db.scalar(count)) == (1, 1)
+        with reading(open_engine(url)) as db:
+            assert db.scalar(count) == 2
 
 
 def test_migrations_produce_the_schema_on_a_server(url: str) -> None:
