@@ -118,7 +118,7 @@ def _start_word(name: str) -> Word:
 
 
 def _task_word(name: str) -> Word:
-    return Word(f"{name} from another run", f"start={unquoted(name)}")
+    return Word(f"{name} from a start", f"start={unquoted(name)}")
 
 
 def _weight_word(weights: str) -> Word:

@@ -362,7 +362,7 @@ def installed(monkeypatch):
             OURS + "TASKS = [replace(TASKS_['glue/cola'], name='mine/cola')]\n"
             "rule = replace(SUITES_['glue'].rule, cells={'mine/cola': ('f1',)})\n"
             "SUITES = [replace(SUITES_['glue'], name='mine', tasks=('mine/cola',), rule=rule)]\n",
-            "the suite 'mine' uses the score 'f1', which mine/cola does not have: expected some",
+            "the suite 'mine' uses the score 'f1', which mine/cola does not have: expected one",
         ),
         (
             METRIC + "METRICS = {'glue/rte': [Metric(name='a', compute=len, bounds=(1,))]}\n",
@@ -408,7 +408,7 @@ def installed(monkeypatch):
         ),
         (
             OURS + "SUITES = [replace(SUITES_['swag'], name='mine')]\n",
-            "the suite 'mine' refers to 'swag/regular', but contains no task",
+            "the suite 'mine' refers to the task 'swag/regular', but does not contain it",
         ),
     ],
 )
@@ -481,8 +481,7 @@ def test_a_plugin_that_changes_during_a_run_stops_its_jobs(irony: Path):
 @pytest.fixture
 def lines(tmp_path: Path) -> Path:
     """Write the plugin of docs/loggers.md."""
-    _, *source, _ = block("loggers.md", "LOGGERS =").splitlines()  # without `cat` and END
-    return write(tmp_path, "\n".join(source), "lines.py")
+    return write(tmp_path, block("loggers.md", "LOGGERS ="), "lines.py")
 
 
 def test_plugin_logger_in_the_documentation_gets_all_events(bench, lines: Path):
