@@ -1,7 +1,7 @@
 # make demo    a leaderboard of the tiny encoder on the embedded data, in results/leaderboard.html
 # make test    lint, types, import layers and tests, as CI runs them
 # make test-core   the tests of the core, without those of the extensions
-# make check   the first three alone, no dead code, and the limits of make house
+# make check   the first three alone, no dead code, the limits of make house, and plain English
 # make site    the documentation as a site, in build/site
 # make extras  installs the optional packages whose tests are skipped without them
 # make soak    the long proofs: kills, crowds, fuzzing, a million rows, a cluster; an hour or more
@@ -69,6 +69,7 @@ check: $(VENV)/installed-dev
 	$(BIN)/lint-imports
 	$(BIN)/vulture
 	$(BIN)/python -m benchmarks.house --check
+	$(BIN)/pytest --quiet tests/test_plain_english.py
 
 tests: $(VENV)/installed-dev
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder \

@@ -110,8 +110,15 @@ _PACKAGE = Path(__file__).parent
 
 @cache
 def packaged_names() -> Mapping[str, Path]:
-    """Return the paths of the packaged recipe files, keyed by name ("bert", "fast", ...)."""
-    return {path.stem: path for path in sorted(_PACKAGE.glob("*.toml"))}
+    """Return the paths of the packaged recipe files, keyed by name ("bert", "fast", ...).
+
+    They include the files of extensions. If such a file has the name of a recipe of benchharness,
+    its tables are added to that recipe instead.
+    """
+    paths = (path for folder in (*_added_folders(), _PACKAGE) for path in folder.glob("*.toml"))
+    return {
+        path.stem: path for path in sorted(paths, key=lambda path: (path.parent == _PACKAGE, path))
+    }
 
 
 def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:

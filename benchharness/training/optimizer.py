@@ -83,14 +83,14 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Tensor:
     """Clip the gradients of all weights to the norm `max_norm`; return their norm before.
 
-    torch's AdamW clips the gradients itself in its next step: it divides them by its attribute
-    `grad_scale`, which torch's GradScaler also uses. The result is the same as with torch's
-    clip_grad_norm_, which would need two more passes over all gradients. For Adafactor, which has
-    no such attribute, the gradients are clipped in place.
+    torch's fused AdamW clips the gradients itself in its next step: it divides them by its
+    attribute `grad_scale`, which torch's GradScaler also uses. The result is the same as with
+    torch's clip_grad_norm_, which would need two more passes over all gradients. For every other
+    optimizer, which would ignore this attribute, the gradients are clipped in place.
     """
     gradients = [weight.grad for weight in weights if weight.grad is not None]
     norm = nn.utils.get_total_norm(gradients)  # a scalar
-    if type(optimizer).__name__ == "Adafactor":  # it does not read `grad_scale`
+    if not (isinstance(optimizer, torch.optim.AdamW) and optimizer.defaults["fused"]):
         nn.utils.clip_grads_with_norm_(weights, max_norm, norm)
         return norm
     # 1e-6 as in clip_grad_norm_, whose factor max_norm / (norm + 1e-6) is at most 1.

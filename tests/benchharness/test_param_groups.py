@@ -176,6 +176,18 @@ def test_every_weight_of_every_family_has_one_learning_rate(family: str):
     assert (max(scales), len(scales)) == (1.0, layers + 2)
 
 
+def test_gradients_of_an_optimizer_without_clipping_of_its_own_are_clipped_in_place() -> None:
+    network = make_network(dropout=0.0)
+    weights = list(network.parameters())
+    for weight in weights:
+        weight.grad = torch.full_like(weight, 0.5)
+    expected = nn.utils.get_total_norm([weight.grad for weight in weights])
+    norm = clip_in_step(torch.optim.SGD(weights, lr=0.1), weights, 1.0)
+    assert torch.equal(norm, expected)
+    after = nn.utils.get_total_norm([weight.grad for weight in weights])
+    torch.testing.assert_close(after, torch.tensor(1.0), atol=1e-4, rtol=0)
+
+
 @pytest.mark.parametrize("max_norm", [0.5, 1.0, 1e3, math.inf])
 def test_gradient_clipping_in_the_optimizer_step_equals_clipping_of_torch(max_norm: float) -> None:
     """Use gradients of different sizes, so that the moments depend on how each was clipped."""

@@ -112,6 +112,12 @@ def test_command_of_a_third_party_package_reads_a_stored_run(bench: Bench) -> No
     assert "levels" in bench("--help")
 
 
+def test_recipe_file_of_a_third_party_package_is_a_recipe(bench: Bench) -> None:
+    shown = json.loads(bench("show", "gentle", "--json"))
+    assert "1e-05" in json.dumps(shown)
+    assert "gentle" in bench("run", *RUN[1:], "--model", "tiny", "--recipe", "gentle", "--dry-run")
+
+
 @pytest.mark.soak
 def test_killed_training_of_a_third_party_head_resumes_with_the_same_result(
     bench: Bench, tmp_path: Path
