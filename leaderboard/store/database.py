@@ -374,7 +374,7 @@ def archive_runs(runs: Iterable[StoredRun], target: Path) -> None:
     """
     if target.suffix != ".gz":
         raise BenchError(
-            "the backup of a database server is an archive, whose name must end with .jsonl.gz, "
+            "the backup of a database server is an archive, whose name must end with .gz, "
             f"but is {target.name!r}."
         )
     try:

@@ -480,7 +480,7 @@ def _lists(db: Connection) -> Iterator[str]:
         HEADLINES.c.run_id == newest.c.id, HEADLINES.c.job_key == newest.c.job_key
     )
     for (key,) in db.execute(select(newest.c.job_key).where(~listed)):
-        yield f"the table `headlines` lacks the newest result of job {key[:12]}"
+        yield f"the table `headlines` lacks the newest attempt of job {key[:12]}"
 
 
 def _runs(engine: Engine) -> Iterator[str]:

@@ -408,7 +408,8 @@ def _form(module: Any) -> str:
     inner = getattr(feature, "feature", None)
     kind = str(getattr(inner or feature, "dtype", ""))
     word = "text" if "string" in kind else "class" if "int" in kind else "number"
-    return f"{word}s" if inner is not None else word
+    plural = "classes" if word == "class" else f"{word}s"
+    return plural if inner is not None else word
 
 
 def _written(found: Any, form: str, place: Mapping[str, int]) -> Any:
@@ -446,7 +447,9 @@ _WRITERS: Mapping[tuple[str, str], Callable[[Any, Mapping[str, int]], Any]] = {
     ("PairPrediction", "class"): _label_number,
     ("PairPrediction", "number"): _label_number,
     ("PairPrediction", "text"): lambda found, _: str(found.label),
-    ("PairPrediction", "classs"): lambda found, place: [int(name in found.label) for name in place],
+    ("PairPrediction", "classes"): lambda found, place: [
+        int(name in found.label) for name in place
+    ],
     ("PairPrediction", "numbers"): lambda found, place: [float(n in found.label) for n in place],
     ("ChoicePrediction", "class"): _option,
     ("ChoicePrediction", "number"): _option,

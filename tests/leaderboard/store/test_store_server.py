@@ -100,7 +100,7 @@ def test_store_on_a_server_can_be_checked_backed_up_and_merged(url: str, tmp_pat
         with writing(store._engine) as session:
             session.execute(text("UPDATE scores SET value = 1.5 WHERE run_id = 2"))
         assert len(list(store.faults())) == 1
-        with pytest.raises(BenchError, match=r"must end with .jsonl.gz, but is 'copy.sqlite'"):
+        with pytest.raises(BenchError, match=r"must end with .gz, but is 'copy.sqlite'"):
             store.back_up(tmp_path / "copy.sqlite")
 
 
