@@ -22,8 +22,10 @@ QUICK = ("README.md",)
 """Pages that are not only in `make soak`."""
 
 NEEDED = {
+    "add-head.md": "hatchling",
     "cluster.md": "submitit",
     "loggers.md": "tensorboard",
+    "serve.md": "onnxruntime",
     "taking.md": "onnxruntime",
     "training.md": "accelerate",
     "transfer.md": "peft",
