@@ -41,7 +41,7 @@ KNOCK_SECONDS = 5.0
 
 
 def place(choice: EngineChoice) -> Placement:
-    """Connect to a Ray cluster, and return the placement of a run's jobs on it.
+    """Connect to a Ray cluster, and return the slots and the engine for running jobs on it.
 
     Raises BenchError if an option is invalid, no cluster answers, or no node is large enough for a
     job.
@@ -127,7 +127,12 @@ def jobs_at_once(sizes: Collection[NodeSize], gpus: int, cpus: int) -> int:
 
 
 class RayCluster:
-    """The connected Ray cluster, on which each job gets this number of GPUs and CPU cores."""
+    """The Ray cluster to which this process is connected.
+
+    Args:
+        gpus: Number of GPUs per job.
+        cpus: Number of CPU cores per job.
+    """
 
     name = "ray"
 
@@ -232,5 +237,10 @@ class ProgressActor:
 
 
 def run_on_node(remote: RemoteJob, progress: Any) -> Mapping[str, Any]:
-    """Run a remote job in a Ray task; send its progress to the driver's ProgressActor."""
+    """Run a remote job in a Ray task, and return its outcome as `run_remote` does.
+
+    Args:
+        remote: The job and everything that it needs.
+        progress: Handle of the driver's ProgressActor, which receives the progress of the job.
+    """
     return run_remote(remote, partial(progress.put.remote, remote.ticket), SECONDS_BETWEEN_NOTES)

@@ -83,9 +83,8 @@ antecedent. FIRST_CODE or a higher number: it has an antecedent, which the numbe
 class CorefFeatures(Features):
     """Features of documents. An item is a document, and its rows are the document's segments.
 
-    Each array has one value per token.
-
     Attributes:
+        per_token: Names of the arrays below, which have one value per token.
         words: Index of the token's word in its document, from 1; 0 for special tokens.
         sentences: Index of the token's sentence in its document, from 0.
         speakers: Number of the token's speaker in its document, from 0.
@@ -277,8 +276,8 @@ class CorefNetwork(nn.Module):
         Args:
             targets: Gold mentions of every document, as returned by the function `targets`; None
                 outside of training.
-            **inputs: Inputs of the encoder, and the columns of CorefFeatures that are named in
-                `per_token`, `[rows, tokens]` each.
+            **inputs: Inputs of the encoder, and the arrays that are listed in
+                `CorefFeatures.per_token`, each of the shape `[rows, tokens]`.
         """
         told = {name: inputs.pop(name) for name in CorefFeatures.per_token}
         shape = told["words"].shape  # (rows, tokens)
@@ -429,10 +428,12 @@ class SpanRanker(nn.Module):
         self.apply(_initialise)
 
     def forward(self, states: Tensor, told: dict[str, Tensor]) -> Ranking:
-        """Rank the antecedents of one document, given its `states` `[rows, tokens, size]`.
+        """Score the spans of one document, and rank the possible antecedents of the kept spans.
 
-        `told` contains the columns of CorefFeatures that are named in `per_token`, `[rows, tokens]`
-        each.
+        Args:
+            states: States of the encoder, `[rows, tokens, size]`; a row is a segment.
+            told: Arrays that are listed in `CorefFeatures.per_token`, keyed by name; each has the
+                shape `[rows, tokens]`.
         """
         every = _candidates(told["words"], told["sentences"])
         embedded = self._embed(states, every)  # (spans, span)
@@ -624,6 +625,13 @@ def decode(
     """Return the clusters of every document: the spans that are linked by antecedents.
 
     Clusters, and the mentions in them, are sorted by position.
+
+    Args:
+        logits: Codes of the antecedents, `[tokens, 30]`, for all tokens of all documents without
+            padding; see `CorefNetwork`.
+        features: The features of the documents.
+        examples: The documents.
+        task: Not used.
     """
     # The codes have the shape (tokens, 30): rows are concatenated, as in `features.token_ids`.
     bounds = features.starts[features.item_starts]  # (documents + 1,)

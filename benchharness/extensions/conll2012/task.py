@@ -69,7 +69,7 @@ class CorefTask(Task):
     """Task of finding the mentions in a document, and grouping those that refer to the same entity.
 
     Attributes:
-        genres: Genres of documents. A model gets the genre as an input.
+        genres: Genres of documents. A model gets the genre of a document as an input.
     """
 
     convert: Callable[[Row], DocumentExample]

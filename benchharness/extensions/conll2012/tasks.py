@@ -288,6 +288,6 @@ RULES = (
         "predicates",
     ),
 )
-"""Rules of published scores that cover only one of the two tasks."""
+"""Rules for the scores of published systems, which cover only one of the two tasks."""
 
 SUITES = (suite_of(TASKS, "CoNLL-2012", RULE, collections=("seeds",)),)

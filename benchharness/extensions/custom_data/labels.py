@@ -36,10 +36,12 @@ def with_labels(own: OwnData, tables: Mapping[str, Table], *, as_written: bool) 
     Args:
         own: The definition.
         tables: The rows of each split, keyed by split.
-        as_written: True if tags are labels of words as they are, and not tags of spans.
+        as_written: True to use tags unchanged as labels of single words, even if most of them look
+            like tags of spans (B-PER).
 
     Raises:
-        DataError: A column is missing, or there are fewer than two labels or different numbers.
+        DataError: A column is missing, there are fewer than two different labels or numbers, there
+            are more labels than half of the rows, or a label or tag has another form than the rest.
     """
     train = tables["train"]
     for name in (name for names in own.columns.values() for name in names):
@@ -186,7 +188,14 @@ def _tag_order(tags: Collection[str]) -> Callable[[str], tuple[bool, str]]:
 
 
 def written_tags(own: OwnData, train: Table) -> Iterator[tuple[int, int, str]]:
-    """Yield the row index, the position in the row and the text of each tag, as it is written."""
+    """Yield the row index, the position in the row and the original text of each tag.
+
+    Empty tags are skipped. If each row is a single word, all positions are 0.
+
+    Args:
+        own: The definition of the task.
+        train: The rows of train.
+    """
     for row, value in enumerate(train.columns[own.columns["tags"][0]]):
         each = (
             fields_of(value) if isinstance(value, str) and "sentence" not in own.columns else value
