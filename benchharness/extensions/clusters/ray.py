@@ -142,10 +142,10 @@ class RayCluster:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Context manager that starts the progress actor on this node, and disconnects at the end.
+        """Context manager that starts a ProgressActor on this node, and disconnects at the end.
 
-        Inside of it, nothing is printed to stdout, because Ray prints long messages about lost
-        nodes there. Lost jobs are reported anyway.
+        Within the context, nothing is printed to stdout, because Ray prints long messages about
+        lost nodes there. Lost jobs are reported anyway.
         """
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
@@ -231,7 +231,7 @@ class ProgressActor:
         self._notes[ticket] = note
 
     def take(self) -> dict[str, Progress]:
-        """Return the latest progress of jobs, keyed by ticket, and forget it."""
+        """Return the latest progress of each job, keyed by ticket, and forget it."""
         notes, self._notes = self._notes, {}
         return notes
 

@@ -296,7 +296,7 @@ class CorefNetwork(nn.Module):
             (0 if self.training else shape[0], shape[1], MAX_SPAN_TOKENS)
         )
         for number, part in enumerate(parts):
-            # One document at a time, because an antecedent must be in the same document.
+            # Documents are processed one at a time, because antecedents are in the same document.
             document = {name: values[part] for name, values in told.items()}
             found = self.classifier(states[part], document)
             if self.training and targets is not None:
@@ -430,10 +430,9 @@ class SpanRanker(nn.Module):
     def forward(self, states: Tensor, told: dict[str, Tensor]) -> Ranking:
         """Score the spans of one document, and rank the possible antecedents of the kept spans.
 
-        Args:
-            states: States of the encoder, `[rows, tokens, size]`; a row is a segment.
-            told: Arrays that are listed in `CorefFeatures.per_token`, keyed by name; each has the
-                shape `[rows, tokens]`.
+        `states` are the states of the encoder, `[rows, tokens, size]`; a row is a segment. `told`
+        contains the arrays that are listed in `CorefFeatures.per_token`, keyed by name; each has
+        the shape `[rows, tokens]`.
         """
         every = _candidates(told["words"], told["sentences"])
         embedded = self._embed(states, every)  # (spans, span)

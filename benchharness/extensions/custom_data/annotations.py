@@ -132,8 +132,8 @@ def with_words(table: Table) -> Table:
     The table is returned without such columns if it has no text, or if no column or several columns
     mark spans. Spans that a reviewer rejected are left out, which a note reports.
 
-    Raises DataError if an item in the column is not a span, or if a span has no word or overlaps
-    with another one.
+    Raises DataError if an item in the column is not a span, or if a span contains no word or
+    overlaps with another span.
     """
     table = replace(table, columns={n: _of_one(n, v) for n, v in table.columns.items()})
     table = _with_runs(table)

@@ -393,11 +393,11 @@ class Column:
     def decimal(self) -> str:
         """Decimal mark, "." or ",", with which more of the values are numbers.
 
-        The result is also the point if more than half of the first values are not numbers. If both
-        marks give equally many numbers, the result is the point, unless points seem to separate
-        thousands. They do if each value with a point has groups of three digits, some of these
-        values end in 0, and other values have no point. (If the values were decimals that keep a
-        final 0, all of them would have a point.)
+        The result is the point if more than half of the first values are not numbers with either
+        mark. If both marks give equally many numbers, the result is the point, unless points seem
+        to separate thousands. They do if each value with a point has groups of three digits, some
+        of these values end in 0, and other values have no point. (If the values were decimals that
+        keep a final 0, all of them would have a point.)
         """
         grouped = looks_grouped(self.known)
         is_mixed = len(grouped) < len(self.known) and any(word[-1] == "0" for word in grouped)
@@ -426,7 +426,7 @@ class Column:
 
     @cached_property
     def mean_words(self) -> float:
-        """Mean number of words per value; 0 unless all values are texts that are not numbers."""
+        """Mean number of words per value; 0 if the column is numeric or a value is not a text."""
         if self.is_list or self.numbers is not None or not self.known:
             return 0.0
         texts = [value for value in self.known if isinstance(value, str)]

@@ -56,8 +56,8 @@ class Leak(NamedTuple):
 def words_of(example: Example) -> tuple[str, ...]:
     """Return the words by which the text of an example is compared with others, in lower case.
 
-    For some types of examples only their own texts are compared (`Traits.own_texts`), for others
-    all texts. If these texts have no words, the result has one item: the texts, joined unchanged.
+    If the example lists the texts to compare (`Traits.own_texts`), only these are used, else all of
+    its texts. If they have no words, the result has one item: the texts, joined unchanged.
     """
     texts = example.traits.own_texts or example.traits.texts
     found = [word for text in texts for word in re.findall(r"\w+", text.lower())]

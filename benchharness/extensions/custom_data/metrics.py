@@ -351,7 +351,11 @@ def _changed(source: str) -> DataError:
 
 
 def script_digest(module: Any) -> str:
-    """Return the SHA-256 (hex) of the code of a loaded metric."""
+    """Return the SHA-256 (hex) of the code of a metric, including the local modules it imports.
+
+    Args:
+        module: The metric, as `load_script` returned it.
+    """
     return _digest(Path(inspect.getfile(type(module))))
 
 

@@ -241,7 +241,8 @@ def ending_of(path: Place) -> str:
 def kind_of(path: Place) -> str:
     """Return the format of a file according to its ending, such as "table" for .csv.
 
-    Returns "" if the ending is unknown.
+    A name that ends in the name of a split, such as "eng.train", has the format "text". Returns ""
+    if the ending is unknown.
     """
     ending = ending_of(path)
     # CoNLL-2003's "eng.train" and "eng.testa" end in a split's name; their text shows the layout.
