@@ -265,7 +265,8 @@ class CorefNetwork(nn.Module):
         super().__init__()
         self.encoder = encoder.network
         size = encoder.config.hidden_size
-        # The layers of the model family before the dropout and the output layer.
+        # `read` consists of the layers of a token classifier of this model family that come before
+        # its dropout and its output layer.
         self.read = TokenClassifier.for_tags(encoder.network, encoder.config, 1).transform
         self.classifier = SpanRanker(size, genres, segments)
         self.segments = segments
@@ -475,7 +476,7 @@ class SpanRanker(nn.Module):
         features = self._features(spans, antecedents, buckets.gather(1, antecedents), told)
         nothing = best.new_zeros((len(best), 1))  # having no antecedent scores 0
         for turn in range(REFINEMENTS):
-            # The scores of every span, (spans, antecedents + 1).
+            # `found` contains the scores of every span, (spans, antecedents + 1).
             found = torch.cat([nothing, best + self._pairs(embedded, antecedents, features)], dim=1)
             if turn + 1 < REFINEMENTS:
                 embedded = self._refine(embedded, antecedents, found)
@@ -562,7 +563,7 @@ def _candidates(words: Tensor, sentences: Tensor) -> Spans:
 def _prune(scores: Tensor, spans: Spans, tokens: int) -> Tensor:
     """Return the sorted indices of the best spans; skip spans that partly overlap a better one."""
     wanted = min(MOST_KEPT, max(1, int(tokens * KEPT_PER_TOKEN)))
-    # Decide on the host, span by span, because each decision depends on all spans kept so far.
+    # Decide on the CPU, span by span, because each decision depends on all spans kept so far.
     order = scores.detach().float().sort(descending=True, stable=True).indices.cpu().numpy()
     firsts, lasts = spans.firsts.cpu().numpy(), spans.lasts.cpu().numpy()
     beyond = int(lasts.max(initial=0)) + 1
@@ -584,7 +585,7 @@ def _prune(scores: Tensor, spans: Spans, tokens: int) -> Tensor:
 
 def _bucket(distances: Tensor) -> Tensor:
     """Map distances to buckets: 0, 1, 2, 3, 4, then one per power of two, up to 64 and more."""
-    # The logarithms of 5 to 7 are between 2 and 3, which is bucket 5.
+    # The base-2 logarithms of 5, 6 and 7 are rounded down to 2, and 2 + 3 is bucket 5.
     powers = distances.clamp(min=1).float().log2().floor().long() + 3
     return torch.where(distances <= 4, distances, powers).clamp(max=DISTANCES - 1)
 
@@ -643,7 +644,7 @@ def decode(
 def _clusters(
     codes: NDArray[np.float32], words: NDArray[np.int64]
 ) -> tuple[tuple[Mention, ...], ...]:
-    places, widths = np.nonzero(codes >= FIRST_CODE)  # (linked spans,) both, in order
+    places, widths = np.nonzero(codes >= FIRST_CODE)  # both (linked spans,), in text order
     clusters: dict[Mention, list[Mention]] = {}
 
     def mention(place: int, width: int) -> Mention:

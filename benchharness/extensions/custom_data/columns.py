@@ -160,11 +160,11 @@ def to_number(value: Any, decimal: str = ".") -> float:
             raise ValueError(value) from error
     word = CURRENCY.sub("", value).strip()
     other = "," if decimal == "." else "."
-    # Remove the separators of thousands in "1,234,567" and "1,234.5", or with decimal commas in
-    # "1.234,5".
+    # Remove the thousands separators in "1,234,567" and "1,234.5" or, if the decimal mark is a
+    # comma, in "1.234,5".
     if re.fullmatch(rf"[-+]?[1-9]\d{{0,2}}(\{other}\d{{3}})+(\{decimal}\d+)?", word):
         word = word.replace(other, "")
-    # "1.5" has no decimal comma, but `float` below would accept it.
+    # If the decimal mark is a comma, "1.5" is not a number, but `float` below would accept it.
     elif other in word and decimal == ",":
         raise ValueError(value)
     return float(word.replace(decimal, "."))

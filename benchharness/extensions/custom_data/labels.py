@@ -114,8 +114,8 @@ def _with_unseen(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
 
 def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
     values = [class_name(v) for v in _flat(train.columns[column]) if v not in (None, "")]
-    # "None" was written by a program into empty cells if no other label begins with a capital (a
-    # person would have written "none"), or if other columns have "None" too.
+    # "None" is taken for an empty cell that a program wrote if no other label begins with a capital
+    # (a person would have written "none"), or if other columns have "None" too.
     others = (v for name, found in train.columns.items() if name != column for v in found)
     is_capital = any(value[:1].isupper() for value in values if value != "None")
     is_program = not is_capital or any(v == "None" for v in others)
@@ -230,7 +230,7 @@ def _with_range(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
     (name,) = own.columns["number"]
     own = replace(own, decimal=Column("", tables["train"].columns[name]).decimal)
     numbers = {split: _numbers(own, table) for split, table in tables.items()}
-    # If every number in a test split is -1, its labels are hidden.
+    # The labels of test are hidden if every number there is -1, and none in train is negative.
     if set(numbers.get("test", ())) == {-1.0} and min(numbers["train"], default=-1.0) >= 0:
         del numbers["test"]
     found = [number for each in numbers.values() for number in each]

@@ -44,7 +44,7 @@ def read_xml(path: Place, text: str) -> Table:
             "same name."
         )
     rows = [child for child in root if child.tag == tag]
-    # An element that occurs twice in a parent becomes a list in all rows.
+    # Elements whose name occurs twice or more in some parent become a list in all rows.
     several = {
         (inner.tag, name)
         for row in rows

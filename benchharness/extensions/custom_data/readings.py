@@ -841,8 +841,8 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     if [column.key for column, _ in best] == ["target"] and best[0][0].numbers is None:
         best += [p for p in named if p[0].words & {"stance", "sentiment", "polarity"}]
     flags = [column for column, _ in fitting if column.is_flag]
-    # A column for each label, such as "toxic" and "insult". If every row has exactly one 1, they
-    # may be classes as well.
+    # There is a column for each label, such as "toxic" and "insult". If every row has exactly one
+    # 1, the labels may be classes as well.
     if len(best) != 1 and len(flags) > 1 and len(flags) == len(fitting):
         names = tuple(column.name for column in flags)
         one = all(sum(map(float, row)) == 1 for row in zip(*(c.values for c in flags), strict=True))
@@ -897,7 +897,7 @@ def _list_roles(column: Column) -> tuple[str, ...]:
     if all(map(is_entity_tag, inner)) or is_menu:
         return ()
     # If all lists have one item, the items are classes. If the other lists are empty, their number
-    # matters: A few empty lists are texts that nobody has labelled yet, and the items are classes.
+    # matters: a few empty lists are texts that nobody has labelled yet, and the items are classes.
     # Many empty lists may also mean that no label applies, so the items are classes or labels.
     counts = frozenset(map(len, column.known))
     empty = sum(not value for value in column.known)

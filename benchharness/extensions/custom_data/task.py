@@ -636,7 +636,7 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
         texts = row["answer"][0]
         texts = texts if isinstance(texts, list) else [texts] if texts else []
         starts = row["start"][0] if row.get("start") else None
-        # The start may also be a pair of start and end.
+        # For a single answer, the cell of starts may also be the pair [start, end].
         if isinstance(starts, list) and (len(texts), len(starts)) == (1, 2):
             starts = starts[:1]
         # If the start is a number and not a list, there is only one answer. If it is missing, the
