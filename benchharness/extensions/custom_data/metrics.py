@@ -398,8 +398,9 @@ def check_script(
     # NaN, with which every comparison is false.
     if not best > (metric.compute(moved, examples) or 0.0):
         raise BenchError(
-            f"--metric {word!r} does not score right answers higher than wrong ones ({best:g}): "
-            "use a metric that is higher for better answers, because a leaderboard ranks by it."
+            f"--metric {word!r} does not score right answers higher than wrong ones (right answers "
+            f"score {best:g}): use a metric that is higher for better answers, because a "
+            "leaderboard ranks by it."
         )
     return Script(digest, best)
 

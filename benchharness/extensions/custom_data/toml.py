@@ -36,9 +36,10 @@ KEYS: Mapping[str, tuple[type, str]] = {
     "metrics": (list, 'a list such as ["accuracy"]'),
     "encoding": (str, 'an encoding such as "latin-1"'),
     "no_header": (bool, "true or false"),
-    "recipe": (dict, "a value for each setting, such as { epochs = 5 }"),
+    "recipe": (dict, "a value for each hyperparameter, such as { epochs = 5 }"),
 }
-"""Keys that a file may have. A value is the type of the key's value, and its description in errors.
+"""Keys that a file may have, each with the type of its value and a description of the value for
+error messages.
 """
 
 
