@@ -62,8 +62,8 @@ class Found:
         task: The task.
         data: The value of `--data` from which the rows are read: "hub", or a path.
         sentences: Notes for the user about the columns, the rows and the labels.
-        leaks: Two numbers for each split except train, keyed by split: the rows whose text is also
-            in train, and the rows whose text is only nearly identical to one in train.
+        leaks: Two numbers of rows for each split except train, keyed by split: rows whose text is
+            also in train, and rows whose text is only nearly identical to one in train.
     """
 
     own: OwnData

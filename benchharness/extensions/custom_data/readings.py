@@ -756,8 +756,8 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
     for one, other in PAIRS:
         if not {one, other} <= by_key.keys():
             continue
-        # Columns with only one or two words per cell are not in `texts`. They are accepted as a
-        # pair of texts only if no column is in `texts`.
+        # Columns with only one or two words per cell are usually not in `texts`. Two such columns
+        # are accepted as a pair of texts only if `texts` is empty.
         if by_key[one] in texts or by_key[other] in texts or not texts:
             pair = (by_key[one].name, by_key[other].name)
             yield {"text": pair[:1], "text2": pair[1:]}
@@ -896,9 +896,10 @@ def _list_roles(column: Column) -> tuple[str, ...]:
     is_menu = column.key.startswith("options") and len(column.distinct) == 1
     if all(map(is_entity_tag, inner)) or is_menu:
         return ()
-    # If all lists have one item, the items are classes. If the other lists are empty, their number
-    # matters: a few empty lists are texts that nobody has labelled yet, and the items are classes.
-    # Many empty lists may also mean that no label applies, so the items are classes or labels.
+    # If every list has one item, the items are classes. If some lists are empty and all others have
+    # one item, the number of empty lists matters: a few belong to texts that nobody has labelled
+    # yet, and the items are classes; many may also mean that no label applies, so the items are
+    # classes or labels.
     counts = frozenset(map(len, column.known))
     empty = sum(not value for value in column.known)
     if counts == {0, 1} and empty <= FEW_ODD * len(column.known):
