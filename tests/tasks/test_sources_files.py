@@ -145,7 +145,7 @@ def test_labels_without_names_are_read_as_numbers(tmp_path: Path) -> None:
         rows(source, "train", data)
 
 
-def test_has_rows_only_checks_that_the_file_exists(tmp_path: Path) -> None:
+def test_has_rows_checks_that_the_file_exists_without_reading_it(tmp_path: Path) -> None:
     assert not has_rows(SOURCE, "train", Data(source="files", folder=tmp_path))
     write(tmp_path, "old.txt", "damaged")
     data = Data(source="files", folder=tmp_path)
@@ -155,6 +155,6 @@ def test_has_rows_only_checks_that_the_file_exists(tmp_path: Path) -> None:
     assert has_rows(SOURCE, "dev", Data(source="hub"))
 
 
-def test_unknown_split_is_an_error_that_lists_the_known_ones(tmp_path: Path) -> None:
+def test_unknown_split_is_an_error_that_lists_the_known_splits(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match="no split 'validation'; its splits are train, dev, test"):
         read_rows(tmp_path, "validation")
