@@ -307,8 +307,8 @@ class ChoiceExample(Example):
         context: The context.
         question: The question, which may be empty.
         options: Texts of the options.
-        gold: Indices of the right options; None if hidden. Only ReCoRD has examples with several
-            right options; training uses the first one.
+        gold: Indices of the right options; empty if no option is right, and None if hidden. Only
+            ReCoRD has examples with several right options; training uses the first one.
         answers: Right answers that are not among the options. Only metrics that compare texts use
             them.
         group: Name of the slice or passage that the example belongs to, e.g. "middle" or "high" in
@@ -365,8 +365,8 @@ class TagExample(Example):
         words: Words of the sentence.
         tags: Tags of the words; None if hidden.
         document: Document that contains the sentence; None if the source does not mark where
-            documents begin. The document is not part of the fingerprint. If a model reads whole
-            documents, the digest of the documents (`document_digest`) is recorded separately.
+            documents begin. The document is not part of the fingerprint. A job whose model reads
+            whole documents records the digest of the documents (`document_digest`) separately.
     """
 
     words: tuple[str, ...]

@@ -20,7 +20,7 @@ LETTERS = "ABCDEFGH"
 """Names of the first eight options in a confusion matrix, as in RACE."""
 
 FOLDED = 400
-"""Length in characters above which a passage is collapsed when its page is opened."""
+"""Length in characters above which the context is collapsed on the HTML page of an example."""
 
 
 class Choices(AnswerType):

@@ -52,7 +52,7 @@ the config.
 
 
 def content_of(path: Place) -> bytes:
-    """Return the bytes of a file; raise DataError if it cannot be read."""
+    """Return the content of a file as bytes; raise DataError if the file cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -163,7 +163,7 @@ def _positions(
         if not places and name not in optional:
             found = ", ".join(header) if header else "an empty file"
             raise DataError(
-                f"{path} line 1 has no column {column!r}, which contains the {name}: found {found}."
+                f"{path} line 1 has no column for the {name}: expected {column!r}, found {found}."
             )
     return where
 
@@ -301,7 +301,7 @@ def _find(
     if optional:
         return None
     raise DataError(
-        f"{place} has no {column!r}, which contains the {name}: found {', '.join(document)}."
+        f"{place} has no value for the {name}: expected {column!r}, found {', '.join(document)}."
     )
 
 
@@ -439,7 +439,8 @@ class Word(NamedTuple):
 def fields_of(line: str) -> list[str]:
     """Split a line of a file in CoNLL format into columns, at tabs if it has any, else at spaces.
 
-    Other Unicode white space never separates columns. In a line with tabs, spaces do not either.
+    In a line with tabs, a space inside of a column is part of the column. Unicode white space other
+    than tabs and spaces never separates columns.
     """
     line = line.strip(" \r\f\v")
     if "\t" in line:

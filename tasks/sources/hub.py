@@ -140,8 +140,8 @@ def hub_rows(source: Source, split_name: str) -> list[Row]:
     parts = (
         (name, _config_rows(replace(source, config=name), split_name)) for name in source.configs
     )
-    # Local files of minimal pairs (BLiMP) have one file per config. Their rows have the same column
-    # FILE.
+    # Tasks with several configs have one official file per config. Rows of these files may have the
+    # name of their file in the column FILE, so rows from the hub have the name of their config.
     return [{FILE: name, **row} for name, part in parts for row in part]
 
 

@@ -118,9 +118,10 @@ class Source:
         optional: Columns that a source may lack; their value is then None.
         no_answer: For files in SQuAD's format: True if some questions must be unanswerable (2.0),
             False if none may be (1.1), None if both are accepted.
-        unfold: Function that converts an object of a "jsonl" file to several rows.
+        unfold: Function that converts an object of a "jsonl" file to several rows; None if every
+            object is one row.
         arrange: Function that changes the form and the order of a split's rows, so that they are
-            the same wherever they are read from.
+            the same wherever they are read from; None if they are the same already.
         reader: Function `(split, path)` that reads the rows of a split, instead of the functions of
             this package. The path is a file or folder of the user, the folder of the mini data, or
             None for the hub.
@@ -178,7 +179,8 @@ class Source:
         return self.splits[name]
 
 
-# The following functions return the value of a column, and raise TypeError if it has another type.
+# The following functions return the value of a column. They raise TypeError if the value does not
+# have the expected type.
 
 
 def text(row: Row, column: str) -> str:
@@ -190,7 +192,7 @@ def text(row: Row, column: str) -> str:
 
 
 def texts(row: Row, column: str) -> tuple[str, ...]:
-    """Return the list of texts in a column of a row; raise TypeError if the value is not one."""
+    """Return the texts in a column of a row; raise TypeError if the value is no list of texts."""
     values = _several(row, column, "texts")
     if not all(isinstance(value, str) for value in values):
         raise TypeError(f"its {column} is {values!r}, expected texts")
@@ -203,7 +205,7 @@ def number(row: Row, column: str) -> int:
 
 
 def numbers(row: Row, column: str) -> tuple[int, ...]:
-    """Return the list of integers in a column; raise TypeError if the value is not one."""
+    """Return the integers in a column; raise TypeError if the value is no list of integers."""
     return tuple(_whole(value, column) for value in _several(row, column, "numbers"))
 
 
