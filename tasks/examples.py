@@ -35,8 +35,9 @@ class Traits(NamedTuple):
         shown: Text that identifies the example for a reader: the question, or else the main text.
         own_texts: Texts by which an example is compared with training examples: it is leaked if a
             training example has the same texts. If it is empty, all `texts` are compared.
-        claims: Texts that decide whether the example counts as one with a negation. Long passages
-            are left out, because nearly all of them contain a negation.
+        claims: Texts that are searched for a negation, so that scores can be compared on examples
+            with and without one. Long passages are left out, because nearly all of them contain a
+            negation.
         asked: The question, or "" if there is none.
         passage: Text or name of a group that several rows may share. Such rows must not be divided
             between train and dev, because the training rows would leak information. None if rows

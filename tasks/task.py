@@ -102,7 +102,9 @@ class Metric(Generic[PredictionT, ExampleT]):
 
 
 class Printed(float):
-    """Score for which the official script prints another number, e.g. because it rounds.
+    """Score of a metric, together with the numbers that the official script prints for it.
+
+    The printed score may differ from the score times a constant, e.g. because the script rounds.
 
     Attributes:
         line: The number that the script prints, in the script's unit.
@@ -273,7 +275,7 @@ class Task:
 
     @property
     def kind(self) -> str:
-        """Type of the task's answers, e.g. "class"; the key of their class in `tasks.answers`."""
+        """Type of the task's answers, e.g. "class"; a key of `ANSWER_TYPES` or of an extension."""
         return self.head
 
     def usual_limit(self, *, is_gpu: bool) -> int | None:
@@ -593,7 +595,7 @@ def _mark_faults(task: PairTask, example: PairExample) -> Iterator[str]:
         marked = example.text_a if mark.text == "a" else example.text_b or ""
         if not 0 <= mark.start < mark.end <= len(marked):
             yield (
-                f"marks the characters {mark.start} to {mark.end} of text {mark.text}, which has "
+                f"marks the characters {mark.start} to {mark.end} of text_{mark.text}, which has "
                 f"{len(marked)} characters"
             )
 

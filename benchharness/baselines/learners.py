@@ -48,9 +48,9 @@ TOKEN = r"\w+|[^\w\s]"  # noqa: S105  (a pattern, not a password)
 
 
 def fit_vectors(texts: Sequence[str], values: Mapping[str, Any]) -> Any:
-    """Fit a TF-IDF vectorizer to texts and return it.
+    """Fit a TF-IDF vectorizer of scikit-learn to texts, and return the vectorizer.
 
-    The vectors have length 1, so the product of two vectors is their cosine.
+    Its vectors have length 1, so the dot product of two vectors is their cosine.
 
     Args:
         texts: Training texts.
@@ -75,8 +75,8 @@ def learn_sentences(
 
     The similarity is the cosine of TF-IDF vectors; if several sentences are equally similar, the
     first is chosen. Only the inverse frequencies of words are learned from the training examples.
-    The no-answer score is the negative cosine. As it never exceeds the threshold 0, every question
-    gets an answer; a better threshold could only be chosen on dev.
+    The no-answer score is the negative cosine. It never exceeds the threshold 0, so every question
+    gets an answer.
 
     Args:
         _task: Not used.
@@ -364,8 +364,8 @@ def learn_bag_of_words(task: Task, examples: Sequence[Any], values: Mapping[str,
 
     The learner is selected by the task's type of answers (`Task.kind`). A fixed subset of about
     "max_examples" training examples is used, or all of them if the baseline has no hyperparameters
-    on this task. If all of the used examples have the same label, the majority baseline is trained
-    instead, because a classifier needs two labels.
+    on this task. If all of the used examples of a classification task have the same label, the
+    majority baseline is trained instead, because a classifier needs two labels.
 
     Args:
         task: The task.

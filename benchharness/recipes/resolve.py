@@ -112,8 +112,8 @@ class ResolvedRecipe:
             options.
         is_sweep: True if the settings are one of several combinations of a grid.
         start: Task or checkpoint to start from; None if neither the recipe nor the user names one.
-        off: Values of settings that the recipe switches on but that are switched off in this job.
-            They are not in `settings`.
+        off: Values, e.g. 0, of the settings that are on in the recipe but switched off in this job,
+            keyed by name. These settings are not in `settings`.
     """
 
     name: str
@@ -358,7 +358,7 @@ class _Asked:
         named, typed = [*layers.packaged, *layers.over], dict(layers.typed)
         last = {} if choice is None else {FEATURES: choice}
         if choice is not None and choice.value == FINE_TUNED and not alone:
-            typed.pop("lstm_size", None)  # it applies to frozen encoders only
+            typed.pop("lstm_size", None)  # an LSTM is used on frozen encoders only
         points = self._points([*named, typed, last], typed)
         # The command that repeats a run either names the recipe, or sets all values with --set. In
         # the second case, the values are compared with the model's own recipe.
@@ -401,7 +401,7 @@ class _Asked:
             for name, facts in SETTINGS.items():
                 # `steps` in an earlier layer must not override `epochs` in a later layer.
                 if facts.instead_of in layer and name not in layer:
-                    merged.pop(name, None)  # the later layer has the other unit
+                    merged.pop(name, None)  # the later layer sets the same quantity in another unit
             merged.update(layer)
         found: dict[tuple[object, ...], tuple[dict[str, Setting], dict[str, Value]]] = {}
         problems: dict[str, None] = {}
@@ -665,7 +665,8 @@ def unused_settings(
 ) -> Iterator[str]:
     """Yield a message for each value that the user set although no job uses it.
 
-    An example is `temperature` without a teacher.
+    An example is `temperature` without a teacher. There is also a message if the recipe sets values
+    for distillation, but no job uses any of them.
 
     Args:
         overrides: Values as typed after `--set`, keyed by hyperparameter.
@@ -773,7 +774,10 @@ def _started(resolved: ResolvedRecipe, start: Start, line: Setting) -> ResolvedR
 
 
 def start_task(recipe: ResolvedRecipe) -> str | None:
-    """Return the full name of the task on which the encoder is trained first; None if none."""
+    """Return the full name of the task on which the encoder is trained first.
+
+    The result is None if there is no such task, or if the encoder comes from a multi-task run.
+    """
     start = recipe.start
     return start.name if start is not None and start.kind == "task" else None
 
