@@ -33,8 +33,8 @@ class Traits(NamedTuple):
     Attributes:
         texts: All input texts; the context comes first, then the question.
         shown: Text that identifies the example for a reader: the question, or else the main text.
-        own_texts: Texts by which an example is compared with training examples: it is leaked if a
-            training example has the same texts. If it is empty, all `texts` are compared.
+        own_texts: Texts by which leakage is detected: an example is leaked if a training example
+            has the same texts. Empty to compare all `texts`.
         claims: Texts that are searched for a negation, so that scores can be compared on examples
             with and without one. Long passages are left out, because nearly all of them contain a
             negation.
@@ -83,7 +83,7 @@ class Example:
 
     @property
     def unit(self) -> str | None:
-        """Name of the group of examples that are scored together; None for a single example."""
+        """Name of the group of examples with which this one is scored; None if scored alone."""
         return getattr(self, "group", None) if self.is_in_unit else None
 
     @property

@@ -36,7 +36,7 @@ class Code(NamedTuple):
 
 
 def modules_in(folder: Path, pattern: str = "**/*") -> dict[str, Path]:
-    """Return the files in a folder tree that Python can import, keyed by their relative paths.
+    """Return the files in a folder tree that Python can import, keyed by path inside the folder.
 
     Args:
         folder: Root of the folder tree.

@@ -208,8 +208,8 @@ def has_split(task: Task, split: str, data: Data) -> bool:
 def holds(data: str) -> Callable[[Task], bool]:
     """Return a predicate that is true for a task if any of its splits is in a data source.
 
-    `find_task` uses the predicate to select among tasks with the same short name. The hub and the
-    mini data contain all tasks.
+    `find_task` uses the predicate to select among tasks with the same short name. For the hub, the
+    predicate is true for every task.
 
     Args:
         data: Value of `--data`: "hub", "mini" or a path. The value is parsed only when the

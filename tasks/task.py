@@ -562,8 +562,8 @@ def find_fault(task: Task, example: Example) -> str:
     The problem is the predicate of a sentence, e.g. "has no words". The text is empty if there is
     no problem.
     """
-    # RoleExample is a subclass of TagExample, but a tagging task without roles cannot use its
-    # predicate.
+    # RoleExample is a subclass of TagExample. It does not fit a tagging task without roles, because
+    # such a task does not use the predicate.
     is_role = isinstance(example, RoleExample)
     if not isinstance(example, task.example) or is_role != issubclass(task.example, RoleExample):
         return f"is a {type(example).__name__}, which does not fit a {task.head} task"

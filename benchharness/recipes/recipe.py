@@ -154,7 +154,7 @@ def _read_layers(value: object) -> int | str | None:
     if len(words) < 2 or not all(word.strip().isdecimal() for word in words):
         return None
     named = [int(word) for word in words]
-    return AND.join(map(str, named)) if named == sorted(set(named)) else None  # no duplicates
+    return AND.join(map(str, named)) if named == sorted(set(named)) else None  # ascending
 
 
 _ROOM = count(6)  # four special tokens (RoBERTa, for a pair) and one token per text
@@ -655,7 +655,7 @@ def shown_value(name: str, setting: Setting | None) -> Any:
         setting: The setting; None if it is not set. Its default is then displayed, usually as a
             word such as "off" or "all".
     """
-    facts = SETTINGS.get(name)  # None for "start_from"
+    facts = SETTINGS.get(name)  # None for "start_from", which is not a hyperparameter
     default = facts.default if facts and facts.default is not MISSING else None
     value = setting.value if setting else default
     if name in _OFF and value == _OFF[name]:

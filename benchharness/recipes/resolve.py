@@ -294,7 +294,7 @@ class _Asked:
         # A list of features may contain "fine-tuned" and other values. So files are read with and
         # without their table [frozen], which does not apply to "fine-tuned".
         trained, frozen = self._layers(self.tables), self._layers((*self.tables, FROZEN))
-        every = (*trained.packaged, *trained.over, trained.typed)  # later layers override others
+        every = (*trained.packaged, *trained.over, trained.typed)  # in ascending priority
         read = next((layer[FEATURES] for layer in reversed(every) if FEATURES in layer), None)
         choices: Sequence[Setting | None] = (
             [None]

@@ -448,7 +448,7 @@ def _tied(store: Store, board: Board, task: str, ranked: Sequence[Entry]) -> Ite
     pairs = [Rows(board, (ranked[0], other), (task,)) for other in ranked[1:]]
     contrasts = [_contrast(store, rows, task, "dev", False) for rows in pairs]
     for other, each in zip(ranked[1:], correct(contrasts), strict=True):
-        # If a test is missing, it is unknown whether two models are equal, so show no ties.
+        # If a test is missing, it is unknown whether the two models differ, so show no ties.
         if each.corrected is None:
             raise BenchError(
                 f"--ties shows no ties on {distinct_title(task)}, because {full_label(ranked[0])} "

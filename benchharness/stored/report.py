@@ -38,8 +38,8 @@ MANY_RUNS = 250
 predictions would take too long."""
 
 MOST_RUNS = 500
-"""Approximate number of runs (of the best entries) whose details the page itself contains, even if
-details are also written to a separate folder. The plots of score against cost need them."""
+"""Approximate maximum number of runs (of the best entries) whose details the page itself contains
+if details are written to a separate folder. The plots of score against cost need them."""
 
 MOST_DETAILS = 5_000
 """Approximate maximum number of runs (of the best entries) whose details are written to a separate

@@ -26,7 +26,7 @@ ANSWER_TYPES: Mapping[str, type[AnswerType]] = {
     "tag": Tags,
     "role": Roles,
 }
-"""Answer types of the core, keyed by `Task.kind`."""
+"""Classes of this package's answer types, keyed by `Task.kind`; extensions add further ones."""
 
 
 def answer_type(task: Task) -> AnswerType:

@@ -16,7 +16,7 @@ Cell = tuple[str, str]
 """Row and column of a cell in a confusion matrix: names of the gold and the predicted answer."""
 
 Stretch = tuple[int, int]
-"""Character span of a text: the offsets of its first character and of the character after it."""
+"""Character span: the offset of its first character, and of the character after its last one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,7 +250,7 @@ class AnswerType:
             prediction: The prediction.
 
         Returns:
-            The description; an empty text if nothing more is known than right or wrong.
+            The description; an empty text if it is only known whether the prediction is right.
         """
         has_scores = self.place(prediction) is not None and self.scores(prediction)
         return f"gold {near:.3f}" if has_scores else ""
@@ -374,7 +374,7 @@ class AnswerType:
             examples: Examples with known answers.
 
         Returns:
-            One TypeLine per class or type; empty if the answers have neither.
+            One TypeLine per class or type; empty if the task's answers have no classes or types.
         """
         lines = []
         for name, things in self.types([*examples, *(p for run in runs for p in run)]):
@@ -491,11 +491,11 @@ class AnswerType:
         """Return the options or labels from which the answer is chosen; empty if there are none."""
         return ()
 
-    # The following methods return the texts on the page of an example, and the spans that the page
-    # highlights in them.
+    # The following methods return the texts on the HTML page of an example, and the spans that the
+    # page highlights in them.
 
     def passages(self, example: Any) -> Iterator[Passage]:
-        """Yield the texts that the page of the example shows."""
+        """Yield the texts that the HTML page of the example shows."""
         raise NotImplementedError
 
     def stretches(self, prediction: Any, example: Any) -> Iterator[Stretch]:

@@ -49,7 +49,8 @@ class _Zip:
     def read(self, number: int) -> bytes:
         member = self._members[number]
         with self._file.open(member) as file:
-            return file.read(member.file_size + 1)  # bounded by the size that the zip declares
+            # Do not unpack more than one byte beyond the size that the zip declares.
+            return file.read(member.file_size + 1)
 
 
 class _Tar:
@@ -67,7 +68,7 @@ class _Tar:
 
     def listed(self) -> Iterator[tuple[str, int]]:
         for member in self._file:
-            # To reach the next member, tarfile decompresses this one. `_Bounded` limits the total.
+            # To reach the next member, tarfile decompresses this one; `_Bounded` limits the total.
             if member.isreg():
                 self._members.append(member)
                 yield member.name, member.size

@@ -324,7 +324,7 @@ class Files:
 
 
 MOST_NAMES, MOST_FOLDERS = 6, 60
-"""Maximum number of names that an error lists, and maximum number of searched subfolders."""
+"""Maximum number of names that an error message lists, and of subfolders that are searched."""
 
 
 def _spellings(source: Source, name: str) -> tuple[str, ...]:
@@ -350,7 +350,7 @@ def _archive_name(name: str) -> str:
 
 
 def held(place: Place) -> list[Place]:
-    """Return the files and folders in a folder, without hidden ones and macOS metadata.
+    """Return the files and folders in a folder, except hidden ones and metadata of macOS.
 
     Raises:
         DataError: If the folder cannot be read.

@@ -60,7 +60,11 @@ def content_of(path: Place) -> bytes:
 
 
 def read_text(path: Place) -> str:
-    """Return the text of a file without a byte order mark; raise DataError if it is not UTF-8."""
+    """Return the text of a UTF-8 file without a byte order mark.
+
+    Raises:
+        DataError: If the file cannot be read, or if it is not UTF-8.
+    """
     content = content_of(path)
     try:
         return content.decode("utf-8-sig")
@@ -183,7 +187,7 @@ def parse_object(text: str, place: str) -> dict[str, Any]:
 
 
 def parse_json(text: str, place: str, kind: type, noun: str) -> Any:
-    """Parse a text as JSON of a given type.
+    """Parse a text as a JSON value of a given type.
 
     Args:
         text: The text.
@@ -318,7 +322,7 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
     The columns `answers.text` and `answers.answer_start` contain lists, with one item per answer.
 
     Raises:
-        DataError: If the file is malformed, or if its content has another version of SQuAD than
+        DataError: If the file is malformed, or if it belongs to another version of SQuAD than
             `Source.no_answer` requires.
     """
     source, _, (path, *_) = files
@@ -354,7 +358,7 @@ def squad_questions(
     Args:
         document: Parsed content of the file.
         name: Name of the file for error messages.
-        has_titles: True if articles have titles.
+        has_titles: False if articles need not have titles; the column `title` is then empty.
 
     Raises:
         DataError: If the file does not have the structure of SQuAD's files.

@@ -97,7 +97,8 @@ class Source:
         splits: Splits, keyed by name.
         configs: Configs on the hub that together form a split, so that their rows are concatenated
             (67 in BLiMP); empty if each split is in one config.
-        hub_folder: Folder in the repository to read, if the data set has no named configs.
+        hub_folder: Folder in the repository to read, if the data set has no named configs; else
+            empty.
         home: Name of the suite's folder, e.g. "glue". The value of `--data` may be this folder, its
             parent, or the folder of the task inside it, e.g. "CoLA".
         spellings: Alternative names of folders, keyed by the name that the other fields use, e.g.
@@ -111,13 +112,13 @@ class Source:
             their order on the hub have changed, because labels would get another meaning.
         label_texts: Names of the labels, keyed by the texts that the official files contain instead
             of the names, e.g. {"0": "unacceptable"}; empty if the files contain the names.
-        classes: Names of the classes of other ClassLabel columns on the hub, in order, keyed by
-            column.
+        classes: Names of classes for other columns on the hub that contain lists of class indices,
+            keyed by column. The position of a name is its index.
         unlabelled: Text in files that marks a row on whose label the annotators did not agree (on
             the hub: -1). The label of such a row is None.
         optional: Columns that a source may lack; their value is then None.
-        no_answer: For files in SQuAD's format: True if some questions must be unanswerable (2.0),
-            False if none may be (1.1), None if both are accepted.
+        no_answer: For files in SQuAD's format: True if they must be of version 2.0, False if no
+            question may be unanswerable (1.1), None if both are accepted.
         unfold: Function that converts an object of a "jsonl" file to several rows; None if every
             object is one row.
         arrange: Function that changes the form and the order of a split's rows, so that they are
