@@ -36,9 +36,10 @@ many runs takes a second."""
 
 
 def lacking_plugins(store: Store, suites: Collection[str] = ()) -> list[str]:
-    """Return a message for each stored suite or task that is not defined, with its plugin's name.
+    """Return a message for each suite or task that has stored runs but is not defined.
 
-    A task may be missing from a suite that is defined, if several plugins add tasks to the suite.
+    The message names the plugin that defined the suite or task, if the newest run records one. A
+    task may be undefined although its suite is defined, because plugins can add tasks to a suite.
 
     Args:
         store: Store that contains the runs.
@@ -273,7 +274,8 @@ def find_rows(
         store: Store that contains the runs.
         systems: Names of leaderboard entries, names of models, or keys of runs.
         within: Suites, tasks and data source to include.
-        select: Function `(board, name)` that returns the entry with a name, or None.
+        select: Function `(board, name)` that returns the entry with this name; None if the
+            leaderboard has no such entry.
         paths: True to show local paths in full; by default they are shortened.
 
     Returns:
