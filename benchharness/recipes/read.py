@@ -314,7 +314,7 @@ def _count_of(path: Path, lines: Mapping[str, Setting], name: str) -> int | None
     value = lines[name].value
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise BenchError(
-            f"{path.name}, {_PROTOCOL} {name}: expected a whole number from 1 up, but got "
+            f"{path.name}, [{_PROTOCOL}] {name}: expected a whole number from 1 up, but got "
             f"{value!r}."
         )
     return value

@@ -46,9 +46,9 @@ FEATURES = (
 """Values of `features`, which selects the input of a model head.
 
 "fine-tuned" selects the last layer of an encoder that is trained with the head. All other values
-freeze the encoder, and select one layer or the sum or concatenation of several layers; "sum-all"
-sums all layers except the embeddings. "mix" is a learned weighted mean of the embeddings and all
-layers.
+freeze the encoder, and select the embeddings, one layer, or the sum or concatenation of several
+layers; "sum-all" sums all layers without the embeddings. "mix" is a learned weighted mean of the
+embeddings and all layers.
 """
 
 EACH = "each"

@@ -108,10 +108,11 @@ class ResolvedRecipe:
             extension.
         settings: Settings, keyed by name.
         is_own: True if the recipe is a user's file.
-        overridden: True if the user has overridden values of the recipe with `--set` or similar
-            options.
+        overridden: True if the user has set values with `--set` or similar options that differ from
+            those of the recipe.
         is_sweep: True if the settings are one of several combinations of a grid.
-        start: Task or checkpoint to start from; None if neither the recipe nor the user names one.
+        start: Starting point of the encoder, e.g. a task on which it is trained first; None if
+            neither the recipe nor the user names one.
         off: Values, e.g. 0, of the settings that are on in the recipe but switched off in this job,
             keyed by name. These settings are not in `settings`.
     """
@@ -160,9 +161,10 @@ def resolve_sweep(
     """Determine the hyperparameters of a model on a task, for each combination of a grid.
 
     Values come from several sources, and later ones override earlier ones: the recipe on which the
-    model's own recipe is based, the model's own recipe, `recipe`, and `overrides`. Each recipe file
-    has defaults, which are overridden by its values for the head type, the task and a frozen
-    encoder, in this order.
+    model's own recipe is based, the model's own recipe, values that the task's suite, a plugin or
+    the task itself defines, `recipe`, and `overrides`. However, a model's own values for a task
+    override those of the suite. Each recipe file has defaults, which are overridden by its values
+    for the head type, the task and a frozen encoder, in this order.
 
     A value with commas, or a list in a file, is a grid: there is one result per combination of
     values, and together these results are a sweep. However, different values of `features` do not
@@ -550,8 +552,8 @@ def _layers_over(name: str, tables: Sequence[str]) -> list[Mapping[str, Setting]
 def packaged_recipe(spec: ModelSpec) -> Path:
     """Return the path of a model's own recipe file.
 
-    It is the file that the model's description names, the file of the model's family, or BERT's
-    file, whichever exists first.
+    It is the file that the model's description names. If the description names none, it is the file
+    of the model's family, or BERT's file if the family has none.
 
     Raises:
         BenchError: The model's description names a recipe that does not exist.

@@ -136,4 +136,7 @@ def zero_shot_scoring() -> ZeroShotScoring:
     for each in extensions():
         if each.zero_shot:
             return cast("ZeroShotScoring", import_module(f"{each.package}.{each.zero_shot}"))
-    raise BenchError("tasks cannot be scored without training: the extension cloze is missing.")
+    raise BenchError(
+        "tasks cannot be scored without training, because the extension cloze is missing: install "
+        "the full benchharness package."
+    )

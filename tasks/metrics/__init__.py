@@ -261,7 +261,7 @@ def _finite(name: str, label: object) -> float:
     if not isinstance(label, int | float) or not math.isfinite(label):
         raise BenchError(
             f"example {name} has the label {label!r}, but a correlation needs a finite number: "
-            "the labels are hidden, or the model that predicted them has diverged."
+            "the label is hidden, or it was predicted by a model whose training has diverged."
         )
     return float(label)
 

@@ -223,7 +223,7 @@ class _Archive:
             ) from error
         except _TooLargeError:
             raise DataError(
-                f"{self.path} unpacks to more than any benchmark's archive; the limits are "
+                f"{self.path} unpacks to more than any benchmark's archive: expected at most "
                 f"{MOST_FILES:,} files, {LARGEST_FILE >> 20:,} MiB per file and "
                 f"{LARGEST_ARCHIVE >> 20:,} MiB in total. Get the official archive."
             ) from None

@@ -141,7 +141,9 @@ def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
         row: dict[str, object] = {}
         for name, position in where.items():
             if position is not None and position >= len(fields):
-                raise DataError(f"{place} has only {len(fields)} fields, so it has no {name}.")
+                raise DataError(
+                    f"{place} has only {len(fields)} fields, so it has no value for the {name}."
+                )
             row[name] = None if position is None else fields[position]
         yield Record(place, row)
 

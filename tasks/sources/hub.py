@@ -175,7 +175,7 @@ def hub_dataset(source: Source, split_name: str) -> Any:
             _absent(
                 source,
                 f"some of its files ({len(damaged)}) were damaged during the download and have "
-                "been deleted; run the same command again to download them",
+                "been deleted (run the same command again to download them)",
             )
         )
     _check_revision(source, dataset)
