@@ -38,8 +38,8 @@ many runs takes a second."""
 def lacking_plugins(store: Store, suites: Collection[str] = ()) -> list[str]:
     """Return a message for each suite or task that has stored runs but is not defined.
 
-    The message names the plugin that defined the suite or task, if the newest run records one. A
-    task may be undefined although its suite is defined, because plugins can add tasks to a suite.
+    The message names the plugins that the newest of these runs used, if the run records any. A task
+    may be undefined although its suite is defined, because plugins can add tasks to a suite.
 
     Args:
         store: Store that contains the runs.
