@@ -273,7 +273,7 @@ def _check_rows(name: str, results: Sequence[Result]) -> None:
 
 
 def contrasts_of(store: Store, rows: Rows, kind: str, *, with_slices: bool) -> list[Contrast]:
-    """Compare two leaderboard entries on each task, with p-values corrected for all tasks.
+    """Compare two leaderboard entries on each task, and correct p-values for the number of tasks.
 
     Args:
         store: Store that contains the runs.
@@ -395,7 +395,7 @@ class Ties(NamedTuple):
     """Leaderboard entries that do not differ significantly from the best entry of a task.
 
     Attributes:
-        found: Labels of these entries (see `full_label`), keyed by task.
+        found: Labels of these entries (see `full_label`), without the best entry, keyed by task.
         notes: Messages about tasks on which the entries could not be tested.
     """
 
@@ -406,9 +406,14 @@ class Ties(NamedTuple):
 def ties_of(store: Store, boards: Sequence[Board]) -> Ties:
     """Find, for each task, the models that do not differ significantly from the best model.
 
-    On each task of each leaderboard, all ranked models that have learned the task are compared with
-    the best of them, and p-values are corrected for the number of comparisons. If a comparison is
-    not possible, no ties are returned for the task, and a note contains the reason.
+    On each task of each leaderboard, all ranked models that have learned the task (see
+    `Cell.has_learned`) are compared with the best of them, and p-values are corrected for the
+    number of comparisons. If a comparison is not possible, no ties on the task of this leaderboard
+    are returned, and a note contains the reason.
+
+    Args:
+        store: Store that contains the runs.
+        boards: The leaderboards.
     """
     found: dict[str, frozenset[str]] = {}
     notes: list[str] = []
@@ -443,7 +448,7 @@ def _tied(store: Store, board: Board, task: str, ranked: Sequence[Entry]) -> Ite
     pairs = [Rows(board, (ranked[0], other), (task,)) for other in ranked[1:]]
     contrasts = [_contrast(store, rows, task, "dev", False) for rows in pairs]
     for other, each in zip(ranked[1:], correct(contrasts), strict=True):
-        # If a test is missing, it is unknown whether two models are equal, so show no ties.
+        # If a test is missing, it is unknown whether the two models differ, so show no ties.
         if each.corrected is None:
             raise BenchError(
                 f"--ties shows no ties on {distinct_title(task)}, because {full_label(ranked[0])} "
@@ -521,9 +526,9 @@ def find_layers(
     tasks: Sequence[str] = (),
     data: str | None = None,
 ) -> list[tuple[Board, LayerCurve]]:
-    """Return the score curves of a model over its layers, on each of which a head was trained.
+    """Return curves of a model's score over the layer on which a head was trained.
 
-    There are curves for every leaderboard with results of at least two layers.
+    There are curves for every leaderboard with results of at least two layers of the model.
 
     Args:
         store: Store that contains the runs.
@@ -578,7 +583,7 @@ def curves_of(
         stage_of: Function that returns the position of an entry in its pretraining run; None if the
             entry is not a checkpoint of such a run.
         examples: True to read predictions, so that the noise of a score covers the choice of
-            examples; else it covers only seeds.
+            examples and of seeds; False to read none, so that the noise covers only seeds.
     """
     for line in lines_of(board, stage_of):
         known: dict[str, Sequence[Known | None]] = {}
@@ -600,8 +605,8 @@ def examples_of(
         results: Results of the runs.
 
     Returns:
-        The examples, and an empty text. If the runs predicted different examples, or if the
-        examples cannot be read, () and the reason.
+        The examples and an empty text; or an empty tuple and a reason, if the runs predicted
+        different examples or if the examples cannot be read.
     """
     digests = {result.evaluation(name).fingerprint for result in results}
     task, split = name.rsplit(":", 1)

@@ -38,8 +38,8 @@ MANY_RUNS = 250
 predictions would take too long."""
 
 MOST_RUNS = 500
-"""Approximate number of runs (of the best entries) whose details the page itself contains, even if
-details are also written to a separate folder. The plots of score against cost need them."""
+"""Approximate maximum number of runs (of the best entries) whose details the page itself contains
+if details are written to a separate folder. The plots of score against cost need them."""
 
 MOST_DETAILS = 5_000
 """Approximate maximum number of runs (of the best entries) whose details are written to a separate
@@ -68,9 +68,10 @@ class Wanted:
         description: Text of one or two sentences below the title.
         intervals: True to compute confidence intervals, for which all predictions are read; None to
             do so only if there are few runs.
-        split: True to write the details of all runs to a folder next to the page, False to include
-            them in the page. None to write only those of the best entries to the folder if there
-            are many runs, and else to include all of them in the page.
+        split: True to write the details of all runs to a folder next to the page; False to include
+            these details in the page. None to decide by the number of runs: the folder contains
+            only the details of the best entries if there are many runs, and there is no folder if
+            there are few.
         show_paths: True to show local paths in full.
         last: Leaderboards of the run that has just ended. If the store is large, their suites are
             shown before all others.
@@ -96,7 +97,10 @@ the context manager is a function that wraps an iterator so that its items are c
 """
 
 Pager = Callable[[Sequence[Board]], Pages]
-"""Function that writes the HTML pages with predictions and returns their relative paths."""
+"""Function that writes HTML pages with the predictions for single examples.
+
+It is called with the leaderboards, and returns the relative paths of the pages.
+"""
 
 
 def make_report(
@@ -123,7 +127,8 @@ def make_report(
     Raises:
         BenchError: A file cannot be written.
     """
-    mark = _mark(store, wanted)  # before the runs are read, as others may be stored meanwhile
+    # The mark is computed before the runs are read, because more runs may be stored meanwhile.
+    mark = _mark(store, wanted)
     boards, notes, has_timed = _chosen(store, wanted)
     boards = gained(boards, store)
     runs = sum(1 for _ in _runs(boards))

@@ -96,7 +96,7 @@ def test_curve_prints_the_score_of_each_checkpoint_and_the_trend(bench, stored):
         (["none/step-*"], "no folder matches 'none/step-*': the folder none does not exist."),
     ],
 )
-def test_curve_of_fewer_than_two_comparable_checkpoints_is_a_one_sentence_error(
+def test_curve_with_fewer_than_two_comparable_checkpoints_gives_a_one_sentence_error(
     bench, stored, words, sentence
 ):
     ended = bench("curve", *words, "--db", "board.sqlite")

@@ -153,7 +153,9 @@ def test_fetch_downloads_nothing_for_the_builtin_encoder(monkeypatch: pytest.Mon
     assert call("--model", "tiny")["fetched"] == []
 
 
-def test_fetch_includes_the_start_task_of_a_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_includes_the_task_on_which_a_recipe_trains_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     fetched: list[str] = []
     monkeypatch.setattr(fetch_module, "go_offline_if_unreachable", lambda: False)
     monkeypatch.setattr(

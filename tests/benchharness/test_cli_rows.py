@@ -326,7 +326,7 @@ def test_help_of_bench_run_groups_its_options_under_headings(bench):
     ]
 
 
-def test_show_models_fits_80_columns_and_has_one_line_per_model_in_a_pipe(bench, monkeypatch):
+def test_show_models_fits_80_columns_and_prints_one_line_per_model_to_a_pipe(bench, monkeypatch):
     from benchharness.models import MODELS
 
     monkeypatch.setenv("COLUMNS", "80")

@@ -141,7 +141,8 @@ FEATURES = re.compile(
 
 NAMED = {
     "Rudinger et al., Gender Bias in Coreference Resolution, NAACL 2018": "the title of a paper",
-    "tasks cannot be scored without training: the extension cloze is missing.": "what is missing",
+    "tasks cannot be scored without training, because the extension cloze is missing: install the "
+    "full benchharness package.": "what is missing",
 }
 """Reasons for the texts of the core that name a feature."""
 

@@ -497,14 +497,14 @@ def test_a_recipe_file_may_have_a_protocol(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("limit = 0", "mine.toml, protocol limit: expected a whole number from 1 up, but got 0."),
+        ("limit = 0", "mine.toml, [protocol] limit: expected a whole number from 1 up, but got 0."),
         (
             "limit = true",
-            "mine.toml, protocol limit: expected a whole number from 1 up, but got True.",
+            "mine.toml, [protocol] limit: expected a whole number from 1 up, but got True.",
         ),
         (
             "seeds = 1.5",
-            "mine.toml, protocol seeds: expected a whole number from 1 up, but got 1.5.",
+            "mine.toml, [protocol] seeds: expected a whole number from 1 up, but got 1.5.",
         ),
         ("rows = 5", "mine.toml has 'rows' in [protocol]; expected limit, seeds or tasks."),
     ],

@@ -110,7 +110,7 @@ def test_missing_file_is_an_error_that_names_the_expected_files(tmp_path: Path) 
         ("sentence\tlabel\na\t-1\n", r"line 2 has the label '-1'; expected one of 0, 1\."),
         ("sentence\tlabel\na\t\n", r"line 2 has the label ''"),
         ("text\tlabel\na\t0\n", r"line 1 has no column .*'sentence'.* found text, label\."),
-        ("sentence\nOh.\n", r"line 1 has no column 'label', .* found sentence\."),
+        ("sentence\nOh.\n", r"line 1 has no column for the label: .* found sentence\."),
         ("", r"line 1 has no column .* found an empty file\."),
         (b"sentence\tlabel\nfine\t0\ncaf\xe9\t0\n", r"train\.tsv line 3 is not UTF-8 text"),
     ],
