@@ -1,6 +1,7 @@
-"""Prompts for scoring a task with a language model: a pattern and, for classes, a word per label.
+"""Prompts for scoring a task with a language model.
 
-The patterns from papers are in patterns.toml, and `scoring.py` fills in an example.
+A prompt is a text pattern and, for classification and regression, a word per label. The patterns
+from papers are in patterns.toml, and `scoring.py` inserts an example into a pattern.
 """
 
 import tomllib

@@ -134,7 +134,7 @@ class TaskVerdict:
         p_value: Probability of such a drop if nothing has changed, corrected for the number of
             tasks (Holm).
         tolerated: Drop above which the task fails, whatever the results of other tasks are.
-        detectable: True drop of the score that four of five checks detect.
+        detectable: Drop of the expected score (without noise) that four of five checks detect.
         is_worse: True if the score is significantly worse than the baseline's.
         flips: Examples that most runs predicted correctly before and wrongly now, or the reverse.
         change: First difference between the training losses now and in the baseline; None if there
@@ -285,7 +285,7 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         _require_same_examples(task, before[task], sample, ids)
     found = {task: _compared(before[task], sample) for task, sample in now.items()}
     pairs = {task: pair for task, pair in found.items() if pair is not None}
-    # One example changes the score by 1 / examples, which is the smallest spread that is assumed.
+    # One example changes the score by 1 / examples. A smaller standard deviation is not assumed.
     chances = (drop_p_values(b.scores, n.scores, 1 / b.examples) for b, n in pairs.values())
     corrected = holm(list(map(float, chances)))
     # Holm's threshold for the smallest p-value: a drop with a p-value below it fails the task
@@ -365,7 +365,8 @@ def _seen(before: Sample, now: Sample) -> tuple[Sequence[float], int, float]:
 
 def _change(before: Sample, now: Sample) -> Change | None:
     """Return the first changed loss; None if other weights, devices or libraries may explain it."""
-    # If both makers are unknown (""), they may differ, so no losses are compared.
+    # `maker` names the device and the libraries. If it is unknown ("") on both sides, they may
+    # still differ, so no losses are compared.
     alike = before.conditions.weights == now.conditions.weights and before.maker == now.maker
     return find_change(before.first_losses, now.first_losses) if alike and now.maker else None
 
@@ -526,7 +527,7 @@ def collapse_p_value(first: int, both: int, seeds: int, before: int, runs_before
         before: Number of runs of the baseline that collapsed.
         runs_before: Number of runs in the baseline.
     """
-    one_seed = [1 - ACCEPTED, ACCEPTED * (1 - ACCEPTED), ACCEPTED**2]  # 0, 1, 2 collapsed
+    one_seed = [1 - ACCEPTED, ACCEPTED * (1 - ACCEPTED), ACCEPTED**2]  # of 0, 1, 2 collapsed runs
     # The number of collapsed runs is distributed as the convolution of the distributions of each
     # seed. `known` is the p-value of Fisher's one-sided test: the hypergeometric probability of
     # `first` or more collapsed runs among the new seeds.

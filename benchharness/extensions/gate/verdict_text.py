@@ -133,8 +133,8 @@ def _sample(sample: Sample) -> dict[str, Any]:
 # A verdict as Markdown, for a pull request or the step summary of a workflow.
 
 SPECIAL = re.compile(r"[\\`*\[\]<>#|&]|(?<![^\W_])_|_(?![^\W_])")
-"""Pattern of characters that Markdown or HTML could read as markup. It does not match parentheses,
-because a link also needs square brackets, or underscores within a word such as `a_b`.
+"""Pattern of characters that Markdown or HTML could read as markup. It matches neither underscores
+within a word such as `a_b`, nor parentheses, because a link also needs square brackets.
 """
 
 

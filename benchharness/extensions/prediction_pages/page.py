@@ -85,7 +85,7 @@ class PredictionsView:
         scores: One tuple per run: name of the system, seed, and the scores as text.
         notes: Warnings about the scores of runs.
         matrices: Confusion matrices; empty if gold answers are unknown.
-        matrix_names: Noun for the items that the matrices count, and their caption.
+        matrix_names: Noun for the items that the matrices count, and the caption of the matrices.
         kind: Noun for the classes or types that `types` lists.
         types: For each class or type of answer, the statistics of each system.
         slices: Statistics of slices of the examples.
@@ -124,7 +124,7 @@ def render_predictions(predicted: PredictedTask, generated: str, home: str = "")
 
     Args:
         predicted: Predictions to show.
-        generated: Date and time for the page.
+        generated: Date and time at which the page is generated, as text.
         home: URL of the leaderboard's page, for a link; empty for no link.
     """
     view = build_view(predicted)

@@ -35,7 +35,9 @@ class PredictionPages:
         folder: Folder for the pages.
         home: File name of the report, which is in the parent of `folder`.
         texts: True if the pages show the texts of the examples.
-        notes: Messages (the keys) about predictions that have no page, and pages without texts.
+        notes: Dictionary whose keys are messages about predictions that have no page, and about
+            pages without texts; the values are None. A dictionary keeps the order of the messages
+            and drops repeated ones.
     """
 
     def __init__(self, folder: Path, home: str, *, texts: bool = True) -> None:

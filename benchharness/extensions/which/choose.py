@@ -141,7 +141,7 @@ class Inference:
     """Cost of inference with an encoder, measured in a separate process.
 
     Attributes:
-        tokens_per_second: Tokens that are predicted per second, without padding.
+        tokens_per_second: Number of tokens, without padding, that the encoder processes per second.
         peak_memory_bytes: Peak memory of the GPU; on a CPU, peak memory of the whole process, which
             includes about half a gigabyte of libraries.
         parameters: Number of parameters.

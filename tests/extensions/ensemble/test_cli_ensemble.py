@@ -110,7 +110,7 @@ def test_ensemble_with_too_few_members_is_an_error(bench, stored, words, sentenc
     assert ensembles() == []
 
 
-def test_ensemble_cannot_be_a_member(bench, stored):
+def test_ensemble_cannot_be_a_member_of_another_ensemble(bench, stored):
     bench("ensemble", "minilm", "--db", "board.sqlite")
     ended = bench("ensemble", "minilm x3", "bert", "--db", "board.sqlite")
     assert "is an ensemble" in ended.err

@@ -399,7 +399,7 @@ def test_model_without_a_transformers_class_is_exported_for_bench_predict(tmp_pa
         ("glue/rte", {"as_text": True}, "t5", ""),
     ],
 )
-def test_missing_transformers_class_is_derived_from_task_and_recipe(
+def test_task_and_recipe_determine_the_transformers_class_or_why_there_is_none(
     task: str, values: Mapping[str, Any], family: str, lacking: str
 ):
     recipe: Recipe = having(RECIPE, **values)
@@ -439,7 +439,7 @@ def test_model_command_accepts_a_model_name_or_a_run_key(bench):
     assert "the model was kept already." in bench("model", key[:8], "--retrain").out
 
 
-def test_dry_run_names_models_without_a_transformers_class(bench):
+def test_dry_run_lists_models_without_a_transformers_class(bench):
     run = ("run", "--model", "tiny", "--task", "superglue/wic", "--data", "mini", "--dry-run")
     said = (
         "transformers has no class for a classifier that reads the marked words of WiC, so these "
@@ -449,7 +449,7 @@ def test_dry_run_names_models_without_a_transformers_class(bench):
     assert said not in bench(*run).out
 
 
-def test_changed_label_counts_as_a_change_of_its_probability_margin():
+def test_label_change_despite_equal_probabilities_counts_as_the_probability_margin():
     """The stored probabilities are equal, but the stored label does not follow from them."""
     task = find_task("glue/mrpc")
     scores = (0.9, 0.1)
