@@ -79,7 +79,7 @@ class LanguageModel:
     def prepare(self, device: torch.device) -> None:
         """Prepare the network for `log_probabilities`; call this once.
 
-        The network is moved to a device. Hooks are added that select the fastest attention, and the
+        The network is moved to `device`. Hooks are added that select the fastest attention, and the
         positions at which the head is computed.
         """
         self.network.to(device)

@@ -18,8 +18,8 @@ from benchharness.recipes.zero_shot import USUAL_MAX_TOKENS
 from benchharness.tasks.task import ChoiceTask, Task
 
 PATTERN, WORD = "pattern", "word "
-"""Name of the setting that contains the pattern. Prefix of the settings that contain the word for a
-label (the prefix is followed by the label)."""
+"""PATTERN is the name of the setting that contains the pattern. WORD is the prefix of the settings
+that contain the words for labels: the name of each is the prefix, followed by the label."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -411,10 +411,11 @@ class Asked:
     def encoded(
         self, chunk: Sequence[Any], shortened: Callable[[str], None]
     ) -> Iterator[list[Encoded]]:
-        """Yield the encoded candidates of each example; shorten its longest text if necessary.
+        """Yield the encoded candidates of each example.
 
-        All texts are tokenized in one call, which is fastest. Only the candidates of shortened
-        examples are tokenized again.
+        If they have too many tokens, the longest text of the example is shortened. All texts are
+        tokenized in one call, which is fastest. Only the candidates of shortened examples are
+        tokenized again.
 
         Args:
             chunk: The examples.

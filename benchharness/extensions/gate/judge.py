@@ -208,7 +208,7 @@ class Verdict:
 
     @property
     def failed(self) -> tuple[TaskVerdict, ...]:
-        """Tasks whose scores are worse, or whose training changed without permission."""
+        """Tasks whose scores are worse, or whose losses changed although `may_change` is False."""
         return tuple(t for t in self.tasks if t.is_worse or (t.change and not self.may_change))
 
     @property
@@ -264,7 +264,7 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
     """Compare the new runs with the baseline's, and return the verdict on each task.
 
     If nothing has changed, the probability that any task is reported as worse is at most `alpha`,
-    and the probability that more collapsed runs are reported is at most half of `alpha`.
+    and the probability that an increase of collapsed runs is reported is at most half of `alpha`.
 
     Args:
         title: Title of the verdict.
@@ -443,9 +443,10 @@ def tolerated_drop(before: Any, after_count: int, resolution: float, alpha: floa
 def detectable_drop(
     before: Any, after_count: int, resolution: float, alpha: float, seeds: int | None = None
 ) -> float:
-    """Return the true drop that a check detects with probability POWER.
+    """Return the size of the drop that a check detects with probability POWER.
 
-    With a true drop, the test statistic has a noncentral t distribution.
+    It is a drop of the expected score. If there is such a drop, the test statistic has a noncentral
+    t distribution.
 
     Args:
         before: Scores of the baseline, one per seed.
@@ -481,8 +482,8 @@ def count_collapses(
 ) -> Collapses:
     """Count the new runs that collapsed (learned nothing), and compare them with the baseline's.
 
-    If nothing has changed, the probability that more collapsed runs are reported is at most half of
-    `alpha`.
+    If nothing has changed, the probability that an increase of collapsed runs is reported is at
+    most half of `alpha`.
 
     Args:
         before: Runs of the baseline, keyed by task.

@@ -114,13 +114,13 @@ class ExampleView:
         id: Id of the example.
         split: Split of the example.
         blocks: Texts; empty if texts are not shown.
-        options: Answer options as tuples (number, text, is it the gold answer?); empty if they are
-            not listed.
+        options: Answer options as tuples (number, text, True if it is the gold answer); empty if
+            they are not listed.
         gold: Gold answer; "hidden" if it is not published, "unknown" if it could not be read.
         answers: For each system, the distinct answers of its seeds, most frequent first.
         near: Description of how close the first system's answers are to the gold answer; empty if
             the gold answer is unknown.
-        state: "all", "some" or "none", for the seeds with which the first system is right; empty if
+        state: Number of the first system's seeds that are right: "all", "some" or "none"; empty if
             the gold answer is unknown.
         flip: 1 if the first system is right with a larger fraction of its seeds than the second, -1
             if with a smaller fraction, else 0.

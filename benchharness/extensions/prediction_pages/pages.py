@@ -58,9 +58,9 @@ class PredictionPages:
     def __call__(self, store: Store, boards: Iterable[Board]) -> Pages:
         """Write a page for each entry and task of the leaderboards.
 
-        Each page compares the entry with the best other model on the task. Pages of an earlier
-        report that are not written again are deleted. Messages about predictions without a page,
-        and about pages without example texts, are added to `notes`.
+        Each page compares the entry with the best other model on the task, if there is one. Pages
+        of an earlier report that are not written again are deleted. Messages about predictions
+        without a page, and about pages without example texts, are added to `notes`.
 
         Returns:
             Relative URLs of the pages, keyed by the HTML id of the entry's section in the report

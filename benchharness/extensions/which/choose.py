@@ -69,7 +69,7 @@ def options_among(options: RunOptions, among: Sequence[str]) -> RunOptions:
 
     Raises:
         BenchError: There are fewer than two encoders, one is a baseline, or training starts from
-            a multi-task model, which cannot be trained with a sweep.
+            a multi-task model, which is possible only with one value per setting.
     """
     names = names_in(among)
     if len(names) < 2:
