@@ -115,7 +115,7 @@ def _objects(path: Path) -> Iterator[Any]:
     with zipfile.ZipFile(path) as archive:
         members = [m for m in archive.infolist() if m.filename.endswith("/data.pkl")]
         if len(members) != 1 or members[0].file_size > LARGEST:
-            raise ValueError(f"it has {len(members)} pickles, or one of over {LARGEST:,} bytes")
+            raise ValueError(f"it does not have exactly one pickle of at most {LARGEST:,} bytes")
         yield _Arguments(path).run(BytesIO(archive.read(members[0])))
 
 

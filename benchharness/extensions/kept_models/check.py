@@ -303,7 +303,9 @@ def name_fault(plain: PlainModel, task: Task) -> str:
     config, names = plain.network.config, getattr(task, "tags", getattr(task, "labels", ()))
     known = [name for _, name in sorted(config.id2label.items())]
     is_wrong = names and plain.kind in ("pair", "tag") and known != [*names]
-    return f"its config names the outputs {known}, the task {names}" if is_wrong else ""
+    return (
+        f"its config names the outputs {known}, but the task names them {names}" if is_wrong else ""
+    )
 
 
 # Encode rows with the tokenizer alone, and as the run encodes them.

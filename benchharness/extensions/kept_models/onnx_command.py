@@ -94,7 +94,10 @@ def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
 
     folder, data = taken.folder, found.result.job.data
     odd = taken.checked.unexplained
-    other = f"{odd} predictions on dev rows differ from the stored ones, which were scored."
+    other = (
+        f"{odd} predictions on dev rows differ from the stored ones. The scores are those of the "
+        "stored predictions."
+    )
     notes = [*([found.note] if found.note else []), *([other] if odd else [])]
     made = replace(
         card.card_of(folder, data), notes=notes, license=wanted.license, seeds=found.seeds
