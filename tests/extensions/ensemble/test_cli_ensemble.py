@@ -84,7 +84,7 @@ def test_identical_ensembles_are_stored_once(bench, stored):
     assert sorted(r.job.model for r in ensembles()) == ["mine", "minilm x3", "minilm x3 + bert"]
 
 
-def test_json_of_an_ensemble_lists_its_members_and_common_scores(bench, stored):
+def test_json_of_an_ensemble_has_its_members_and_scores_on_common_splits(bench, stored):
     ended = bench("ensemble", "bert", "minilm", "--name", "both", "--db", "board.sqlite", "--json")
     (made,) = json.loads(ended.out)
     assert (made["name"], made["task"]) == ("both", "glue/rte")

@@ -219,7 +219,7 @@ CONSTANT = {"glue/rte": ("constant predictions",)}
         ("ccc", False, "50.0"),
     ],
 )
-def test_median_score_of_a_collapsed_run_is_never_bold(
+def test_median_score_is_not_bold_if_it_comes_from_a_collapsed_run(
     seeds: str, learned: bool, text: str
 ) -> None:
     one = [

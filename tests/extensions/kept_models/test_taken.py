@@ -325,7 +325,7 @@ def test_exported_model_reproduces_stored_predictions(runs: Mapping[str, Kept], 
         ("glue/rte", {"features": "mix"}, ""),  # no class
     ],
 )
-def test_exported_models_of_other_heads_reproduce_stored_predictions(
+def test_exported_models_with_other_heads_families_or_features_reproduce_predictions(
     task: str, settings: Mapping[str, str], family: str, tmp_path: Path
 ):
     named = {"model": str(save_family(tmp_path / family, family))} if family else {}
