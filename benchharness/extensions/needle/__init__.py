@@ -1,4 +1,4 @@
-"""Needle in a haystack: texts of five lengths, which show how long a text an encoder can use."""
+"""Needle in a haystack: texts of five lengths show the length of text that an encoder can use."""
 
 from benchharness.extension import Extension
 
