@@ -145,7 +145,8 @@ def documents(examples: Sequence[TimedExample], encoder: Encoder, max_tokens: in
         max_tokens: Maximum number of tokens per document, including special tokens.
 
     Raises:
-        ModelError: The encoder reads fewer than `max_tokens` tokens.
+        ModelError: The documents are random tokens, and the encoder reads fewer than `max_tokens`
+            tokens.
     """
     if not examples[0].tokens:
         return encode(examples, encoder.tokenizer, Limits(max_tokens=max_tokens))

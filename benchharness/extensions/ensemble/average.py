@@ -21,7 +21,8 @@ def average(task: Task, members: Sequence[Sequence[Prediction]]) -> tuple[Predic
 
     How predictions are averaged depends on the answer type of the task (see
     `benchharness.tasks.answers`). In a tie between labels or options, the one that the task or the
-    example lists first wins. In a tie between tags or texts, the one of the first member wins.
+    example lists first wins. In a tie between tags or texts, the one wins that was predicted by the
+    member with the lowest index.
 
     Args:
         task: Task of the predictions.

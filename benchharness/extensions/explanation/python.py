@@ -38,7 +38,8 @@ def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.Dat
 
     Raises:
         BenchError: There is no such run or training, or the two are on different tasks.
-        DataError: The folder or file contains no training arguments, or is damaged.
+        DataError: The folder or file contains no training arguments, is damaged, or would run code
+            when it is loaded.
     """
     with open_store(fspath(db), create=False) as store:
         found = explain_run(trained(store, key), fspath(where), store)
