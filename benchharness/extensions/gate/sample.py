@@ -268,7 +268,10 @@ class Sample:
 
     @property
     def unfit(self) -> str:
-        """Clause that says why a check against these runs detects no drop; empty if it can."""
+        """Clause that says why these runs are unfit as a baseline; empty if they are fit.
+
+        They are unfit if some of them have collapsed, or if there is only one seed.
+        """
         if self.collapsed:
             return (
                 f"{len(self.collapsed)} of {len(self.seeds)} seeds collapsed (seed "
@@ -278,9 +281,10 @@ class Sample:
 
     @property
     def weakness(self) -> str:
-        """Clause that says why a check against these runs detects at most large drops.
+        """Clause that says why a check against these runs can detect only large drops, if any.
 
-        It is empty if there is no such reason.
+        It is `unfit` or, if this is empty, a clause about fewer than FEW_SEEDS seeds. It is empty
+        if there is neither reason.
         """
         few = len(self.seeds) < FEW_SEEDS
         return self.unfit or (f"it has {len(self.seeds)} seeds" if few else "")
@@ -382,7 +386,7 @@ def sample_of(
         collapsed: Seeds of the runs that have learned nothing.
 
     Raises:
-        DataError: The results are predictions for other examples.
+        DataError: A result has predictions for other examples than `examples`.
     """
     return Sample(
         conditions=conditions_of(results[0].job),

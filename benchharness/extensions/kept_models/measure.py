@@ -147,8 +147,9 @@ def load_variant(path: Path, model: TrainedModel, name: str = "") -> Variant:
     Args:
         path: The folder or the ONNX file.
         model: The run's network with which the loaded model will be compared.
-        name: Name in tables. If it is empty, it is "onnx" or "int8" for an ONNX file, and the name
-            of the folder otherwise.
+        name: Name in tables. If it is empty, the name is "int8" for an ONNX file with "qint8" in
+            its name, "onnx" for model.onnx, the file's name without extension for any other ONNX
+            file, and the name of the folder for a folder.
 
     Raises:
         BenchError: The model cannot be loaded, or is for another type of task or other labels.

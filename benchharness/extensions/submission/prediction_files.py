@@ -321,7 +321,7 @@ def read_predictions(
 
     The formats are tables (GLUE, SNLI, SWAG, RACE), JSON lines (SuperGLUE), the JSON files of SQuAD
     and similar tasks, TREC run files, and CoNLL columns. In CoNLL columns, the last column is the
-    prediction, except that roles have one column per predicate.
+    prediction; for semantic roles, each predicate has a column with predictions.
 
     Args:
         path: Path of the file.
