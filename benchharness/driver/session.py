@@ -68,7 +68,7 @@ class Session:
         if options.halving and options.multi_task:
             raise BenchError(
                 "--halving and --multi-task cannot be combined, because tasks that are trained "
-                "together have one value of each setting."
+                "together have no hyperparameter sweep."
             )
         loggers = open_loggers(options.log, folder_beside(options.db), plugin_loggers())
         request = check_request(options, fits)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Technique:
-    """Base class of techniques, with hooks that do nothing by default.
+    """Base class of training techniques, with hooks that do nothing by default.
 
     Planning calls the hooks in the order in which they are defined here.
     """
@@ -138,8 +138,8 @@ class FewShot(Technique):
     def values(self, task: Task) -> list[Mapping[str, str]]:
         """Return one mapping with the hyperparameter `shots` per number of examples except 0.
 
-        For the whole train split, the mapping is empty. For a task without training examples, there
-        are no mappings.
+        For the whole train split, which is also used if --shots is not set, the mapping is empty.
+        For a task without training examples, there are no mappings.
 
         Raises:
             BenchError: The task has no training examples, and shots were requested without 0.
@@ -183,7 +183,8 @@ class MultiTask(Technique):
 
     Attributes:
         tasks: The tasks that share the encoder, sorted by name.
-        recipes: The resolved recipe of each model.
+        recipes: The recipe of each model, which is used for all tasks; empty until `resolve` is
+            called.
     """
 
     tasks: Sequence[Task]

@@ -215,7 +215,11 @@ class WorkerProcess:
     def is_awaited(self, seconds: float) -> bool:
         """Return whether to wait longer until the process ends by itself after SIGTERM.
 
-        `seconds` is the number of seconds since SIGTERM was sent.
+        The limits are GRACE_SECONDS and, for a process that is saving its training state,
+        SAVING_SECONDS and IDLE_SECONDS.
+
+        Args:
+            seconds: The number of seconds since SIGTERM was sent.
         """
         if self.has_ended or (isinstance(self._process, Fork) and not self._process.has_begun):
             return False
