@@ -89,7 +89,10 @@ class BenchCallback(TrainerCallback):
         """Benchmark the checkpoint in a folder.
 
         Returns:
-            The median score over seeds, keyed by task.
+            The median score over seeds, keyed by task. A task on which all runs failed is left out.
+
+        Raises:
+            BenchError: The folder contains no checkpoint, or its training step is unknown.
         """
         with _same_random_state():
             return self._taken(benched(**self._words(Path(folder))))
@@ -195,7 +198,7 @@ class BenchCallback(TrainerCallback):
 
 
 def benched(**words: Any) -> Results:
-    """Call `benchharness.run` with these arguments, without progress bars.
+    """Call `benchharness.run` with the arguments `words`, without progress bars.
 
     If the training does not wait for the scores, a separate process calls this function.
     """

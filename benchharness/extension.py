@@ -81,7 +81,8 @@ class Extension:
             `benchharness.engines.local`), keyed by the value of `--engine`.
         loggers: Classes with the methods of `benchharness.loggers.Logger`, keyed by the value of
             `--log`. Each class needs the Python package that has the same name as the key.
-        suites: The names of modules that define the sequences TASKS and SUITES, as plugins do.
+        suites: The names of modules that define the sequences TASKS and SUITES, as plugins do (see
+            docs/plugins.md).
         heads: Functions `(task, options)` that create a Head of `benchharness.heads`, keyed by head
             type (`Task.head`). `options` are the hyperparameters of this head type.
         answers: Subclasses of `benchharness.tasks.answers.base.AnswerType`, keyed by the kind of

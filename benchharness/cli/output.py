@@ -46,7 +46,8 @@ def tell_marks(noted: Iterable[tuple[str, Iterable[str]]]) -> None:
     """Print sentences that explain the warning marks next to scores.
 
     Args:
-        noted: For each score: a name, such as model and task, and the warnings about the score.
+        noted: For each score, a pair of its name (such as model and task) and the warnings about
+            it.
     """
     for line in note_lines(noted):
         typer.echo(visible(line))
@@ -159,7 +160,7 @@ def print_outline(facts: Mapping[str, Any]) -> None:
 
 
 def outline(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """Yield the lines that `print_outline` prints.
+    """Yield the lines of a nested mapping as an indented list, with a name and its value per line.
 
     Empty values are omitted. A mapping {"value": ..., "source": ...}, such as a hyperparameter,
     becomes a single line.
@@ -306,8 +307,8 @@ def task_facts(task: Task) -> dict[str, Any]:
 def model_facts(spec: ModelSpec) -> dict[str, Any]:
     """Return the properties of a model.
 
-    "parameters" is in millions, and "published" lists the tables in papers that contain results of
-    the model.
+    "parameters" is their number in millions, and "published" lists the tables of published scores
+    that contain the model.
     """
     tables = dict.fromkeys(row.table for row in rows_of_model(spec.name))
     unsaid = ("trust", "is_baseline", "builtin", "start")
@@ -452,8 +453,8 @@ def _reading(found: Reading | None) -> dict[str, Any]:
     }
     source = found.source
     by = " by ".join(str(source[name]) for name in ("file", "reader") if source.get(name))
-    # `found.words` already mentions the file and the class of the tokenizer, if the settings in the
-    # file took precedence over those of the class.
+    # If the settings in tokenizer.json took precedence over those of the tokenizer's class,
+    # `found.words` already mentions both.
     words = "; ".join(filter(None, ("" if source.get("texts") else by, found.words)))
     return ({"tokenizer": words} if words else {}) | {n: v for n, v in parts.items() if v}
 

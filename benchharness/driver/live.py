@@ -206,8 +206,12 @@ class RunState:
         return sum(each.is_failed for each in self.ended.values())
 
     def report(self, key: str, progress: Progress, at: float) -> None:
-        """Record a progress report of the running job `key`, which arrived at the time `at`."""
-        # Ignore reports about snapshots, which contain no progress of the job.
+        """Record a progress report that arrived at the time `at` from the job `key`.
+
+        Reports about snapshots are ignored, and so are reports of jobs that have ended or do not
+        belong to the run.
+        """
+        # A report with `is_kept` is about a snapshot and contains no progress of the job.
         if key not in self.jobs or key in self.ended or progress.is_kept is not None:
             return
         # A job that is resubmitted to a cluster waits again. Its time starts anew, and it is moved
