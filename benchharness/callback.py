@@ -134,7 +134,11 @@ class BenchCallback(TrainerCallback):
             _LOG.warning("save_strategy is 'no', so the Trainer saves no checkpoints to benchmark.")
 
     def on_save(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
-        """Benchmark the checkpoint that was just saved, unless `every` skips this checkpoint."""
+        """Benchmark the checkpoint that was just saved, unless `every` skips this checkpoint.
+
+        In a distributed training, only the first process does this. The arguments are those of
+        `TrainerCallback.on_save`.
+        """
         if not state.is_world_process_zero:
             return
         self._collect(state)

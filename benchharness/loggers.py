@@ -45,9 +45,13 @@ class Logger(Protocol):
         """Record the start of a run, which `run` describes."""
 
     def log(self, key: str, step: int, values: Mapping[str, float]) -> None:
-        """Record values of a run, keyed by name, at the optimizer step with the number `step`.
+        """Record values of a run at a training step.
 
-        Later calls for the same run may have the same or a smaller step.
+        Args:
+            key: The key of the run.
+            step: The number of the optimizer step. A later call for the same run may have the same
+                or a smaller number.
+            values: The values, such as losses and scores, keyed by name.
         """
 
     def end(self, key: str, facts: Mapping[str, Value], *, failed: bool) -> None:

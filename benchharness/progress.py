@@ -112,7 +112,7 @@ class Signals:
     announce: Callable[[], None] = lambda: None
 
     def take(self, number: int, _: FrameType | None = None) -> None:
-        """Handle a signal by raising Interrupted.
+        """Handle the signal with this number by raising Interrupted.
 
         If signals are held back, the signal is recorded and `announce` is called instead.
         """

@@ -78,7 +78,10 @@ def print_json(data: object) -> None:
 
 
 def print_json_lines(things: Iterable[object]) -> None:
-    """Print a JSON array on stdout item by item, so that a very long array needs little memory."""
+    """Print JSON data as an array on stdout, one by one, so that a long array needs little memory.
+
+    `things` yields the items of the array.
+    """
     before = "["
     for thing in things:
         # Indent the item by two spaces, as `json.dumps` does for items of a list.
@@ -212,10 +215,11 @@ def _text(value: object) -> str:
 
 
 def in_words(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the properties of a task, model or run with values that are easy to read.
+    """Return properties, such as those of a task or a run, with values that are easy to read.
 
     For example, names of tasks are replaced by their titles. The value of "name" stays unchanged,
-    because the user types this name on the command line.
+    because the user types this name on the command line. `facts` contains the properties, as one of
+    the functions below returns them.
     """
     words = dict(facts)
     if facts.get("name") in TASKS:

@@ -112,9 +112,10 @@ def headline(state: RunState, now: float) -> str:
 
 
 def ending_line(state: RunState, key: str) -> str:
-    """Describe the outcome of the job `key` in one line.
+    """Describe the outcome of the job `key`, which has ended, in one line.
 
-    The line "[3/9] tiny CoLA seed 1: mcc 0.500 in 2 s" is about the third of nine jobs to end.
+    `state` is the state of the run. The line "[3/9] tiny CoLA seed 1: mcc 0.500 in 2 s" is about
+    the third of nine jobs to end.
     """
     ended = state.ended[key]
     place = list(state.ended).index(key) + 1

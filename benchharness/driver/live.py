@@ -100,7 +100,7 @@ class Running:
     losses: list[float] = field(default_factory=list)
 
     def take(self, progress: Progress, at: float) -> None:
-        """Record a progress report that arrived at the time `at`, in seconds."""
+        """Record the report `progress` of the job, which arrived at the time `at`, in seconds."""
         self.progress = progress
         if progress.phase == "training" and progress.step:
             self.first = self.first or (at, progress.step)

@@ -160,7 +160,8 @@ class FewShot(Technique):
     def check_rows(self, parts: "Parts") -> None:
         """Raise DataError if a task has fewer training examples than shots.
 
-        The error has a line for each such task.
+        The error has a line for each such task. `parts` contains the recipes and the sizes of the
+        splits.
         """
         lines: dict[str, None] = {}
         for (_, task), points in parts.recipes.items():
@@ -210,6 +211,8 @@ class MultiTask(Technique):
     def resolve(self, resolver: "Resolver", recipes: "Recipes") -> list[tuple[ModelSpec, str]]:
         """Resolve one recipe per model, which is used for all tasks.
 
+        The arguments and the return value are those of `Technique.resolve`.
+
         Raises:
             BenchError: Two of the tasks are versions of the same benchmark and share examples.
         """
@@ -237,7 +240,10 @@ class MultiTask(Technique):
             yield self._job(parts, model, seed)
 
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """Add the multi-task job before the job of a task that starts from the shared encoder."""
+        """Add the multi-task job before the job of a task that starts from the shared encoder.
+
+        All other jobs stay unchanged. The arguments are those of `Technique.chained`.
+        """
         *before, job = jobs
         if job.start is None or job.start.kind != "together":
             return jobs
@@ -291,11 +297,14 @@ class Distillation(Technique):
             )
 
     def resolve(self, resolver: "Resolver", recipes: "Recipes") -> list[tuple[ModelSpec, str]]:
-        """Resolve the recipes of the teacher on the tasks of the students, if it is a model.
+        """Resolve the recipes with which a teacher model is trained on the tasks of the students.
 
-        Options of the user for the students do not apply to the teacher. The only exception is
-        `--start-from pretrained`: the teacher then also starts from its pretrained weights. Its
-        recipe might start from the model of another task, whose data may be missing.
+        If the teacher is a stored run, nothing is resolved. The arguments and the return value are
+        those of `Technique.resolve`.
+
+        Options of the user for the students do not apply to the teacher, with one exception: with
+        `--start-from pretrained`, the teacher also starts from its pretrained weights. Otherwise,
+        its recipe might start from the model of another task, whose data may be missing.
         """
         if isinstance(self.teacher, ModelSpec):
             tasks = [find_task(name) for name in dict.fromkeys(name for _, name in recipes)]
@@ -308,7 +317,7 @@ class Distillation(Technique):
         """Set the teacher of the job of a task, and add the jobs of the teacher before this job.
 
         If the job starts from the model of another task, the job of that other task already has a
-        teacher of its own.
+        teacher of its own. The arguments are those of `Technique.chained`.
         """
         *before, job = jobs
         first, own = before[-1] if before else None, isinstance(self.teacher, ModelSpec)

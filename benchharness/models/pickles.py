@@ -153,7 +153,11 @@ class Machine:
         return Described("storage", (words,))
 
     def run(self, stream: Any) -> Any:
-        """Execute the instructions of one pickle in a file, and return the value that it makes.
+        """Execute the instructions of one pickle, and return the value that the pickle describes.
+
+        Args:
+            stream: A binary file that is open at the start of the pickle. At the end of this
+                method, its position is behind the pickle.
 
         Raises:
             ValueError: The pickle is too large or has an unknown instruction.

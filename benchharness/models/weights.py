@@ -90,6 +90,11 @@ def fetch_code(folder: Path, trust: Trust) -> None:
 
     The configs in the checkpoint's folder refer to such code in the form "org/name--module.Class".
     A repository that is already in the cache is not updated.
+
+    Args:
+        folder: The folder of the checkpoint.
+        trust: Permissions that the user gives the checkpoint, which determine whether its code is
+            trusted.
     """
     if not trust.remote_code:
         return
