@@ -344,7 +344,8 @@ def main() -> None:
     gc.set_threshold(OBJECTS_TO_COLLECT)
     atexit.register(gc.freeze)  # makes the garbage collection at exit ignore all objects
     _open_what_is_closed()
-    if isinstance(sys.stdout, TextIOWrapper):  # its encoding may lack letters or ±
+    # The encoding of stdout may lack some characters, which are then printed as escape sequences.
+    if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:

@@ -476,7 +476,7 @@ class _Keeping:
                 outcome, "can write to the leaderboard again; all waiting results are stored"
             )
             self._waiting = 0
-        if is_last:  # wait this long only once
+        if is_last:  # do not wait this long again in `__exit__`
             self._patience = 0.0
         return is_news
 

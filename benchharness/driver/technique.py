@@ -130,8 +130,8 @@ class FewShot(Technique):
             return start_from
         if start_from not in (None, PRETRAINED):
             raise BenchError(
-                f"--shots and --start-from {start_from!r} cannot be combined, because the training "
-                "rows of the start would count as shots too."
+                f"--shots and --start-from {start_from!r} cannot be combined, because the rows on "
+                "which the initial weights were trained would count as shots too."
             )
         return PRETRAINED
 
@@ -288,7 +288,7 @@ class Distillation(Technique):
         for task in leading_tasks(request.tasks):
             if not task.is_trained:
                 raise BenchError(
-                    f"{task.name} has no training rows, so it has no student: remove --teacher."
+                    f"{task.name} has no training rows to train a student on: remove --teacher."
                 )
         if isinstance(self.teacher, ModelSpec) and self.teacher.is_baseline:
             raise BenchError(

@@ -317,7 +317,8 @@ def ended_at_last() -> Iterator[None]:
     exceptions (as SQLite does while it waits for a lock) or in cleanup code. After a single signal,
     the process does not end while STATES_AWAITED is held. Workers end with this process.
     """
-    if threading.current_thread() is not threading.main_thread():  # only it can handle signals
+    # Only the main thread can handle signals.
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
     told, tells = os.pipe()
