@@ -411,8 +411,8 @@ def _find_start(name: str, trust: Trust, is_multi_task: bool) -> str | ModelSpec
         raise BenchError(f"--start-from {name!r} is impossible: {task.name} has no training rows.")
     if task.trained_on is not None:
         raise BenchError(
-            f"--start-from {name!r} is impossible: {task.name} has no training rows, because the "
-            f"model of {task.trained_on} predicts it; start from {task.trained_on} instead."
+            f"--start-from {name!r} is impossible: {task.name} has no training rows and is "
+            f"predicted by the model of {task.trained_on}; start from {task.trained_on} instead."
         )
     return task.name
 

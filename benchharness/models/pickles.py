@@ -411,9 +411,9 @@ def weights_of(path: Path, trust: Trust) -> PickledWeights:
     if not found.tensors:
         within = f"they are inside {found.inside[0]!r}" if found.inside else "it contains none"
         raise ModelError(
-            f"{shown(path)} has no weights at its top level ({within}): load the model where it "
-            "was made, and save it and its tokenizer with model.save_pretrained(FOLDER) and "
-            "tokenizer.save_pretrained(FOLDER)."
+            f"{shown(path)} has no weights at its top level ({within}): load the file in the "
+            "program that trained the model, and save the model and its tokenizer with "
+            "model.save_pretrained(FOLDER) and tokenizer.save_pretrained(FOLDER)."
         )
     return found
 

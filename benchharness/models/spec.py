@@ -131,7 +131,9 @@ def add_model(model: ModelSpec) -> None:
     """
     taken = {name for spec in MODELS.values() for name in _names(spec)}
     if found := sorted(taken.intersection(_names(model))):
-        raise BenchError(f"there is a model {found[0]!r} already: give yours another name.")
+        raise BenchError(
+            f"a model called {found[0]!r} exists already: give the new model another name."
+        )
     MODELS[model.name] = model
 
 
@@ -267,7 +269,7 @@ _OTHERS: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("flax_model*.msgpack",),
         "convert them with transformers 4 and Flax (AutoModel's from_flax=True)",
     ),
-    "GGUF's": (("*.gguf",), "use the checkpoint that they were made from, which is not rounded"),
+    "GGUF's": (("*.gguf",), "use the checkpoint that they were made from, which is not quantized"),
     "ONNX's": (("*.onnx",), "use the checkpoint that they were exported from"),
     "OpenVINO's": (("openvino_model*",), "use the checkpoint that they were exported from"),
     "rust-bert's": (("rust_model.ot",), "use the checkpoint that they were made from"),
@@ -341,9 +343,9 @@ def bare(weights: Collection[str]) -> str:
             "expected model.safetensors next to config.json in a folder that save_pretrained wrote."
         )
     return (
-        f"{min(weights)} contains only weights, without the config of the network. Load the model "
-        "where it was made, and save it there with model.save_pretrained(FOLDER) and "
-        "tokenizer.save_pretrained(FOLDER)."
+        f"{min(weights)} contains only weights, without the config of the network. Load them in "
+        "the program that trained the model, and save the model with "
+        "model.save_pretrained(FOLDER) and tokenizer.save_pretrained(FOLDER)."
     )
 
 

@@ -396,7 +396,7 @@ def installed(monkeypatch):
         ),
         (
             SPEC + "MODELS = [ModelSpec(name='Tiny', checkpoint='/x')]\n",
-            "there is a model 'tiny' already: give yours another name.",
+            "a model called 'tiny' exists already: give the new model another name.",
         ),
         (
             OURS + "TASKS = [TASKS_['glue/cola']]\n",
