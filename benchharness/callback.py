@@ -123,7 +123,8 @@ class BenchCallback(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
         """Raise BenchError if the Trainer will not save a tokenizer with its checkpoints.
 
-        If the Trainer will save no checkpoints at all, only a warning is logged.
+        If the Trainer will save no checkpoints at all, only a warning is logged. The arguments are
+        those of `TrainerCallback.on_train_begin`.
         """
         if objects.get("processing_class") is None:
             raise BenchError(
@@ -155,7 +156,10 @@ class BenchCallback(TrainerCallback):
             _LOG.warning("%s was not benchmarked: %s", folder.name, error)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
-        """Wait until all benchmarks have ended, and log their scores."""
+        """Wait until all benchmarks have ended, and log their scores.
+
+        The arguments are those of `TrainerCallback.on_train_end`.
+        """
         self._collect(state, all_of_them=True)
 
     def _words(self, folder: Path) -> dict[str, Any]:

@@ -111,7 +111,7 @@ class Extension:
         pages: Classes that write pages to which a report links, keyed by the option of
             `bench report` that asks for them; so far the only option is "predictions". They have
             the methods of `PredictionPages` in the extension "prediction_pages".
-        recipes: The folder in the package with recipe files in TOML. The tables of each file are
+        recipes: The folder in the package with recipe files in TOML. The values in each file are
             added to the packaged recipe with the same file name.
         zero_shot: The name of the module that scores tasks without training. The module has the
             functions of `benchharness.recipes.zero_shot.ZeroShotScoring`.

@@ -120,8 +120,8 @@ def hyperparameter(
     Args:
         rule: Validation of its values.
         default: Default value. A hyperparameter without a default is part of every job.
-        aliases: Other names of the hyperparameter, separated by blanks.
-        unless: Names of hyperparameters that make this one irrelevant, separated by blanks.
+        aliases: Other names of the hyperparameter, separated by spaces.
+        unless: Names of hyperparameters that make this one irrelevant, separated by spaces.
         **facts: Other fields of `Facts`.
     """
     facts |= {"aliases": tuple(aliases.split()), "unless": tuple(unless.split())}

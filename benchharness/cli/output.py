@@ -78,9 +78,9 @@ def print_json(data: object) -> None:
 
 
 def print_json_lines(things: Iterable[object]) -> None:
-    """Print JSON data as an array on stdout, one by one, so that a long array needs little memory.
+    """Print a JSON array on stdout, one item at a time, so that a long array needs little memory.
 
-    `things` yields the items of the array.
+    `things` yields the items.
     """
     before = "["
     for thing in things:

@@ -52,10 +52,7 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """Options of `bench report` that determine which files are written.
-
-    They also state whether the report is opened in the browser.
-    """
+    """Options of `bench report` for the files to write, and for opening the report in the browser."""
 
     out: Out = None
     predictions: bool = option(

@@ -214,7 +214,7 @@ def _few_steps(
 
 
 def with_starts(keys: Iterable[str], jobs: Iterable[Job]) -> set[str]:
-    """Return these job keys, and those of all jobs that these jobs need, directly or indirectly.
+    """Return the keys of some jobs and of all jobs that they need, directly or indirectly.
 
     Args:
         keys: The keys of some jobs.

@@ -45,8 +45,8 @@ class Trial(NamedTuple):
 
     Attributes:
         task: The name of the task.
-        encoder: The name of the encoder or, in a hyperparameter sweep, of the sweep, which also
-            contains the identity of the weights.
+        encoder: The name of the encoder. In a hyperparameter sweep, it is followed by the identity
+            of the weights and the choice of features.
         point: The index of the hyperparameter setting, from 0.
         seed: The index of the seed, from 0.
     """
@@ -95,7 +95,7 @@ scores. Whenever the next round is requested, the mapping contains the scores of
 
 
 def in_turn(rounds: Rounds, grid: Grid, ended: Ended) -> Iterator[Round]:
-    """Yield the rounds of a search, and show `rounds` only the scores of earlier rounds.
+    """Yield the rounds of a search; the function `rounds` gets only the scores of earlier rounds.
 
     Args:
         rounds: The function that chooses the trials of each round.

@@ -101,7 +101,10 @@ class Session:
         return found
 
     def schedule(self, planned: Plan) -> Schedule:
-        """Return the schedule of the jobs to run, and lock the trained models that they need."""
+        """Return the schedule of the jobs to run, and lock the trained models that they need.
+
+        In a dry run, nothing is locked.
+        """
         return schedule_missing(planned, self.request.slots, self.options)
 
     def preview(self, planned: Plan) -> Schedule:

@@ -293,8 +293,8 @@ def find_teacher(word: str, db: str, trust: Trust = NOTHING) -> ModelSpec | tupl
 
     Args:
         word: The value of `--teacher`: the name of a model, or the first characters of a run's key.
-            At least four hexadecimal digits count as a key, unless there is a model, a file or a
-            folder with this name, or no database.
+            At least four hexadecimal digits count as a key, unless a model, a file or a folder has
+            this name, or the database does not exist.
         db: The database that contains the run.
         trust: Permissions that the user gives the checkpoint of the model.
 

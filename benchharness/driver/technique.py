@@ -303,8 +303,9 @@ class Distillation(Technique):
         those of `Technique.resolve`.
 
         Options of the user for the students do not apply to the teacher, with one exception: with
-        `--start-from pretrained`, the teacher also starts from its pretrained weights. Otherwise,
-        its recipe might start from the model of another task, whose data may be missing.
+        `--start-from pretrained`, the teacher also starts from its pretrained weights. The
+        reason is that its recipe might start from the model of another task, whose data may be
+        missing.
         """
         if isinstance(self.teacher, ModelSpec):
             tasks = [find_task(name) for name in dict.fromkeys(name for _, name in recipes)]

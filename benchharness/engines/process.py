@@ -33,7 +33,8 @@ class Orders:
 
     Attributes:
         timeout: The number of seconds without progress after which a job counts as hanging.
-        checkpoints: The folder in which jobs save their trained models.
+        checkpoints: The folder in which jobs save their trained models, and from which other jobs
+            load them.
         keep: The keys of the jobs that save their trained models.
         snapshots: The folder in which running jobs save their training states; None if they do not.
         holds: The locks on jobs that this process holds. A worker on this machine inherits the lock
@@ -188,7 +189,7 @@ class WorkerProcess:
             report: Function that is called with the job and each progress report.
 
         Returns:
-            False if there was nothing to read.
+            True if any output was read.
         """
         output, errors = map(_read_chunk, self._pipes)
         *lines, rest = (self._line + output).split(b"\n")
