@@ -29,8 +29,8 @@ class Progress:
         epoch: The number of epochs that are done, including the fraction of the current one.
         loss: The latest mean training loss; None outside training.
         examples_per_second: The mean speed in this phase so far; 0 if it is unknown.
-        note: A predicate for the user, to which the job's name is the subject, such as "skips a
-            damaged snapshot"; empty if there is nothing to tell.
+        note: A message for the user, such as "skips a damaged snapshot", which is printed after the
+            job's name; otherwise empty.
         is_kept: If the job has just tried to write a snapshot, whether this was successful; None in
             all other reports.
     """

@@ -52,7 +52,7 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """Options of `bench report` for the files to write, and for opening the report in the browser."""
+    """Options of `bench report`: the files to write, and whether to open the report in a browser."""
 
     out: Out = None
     predictions: bool = option(
