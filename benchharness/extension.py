@@ -81,7 +81,8 @@ class Extension:
             `benchharness.engines.local`), keyed by the value of `--engine`.
         loggers: Classes with the methods of `benchharness.loggers.Logger`, keyed by the value of
             `--log`. Each class needs the Python package that has the same name as the key.
-        suites: The names of modules that define the sequences TASKS and SUITES, as plugins do.
+        suites: The names of modules that define the sequences TASKS and SUITES, as plugins do (see
+            docs/plugins.md).
         heads: Functions `(task, options)` that create a Head of `benchharness.heads`, keyed by head
             type (`Task.head`). `options` are the hyperparameters of this head type.
         answers: Subclasses of `benchharness.tasks.answers.base.AnswerType`, keyed by the kind of
@@ -110,7 +111,7 @@ class Extension:
         pages: Classes that write pages to which a report links, keyed by the option of
             `bench report` that asks for them; so far the only option is "predictions". They have
             the methods of `PredictionPages` in the extension "prediction_pages".
-        recipes: The folder in the package with recipe files in TOML. The tables of each file are
+        recipes: The folder in the package with recipe files in TOML. The values in each file are
             added to the packaged recipe with the same file name.
         zero_shot: The name of the module that scores tasks without training. The module has the
             functions of `benchharness.recipes.zero_shot.ZeroShotScoring`.

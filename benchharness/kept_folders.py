@@ -136,7 +136,8 @@ def check_place(to: Path, key: str = "") -> None:
 
 
 def _draft(folder: Path, kind: str) -> Path:
-    # This path must be next to the folder, because a rename is atomic only within a file system.
+    # The temporary folder must be next to the final one, because a rename is atomic only within a
+    # file system.
     return folder.with_name(f"{folder.name}.{os.getpid()}.{kind}")
 
 
@@ -199,8 +200,8 @@ HEAD, JOB = "head.safetensors", "job.json"
 encoder), and JOB describes the job that trained the model."""
 
 TAKEN = "benchharness.json"
-"""Name of a file that marks a folder as a model exported by `bench model`. Local paths in the file
-are redacted."""
+"""Name of the file that marks a folder as a model exported by `bench model`. It describes the run,
+with redacted local paths."""
 
 KEPT = "kept"
 """Name of an empty file that marks trained models which are never deleted automatically. Other

@@ -99,7 +99,7 @@ def commands() -> Mapping[str, Command]:
 
     Raises:
         BenchError: A command of an extension has the same name as another command, is a subcommand
-            of a command that does not exist, or names a section that the help does not have.
+            of a command that does not exist, or names no section of the help.
     """
     found = _placed(CORE, __name__.rpartition(".")[0])
     for extension in extensions():

@@ -384,7 +384,7 @@ def _places():
                 yield name, flag
 
 
-def test_every_option_that_writes_files_is_tested():
+def test_every_option_that_writes_files_is_tested_for_local_paths():
     known = {*WRITERS, *SAME, *OWN}
     places = {(name, flag): f"{name} {flag}" for name, flag in _places()}
     free = {

@@ -81,7 +81,7 @@ def test_32_fetched_model_and_task_run_offline(tmp_path, repositories):
     ],
     ids=["data", "known model", "any model"],
 )
-def test_32_unreachable_hub_is_one_sentence_within_5_seconds(tmp_path, words):
+def test_32_unreachable_hub_is_an_error_of_one_sentence_within_5_seconds(tmp_path, words):
     ended, seconds = bench(tmp_path, NOWHERE, "run", *words, "--db", "x.sqlite")
     assert ended.returncode == 4
     assert ended.stdout == ""
