@@ -129,9 +129,9 @@ def check_place(to: Path, key: str = "") -> None:
         with suppress(DamagedError):
             run = check_folder(to).get("run")
     if run is None or key not in ("", run):
+        found = "an export of another run" if run else "not an export of a run by `bench model`"
         raise BenchError(
-            f"{to} exists already and is not an export of the same run by `bench model`, so it is "
-            "not overwritten. Choose another folder."
+            f"{to} exists already and is {found}, so it is not overwritten. Choose another folder."
         )
 
 

@@ -416,7 +416,8 @@ class RoleExample(TagExample):
     def traits(self) -> Traits:
         """Properties that examples of all types have in common; see `Traits`."""
         found = super().traits
-        shown = f"{found.shown} ({self.words[self.predicate]})"
+        marked = f" ({self.words[self.predicate]})" if self.predicate >= 0 else ""
+        shown = f"{found.shown}{marked}"
         return found._replace(
             shown=shown,
             passage=found.shown,

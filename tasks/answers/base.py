@@ -454,7 +454,9 @@ class AnswerType:
             One text with all right answers; None if they are texts from the data and `texts` is
             false.
         """
-        return " ".join(str(self.written(gold, texts=texts)) for gold in self.golds(example))
+        cells = [self.written(gold, texts=texts) for gold in self.golds(example)]
+        known = [str(cell) for cell in cells if cell is not None]
+        return " ".join(known) if known or not cells else None
 
     def spoken(self, prediction: Any, example: Any) -> str:
         """Return the text that a text-to-text model would have to generate for this answer."""

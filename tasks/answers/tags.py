@@ -165,5 +165,6 @@ class Roles(Tags):
         return [(argument.role, argument.spans) for argument in arguments(tags)]
 
     def passages(self, example: Any) -> Iterator[Passage]:
-        yield Passage("predicate", example.words[example.predicate])
+        if example.predicate >= 0:
+            yield Passage("predicate", example.words[example.predicate])
         yield from super().passages(example)

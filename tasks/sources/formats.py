@@ -169,7 +169,8 @@ def _positions(
         if not places and name not in optional:
             found = ", ".join(header) if header else "an empty file"
             raise DataError(
-                f"{path} line 1 has no column for the {name}: expected {column!r}, found {found}."
+                f"{path} line 1 has no column for the {name}: expected {_shown(column)}, found "
+                f"{found}."
             )
     return where
 
@@ -293,6 +294,11 @@ def _unfolded(
         raise DataError(f"{place} is not laid out like the official file: {reason}.") from error
 
 
+def _shown(column: Column) -> str:
+    """Return the name or position of a column, or its names in several releases, for a message."""
+    return " or ".join(map(repr, (column,) if isinstance(column, str | int) else column))
+
+
 def _find(
     document: Mapping[str, Any], column: Column, name: str, place: str, *, optional: bool
 ) -> object:
@@ -307,7 +313,8 @@ def _find(
     if optional:
         return None
     raise DataError(
-        f"{place} has no value for the {name}: expected {column!r}, found {', '.join(document)}."
+        f"{place} has no value for the {name}: expected {_shown(column)}, found "
+        f"{', '.join(document)}."
     )
 
 
