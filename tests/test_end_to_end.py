@@ -121,7 +121,7 @@ def test_bench_run_stores_the_status_diverged_and_exits_with_1_if_training_diver
     (row,) = json.loads(bench("show", "runs", "--json").out)
     assert row["status"] == "diverged"
     assert row["error"] in err
-    assert "0 of 1 jobs are finished, 1 failed." in out
+    assert "0 of 1 job is finished, 1 failed." in out
 
 
 def test_bench_run_exits_with_4_and_one_sentence_if_encoder_weights_are_missing(bench, tmp_path):

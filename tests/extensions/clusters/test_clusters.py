@@ -205,7 +205,7 @@ def test_run_with_submitit_stores_results_and_leaves_the_slurm_folder_empty(tmp_
     options = ("--engine", "slurm", "--address", "local", "--jobs", "2")
     ended = run(sweep(tmp_path / "b.sqlite", *options, tasks=("glue/wnli",), seeds=1), tmp_path)
     assert ended.returncode == 0, ended.stderr
-    assert "1 of 1 jobs are finished" in ended.stdout
+    assert "1 of 1 job is finished" in ended.stdout
     evaluations, results = table(tmp_path / "b.sqlite")
     assert len(evaluations) == 1
     engine = {"name": "submitit's local executor", "attempt": 1}
