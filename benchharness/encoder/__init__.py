@@ -85,14 +85,15 @@ def load_encoder(
         checkpoint: "builtin:tiny", an absolute folder, or a hub id.
         revision: Commit of the hub repository; unused for a folder and a built-in encoder.
         seed: Seed for the weights that the checkpoint lacks: all weights of a built-in encoder, or
-            a missing pooler. If the seed is None, no weights are loaded: the caller loads them
-            afterwards, from a folder that was saved by a run.
+            a missing pooler. None for a folder that was saved by a run: the weights are then not
+            loaded by this function, but afterwards by its caller.
         trust: Permissions that the user grants to the checkpoint.
         whole: Whether to load the decoder too, for tasks that are cast as text-to-text.
 
     Raises:
         ModelError: The checkpoint is missing, unreadable or incomplete, has NaN or infinite
-            weights, or needs a permission that `trust` does not grant.
+            weights, has a tokenizer with more tokens than the encoder has embeddings, lacks a
+            decoder although `whole` is true, or needs a permission that `trust` does not grant.
     """
     if seed is not None:
         torch.manual_seed(seed)  # for weights that the checkpoint lacks, and later for the head
@@ -169,8 +170,8 @@ def _take_as_it_is(network: nn.Module, tokenizer: Any) -> None:
 def find_folder(checkpoint: str, revision: str | None, trust: Trust) -> Path:
     """Download a checkpoint if necessary, check that it is complete, and return its folder.
 
-    As a side effect, transformers logs only errors from now on, because benchharness itself reports
-    every problem that transformers would warn about while loading.
+    As a side effect, transformers logs only errors and shows no progress bars from now on, because
+    benchharness itself reports every problem that transformers would warn about while loading.
 
     Args:
         checkpoint: "builtin:tiny", an absolute folder, or a hub id. Anything else than the first
@@ -211,7 +212,8 @@ def prepare_checkpoint(checkpoint: str, revision: str, trust: Trust = NOTHING) -
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust, checkpoint)
-    # A decoder is not checked: its embeddings are extended to the tokenizer when it is loaded.
+    # A decoder is not checked: when it is loaded, it gets embeddings for all tokens of its
+    # tokenizer.
     if not is_causal(read_config(folder / "config.json")):
         check_tokens(called(checkpoint), len(tokenizer), getattr(config, "vocab_size", None))
     with loadable(folder, trust):
@@ -219,7 +221,12 @@ def prepare_checkpoint(checkpoint: str, revision: str, trust: Trust = NOTHING) -
 
 
 def check_reach(max_tokens: int, reach: int) -> None:
-    """Raise ModelError if a job's `max_tokens` exceeds `reach`, the most that the encoder reads."""
+    """Raise ModelError if rows of a job are longer than the rows that its encoder can read.
+
+    Args:
+        max_tokens: Maximum number of tokens per row in the job.
+        reach: Maximum number of tokens per row that the encoder can read.
+    """
     if max_tokens > reach:
         raise ModelError(
             f"this checkpoint reads at most {reach} tokens, but the job has max_tokens="
@@ -230,8 +237,8 @@ def check_reach(max_tokens: int, reach: int) -> None:
 # Special tokens for classification, which the tokenizer of a decoder may lack.
 
 START, DELIMITER, CLASSIFY = "_start_", "_delimiter_", "_classify_"
-"""Special tokens at the start of a row, between its texts and at its end. train.py of
-openai/finetune-transformer-lm adds them to GPT's vocabulary."""
+"""Special tokens at the start of a row, between its two texts and at its end. They are added to
+GPT's vocabulary, as in train.py of openai/finetune-transformer-lm."""
 
 
 def _mark_texts(tokenizer: Any, network: Any, config: Any) -> None:
@@ -392,7 +399,8 @@ def _parts(module: nn.Module) -> Iterator[tuple[nn.Module, bool]]:
 # Removal of some of an encoder's layers.
 
 CUT = frozenset({"distilbert"})
-"""Families from which layers can be removed, in addition to FAMILIES below."""
+"""Families (transformers' model_type) from which layers can be removed, in addition to FAMILIES
+below."""
 
 
 def keep_layers(encoder: Encoder, wanted: int | str) -> None:

@@ -143,7 +143,7 @@ class Packing:
         return [sequences * width + positions, positions, offsets]
 
     def __getitem__(self, rows: slice) -> "Packing":
-        """Return the packing of a slice of the rows."""
+        """Return the packing of a slice of the rows, without padding at its end (`tail`)."""
         return Packing.of_lengths(self.lengths[rows], self.width, self.places.device)
 
     @property
@@ -237,7 +237,7 @@ def parts_of(buffer: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
 
 
 PACKING: ContextVar[Packing | None] = ContextVar("PACKING", default=None)
-"""Packing of the batch that an encoder is currently computing.
+"""Packing of the batch that an encoder is currently computing; None if no encoder is computing.
 
 Attention, and the last layer if it computes first tokens only, read the packing here, because no
 family of transformers passes additional arguments through its layers.
@@ -264,7 +264,8 @@ def prepare_for(device: torch.device, network: Any) -> None:
 def use_packed_rows(network: nn.Module, device: str) -> None:
     """Make an encoder of transformers compute packed rows, if its family supports it.
 
-    `device` is the type of the device, "cpu" or "cuda".
+    An encoder is left unchanged if its attention would have to be replaced, but is not the default
+    attention of transformers ("sdpa"). `device` is the type of the device, "cpu" or "cuda".
     """
     config: Any = network.config
     family = config.model_type
@@ -335,8 +336,8 @@ def _attention_by(kernels: ModuleType) -> Callable[..., tuple[Tensor, None]]:
 
 
 PER_TOKEN = ("input_ids", "token_type_ids")
-"""Names of an encoder's inputs that are packed. The attention mask is replaced by the packing, and
-all other inputs are passed unchanged."""
+"""Names of an encoder's inputs that are packed. The packing replaces the attention mask and
+determines the position ids. All other inputs are passed unchanged."""
 
 
 def use_packing(network: Any) -> None:

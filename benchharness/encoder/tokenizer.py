@@ -38,9 +38,9 @@ class TokenizerSource:
             "normalizer".
         texts: Number of the fixed test texts that the replaced class tokenizes differently.
         of: Number of fixed test texts that were compared; 0 if no class is replaced.
-        case: If no file of the tokenizer decides whether texts are lower-cased, and benchharness
-            has changed transformers' default: the change and its reason. If a file contradicts the
-            table of known models: the contradiction. Else empty.
+        case: Note about lower-casing, or empty. There is a note if no file of the tokenizer decides
+            whether texts are lower-cased and benchharness has changed transformers' default, or if
+            a file contradicts the registry of models.
     """
 
     reader: str
@@ -74,7 +74,8 @@ def load_tokenizer(
         folder: Folder of the checkpoint.
         config: Config of the network.
         trust: Permissions that the user grants to the checkpoint.
-        checkpoint: Hub id by which the table of known models is searched; may be empty.
+        checkpoint: Hub id of the checkpoint. For registered models, the registry states whether
+            capitals are kept. May be empty.
         was_kept: Whether the folder was saved by a run. The tokenizer then returns
             `token_type_ids` if it did so in that run.
 
@@ -110,7 +111,8 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 
     The folder must already contain config.json. If the class that tokenizer_config.json names would
     behave differently, that name is replaced with PreTrainedTokenizerFast, which uses
-    tokenizer.json unchanged and exists in both transformers 4 and 5.
+    tokenizer.json unchanged and exists in both transformers 4 and 5. A tokenizer that is slow (pure
+    Python), or whose class comes with its checkpoint, is saved without this comparison.
     """
     tokenizer.save_pretrained(folder)
     if not tokenizer.is_fast or _is_foreign(tokenizer):
