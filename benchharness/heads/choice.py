@@ -34,7 +34,8 @@ def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) ->
     """Encode every option of every example as a row.
 
     A row that is too long loses the end of its context and, if that is not enough, the beginning of
-    its question. The options are kept, because only they distinguish the rows.
+    its question. The option is kept as long as possible, because only it distinguishes the rows of
+    an example. Raises DataError for an example without options.
     """
     empty = next((example for example in examples if not example.options), None)
     if empty is not None:
@@ -70,7 +71,8 @@ def targets(
 ) -> NDArray[np.int64]:
     """Return the index of every example's correct option.
 
-    If several options are correct (ReCoRD), the first of them is the target.
+    If several options are correct (ReCoRD), the first of them is the target. Raises DataError if an
+    example has no correct option, or an invalid one.
     """
     return np.array([_gold(example, task) for example in examples], dtype=np.int64)
 
@@ -79,8 +81,8 @@ def _gold(example: ChoiceExample, task: ChoiceTask) -> int:
     where = f"{task.name} {example.id}"
     if example.gold is None:
         raise DataError(
-            f"{task.name} hides the right option of {example.id}, so it cannot be used for "
-            "training."
+            f"the right option of example {example.id} in {task.name} is not published, so this "
+            "example cannot be used for training."
         )
     if not example.gold or not 0 <= example.gold[0] < len(example.options):
         raise DataError(
@@ -144,7 +146,10 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """Return the distillation loss of each example, given a teacher's logits for the options."""
+    """Return the distillation loss of each example, `[items]`, given a teacher's logits.
+
+    The logits of student and teacher are `[items, options]`.
+    """
     return divergence(logits, teacher, temperature)
 
 
@@ -156,7 +161,8 @@ def decode(
 ) -> tuple[ChoicePrediction, ...]:
     """Return the most probable option of each example (the first one on ties).
 
-    The scores of a prediction are the probabilities of all options.
+    `logits` contains one logit per row. The scores of a prediction are the probabilities of all
+    options.
     """
     starts, sizes = features.item_starts[:-1], features.item_sizes  # (items,) both
     scores = logits.astype(np.float64)  # (rows,)

@@ -36,7 +36,8 @@ def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> F
 
     If the two texts of an example do not fit into a row, the longer one is cut first, as in
     transformers' run_glue.py. benchharness cuts the texts itself, because the tokenizer's own
-    truncation takes minutes if both texts are long.
+    truncation takes minutes if both texts are long. A text with marked words keeps the tokens
+    around them. Raises DataError if the marked words have no token or do not fit.
     """
     if examples[0].marks:
         return _encode_marked(examples, tokenizer, limits)
@@ -70,13 +71,15 @@ def _cut(texts: Sequence[Ids], room: int) -> list[Ids]:
 def targets(features: Features, examples: Sequence[PairExample], task: PairTask) -> NDArray[Any]:
     """Return the training target of each example.
 
-    The targets are indices of `task.labels` (int64), or rescaled numbers (float32) for regression,
-    or a multi-hot matrix `[rows, labels]` (float32) if examples have several labels.
+    The targets are indices of `task.labels` (int64), or for regression numbers that are rescaled by
+    `task.scale` (float32), or a multi-hot matrix `[rows, labels]` (float32) if examples have
+    several labels. Raises DataError if the label of an example is not published.
     """
     hidden = next((e for e in examples if e.label is None), None)
     if hidden is not None:
         raise DataError(
-            f"{task.name} hides the label of {hidden.id}, so it cannot be used for training."
+            f"the label of example {hidden.id} in {task.name} is not published, so this example "
+            "cannot be used for training."
         )
     if task.is_regression:
         zero, one = task.scale
@@ -92,12 +95,12 @@ def targets(features: Features, examples: Sequence[PairExample], task: PairTask)
 
 
 def _number(example: PairExample) -> float:
-    assert isinstance(example.label, float | int), "a regression's label, which reading has checked"
+    assert isinstance(example.label, float | int), "readers check that labels are numbers"
     return float(example.label)
 
 
 def _labels(example: PairExample) -> tuple[str, ...]:
-    assert isinstance(example.label, tuple), "several labels, which reading has checked"
+    assert isinstance(example.label, tuple), "readers check that there is a tuple of labels"
     return example.label
 
 
@@ -245,8 +248,8 @@ def _find(example: PairExample, mark: Mark, parts: Sequence[Tokens]) -> tuple[in
     found = parts[number].covering(mark.start, mark.end)
     if found is None:
         raise DataError(
-            f"{example.id} marks characters {mark.start} to {mark.end} of its text {mark.text}, "
-            f"but no token contains them: {_texts(example)[number]!r}."
+            f"example {example.id} marks characters {mark.start} to {mark.end} of "
+            f"text_{mark.text} ({_texts(example)[number]!r}), but no token covers them."
         )
     return number, found[0], found[1] + 1
 
@@ -263,8 +266,8 @@ def _windows(
         first, last = (min(edges), max(edges)) if edges else (0, 0)
         if last - first > share:
             raise DataError(
-                f"the marks of {example.id} are {last - first} tokens apart, but only {share} "
-                "tokens fit: set a larger max_tokens."
+                f"the marks of example {example.id} extend over {last - first} tokens, but only "
+                f"{share} tokens fit: set a larger max_tokens."
             )
         before = max(0, first - (share - (last - first)) // 2)  # same context on both sides
         start = min(before, len(part) - share)  # use the full share at the end of a text, too

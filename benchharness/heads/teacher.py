@@ -78,7 +78,7 @@ class Teacher:
         self.on_layers = on_layers
 
     def say(self, inputs: Mapping[str, Any]) -> Tensor:
-        """Compute the teacher's logits for the student's batch."""
+        """Compute the teacher's logits for the student's batch, given the student's `inputs`."""
         # Change a copy, because the student reads the original inputs afterwards.
         told = dict(inputs)
         if self.rows is not None:
@@ -92,10 +92,12 @@ class Teacher:
         return logits
 
     def attach(self, student: Any) -> None:
-        """Add hooks to a student, so that its output in training includes the teacher's logits.
+        """Add hooks to a student's network that add the teacher's logits to its output in training.
 
         The last axis then contains the teacher's logits, followed by one column with the loss of
-        the layers (only while `watches` is true), followed by the student's own logits.
+        the layers (only while `watches` is true), followed by the student's own logits. Raises
+        ModelError if the student learns from the teacher's layers, but the family of one of them
+        does not support this.
         """
         if self.options.layer_weight:
             self.watched = Watched.of(self, student)
