@@ -46,7 +46,8 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 CUT_OVERHEAD = {"cpu": 64, "cuda": 4096}
 """Cost of starting one more micro-batch, in padded tokens, keyed by device type. On a CPU, values
 from 16 to 128 are equally fast (MiniLM on MRPC and CoLA). The GPU's value is an estimate. Both are
-for families that compute padded rows, because packed batches are not cut by length."""
+for families that compute padded rows. Four times the value is used for families in which only some
+modules compute padded rows. Batches of all other families are not cut by length."""
 
 STEPS_BETWEEN_LOOKS = 16
 """Number of steps between two checks of how much freed memory the C library keeps."""
@@ -64,7 +65,7 @@ class TaskBatches:
         on_layers: Function that is called before each step. Its argument is True if only the loss
             of the layers is used in this step (first stage of a distillation), else False.
         is_whole: Whether an item's loss depends on the other items of its batch. Batches are then
-            not cut into micro-batches.
+            not cut into micro-batches (see `Head.whole_batch`).
     """
 
     network: nn.Module
@@ -401,8 +402,8 @@ class Training:
     def state(self) -> State:
         """Return the state of the training, with everything that the next step depends on.
 
-        Raises DivergedError if a loss that was not read before is not finite, so that no diverged
-        state is saved.
+        Raises DivergedError if a loss or a gradient norm that was not read before is not finite, so
+        that no diverged state is saved.
         """
         self.meter.read()  # only losses that have been read are part of the state
         kept = {"kept": self.kept} if self.kept else {}

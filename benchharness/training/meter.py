@@ -93,7 +93,7 @@ class Meter:
     To avoid waiting for a GPU, losses stay on the device until `read` is called.
 
     Attributes:
-        items: Number of items of all tasks, which are one epoch.
+        items: Number of items of all tasks together, i.e. of one epoch.
         steps: Planned number of steps.
         report: Function that is called with the progress.
         step: Number of finished steps.
@@ -232,7 +232,7 @@ class Meter:
     def restore(self, numbers: Mapping[str, Any]) -> None:
         """Load the counters that `numbers` returned.
 
-        The time since then does not count as training time.
+        The time since the call of `numbers` does not count as training time.
         """
         for name in COUNTED:
             setattr(self, name, copy(numbers[name]))

@@ -81,7 +81,7 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 
 
 def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Tensor:
-    """Clip the gradients of all weights to the norm `max_norm`; return their norm before.
+    """Clip the gradients of all weights to the norm `max_norm`; return their norm before clipping.
 
     torch's AdamW clips the gradients itself in its next step: it divides them by its attribute
     `grad_scale`, which torch's GradScaler also uses. The result is the same as with torch's
@@ -282,8 +282,8 @@ def cut_vocabulary(
 ) -> tuple[dict[str, Features], UsedVocabulary]:
     """Cut an encoder's vocabulary to the token ids that occur in the data.
 
-    All ids up to the last special token are kept unchanged, because networks look for some special
-    tokens by id. The other ids that occur are renumbered.
+    All ids up to the highest id of a special token in the config are kept unchanged, because
+    networks look for some special tokens by id. The other ids that occur are renumbered.
 
     Args:
         network: Encoder, whose embedding is replaced with a smaller one.

@@ -86,7 +86,7 @@ def predict(
         batches = batches[compute.ranks.rank :: compute.ranks.count]  # batches are sorted by length
     with torch.inference_mode(), compute.autocast():
         outputs = list(reported(batches, logits_of, report, "predicting"))
-    # Concatenate the batches only now, because each_batch may have halved some in place.
+    # Concatenate the batches only now, because each_batch may have halved some of them in place.
     rows = features.rows_of(np.concatenate(batches))
     logits = torch.cat(outputs).cpu()  # (rows or tokens, outputs)
     # If there are as many logits as rows, each row has one, even if logits are per token.
@@ -109,7 +109,7 @@ def predict(
 
 
 class MemoryRanOutError(JobError):
-    """Error raised if a job needs too much memory even in the smallest micro-batches."""
+    """Error raised if memory does not suffice for a job, and smaller batches would not help."""
 
     kind = "memory"
 

@@ -283,7 +283,8 @@ def conditions(provenance: Mapping[str, Any]) -> dict[str, str]:
         "the tokenizer": provenance["model"]["tokenizer"],
         "the encoder it starts from": provenance.get("started_from", {}).get("sha256"),
         **({"its teacher": taught["sha256"]} if (taught := provenance.get("teacher")) else {}),
-        # Tails of packed rows (encoder/packing.py) change what dropout draws.
+        # With CUDA graphs, packed rows end with padding (`tail` in encoder/packing.py), which
+        # changes the random numbers of dropout.
         **({"graphs": True} if provenance.get("graphs") else {}),
     }
     return {name: str(value) for name, value in found.items()}

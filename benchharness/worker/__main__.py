@@ -134,7 +134,10 @@ class ProgressLines:
         self._printed = 0.0
 
     def __call__(self, progress: Progress) -> None:
-        """Print a progress line, unless too little time has passed since the previous line."""
+        """Print a progress line, or skip it if the previous line was printed just before.
+
+        Lines that begin or end a phase, or that contain a note, are never skipped.
+        """
         now = time.monotonic()
         recent = now - self._printed < SECONDS_BETWEEN_LINES
         is_alike = progress.phase == self._phase and not progress.note

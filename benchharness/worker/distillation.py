@@ -24,7 +24,7 @@ def technique(work: Work) -> Technique:
     """Load the teacher of a student's job, and return the distillation technique.
 
     Raises JobError if the folder with the teacher is missing, is damaged or contains the network of
-    another run.
+    another run, and ModelError if the contents of the folder are malformed.
     """
     job, folder = work.job, work.folders.get("teacher")
     assert job.teacher is not None, "the job is a student's"

@@ -50,7 +50,7 @@ technique = FrozenFeatures
 
 
 class Sum(nn.Module):
-    """Sum of the chosen layers' states; for a single layer, its unchanged states."""
+    """Module that adds up the states of the chosen layers; a single layer's states are unchanged."""
 
     def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (same for all modules)
         super().__init__()
@@ -111,7 +111,7 @@ CHOSEN: Mapping[str, slice] = {
     "mix": slice(None),
 }
 """Slice of the layers that is selected, keyed by the value of `features`. Index 0 stands for the
-embeddings."""
+embeddings. A value such as "layer-3" is not listed: it selects the layer with this index."""
 
 COMBINED: Mapping[str, Callable[[int, int], nn.Module]] = {
     "concat-last-4": Concatenation,
@@ -164,7 +164,7 @@ class FrozenEncoder(nn.Module):
 
         `input_ids` `[rows, tokens]` contains the indices, all of the same split.
         """
-        # Remove the padding of rows that have only one token.
+        # If rows have only one index, the other columns are padding.
         places = (input_ids[:, :1] if self.per_row else input_ids).cpu()
         number = bisect_right(self.firsts, int(places[0, 0])) - 1
         # (layers, places, size) at (rows, tokens) -> (layers, rows, tokens, size)

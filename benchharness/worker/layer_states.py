@@ -99,7 +99,7 @@ def layer_states(source: Source, features: Features, report: Reporter) -> Tensor
 
     Raises:
         JobError: The disk has too little free space.
-        ModelError: The states of the encoder's layers are not available (Funnel, some custom code).
+        ModelError: The states of the encoder's layers are not available (see `every_layer`).
     """
     path = cache_folder("states") / f"{_digest(source, features)}.npy"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,9 +118,8 @@ def layer_states(source: Source, features: Features, report: Reporter) -> Tensor
 def network_digest(network: Any) -> str:
     """Return the SHA-256 (hex) of everything that determines the states that an encoder computes.
 
-    This is its weights and its config, without dropout rates and other values that affect only
-    training. If the class of the network comes with the checkpoint, the source code of its module
-    is included.
+    This is its weights and its config, without dropout rates and the values in PER_RUN. If the
+    class of the network comes with the checkpoint, the source code of its module is included.
     """
     digest = hashlib.sha256()
     if is_foreign(network):

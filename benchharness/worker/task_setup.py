@@ -192,7 +192,7 @@ def load_run(
             not read all of them.
 
     Raises:
-        ModelError: The checkpoint cannot be used, or cannot read rows of the recipe's length.
+        ModelError: The checkpoint cannot be used, or cannot read rows of `max_tokens` tokens.
     """
     job, recipe = work.job, work.recipe
     encoder = encoder or load_pretrained(job, recipe)
