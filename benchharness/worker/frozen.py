@@ -50,7 +50,7 @@ technique = FrozenFeatures
 
 
 class Sum(nn.Module):
-    """Module that adds up the states of the chosen layers; a single layer's states are unchanged."""
+    """Module that adds up the states of the chosen layers; it keeps those of a single layer."""
 
     def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (same for all modules)
         super().__init__()
