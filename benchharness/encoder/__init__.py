@@ -100,7 +100,7 @@ def load_encoder(
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust, checkpoint, was_kept=seed is None)
-    # A network of an unchecked family is tested in a forward pass, so its weights are initialized.
+    # A network of an unknown family is tested in a forward pass, so its weights are initialized.
     is_empty = seed is None and not is_unchecked(read_config(folder / "config.json"))
     with no_init_weights() if is_empty else nullcontext():
         network: Any = (
@@ -466,7 +466,8 @@ def use_first_token(network: Any) -> None:
     if network.config.model_type not in FAMILIES or is_foreign(network):
         return
     layers = layers_of(network).layers
-    # A single layer is left as it is: in DeBERTa-v2, a convolution over all tokens follows it.
+    # An encoder with a single layer is left unchanged: in DeBERTa-v2, a convolution over all tokens
+    # follows the first layer.
     if len(layers) < 2:
         return
     attention = layers[-1].get_submodule("attention")

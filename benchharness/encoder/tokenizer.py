@@ -212,7 +212,7 @@ def _read(file: Path) -> Tokenizer:
     try:
         told = Tokenizer.from_file(str(file))
     except Exception as error:
-        if type(error) is not Exception:  # the one class that the tokenizers library raises
+        if type(error) is not Exception:  # the tokenizers library raises only Exception itself
             raise
         raise ModelError(
             f"{shown(file)} is not readable ({first_line(error)}): copy the checkpoint again, or "
@@ -282,7 +282,7 @@ def _ids_of(tokenizer: Tokenizer) -> list[Sequence[int]]:
             raise ModelError(
                 f"the checkpoint's {FILE} contradicts itself ({first_line(error)}): copy it again."
             ) from None
-        if type(error) is not Exception:  # the one class that the tokenizers library raises
+        if type(error) is not Exception:  # the tokenizers library raises only Exception itself
             raise
         return [()] * len(_PAIRS)  # the error will be reported when a text has an unknown word
 
@@ -447,7 +447,7 @@ def _gives_types(tokenizer: Any, config: Any, folder: Path, *, was_kept: bool) -
     family = config.model_type
     if isinstance(listed := read_object(folder / SETTINGS).get("model_input_names"), list):
         return TYPES in listed  # runs write this list when they save a tokenizer
-    if was_kept:  # an old version saved it without a list, and used the list of the class
+    if was_kept:  # an old version of benchharness used the list of the tokenizer's class
         return TYPES in tokenizer.model_input_names or family in TYPED
     return family not in ZEROS
 

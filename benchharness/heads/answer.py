@@ -64,7 +64,7 @@ def encode_answers(examples: Sequence[SpanExample], tokenizer: Any, limits: Limi
     starts = features.starts[rows]
     marks[rows, 0, 0] = inside[firsts] - starts
     marks[rows, 0, 1] = inside[firsts + counts - 1] + 1 - starts  # end, exclusive
-    marks[:, 1] = features.nulls[:, None] + [0, 1]  # only the classification token
+    marks[:, 1] = features.nulls[:, None] + [0, 1]  # only the token for "no answer"
     return replace(features, marks=marks)
 
 

@@ -62,7 +62,7 @@ def _cut(texts: Sequence[Ids], room: int) -> list[Ids]:
     if len(texts) == 1:
         return [texts[0][:room]]
     shorter, longer = sorted(map(len, texts))
-    # The shorter text is cut only if it has more tokens than half of the room.
+    # The shorter text is cut only if it has more than `room` / 2 tokens.
     kept = min(shorter, max(room - longer, room // 2))
     sizes = [kept, room - kept] if len(texts[0]) <= len(texts[1]) else [room - kept, kept]
     return [text[:size] for text, size in zip(texts, sizes, strict=True)]

@@ -216,7 +216,7 @@ def _sentences(features: SpanFeatures, examples: Sequence[SpanExample]) -> NDArr
             part = slice(*features.starts[row : row + 2])
             for place, (start, end) in enumerate(example.sentences):
                 touching = np.flatnonzero(features.touching(part, start, end))
-                # A window may begin within a sentence, which then begins in an earlier window.
+                # If a window begins within a sentence, the sentence begins in an earlier window.
                 if len(touching) and features.char_starts[part][touching[0]] <= start:
                     found[row, place] = touching[0]
     return found

@@ -213,7 +213,7 @@ def telling_refusals() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if type(error) is not Exception:  # the one class that the tokenizers library raises
+        if type(error) is not Exception:  # the tokenizers library raises only Exception itself
             raise
         raise ModelError(
             f"the checkpoint's tokenizer cannot tokenize a text ({error}): its vocabulary is "

@@ -103,7 +103,7 @@ class Features:
     @cached_property
     def item_lengths(self) -> NDArray[np.int64]:
         """Number of tokens of each item's longest row."""
-        # (rows,) -> (items,). Every item has rows; for the last one, reduceat goes to the end.
+        # (rows,) -> (items,). Every item has rows; for the last item, reduceat goes to the end.
         return np.maximum.reduceat(self.lengths, self.item_starts[:-1])
 
     def rows_of(self, items: Indices) -> Indices:
@@ -137,7 +137,7 @@ def expand(starts: Indices, sizes: Indices) -> Indices:
     """
     ends = np.cumsum(sizes)  # end of each range in the result
     total = int(ends[-1]) if len(ends) else 0
-    # Consecutive numbers, plus for each range its start minus its position in the result.
+    # To consecutive numbers, add for each range its start minus its position in the result.
     return np.arange(total) + np.repeat(starts - ends + sizes, sizes)
 
 
@@ -245,7 +245,8 @@ def _cheapest_cuts(widths: NDArray[np.int64], rows: NDArray[np.int64], overhead:
     best: dict[int, tuple[int, list[int]]] = {0: (0, [])}
     # Between items of equal width a cut saves no padding: cut only where the width changes.
     for end in (*(np.flatnonzero(np.diff(widths)) + 1).tolist(), len(widths)):
-        # All rows of the last part get the width of its first row. On ties the longest part wins.
+        # All rows of the last part get the width of its first row. On ties, the cut with the
+        # longest last part is chosen.
         options = (
             (work + overhead + int(widths[start] * rows[start:end].sum()), [*starts, start])
             for start, (work, starts) in best.items()

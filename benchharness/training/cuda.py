@@ -237,7 +237,8 @@ class Graphs:
         recorded = part.in_place({name: t.clone() for name, t in part.tensors.items()})
 
         def run() -> Tensor:
-            # Use a new part each time, because each replay must compute what a packing caches.
+            # Use a new part each time, because values that a packing caches must be computed in
+            # every replay.
             fresh = recorded.in_place(recorded.tensors)
             return self._backward_part(network, goals, loss, part=fresh)
 

@@ -244,7 +244,7 @@ class Training:
         share = self.compute.ranks.share(batch, lengths)
         # Packed batches have no padding that cutting could save.
         overhead = sys.maxsize if self._packs else CUT_OVERHEAD[device.type]
-        if self._attends_padded:  # only some modules are padded, about a quarter of the work
+        if self._attends_padded:  # only some modules compute padding: a quarter of the work
             overhead = 4 * CUT_OVERHEAD[device.type]
         accumulation = self.recipe.optim.accumulation
         if task.is_whole and self.compute.ranks.count > 1:
@@ -275,7 +275,8 @@ class Training:
     def _graphs(self) -> Callable[..., Tensor] | None:
         """Function that computes micro-batches with CUDA graphs; None if they are not used."""
         can_be = self._packs and getattr(self.network, "is_recordable", not self._attends_padded)
-        # Recomputing a layer reads the generator's state, which cannot be recorded in a graph.
+        # Recomputing a layer reads the state of the random number generator, which cannot be
+        # recorded in a graph.
         can_be = can_be and not self.recipe.optim.activation_checkpointing
         if not self.compute.graphs or not can_be or self.recipe.encoder.is_frozen:
             return None

@@ -82,7 +82,7 @@ class Plan:
 
 def _evenly(steps: int, times: int) -> frozenset[int]:
     """Return `times` evenly spaced steps, the last of which is the last step."""
-    times = min(times, steps)  # no step occurs twice
+    times = min(times, steps)  # so that no step occurs twice
     return frozenset(round(steps * (turn + 1) / times) for turn in range(times))
 
 

@@ -157,7 +157,7 @@ def _parts(network: Any, recipe: Recipe) -> Iterator[tuple[Weights, float, int]]
     found = layers_of(network.encoder)
     below = [_trained(layer.parameters()) for layer in reversed(found.layers)]
     below.append(_trained(w for part in found.embeddings for w in part.parameters()))
-    # The other weights belong to the head, including pretrained poolers and last norms.
+    # The other weights belong to the head, including pretrained poolers and final norms.
     known = {id(weight) for weights in below for weight in weights}
     head = [w for w in _trained(network.parameters()) if id(w) not in known]
     yield head, (optim.head_learning_rate or optim.learning_rate) / optim.learning_rate, 0

@@ -89,7 +89,8 @@ def predict(
     # Concatenate the batches only now, because each_batch may have halved some of them in place.
     rows = features.rows_of(np.concatenate(batches))
     logits = torch.cat(outputs).cpu()  # (rows or tokens, outputs)
-    # If there are as many logits as rows, each row has one, even if logits are per token.
+    # If there are as many logits as rows, there is one per row. This is also true of logits per
+    # token, because each row then has a single token.
     each_row = len(logits) == len(rows)
     places = rows if each_row else features.tokens_of(rows)
     total = len(features) if each_row else len(features.token_ids)

@@ -34,7 +34,7 @@ def technique(work: Work) -> Technique:
     digests = check_checkpoint(folder, job.teacher.run)
     with folder_of_a_run(folder):
         taught = KeptRun.read(folder).job
-    if taught.key != job.teacher.run:  # the key also depends on the job's permissions
+    if taught.key != job.teacher.run:  # computed from the job in the folder and its permissions
         raise JobError(f"{folder} contains the network of a run other than {name}: delete it.")
     options = work.recipe.student or StudentOptions()
     # A student that learns from the teacher's layers compares the states of all tokens.

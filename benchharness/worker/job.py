@@ -509,7 +509,7 @@ class JobState:
         """Return the state of the job, with everything that `restore` needs."""
         state = self.training.state()
         stays = self.training.is_over or self.training.recipe.selection.best_checkpoint
-        # If later evaluations will replace these, they need not be written.
+        # Evaluations that will be replaced by later ones need not be written.
         final = self.evaluations.values() if stays else ()
         job = {
             "seconds": self.seconds,
