@@ -93,7 +93,7 @@ class FastDropout(nn.Module):
         self.p = rate  # the name that transformers' attention modules read
 
     def forward(self, states: Tensor) -> Tensor:
-        """Apply dropout in training mode; return the states unchanged in evaluation mode."""
+        """Apply dropout in training mode; in evaluation mode, return the states unchanged."""
         if not self.training or self.p == 0.0:
             return states
         scale = torch.tensor(1.0 / (1.0 - self.p), dtype=states.dtype)
@@ -151,7 +151,7 @@ class HeadRows:
 
     @classmethod
     def of(cls, packing: Packing, heads: int) -> "HeadRows":
-        """Return the mapping for a packing and a number of heads.
+        """Return the mapping for the packed row of a packing and a number of attention heads.
 
         The mapping is cached in the packing, so that all layers share it.
         """
@@ -185,8 +185,8 @@ class HeadRows:
     def gather(self, states: Tensor) -> Tensor:
         """Reorder packed states `[tokens, heads, size]` to attention's order, `[positions, size]`.
 
-        At padding, the result repeats the state of the packed row's first token and head, so
-        attention has to mask the padding.
+        HeadRows defines this order. At padding, the result repeats the state of the packed row's
+        first token and head, so attention has to mask the padding.
         """
         return states.reshape(-1, states.shape[-1]).index_select(0, self.order)
 

@@ -122,9 +122,13 @@ class Packing:
     def of_lengths(
         cls, lengths: NDArray[np.int64], width: int, device: torch.device, tail: int = 0
     ) -> "Packing":
-        """Return the packing of rows of these lengths, in a batch whose rows have `width` tokens.
+        """Return the packing of a padded batch, given the lengths of its rows.
 
-        The packed row ends with `tail` padding tokens.
+        Args:
+            lengths: Number of tokens of each row without padding: `[rows]`.
+            width: Number of tokens of a row with padding.
+            device: Device of the packing's tensors.
+            tail: Number of padding tokens at the end of the packed row.
         """
         tensors = send(cls.indices(lengths, width, tail), device)
         indices: Any = dict(zip(OF_PACKING, tensors, strict=True))
@@ -343,8 +347,8 @@ determines the position ids. All other inputs are passed unchanged."""
 def use_packing(network: Any) -> None:
     """Add hooks to an encoder of transformers that pack its inputs and pad its output states.
 
-    The hooks also set PACKING, which the encoder's attention must read. In families of LAYERS this
-    is all that they do, because the layers pack and pad their states themselves.
+    The hooks also set PACKING, which the encoder's attention must read. In the families that LAYERS
+    lists, the hooks do nothing else, because the layers pack and pad their states themselves.
     """
     first, is_layers_alone = first_position(network), network.config.model_type in LAYERS
 

@@ -89,7 +89,7 @@ def _spread(parts: Sequence[Tensor], places: Sequence[Tensor], mask: Tensor) -> 
 
 
 class Reading(NamedTuple):
-    """Properties of a network that determine how it must be given padded rows.
+    """Properties of a network that determine how its rows may be padded and which state is read.
 
     Attributes:
         is_causal: True if a token attends only to itself and to earlier tokens.

@@ -94,9 +94,9 @@ def divergence(logits: Tensor, teacher: Tensor, temperature: float, dim: int = -
     """Return the Kullback-Leibler divergence KL(teacher || student) times the squared temperature.
 
     `logits` are the student's logits, and `teacher` contains the teacher's. Both distributions are
-    softmaxes over `dim` at the temperature, in fp32. The squared temperature compensates
-    for the gradients, which shrink with the squared temperature (Hinton et al., arXiv:1503.02531,
-    section 2). Classes whose teacher logit is -inf (missing options, padding) are ignored.
+    softmaxes over `dim` at the temperature, in fp32. The factor compensates for the gradients,
+    which shrink with the squared temperature (Hinton et al., arXiv:1503.02531, section 2). Classes
+    whose teacher logit is -inf (missing options, padding) are ignored.
     """
     mine = (logits.float() / temperature).log_softmax(dim)
     theirs = (teacher.float() / temperature).log_softmax(dim)

@@ -76,7 +76,7 @@ def targets(
     The first two values are the positions of the first and the last token of the answer. If the
     window does not contain the answer, both are the position of the token that stands for "no
     answer". The third value is 1 if the question has no answer, else 0. It is also 0 if the answer
-    is only in another window.
+    is only in another window. Raises DataError as `targets` of heads/span.py does.
     """
     empty = np.array([not example.answers for example in examples])  # (examples,)
     windows = np.repeat(empty, np.diff(features.windows))  # (examples,) -> (windows,)

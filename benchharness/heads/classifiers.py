@@ -278,7 +278,8 @@ class TextClassifier(nn.Module):
     def score(self, state: Tensor, extra: Tensor | None = None) -> Tensor:
         """Return the logits of each row: `[rows, outputs]`.
 
-        `state` is the result of `read`, and `extra` `[rows, extra size]` the additional vectors.
+        `state` is the result of `read`. `extra` contains the additional vector of each row, if the
+        output layer reads one: `[rows, size of the vector]`.
         """
         if self.reads != "late":
             state = self._transform(state)

@@ -176,9 +176,11 @@ def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: flo
 def decode(
     logits: NDArray[np.float32], features: Features, examples: Sequence[PairExample], task: PairTask
 ) -> tuple[PairPrediction, ...]:
-    """Return the predicted label with all probabilities, or the predicted number.
+    """Return the prediction of each example: a label, several labels or a number.
 
-    For tasks with several labels, every label with a probability above one half is predicted.
+    The most probable label is predicted. If examples have several labels, every label with a
+    probability above one half is predicted. The scores of a prediction are the probabilities of all
+    labels; a predicted number has no scores.
     """
     if task.is_regression:
         zero, one = task.scale
@@ -338,6 +340,7 @@ PAIR = Head(
 def in_orders(rows: SplitRows, orders: str) -> SplitRows:
     """Return the examples to train on; if `orders` is "both", append copies with swapped texts.
 
+    `orders` is the setting of the recipe; with its other values, the rows are returned unchanged.
     google-research/electra swaps the texts of MRPC and STS-B
     (finetune/classification/classification_tasks.py). Raises DataError if texts are to be swapped,
     but an example has only one.
@@ -423,7 +426,10 @@ PAIR_ADDED = replace(PAIR, encode=encode_added, network=partial(network, kind=Ad
 
 
 def head(task: PairTask, options: PairOptions | None) -> Head:
-    """Return the pair head with the text orders and the `lm_weight` of a recipe's options."""
+    """Return the pair head with the text orders and the `lm_weight` of a recipe's options.
+
+    If the options are None, every pair is read in its given order, and `lm_weight` is 0.
+    """
     if options is None:
         return PAIR
     added = options.orders == ADDED_ORDERS

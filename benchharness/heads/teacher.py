@@ -238,7 +238,10 @@ class States:
 
     @classmethod
     def of(cls, network: Any) -> "States":
-        """Attach hooks to an encoder, which record its states between `begin` and `end`."""
+        """Attach hooks to an encoder that record its states, and return the object that holds them.
+
+        States are recorded between `begin` and `end`.
+        """
         layers = layers_of(network).layers
         found = cls(
             hidden=[[] for _ in range(len(layers) + 1)],
@@ -284,7 +287,10 @@ class States:
         self.is_on = False
 
     def attention(self, layer: int) -> Tensor:
-        """Return a layer's attention scores before softmax: `[rows, heads, tokens, tokens]`."""
+        """Return a layer's attention scores before softmax: `[rows, heads, tokens, tokens]`.
+
+        `layer` is the index of the layer, from 0.
+        """
         query, key = (
             # (rows, tokens, heads * size) -> (rows, heads, tokens, size)
             states.view(*states.shape[:2], self.heads, -1).transpose(1, 2)

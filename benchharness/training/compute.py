@@ -83,7 +83,9 @@ class Ranks:
         return self.rank == 0
 
     def share(self, items: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return this process's share of a batch; the shares have about equal numbers of tokens.
+        """Return the items of this process's share of a batch.
+
+        The shares have about equal numbers of tokens.
 
         Args:
             items: Indices of the items of the batch.
@@ -97,7 +99,7 @@ class Ranks:
         return items[order][self.rank :: self.count]
 
     def own_seed(self, seed: int, step: int) -> int:
-        """Return a seed that differs between processes and between steps."""
+        """Return a seed, derived from `seed`, that differs between processes and between steps."""
         # Hash the numbers: with a sum, rank 1 at step 2 would draw the same as rank 2 at step 1.
         return int(np.random.SeedSequence([seed, step, self.rank]).generate_state(1)[0])
 

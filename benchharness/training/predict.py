@@ -207,7 +207,7 @@ def each_batch(batches: list[Indices], compute: Callable[[Indices], T]) -> Itera
     """Yield the result of `compute` for each batch, in order.
 
     If memory runs out, the current batch and all later ones are halved: the list `batches` is
-    changed in place. Raises MemoryRanOutError if memory does not suffice for a batch of one.
+    changed in place. Raises MemoryRanOutError if memory does not suffice for a single item.
     """
     at = 0
     while at < len(batches):

@@ -83,7 +83,10 @@ def main(result_file: Path, options: dict[str, Any]) -> int:
 
 
 def rank_file(result_file: Path, rank: int) -> Path:
-    """Return the file for a Failure of process number `rank`: the result file for process 0."""
+    """Return the file for a Failure of process number `rank` of a job.
+
+    For process 0 this is the result file, and for others a file next to it (NAME.rank1.json etc.).
+    """
     return result_file.with_suffix(f".rank{rank}.json") if rank else result_file
 
 

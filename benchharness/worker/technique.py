@@ -72,7 +72,7 @@ class Work:
     def to_predict(cls, job: Job, compute: Compute) -> Self:
         """Return the Work for predicting with the network that a job has trained.
 
-        It has no teacher and no folders.
+        In the Work, the job has no teacher, and there are no folders.
         """
         recipe, alone = Recipe.from_settings(job.settings), replace(job, teacher=None)
         return cls(job=alone, recipe=recipe, compute=compute, trains=False)
