@@ -190,7 +190,7 @@ def _obeying(tokenizer: Any, folder: Path) -> tuple[Any, TokenizerSource]:
         raise ModelError(
             f"{shown(folder / FILE)} contradicts {SETTINGS}: with the special tokens there, "
             f"{still} of {len(_PAIRS)} fixed texts are tokenized differently. Save both files with "
-            f"one save_pretrained, or remove {FILE} so that {reader} reads the vocabulary."
+            f"one call of save_pretrained, or remove {FILE} so that {reader} reads the vocabulary."
         )
     return made, TokenizerSource(
         reader=type(made).__name__,
@@ -280,7 +280,8 @@ def _ids_of(tokenizer: Tokenizer) -> list[Sequence[int]]:
     except BaseException as error:
         if type(error).__name__ == "PanicException":  # a Rust panic, for an undefined name
             raise ModelError(
-                f"the checkpoint's {FILE} contradicts itself ({first_line(error)}): copy it again."
+                f"the checkpoint's {FILE} contradicts itself ({first_line(error)}): copy the "
+                "checkpoint again."
             ) from None
         if type(error) is not Exception:  # the tokenizers library raises only Exception itself
             raise
@@ -339,7 +340,7 @@ def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
     if moved:
         raise ModelError(
             f"{shown(folder / FILE)} contradicts {SETTINGS}, which gives {moved[0]!r} an id that "
-            "does not follow the vocabulary: save both files with one save_pretrained."
+            "does not follow the vocabulary: save both files with one call of save_pretrained."
         )
     extra = [t for t in map(str, tokenizer.extra_special_tokens) if told.token_to_id(t) is not None]
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]

@@ -185,8 +185,8 @@ def with_language_model(head: Head, weight: float) -> Head:
     def network(encoder: Encoder, task: Any) -> nn.Module:
         if encoder.config.model_type not in GPT:
             raise ModelError(
-                f"lm_weight can be set only for {' and '.join(GPT)}, but this model is "
-                f"{encoder.config.model_type}: remove lm_weight."
+                f"lm_weight can be set only for the families {' and '.join(GPT)}, but this model "
+                f"belongs to the family {encoder.config.model_type}: remove lm_weight."
             )
         made: Any = head.network(encoder, task)
         made.lm_weight, made.is_recordable = weight, False
@@ -277,7 +277,7 @@ def head_for(task: Task, options: Any = None) -> Head:
         return make(task, options)  # type: ignore[no-any-return]
     if task.head not in HEADS:
         known = ", ".join((*HEADS, *added))
-        raise BenchError(f"{task.name} needs a {task.head} head, but the only heads are {known}.")
+        raise BenchError(f"{task.name} needs a {task.head} head; the known types are {known}.")
     answers = isinstance(options, SpanOptions) and (options.answerable_weight or options.beam_size)
     head: Head = _file("answer" if answers else task.head).head(task, options)
     if isinstance(task, SpanTask) and (task.classes or task.facts):

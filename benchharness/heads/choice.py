@@ -39,7 +39,7 @@ def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) ->
     """
     empty = next((example for example in examples if not example.options), None)
     if empty is not None:
-        raise DataError(f"{empty.id} has no options: there is nothing to choose from.")
+        raise DataError(f"example {empty.id} has no options: expected at least one.")
     frame = Frame.of(tokenizer, texts=2)
     pairs = [(e.context, filled(e.question, option)) for e in examples for option in e.options]
     ids = tokenize_ids((text for pair in pairs for text in pair), tokenizer)
@@ -86,7 +86,7 @@ def _gold(example: ChoiceExample, task: ChoiceTask) -> int:
         )
     if not example.gold or not 0 <= example.gold[0] < len(example.options):
         raise DataError(
-            f"{where} has {len(example.options)} options, but its right options are "
+            f"{where} has {len(example.options)} options, but the indices of its right options are "
             f"{example.gold}: expected the index of at least one option."
         )
     return example.gold[0]

@@ -355,7 +355,8 @@ def in_orders(rows: SplitRows, orders: str) -> SplitRows:
 def _exchanged(example: PairExample) -> PairExample:
     if example.text_b is None:
         raise DataError(
-            f"{example.id} has one text, so its texts cannot be swapped: remove `orders`."
+            f"example {example.id} has only one text, so no texts can be swapped: remove the "
+            "setting orders."
         )
     marks = tuple(replace(mark, text="ab"["ba".index(mark.text)]) for mark in example.marks)
     return replace(example, text_a=example.text_b, text_b=example.text_a, marks=marks)
@@ -369,7 +370,8 @@ def encode_added(examples: Sequence[PairExample], tokenizer: Any, limits: Limits
     """
     if examples[0].marks:
         raise DataError(
-            f"{examples[0].id} has marked words, so orders=added cannot be used: remove `orders`."
+            f"example {examples[0].id} has marked words, so orders=added cannot be used: remove "
+            "the setting orders."
         )
     orders = examples, [*map(_exchanged, examples)]
     frame = Frame.of(tokenizer, texts=2)

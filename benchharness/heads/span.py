@@ -279,7 +279,7 @@ def _answer(example: SpanExample, task: SpanTask) -> tuple[int, int] | None:
     if not text or found != text:
         raise DataError(
             f"{task.name} {example.id}: the answer {text!r} should begin at character {start} "
-            f"of its context, but the text there is {found!r}."
+            f"of the context, but the text there is {found!r}."
         )
     return start, start + len(text)
 

@@ -176,7 +176,8 @@ def encode_in_documents(
 def _document(example: TagExample) -> Surroundings:
     if example.document is None:
         raise DataError(
-            f"{example.id} belongs to no document, so it has no document context: remove `context`."
+            f"example {example.id} belongs to no document, so context=document cannot be used: "
+            "remove the setting context."
         )
     return example.document
 

@@ -327,8 +327,9 @@ class Watched:
             family = each.config.model_type
             if family not in FAMILIES | CUT or is_foreign(each):
                 raise ModelError(
-                    f"layer_weight can be set only for {', '.join(sorted(FAMILIES | CUT))}, but "
-                    f"the student or the teacher is {family}: remove layer_weight."
+                    f"layer_weight can be set only for the families "
+                    f"{', '.join(sorted(FAMILIES | CUT))}, but the student or the teacher belongs "
+                    f"to the family {family}: remove layer_weight."
                 )
         sizes = [each.config.hidden_size for each in networks]
         student.reads_first_token = False  # the loss needs the last layer's states of all tokens

@@ -248,7 +248,9 @@ class Training:
             overhead = 4 * CUT_OVERHEAD[device.type]
         accumulation = self.recipe.optim.accumulation
         if task.is_whole and self.compute.ranks.count > 1:
-            raise JobError("this task's loss needs the whole batch: start only one process.")
+            raise JobError(
+                "the loss of this task compares all examples of a batch: start one process."
+            )
         if task.is_whole:
             task.network.parts = accumulation  # type: ignore[assignment]  # number of pieces
             cut = [share]

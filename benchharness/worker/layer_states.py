@@ -196,7 +196,7 @@ def _write(path: Path, source: Source, features: Features, report: Reporter) -> 
                 free = shutil.disk_usage(path.parent).free
                 if free < size:
                     raise JobError(
-                        f"the frozen states of this split need {size / 1e9:.1f} GB, but "
+                        f"the encoder's states for this split need {size / 1e9:.1f} GB, but "
                         f"{path.parent} has only {free / 1e9:.1f} GB free: free disk space, or set "
                         "BENCH_CACHE to a folder on a larger disk."
                     )
