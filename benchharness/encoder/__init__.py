@@ -111,8 +111,8 @@ def load_encoder(
     if not isinstance(getattr(config, "hidden_size", None), int):
         raise ModelError(
             f"the config of {called(checkpoint)} has no hidden_size, which is the size of the "
-            "encoder's output states: add it to config.json, or to the attribute_map of the class of "
-            "the config."
+            "encoder's output states: add it to config.json, or to the attribute_map of the class "
+            "of the config."
         )
     if is_foreign(network):
         _take_as_it_is(network, tokenizer)

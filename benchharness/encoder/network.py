@@ -227,7 +227,7 @@ def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[
     for name, found, expected in sorted(info["mismatched_keys"]):
         raise ModelError(
             f"{name} in {shown(folder)} has the size {' x '.join(map(str, found))}, but the "
-            f"config.json there specifies {' x '.join(map(str, expected))}: use the config.json "
+            f"folder's config.json specifies {' x '.join(map(str, expected))}: use the config.json "
             "that belongs to the weights."
         )
     if is_foreign(network):

@@ -35,7 +35,9 @@ def technique(work: Work) -> Technique:
     with folder_of_a_run(folder):
         taught = KeptRun.read(folder).job
     if taught.key != job.teacher.run:  # computed from the job in the folder and its permissions
-        raise JobError(f"{folder} contains another run's network than {name}: delete this folder.")
+        raise JobError(
+            f"{folder} contains the network of a run other than {name}: delete this folder."
+        )
     options = work.recipe.student or StudentOptions()
     # A student that learns from the teacher's layers compares the states of all tokens.
     every_state = bool(options.layer_weight)

@@ -385,8 +385,8 @@ def _find_device(*, deterministic: bool) -> torch.device:
         if re.match(r"\d|GPU-|MIG-", told):  # do not fall back to a CPU, which would take hours
             raise BenchError(
                 f"torch {torch.__version__} (CUDA: {torch.version.cuda}) cannot use GPU {told}: "
-                "install a torch built for this GPU's driver (https://pytorch.org), or pass --device "
-                "cpu."
+                "install a torch built for the GPU's driver (https://pytorch.org), or pass "
+                "--device cpu."
             )
         return torch.device("cpu")
     # If there are more processes than GPUs, several processes share a GPU.
