@@ -249,8 +249,8 @@ class Training:
         accumulation = self.recipe.optim.accumulation
         if task.is_whole and self.compute.ranks.count > 1:
             raise JobError(
-                "the loss of this task compares all examples of a batch, so several processes cannot "
-                "share the batch: start only one process."
+                "the loss of this task compares all examples of a batch, so several processes "
+                "cannot share the batch: start only one process."
             )
         if task.is_whole:
             task.network.parts = accumulation  # type: ignore[assignment]  # number of pieces
