@@ -26,8 +26,8 @@ ROUNDING = 8
 number of different shapes low."""
 
 MICRO_BATCH_TOKENS = 16384
-"""Maximum number of padded tokens in a micro-batch of several items: 32 rows of 512 tokens, like
-BERT's batch."""
+"""Approximate maximum number of padded tokens in a micro-batch of several items: 32 rows of 512
+tokens, like BERT's batch."""
 
 
 @dataclass(frozen=True, kw_only=True)

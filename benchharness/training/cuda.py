@@ -166,9 +166,9 @@ MOST = 24
 computed without a graph. The value has not been tuned by measurements yet."""
 
 BackwardPart = Callable[..., Tensor]
-"""Type of `_backward_part` in loop.py, with the arguments of `Graphs.__call__`. It adds the
-gradients of a micro-batch to those of the weights, and returns the micro-batch's share of the mean
-loss of its batch."""
+"""Type of the function `_backward_part` in loop.py, whose arguments are those of `Graphs.__call__`.
+The function adds the gradients of a micro-batch to those of the weights, and returns the
+micro-batch's share of the mean loss of its batch."""
 
 
 class Graphs:

@@ -40,8 +40,8 @@ cuBLAS reports that it is not initialized.
 """
 
 PREDICTION_TOKENS = {"cpu": 2048, "cuda": 65536}
-"""Maximum number of padded tokens per batch in prediction, keyed by device type. The CPU's value
-was the fastest in measurements (MiniLM), the GPU's value is an estimate."""
+"""Maximum number of padded tokens per batch in prediction, keyed by device type; a single item may
+have more. The CPU's value was the fastest in measurements (MiniLM), the GPU's is an estimate."""
 
 
 def predict(

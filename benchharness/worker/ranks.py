@@ -36,7 +36,7 @@ LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 POLL_SECONDS = 0.05
 
 GRACE_SECONDS = 5.0
-"""Time in seconds after which the other processes are killed when one has failed."""
+"""Time in seconds after which the other processes are killed if one process has failed."""
 
 STOPPED = 128 + signal.SIGTERM
 """Exit status of a worker that was stopped by SIGTERM. The worker may have saved its state."""
