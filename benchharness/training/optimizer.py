@@ -81,7 +81,7 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 
 
 def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Tensor:
-    """Clip the gradients of all weights to the norm `max_norm`; return their norm before.
+    """Clip the gradients of all weights to the norm `max_norm`; return their norm before clipping.
 
     torch's fused AdamW clips the gradients itself in its next step: it divides them by its
     attribute `grad_scale`, which torch's GradScaler also uses. The result is the same as with
@@ -157,7 +157,7 @@ def _parts(network: Any, recipe: Recipe) -> Iterator[tuple[Weights, float, int]]
     found = layers_of(network.encoder)
     below = [_trained(layer.parameters()) for layer in reversed(found.layers)]
     below.append(_trained(w for part in found.embeddings for w in part.parameters()))
-    # The other weights belong to the head, including pretrained poolers and last norms.
+    # The other weights belong to the head, including pretrained poolers and final norms.
     known = {id(weight) for weights in below for weight in weights}
     head = [w for w in _trained(network.parameters()) if id(w) not in known]
     yield head, (optim.head_learning_rate or optim.learning_rate) / optim.learning_rate, 0
@@ -282,8 +282,8 @@ def cut_vocabulary(
 ) -> tuple[dict[str, Features], UsedVocabulary]:
     """Cut an encoder's vocabulary to the token ids that occur in the data.
 
-    All ids up to the last special token are kept unchanged, because networks look for some special
-    tokens by id. The other ids that occur are renumbered.
+    All ids up to the highest id of a special token in the config are kept unchanged, because
+    networks look for some special tokens by id. The other ids that occur are renumbered.
 
     Args:
         network: Encoder, whose embedding is replaced with a smaller one.

@@ -115,7 +115,9 @@ def test_setting_orders_added_gives_both_orders_of_a_pair_the_same_logits(encode
 @pytest.mark.parametrize("made", [lambda rows: in_orders(rows, "both"), encoded])
 def test_setting_orders_is_an_error_for_single_texts(made: object) -> None:
     alone = PairExample(id="cola 7", text_a="the bird", label="1")
-    with pytest.raises(DataError, match=r"^cola 7 has one text, .* remove `orders`\.$"):
+    with pytest.raises(
+        DataError, match=r"^example cola 7 has only one text, .* remove the setting orders\.$"
+    ):
         made(rows_of([alone]))  # type: ignore[operator]
 
 
