@@ -72,7 +72,10 @@ class Cell:
 
     @property
     def collapsed(self) -> int:
-        """Number of runs that have learned nothing; always 0 for a baseline."""
+        """Number of runs that have learned nothing; 0 if the runs are not of single trained models.
+
+        Baselines, ensembles and zero-shot runs, for example, never count as collapsed.
+        """
         return sum(run.has_collapsed(self.task) for run in self.runs)
 
     @property
@@ -138,7 +141,7 @@ def _flags_of(task: str, runs: Iterable[RunRow]) -> tuple[str, ...]:
 
 
 def marked(text: str, notes: Iterable[str]) -> str:
-    """Append "!" to a number if there are warnings about it."""
+    """Return `text`, a number, with "!" appended if `notes` contains a warning about the number."""
     return text + MARK if any(notes) else text
 
 
@@ -181,8 +184,8 @@ def _value(task: str, scores: Mapping[str, float], rule: ScoreRule) -> float | N
 def score_names(task: str, rule: ScoreRule) -> tuple[str, ...]:
     """Return the names of the scores whose mean is the task's value on a leaderboard.
 
-    They are specified by the suite's rule. For a task that does not count in the suite's score, the
-    first metric is used.
+    `rule`, which computes the suite's score, specifies these names. For a task that does not count
+    in the suite's score, the only name is that of the task's first metric.
     """
     return rule.cells.get(task) or (find_task(task).metrics[0].name,)
 
@@ -254,7 +257,7 @@ def shown(value: float) -> str:
 def count_points(runs: Iterable[RunRow]) -> int:
     """Return how many hyperparameter settings of a sweep have a finished run.
 
-    If this number differs between tasks, the largest number is returned.
+    Settings are counted separately for each task, and the largest number is returned.
     """
     finished = [run for run in runs if run.status == "finished"]
     return max((len(points) for points in _points(finished).values()), default=0)
@@ -285,10 +288,10 @@ def best_points(runs: Sequence[RunRow], rule: ScoreRule) -> list[RunRow]:
 
 
 def beside_others(cell: Cell, runs: Sequence[RunRow], rule: ScoreRule) -> Cell:
-    """Return the cell with the other hyperparameter settings of its sweep, and the selection gain.
+    """Return a sweep's cell with the fields `others` and, if it is known, `gain` (see `Cell`).
 
-    A cell of a task that is predicted by runs on another task (AX by those on MNLI) has no
-    selection gain, because the settings were selected by the score on that other task.
+    A cell of a task that is predicted by runs on another task (AX by runs on MNLI) gets no `gain`,
+    because the hyperparameter settings were selected by the score on that other task.
 
     Args:
         cell: Cell of the sweep's best setting.

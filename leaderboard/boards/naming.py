@@ -177,8 +177,9 @@ _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
 def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
     """Return a column title per entry, for a table whose columns are entries.
 
-    A title is the name of the model or, if several entries have the same model, contains the words
-    that distinguish an entry from the others.
+    If all entries have different models, a title is the name of the model. Otherwise it consists of
+    the words (model, settings, precision) that not all entries have in common. If these titles are
+    not distinct, the complete names of the entries are used.
     """
     models = [entry.model for entry in entries]
     if len(set(models)) == len(models):
@@ -234,13 +235,19 @@ def typed_names(entry: Entry) -> tuple[str, ...]:
 
 
 def full_label(entry: Entry) -> str:
-    """Return the label that identifies an entry on its leaderboard, e.g. "minilm:lr=3e-4:bf16"."""
+    """Return the model, settings and precision of an entry as one name, e.g. "minilm:lr=3e-4:bf16".
+
+    The name identifies the entry on its leaderboard.
+    """
     words = ",".join(word.typed for word in entry.words)
     return f"{entry.model}:{words}:{entry.precision}"
 
 
 def short_name(entry: Entry, others: Iterable[Entry]) -> str:
-    """Return the shortest command-line name that refers to this entry and to none of `others`."""
+    """Return the shortest command-line name that refers to this entry and to none of `others`.
+
+    If there is no such name, the entry's longest name is returned. `others` may include the entry.
+    """
     listed = [entry, *(other for other in others if other is not entry)]
     model, *whole = typed_names(entry)
     names = (model, *(f"{model}:{word.typed}" for word in entry.words), *whole)

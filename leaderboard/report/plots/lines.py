@@ -277,7 +277,11 @@ def _shot_lines(named: Sequence[chart.NamedEntry], task: str) -> list[_Line]:
 def stage_figures(curves: Iterable[StageCurve]) -> tuple[chart.Figure, ...]:
     """Plot scores over the checkpoints of pretraining runs.
 
-    Returns a figure per pretraining run and score, with a line per recipe and precision.
+    Args:
+        curves: Curves of tasks, and of means over tasks.
+
+    Returns:
+        A figure per pretraining run and per task (or mean), with a line per recipe and precision.
     """
     groups = grouped(((curve.run, curve.task or curve.title), curve) for curve in curves)
     return tuple(map(_stage_figure, groups.values()))

@@ -12,7 +12,7 @@ from benchharness.tasks.suite import ScoreRule
 from benchharness.tasks.suites import find_task, title_of
 
 MOST_ROWS = 200
-"""Maximum number of rows in a figure. More rows would not be readable."""
+"""Maximum number of leaderboard entries in a figure. More rows would not be readable."""
 
 _STEP = 20  # height of a row
 

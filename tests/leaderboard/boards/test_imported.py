@@ -130,7 +130,7 @@ def test_invalid_or_missing_import_file_is_a_one_line_error(
 
 
 def test_duplicate_imported_rows_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"rows 1 and 2 of .* contain the same score"):
+    with pytest.raises(DataError, match=r"rows 1 and 2 of .* describe the same score"):
         list(read_rows(_json(tmp_path, ROW, {**ROW, "score": 0.5})))
 
 
