@@ -245,7 +245,9 @@ def test_hostile_names_and_sources_of_imported_scores_are_escaped(store: Store) 
     assert "\0" not in file.getvalue()
 
 
-def test_flags_are_kept_by_an_export_and_import(tmp_path: Path, store: Store) -> None:
+def test_warnings_about_scores_are_kept_by_an_export_and_import(
+    tmp_path: Path, store: Store
+) -> None:
     flags = {"glue/rte": ("constant predictions",)}
     board = one_board(make_rows("stuck", data="hub", flags=flags))
     path = tmp_path / "rows.csv"

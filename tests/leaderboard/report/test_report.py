@@ -101,7 +101,7 @@ def test_report_shows_settings_weights_data_and_versions_of_each_run() -> None:
     assert job.key in text
 
 
-def test_report_omits_the_recipe_if_the_row_name_has_the_settings() -> None:
+def test_report_omits_the_recipe_if_the_entry_name_contains_the_changed_settings() -> None:
     job = make_job(overridden=True)
     setting = {**job.settings, "epochs": Setting(value=1, source="--set")}
     html = report([make_result(replace(job, settings=setting))])
@@ -125,7 +125,7 @@ def test_report_lists_failed_jobs_with_their_reason() -> None:
     assert "1 failed" in Page(html).text
 
 
-def test_report_legend_explains_only_displayed_marks() -> None:
+def test_report_legend_explains_only_displayed_formats_and_intervals() -> None:
     several = report(make_runs())
     alone = report(run for run in make_runs() if run.job.model == "distilbert-base")
     assert "<b>Bold</b> marks the best" in several

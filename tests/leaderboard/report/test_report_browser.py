@@ -74,7 +74,7 @@ def test_report_sorting_puts_missing_scores_last(report: Opened) -> None:
     ]
 
 
-def test_report_sorting_keeps_row_groups_together(report: Opened) -> None:
+def test_sorting_of_the_report_keeps_rows_of_the_same_kind_together(report: Opened) -> None:
     report.page.get_by_role("button", name="model", exact=True).click()
     assert report.names() == sorted(report.names())
     kinds = report.run("() => [...document.querySelectorAll('tbody')].map((b) => b.className)")

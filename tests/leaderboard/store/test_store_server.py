@@ -59,7 +59,7 @@ def test_concurrent_writers_on_a_server_lose_no_result(url: str) -> None:
     assert attempts == sorted([*range(1, 9), *range(1, 9)])
 
 
-def test_migrations_produce_the_schema_on_a_server(url: str) -> None:
+def test_new_store_on_a_server_has_the_current_schema(url: str) -> None:
     with open_store(url) as store, store._engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), SCHEMA) == []
 

@@ -63,7 +63,7 @@ def html() -> str:
     return html_of(list(make_runs()))
 
 
-def test_plot_circles_match_the_tick_labels_of_the_axes() -> None:
+def test_plot_circles_are_at_the_positions_that_the_tick_labels_imply() -> None:
     models = {"small": (5e6, 0.5), "middle": (50e6, 0.61), "large": (500e6, 0.74)}
     runs: list[Result | Failure] = [
         plotted(name, score=score, parameters=int(size)) for name, (size, score) in models.items()
