@@ -220,7 +220,8 @@ class Job(Described):
         data: Source of the data: "hub", "mini" or a folder.
         fingerprints: Digest of each split that is used, keyed by "task:split": the train split of
             each task, and every split that is predicted. If the data change, so does the job's key.
-        recipe: Name of the recipe: "paper", or the stem of a user's own file.
+        recipe: Name of the recipe: a recipe of benchharness such as "paper", or the file name of a
+            user's own recipe without its suffix.
         settings: Hyperparameters, keyed by name.
         seed: Random seed.
         precision: Numerical precision of the computation, e.g. "fp32" or "bf16".

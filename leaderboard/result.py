@@ -407,8 +407,8 @@ class Reading:
     def told(self) -> "Reading | None":
         """Copy of the record that contains only what is reported to users; None if that is nothing.
 
-        Reported are unexpected facts about the tokenizer (see `words`), and the splits with a share
-        of unknown tokens, or of words without a token, of at least 2 % (`MANY`).
+        Users get unexpected facts about the tokenizer (see `words`), and the splits in which at
+        least 2 % (`MANY`) of the tokens are unknown or of the words have no token.
         """
         unknown, lost = (
             {name: (count, of) for name, (count, of) in part.items() if count >= MANY * of}
@@ -758,10 +758,10 @@ learns the label frequencies decreases by about one per cent from its random ini
 
 
 def curve_flags(losses: Sequence[float]) -> tuple[str, ...]:
-    """Return the flag "the training loss never fell" in a tuple if it applies, else an empty tuple.
+    """Return a warning in a tuple if the training loss never fell, else an empty tuple.
 
-    It applies if the mean of the last quarter of the losses is less than 2 % below the mean of the
-    first quarter. It never applies to fewer than four losses.
+    The loss counts as never having fallen if the mean of the last quarter of the losses is less
+    than 2 % below the mean of the first quarter. Fewer than four losses never get the warning.
 
     Args:
         losses: Training losses in the order of the steps.

@@ -183,7 +183,7 @@ def whole_file(path: Path, alike: str = "") -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            # mkstemp makes the file private to its owner, but the result has the usual permissions.
+            # mkstemp makes the file private to its owner, so set the permissions of the umask.
             mask = os.umask(0)
             os.umask(mask)
             temporary.chmod(0o666 & ~mask)

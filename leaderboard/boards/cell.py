@@ -26,7 +26,8 @@ class Cell:
         values: Score of each run.
         others: For a sweep, the cells of the hyperparameter settings that were not selected.
         gain: For a sweep, the expected decrease of the score if the selected setting is run again
-            with other seeds; None if nothing was selected or no setting has two seeds.
+            with other seeds. None without a sweep, if no setting has two seeds, or if the setting
+            was selected by the score on another task.
         gain_scope: What is assumed to change in the new run: "seeds" or "seeds and examples".
     """
 
@@ -106,9 +107,10 @@ class Cell:
 
     @property
     def choice(self) -> str:
-        """Sentence about the selection bias: the best score of a sweep is too high by chance.
+        """Text about the selection bias, i.e. that the best score of a sweep is too high by chance.
 
-        Empty without a sweep, or if the bias is unknown (see `gain`).
+        It states how much lower the score may be in another run. Empty if this is unknown (see
+        `gain`).
         """
         if self.gain is None:
             return ""
@@ -196,7 +198,7 @@ def score_bounds(task: Task, names: Sequence[str], values: Iterable[float]) -> I
     Args:
         task: Task of the scores.
         names: Names of the scores.
-        values: Observed means.
+        values: Observed values of this mean, e.g. one per seed.
 
     Returns:
         The bounds. They are infinite if a metric is unknown, or if an observed value is outside of

@@ -11,7 +11,7 @@ from benchharness.leaderboard.text import storable
 
 _Names = tuple[object, ...]
 
-_SWEPT = "any values"  # replaces the hyperparameters' digest for runs of a sweep
+_SWEPT = "any values"  # text instead of the hyperparameters' digest, for runs of a sweep
 
 
 @dataclass(kw_only=True)
@@ -172,7 +172,10 @@ def _value(run: RunRow, name: str) -> object:
 
 
 def timed_on(run: RunRow) -> str:
-    """Return the machine and the reference model of a timing as text; empty for any other run."""
+    """Return on which machine the speed of a model was measured; empty for any other run.
+
+    The text also names the model that was timed there for comparison.
+    """
     machine = _value(run, MACHINE)
     return f"{machine}, reference {_value(run, REFERENCE)}" if machine else ""
 

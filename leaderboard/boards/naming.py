@@ -159,11 +159,12 @@ _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
     lambda entries: _differing([{r.task: _plain(r) for r in e.runs} for e in entries]),
     lambda entries: [(_precision(entry),) for entry in entries],
     _of_each(lambda e: e.starts.values() or ["pretrained"], _start_word),
-    # Tasks whose runs start from other runs, if the entries have the same starting points.
+    # Tasks whose runs start from other runs. They differ if the entries have the same starting
+    # points, but on different tasks.
     _of_each(lambda e: map(title_of, e.starts), _task_word),
     _of_each(lambda e: (run.weights for run in e.runs), _weight_word),
     _rows,
-    # Digests of the hyperparameters, for entries whose differing settings are not known.
+    # Digests of the hyperparameters, for entries without stored settings.
     _by_digest("values", lambda e: min(run.recipe_digest for run in e.runs)),
     # Digests of the training of the starting points, and of the training of the teachers.
     _by_digest("start", lambda e: max((run.start_variant for run in e.runs), default="")),

@@ -51,7 +51,7 @@ class PublishedRow:
     """Published scores of one system on one split of a suite, from one table.
 
     Attributes:
-        table: Name of the packaged file with the table.
+        table: Name of the packaged CSV file with the table, without ".csv".
         suite: Name of the suite.
         split: "dev" or "test".
         system: Name of the system in the table.
@@ -211,8 +211,8 @@ class System:
 
     Attributes:
         name: Name of the system.
-        table: Published table in which the name means this system; empty if the name means it in
-            every table.
+        table: Published table in which the name means this system; empty if the name means this
+            system in every table.
         model: Name of the system's checkpoint if benchharness can run it; else empty.
         reason: Reason why the system cannot be run. If it can be run although `model` is empty,
             instructions how to run it. Empty if `model` is not empty.

@@ -90,7 +90,10 @@ class Reproduction:
 
     @property
     def command(self) -> str:
-        """Shell command that explains the difference; empty unless it is larger than the noise."""
+        """Shell command that explains the difference; empty if the difference is within noise.
+
+        It is also empty if the scores cannot be compared.
+        """
         if self.verdict not in ("below", "above"):
             return ""
         row = f"{self.row.table}: {self.row.system}"

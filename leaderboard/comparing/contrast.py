@@ -172,15 +172,15 @@ class Contrast:
         task: Name of the task.
         seeds: Seeds that both systems have.
         scores: Mean of each system's scores over these seeds.
-        examples: Number of examples.
+        examples: Number of examples in all splits of the task.
         interval: 95 % confidence interval of the difference over examples and, with several seeds,
             over seeds; None without a test.
         test: Name of the significance test; empty if there is none.
         p_value: P-value, which covers the same sources of noise as `interval`; None without a test.
         corrected: P-value after Holm's correction; None without a test.
         corrected_for: Number of tests in Holm's correction.
-        flips: Examples that one system answers correctly more often; None if answers are neither
-            right nor wrong, or if the examples could not be read.
+        flips: Examples that one system answers correctly with more seeds than the other; None if
+            answers are neither right nor wrong, or if the examples could not be read.
         slices: Comparisons on slices of the examples, if they were requested.
         reason: Reason why there is no test; empty if there is one.
         flags: Warnings about the first system's runs, and about the second system's runs.
@@ -207,9 +207,9 @@ class Contrast:
 
     @property
     def flipped(self) -> tuple[int, int] | None:
-        """Number of examples that each system answers correctly with more seeds than the other.
+        """Numbers of examples that one system answers correctly with more seeds than the other.
 
-        The first number is that of the first system. None if `flips` is None.
+        First the number for the first system, then that for the second. None if `flips` is None.
         """
         if self.flips is None:
             return None

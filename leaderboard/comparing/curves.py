@@ -277,8 +277,8 @@ def stage_curves(
         board: Leaderboard that contains the entries.
         line: Checkpoints of one pretraining run.
         known: For each task, the outcomes of every checkpoint in the order of `line.entries`.
-            Instead of outcomes, there is a reason (str) if the examples could not be read, and None
-            for an entry without a result.
+            Instead of outcomes, there is a reason (str) if the examples were not read, and None for
+            an entry without a result.
     """
     counts = {task: sum(task in entry.cells for entry in line.entries) for task in board.tasks}
     tasks = [task for task in board.tasks if counts[task] > 1]

@@ -92,7 +92,7 @@ def compare_seeds(
         board: Leaderboard that contains the entries.
         entries: Two entries to compare.
         known: Outcomes of the first and the second entry, keyed by task, for the tasks that both
-            have. Instead of outcomes, there may be a reason why they are unknown, or None.
+            have. Instead of outcomes, there may be a reason (str) why they are unknown.
         alpha: Significance level.
         power: Required probability to detect the difference.
     """
@@ -116,8 +116,8 @@ def compare_seeds(
 
 def _part(values: Sequence[Sequence[float]], known: Sequence[Known | None]) -> Part:
     samples = [sample_of(each) for each in known if isinstance(each, Outcomes)]
-    # Use the outcomes per example only if both systems have the same number of them, else only the
-    # scores.
+    # Use the values of single units (examples) only if both systems have the same number of units,
+    # else only the scores.
     if len(samples) < 2 or len(samples[0].table) != len(samples[1].table):
         samples = [sample_of_table(np.array([own])) for own in values]
     one, other = samples

@@ -115,7 +115,7 @@ class FailedRun:
         run: Failed run or, if the run does not belong to a leaderboard, its job.
         status: Kind of failure (see `Failure.kind`).
         error: Error message.
-        href: Link to the section of the run.
+        href: Link to the section of the run; may be empty.
     """
 
     run: RunRow | Job

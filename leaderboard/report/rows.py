@@ -177,7 +177,7 @@ def digest_of(*texts: str) -> str:
 def basis_of(split: str, scores: tuple[str, ...]) -> str:
     """Return the split and the sorted names of a score's metrics, e.g. "dev accuracy and f1".
 
-    Only scores with equal texts may be compared.
+    Two scores may be compared only if these texts are equal for both.
     """
     return f"{split} {' and '.join(sorted(scores))}"
 
@@ -284,7 +284,7 @@ def year_in(text: str) -> str:
     return next(iter(re.findall(r"\b(?:19|20)\d\d\b", text)), "")
 
 
-# Patterns of sources in the published tables: an arXiv paper, a website, a GitHub repository.
+# Patterns of sources: an arXiv paper, a website, a GitHub repository, and a web address.
 _ARXIV = re.compile(r"arXiv:(\d{4}\.\d{4,5})\b")
 _SITE = re.compile(r"((?:[a-z0-9-]+\.)+[a-z]{2,}(?:/[\w.-]+)*)(?:,? (leaderboard)\b)?")
 _REPOSITORY = re.compile(r"([A-Za-z][\w-]*/[\w.-]+)(?: |$)")

@@ -158,7 +158,7 @@ def _duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-# Composing the command that repeats a run, quoted for a POSIX shell.
+# Composition of the command that repeats a run, quoted for a POSIX shell.
 
 _PACKAGED = ("paper", "fast", "checkpoints")  # names of recipes that exist on every machine
 

@@ -43,10 +43,11 @@ def heated(groups: Sequence[RowGroup]) -> tuple[RowGroup, ...]:
     """Set the level of the background colour (`CellView.heat`) of all cells; return the new groups.
 
     Scores have a common colour scale only if they are in the same column and have the same split
-    and metrics, so that a published test score does not look better than a dev score. The low end
-    of a scale is at most twice as far below the median as the best score is above it. So a single
-    model with a very low score does not reduce the contrast between the others. Baselines and
-    zero-shot models do not affect the scale, unless there are too few other scores.
+    and metrics, so that a published test score does not look better than a dev score. The distance
+    from the low end of a scale to the median is at most twice the distance from the median to the
+    best score. So a single model with a very low score does not reduce the contrast between the
+    others. Baselines and zero-shot models do not affect the scale, unless there are too few other
+    scores.
     """
     columns = list(zip(*(_cells(row) for group in groups for row in group.rows), strict=True))
     models = [group for group in groups if group.kind not in ("baseline", "zero-shot")]

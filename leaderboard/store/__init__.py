@@ -134,19 +134,19 @@ RUNS = Table(
     _needed("recipe_digest", Text),  # digest of the values of the settings
     _needed("task", _Words),  # e.g. "glue/rte"
     _needed("suite", _Words),  # e.g. "glue"
-    _needed("data", _Words),  # "hub", "mini" or a folder
+    _needed("data", _Words),  # source of the data: "hub", "mini" or a folder
     Column("limit", BigInteger),  # maximum number of rows per split; NULL for all rows
     _needed("seed", BigInteger),
     _needed("precision", _Words),
     Column("start_from", _Words),  # key of the job whose fine-tuned encoder this job started with
-    # Copied from the result; empty for a failure.
+    # Copied from the result or failure; a failure has no `seconds` and `parameters`.
     Column("seconds", Double),
     Column("parameters", BigInteger),
-    _needed("finished", _Words),  # UTC, ISO 8601
+    _needed("finished", _Words),  # time of the end, in UTC as ISO 8601
     _needed("error", _Words),  # error message of a failure; "" for a result
     _needed("fingerprints", _Json),  # digests of the splits' examples, keyed by "task:split"
     # Large columns. For a failure, only the job and the details have a value.
-    _needed("job", _Json),  # Job.to_json
+    _needed("job", _Json),  # output of Job.to_json
     Column("curve", _Json),  # list of CurvePoint
     Column("cost", _Json),  # fields of Cost
     Column("provenance", _Json),
@@ -204,7 +204,7 @@ HEADLINES = Table(
     _needed("task", _Words),
     _needed("model", _Words),
     _needed("status", Text),
-    _needed("shared", Text),  # JSON; see record.headline_columns
+    _needed("shared", Text),  # JSON; fields that are equal for all seeds (see record.py)
     _needed("content", _Json),
     UniqueConstraint("job_key", name="headlines_job"),
     Index("headlines_suite", "suite", "run_id"),
@@ -222,7 +222,7 @@ ANNOTATIONS = Table(
     Column("id", Integer, primary_key=True),
     _needed("kind", Text),  # "name" or "hidden"
     _needed("runs", Text),  # JSON: conditions on runs, as pairs of a field and a value
-    _needed("value", Text),  # the name; "" if kind is "hidden"
+    _needed("value", Text),  # name that the runs get; "" if kind is "hidden"
     UniqueConstraint("kind", "runs", name="annotations_runs"),
 )
 """Table with one row per annotation. An annotation renames runs on leaderboards, or hides them."""

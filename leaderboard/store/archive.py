@@ -94,8 +94,8 @@ def check_archive(path: Path, known: Known | None = None) -> int:
 
     Args:
         path: Path of the archive.
-        known: Mapping to which the digests of the predicted example ids are added, for comparison
-            with a store (see numbers.py); None if they are not needed.
+        known: Mapping to which each run is added, by the digest of its predicted example ids, for
+            comparison with a store (see numbers.py); None if this is not needed.
 
     Raises:
         DataError: If a line is missing, repeated, or was changed after a store wrote it.
@@ -204,8 +204,8 @@ def _check_end(path: Path, end: dict[str, Any], count: int, digest: str, rest: b
         )
 
 
-# Files for results and failures that could not be stored. Each file is an archive with one run, in
-# a folder next to the store.
+# Files for results and failures that could not be stored. Each file is an archive with one run. It
+# is in a folder next to the store or, if that cannot be written, in a folder of the user.
 
 _KEPT = ".jsonl.gz"
 

@@ -551,9 +551,11 @@ def _create_file(path: Path) -> None:
                 new = path.with_name(f".{path.name}.new")
                 leftovers = (new, new.with_name(f"{new.name}-journal"))
                 try:
-                    for leftover in leftovers:  # from a process that was killed
+                    for leftover in leftovers:  # a process that was killed has left these files
                         leftover.unlink(missing_ok=True)
-                    new.touch()  # with umask permissions; SQLite's would exclude other writers
+                    # The file gets its permissions from the umask. If SQLite created it, other
+                    # users could not write to it.
+                    new.touch()
                     with writing(open_engine(new), check_keys=False) as connection:
                         _make_tables(connection)
                     new.rename(path)

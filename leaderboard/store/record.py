@@ -46,8 +46,8 @@ class Run(SimpleNamespace):
     one object per row, whose attributes are the columns of these tables.
     """
 
-    id: int = 0  # 0 until the run is stored
-    attempt: int = 0  # 0 until the run is stored
+    id: int = 0  # id in the table `runs`; 0 until the run is stored
+    attempt: int = 0  # number of the attempt at the job; 0 until the run is stored
     job_key: str
     status: str
     digest: str
@@ -236,7 +236,7 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
         if more is not None:
             own["selection"] = Selection.from_json(more["selection"])
             own["truncated"] = {name: tuple(of) for name, of in more["truncated"].items()}
-            own["reading"] = Reading.from_json(more.get("reading"))  # older runs have none
+            own["reading"] = Reading.from_json(more.get("reading"))  # older rows lack this field
             own["teacher"] = more["teacher"] and Teacher(**more["teacher"])
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(

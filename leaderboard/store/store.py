@@ -529,7 +529,7 @@ class Store:
                 define_task_of(db.scalars(query).one())
 
     def suites(self) -> list[str]:
-        """Return the suites that have runs; the suite with the newest run comes first."""
+        """Return the names of all suites with stored runs; the one with the newest run is first."""
         with reading(self._engine) as db:
             known = _values_of(HEADLINES.c.suite)
             newest = select(func.max(HEADLINES.c.run_id)).where(HEADLINES.c.suite == known.c.value)
@@ -764,8 +764,7 @@ class Store:
         different examples, or the same examples in another order.
 
         Args:
-            known: External runs that predicted each split, keyed by digests of the example ids
-                (see numbers.py).
+            known: External runs that predicted each split (see `numbers.Known`).
             source: Name of the file or store that contains the external runs, for messages.
             is_own: True if the external runs come from this store. No error is raised then.
 

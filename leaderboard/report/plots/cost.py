@@ -191,9 +191,9 @@ class Quantity:
         text: Function that converts the quantity to text with its unit.
         steps: Round values that may have ticks on the axis.
         adds_up: True if the quantity is summed over tasks, False if it is a property of the model.
-        machine: Measurement that determines the machine, if the quantity is a time, because times
-            on different machines cannot be compared: "trained" (the training) or "timed" (a
-            separate timing). Empty for other quantities.
+        machine: For a time, the measurement that it comes from: "trained" (the training itself) or
+            "timed" (a separate measurement of the speed). Only times on the same kind of machine
+            are compared. Empty for other quantities.
     """
 
     name: str

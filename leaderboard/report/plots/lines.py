@@ -372,6 +372,9 @@ def seed_figures(
 ) -> tuple[chart.Figure, ...]:
     """Plot the learning curves of several runs in common charts: the loss, and up to two scores.
 
+    A chart has a line per run. Charts with fewer than two steps are left out, and values that are
+    not finite leave a gap in the line.
+
     Args:
         curves: Points of the learning curves, keyed by the name of the run, e.g. "seed 0".
         split: Data on which the scores were computed ("dev" or "held-out"), for the titles.

@@ -30,7 +30,7 @@ _FEW_ROWS = 60  # maximum total number of rows in seed-by-seed plots that are op
 
 FEW_ENTRIES = 16
 """Maximum number of entries of a leaderboard whose plots are all plain SVG. If there are more
-entries, most plots are compressed, because the page would open slowly otherwise."""
+entries, the largest plots are compressed, because the page would open slowly otherwise."""
 
 BoardKey = tuple[str, tuple[str, ...], int | None, str]
 
@@ -126,12 +126,19 @@ class Plots:
 
     @property
     def is_small(self) -> bool:
-        """True if the seed-by-seed plots have at most 60 rows in total, and are open initially."""
+        """True if the seed-by-seed plots have at most 60 rows in total.
+
+        They are then open initially, unless they are compressed.
+        """
         return sum(len(figure.marks) for figure in self.spreads) <= _FEW_ROWS
 
     @property
     def is_packed(self) -> bool:
-        """True if all plots except the first are compressed, and unpacked when they are opened."""
+        """True if plots are compressed in the page, and unpacked when a reader opens them.
+
+        These are the seed-by-seed plots, and the trade-off plots except those in `first`. All other
+        plots are never compressed.
+        """
         return len(self.entries) > FEW_ENTRIES
 
     def draws(self, kind: str) -> bool:
