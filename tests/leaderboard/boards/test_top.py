@@ -47,7 +47,7 @@ def test_shortened_leaderboard_keeps_the_best_trained_model() -> None:
     assert top_of(board, 2).best("glue/rte") == board.best("glue/rte") == "99.0"
 
 
-def test_shortened_leaderboard_keeps_the_named_runs() -> None:
+def test_shortened_leaderboard_keeps_the_entries_of_requested_runs() -> None:
     board = _board()
     last = next(entry for entry in board.entries if entry.model == "model 11")
     assert last not in top_of(board, 2).entries

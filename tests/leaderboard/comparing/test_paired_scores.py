@@ -92,7 +92,7 @@ def test_score_counts_as_accuracy_only_if_it_is_the_accuracy_on_a_single_split()
     assert not any(map(is_accuracy, others))
 
 
-def test_metric_that_is_not_additive_over_examples_has_no_breakdown() -> None:
+def test_metric_that_is_not_additive_over_examples_has_no_per_example_parts() -> None:
     task = find_task("glue/rte")
     odd = Metric(name="odd", compute=lambda p, e: float(p[0].label == e[0].label) + len(e))
     split = drawn("glue/rte")

@@ -38,7 +38,7 @@ def part(value: float, spread: float, units: float = 0.0) -> Part:
         (0.8, 0.8, 0.01, 39),
     ],
 )
-def test_required_seed_counts_for_equal_spreads_match_published_tables(
+def test_required_seed_counts_for_equal_standard_deviations_match_published_power_tables(
     effect: float, power: float, alpha: float, seeds: int
 ) -> None:
     assert seeds_needed([part(effect * 3.0, 3.0)], alpha, power) == seeds

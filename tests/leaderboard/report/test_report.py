@@ -145,7 +145,7 @@ def test_report_escapes_invisible_characters(name: str, seen: str, tmp_path: Pat
     html.encode()
 
 
-def test_shown_command_reproduces_the_job() -> None:
+def test_command_in_the_report_reproduces_the_job() -> None:
     changed = {
         "learning_rate": Setting(value=3e-5, source="--set"),
         "epochs": Setting(value=3.0, source="arXiv:1810.04805"),
@@ -162,7 +162,7 @@ def test_shown_command_reproduces_the_job() -> None:
     )
 
 
-def test_shown_command_has_the_test_option_if_the_run_predicted_test_rows() -> None:
+def test_command_in_the_report_has_the_test_option_if_the_run_predicted_test_rows() -> None:
     job = make_job(task="glue/mnli")
     assert "--test" not in build_run(make_result(job)).command
     own, followed = ("glue/mnli:test", "glue/ax:test")
@@ -172,7 +172,7 @@ def test_shown_command_has_the_test_option_if_the_run_predicted_test_rows() -> N
     assert "--test" not in build_run(make_result(beside)).command
 
 
-def test_shown_command_has_every_value_of_a_recipe_from_a_file() -> None:
+def test_command_in_the_report_has_every_value_of_a_recipe_from_a_file() -> None:
     job = make_job(recipe="mine", own_recipe=True, settings={"learning_rate": 3e-5, "epochs": 2.0})
     command = build_run(make_result(job)).command
     assert command.endswith("--set learning_rate=3e-05 --set epochs=2.0")

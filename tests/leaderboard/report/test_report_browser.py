@@ -197,7 +197,7 @@ def test_clicking_a_score_opens_its_runs_and_links_open_single_runs(report: Open
     assert run.get_attribute("open") is not None
 
 
-def test_browser_t_test_matches_scipy(report: Opened) -> None:
+def test_t_test_that_the_report_computes_in_the_browser_matches_scipy(report: Opened) -> None:
     draw = random.Random(3)
     for one, other in ((2, 2), (3, 5), (10, 2), (5, 5)):
         samples = [

@@ -141,7 +141,7 @@ def test_hostile_names_are_escaped_in_plots() -> None:
     assert "\u202e" not in hostile
 
 
-def test_store_without_finished_runs_has_no_plots() -> None:
+def test_report_without_finished_runs_has_no_plots() -> None:
     assert '<section class="plots"' not in html_of([])
     assert '<section class="plots"' not in html_of([make_failure()])
 
