@@ -102,7 +102,7 @@ class Gain:
         interval: 95 % confidence interval of the difference; None if it was not tested.
         p_value: P-value of a paired test, corrected for the number of tasks (see
             comparing/contrast.py); None if the difference was not tested.
-        is_shown: True if the difference is significant.
+        is_shown: True if the difference is significant. False if it was not tested.
     """
 
     difference: float

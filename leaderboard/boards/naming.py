@@ -164,7 +164,7 @@ _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
     _of_each(lambda e: map(title_of, e.starts), _task_word),
     _of_each(lambda e: (run.weights for run in e.runs), _weight_word),
     _rows,
-    # Digests of the hyperparameters, for entries without stored settings.
+    # Digests of the hyperparameters, for entries whose settings are unknown.
     _by_digest("values", lambda e: min(run.recipe_digest for run in e.runs)),
     # Digests of the training of the starting points, and of the training of the teachers.
     _by_digest("start", lambda e: max((run.start_variant for run in e.runs), default="")),

@@ -139,7 +139,7 @@ RUNS = Table(
     _needed("seed", BigInteger),
     _needed("precision", _Words),
     Column("start_from", _Words),  # key of the job whose fine-tuned encoder this job started with
-    # Copied from the result or failure; a failure has no `seconds` and `parameters`.
+    # Copied from the result, the failure or the job; a failure has no `seconds` and `parameters`.
     Column("seconds", Double),
     Column("parameters", BigInteger),
     _needed("finished", _Words),  # time of the end, in UTC as ISO 8601
