@@ -202,7 +202,8 @@ def targets(
     hidden = next((e for e in examples if e.clusters is None), None)
     if hidden is not None:
         raise DataError(
-            f"{task.name} hides the clusters of {hidden.id}, so it cannot be used for training."
+            f"the clusters of example {hidden.id} in {task.name} are not published, so this "
+            "example cannot be used for training."
         )
     found = [
         [

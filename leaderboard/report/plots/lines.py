@@ -277,7 +277,11 @@ def _shot_lines(named: Sequence[chart.NamedEntry], task: str) -> list[_Line]:
 def stage_figures(curves: Iterable[StageCurve]) -> tuple[chart.Figure, ...]:
     """Plot scores over the checkpoints of pretraining runs.
 
-    Returns a figure per pretraining run and score, with a line per recipe and precision.
+    Args:
+        curves: Curves of tasks, and of means over tasks.
+
+    Returns:
+        A figure per pretraining run and per task (or mean), with a line per recipe and precision.
     """
     groups = grouped(((curve.run, curve.task or curve.title), curve) for curve in curves)
     return tuple(map(_stage_figure, groups.values()))
@@ -367,6 +371,9 @@ def seed_figures(
     curves: Mapping[str, Sequence[CurvePoint]], split: str = "dev"
 ) -> tuple[chart.Figure, ...]:
     """Plot the learning curves of several runs in common charts: the loss, and up to two scores.
+
+    A chart has a line per run. Charts with fewer than two steps are left out, and values that are
+    not finite leave a gap in the line.
 
     Args:
         curves: Points of the learning curves, keyed by the name of the run, e.g. "seed 0".

@@ -29,8 +29,8 @@ from benchharness.tasks.suites import title_of
 _FEW_ROWS = 60  # maximum total number of rows in seed-by-seed plots that are open initially
 
 FEW_ENTRIES = 16
-"""Maximum number of entries for which all plots are plain SVG. If there are more, plots are
-compressed, because the page would open slowly otherwise."""
+"""Maximum number of entries of a leaderboard whose plots are all plain SVG. If there are more
+entries, the largest plots are compressed, because the page would open slowly otherwise."""
 
 BoardKey = tuple[str, tuple[str, ...], int | None, str]
 
@@ -55,13 +55,14 @@ class Background:
     Attributes:
         sizes: Sizes of checkpoints, keyed by lower-case name.
         timed: Prediction times of checkpoints.
-        stages: Figures of pretraining runs, keyed by leaderboard. They are computed separately,
-            because they need all entries of a leaderboard.
+        stages: Figures of pretraining runs, keyed by leaderboard (see `board_key`). They are
+            computed separately, because they need all entries of a leaderboard.
         contrasts: Significance tests of pairs of entries, keyed by leaderboard.
-        predictions: Addresses of pages that show predictions.
-        places: Addresses of the files that `write_runs` has written with the details of runs; empty
-            if these details are in the page itself.
-        sections: Further sections, as pairs of a heading and HTML, keyed by leaderboard.
+        predictions: Addresses of pages that show predictions (see `Pages`).
+        places: Addresses of the files that `write_runs` has written with the details of runs (see
+            `Places`); empty if these details are in the page itself.
+        sections: Further sections for each leaderboard, as pairs (heading, HTML), keyed by
+            leaderboard.
     """
 
     sizes: Sizes = field(default_factory=dict)
@@ -80,7 +81,7 @@ class Tradeoff:
     Attributes:
         anchor: Id of the figures in the page.
         score: Name of the score: the suite's score, or the title of a task.
-        measured: Number of points that were measured here, and not published.
+        measured: Number of points for models that were measured here.
         figures: One figure per kind of cost.
         table: Table of the points with all their costs.
     """
@@ -100,7 +101,7 @@ class Plots:
         anchor: Id of the section.
         title: Title of the suite.
         data: Description of the data.
-        entries: Ids and names of the entries that can be highlighted in all plots.
+        entries: Pairs (id, name) of the entries that can be highlighted in all plots.
         first: Id of the trade-off plots that are open initially. They are for the suite's score or,
             without one, for the task with results of the most models.
         tradeoffs: Scores against costs.
@@ -125,12 +126,19 @@ class Plots:
 
     @property
     def is_small(self) -> bool:
-        """True if the seed-by-seed plots have at most 60 rows in total, and are open initially."""
+        """True if the seed-by-seed plots have at most 60 rows in total.
+
+        They are then open initially, unless they are compressed.
+        """
         return sum(len(figure.marks) for figure in self.spreads) <= _FEW_ROWS
 
     @property
     def is_packed(self) -> bool:
-        """True if all plots except the first are compressed, and unpacked when they are opened."""
+        """True if plots are compressed in the page, and unpacked when a reader opens them.
+
+        These are the seed-by-seed plots, and the trade-off plots except those in `first`. All other
+        plots are never compressed.
+        """
         return len(self.entries) > FEW_ENTRIES
 
     def draws(self, kind: str) -> bool:

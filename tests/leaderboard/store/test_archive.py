@@ -98,7 +98,9 @@ def test_archive_of_an_empty_store_has_no_runs(tmp_path: Path) -> None:
     assert list(read_archive(tmp_path / "empty.jsonl.gz")) == []
 
 
-def test_digest_of_a_run_from_an_older_version_is_unchanged(store: Store, tmp_path: Path) -> None:
+def test_run_stored_before_a_field_of_job_existed_keeps_its_digest(
+    store: Store, tmp_path: Path
+) -> None:
     """Test a job that was stored before a field of Job existed, and lacks it in its JSON."""
     found = next(run for run in store.stored_runs() if run.status == "finished")
     data = json.loads(json.dumps(found.data))

@@ -206,7 +206,7 @@ def test_runs_deleted_by_another_process_meanwhile_are_skipped(tmp_path: Path) -
     assert [run.key for run in found] == [r.job.key for r in results if r is not results[110]]
 
 
-def test_import_takes_few_statements_per_run_and_constant_memory(
+def test_import_needs_few_sql_statements_per_run_and_constant_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merging, "PIECE_SECONDS", 60)  # a transaction has statements of its own
