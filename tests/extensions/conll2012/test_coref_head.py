@@ -84,7 +84,7 @@ def test_coreference_targets_are_word_ranges_with_cluster_numbers():
     found = targets(features, [DOCUMENT, other], COREF)
     assert found.tolist() == [[[1, 2, 1], [5, 5, 1]], [[0, 0, 0], [0, 0, 0]]]
     hidden = DocumentExample(id="nw/2/000", sentences=(("a",),), speakers=("-",))
-    with pytest.raises(DataError, match="the clusters of example nw/2/000 .* are not published"):
+    with pytest.raises(DataError, match=r"the clusters of example nw/2/000 .* are not published"):
         targets(features, [hidden], COREF)
 
 
