@@ -58,7 +58,7 @@ interval."""
 class DamagedError(Exception):
     """Raised if a folder is missing or damaged.
 
-    The message is the predicate of a sentence about the folder, such as "is incomplete".
+    The message is a phrase about the folder, such as "is incomplete".
     """
 
 

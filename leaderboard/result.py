@@ -666,7 +666,7 @@ def to_row(prediction: Prediction) -> dict[str, Any]:
 
 
 def with_lists(value: Any) -> Any:
-    """Replace tuples in the value with lists, recursively."""
+    """Convert a tuple, and the tuples nested in it, to lists; return other values unchanged."""
     return [with_lists(each) for each in value] if isinstance(value, tuple) else value
 
 

@@ -130,10 +130,10 @@ def character_mark(text: str, which: str, start: int, end: int) -> Mark:
         end: Character after the span.
 
     Raises:
-        ValueError: If the span is empty or not inside the text.
+        ValueError: If the span is empty or outside of the text.
     """
     if not 0 <= start < end <= len(text):
-        raise ValueError(f"its marked characters {start} to {end} are not inside {text!r}")
+        raise ValueError(f"its marked characters {start} to {end} are not a valid span of {text!r}")
     return Mark(text=which, start=start, end=end)
 
 
@@ -156,7 +156,9 @@ def word_mark(text: str, index: int, span: str) -> Mark:
     """
     words = list(re.finditer(r"\S+", text))
     if not 0 <= index < len(words):
-        raise ValueError(f"its word index {index} is not inside the {len(words)} words in {text!r}")
+        raise ValueError(
+            f"its word index {index} is out of range: the text has {len(words)} words ({text!r})"
+        )
     wanted = span.strip().strip(punctuation).split()
     pattern = r"\s+".join(re.escape(word) for word in wanted)
     start = words[index].start()

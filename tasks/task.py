@@ -288,7 +288,7 @@ class Task:
         return None
 
     def problems(self, example: Any) -> Iterator[str]:
-        """Check an example, and yield the predicate of a sentence ("has no words") per problem.
+        """Check an example, and yield a phrase such as "has no words" for each problem.
 
         Args:
             example: Example to check; an instance of the class `self.example`.
@@ -375,9 +375,10 @@ class PairTask(Task):
         return "number" if self.is_regression else "labels" if self.multi_label else "class"
 
     def problems(self, example: PairExample) -> Iterator[str]:
-        """Check an example, and yield the predicate of a sentence per problem.
+        """Check an example, and yield a phrase for each problem.
 
-        The texts, the label and the marked spans are checked; see `Task.problems`.
+        The texts, the label and the marked spans are checked. A possible phrase is "has the label
+        7.0; expected 0 to 5"; see `Task.problems`.
         """
         return _pair_faults(self, example)
 
@@ -406,9 +407,10 @@ class SpanTask(Task):
     hub_type: ClassVar[str] = "question-answering"
 
     def problems(self, example: SpanExample) -> Iterator[str]:
-        """Check an example, and yield the predicate of a sentence per problem.
+        """Check an example, and yield a phrase for each problem.
 
-        The answers, the character offsets and the classes are checked; see `Task.problems`.
+        The answers, the character offsets and the classes are checked. A possible phrase is "has
+        the class 'a'; expected one of b, c"; see `Task.problems`.
         """
         return _span_faults(self, example)
 
@@ -433,7 +435,7 @@ class ChoiceTask(Task):
     hub_type: ClassVar[str] = "multiple-choice"
 
     def problems(self, example: ChoiceExample) -> Iterator[str]:
-        """Check an example, and yield the predicate of a sentence per problem.
+        """Check an example, and yield a phrase such as "has no options" for each problem.
 
         The options and the gold indices are checked; see `Task.problems`.
         """
@@ -458,7 +460,7 @@ class TagTask(Task):
     baseline_has_settings: ClassVar[bool] = False
 
     def problems(self, example: TagExample) -> Iterator[str]:
-        """Check an example, and yield the predicate of a sentence per problem.
+        """Check an example, and yield a phrase such as "has no words" for each problem.
 
         The words and the tags are checked; see `Task.problems`.
         """
@@ -559,8 +561,7 @@ def check_labels(task: Task, split: str, examples: Iterable[Example]) -> None:
 def find_fault(task: Task, example: Example) -> str:
     """Check that an example is valid for its task, and return the first problem.
 
-    The problem is the predicate of a sentence, e.g. "has no words". The text is empty if there is
-    no problem.
+    The problem is a phrase such as "has no words". The text is empty if there is no problem.
     """
     # RoleExample is a subclass of TagExample. It does not fit a tagging task without roles, because
     # such a task does not use the predicate.

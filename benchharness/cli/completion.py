@@ -155,9 +155,10 @@ def stored_models(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
 
 
 def keys(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Yield the first 12 characters of the keys of stored runs, if they begin with `incomplete`.
+    """Yield a proposal for each stored run whose key begins with `incomplete`.
 
-    If `incomplete` is empty and there are more than MANY_RUNS runs, nothing is yielded.
+    A proposal consists of the first 12 characters of the key, and a description of the run. If
+    `incomplete` is empty and there are more than MANY_RUNS runs, nothing is yielded.
     """
     with _store(ctx) as store:
         if incomplete or store.count() <= MANY_RUNS:

@@ -447,8 +447,8 @@ class Parts:
             seed: The seed.
         """
         points = self.recipes[model, task]
-        # A task that starts from the model of this task may have more hyperparameter settings than
-        # this task. All of its further settings start from the last setting of this task.
+        # `point` may be too large, because a task that starts from the model of this task may have
+        # more hyperparameter settings. Then the last setting of this task is used.
         recipe = points[min(point, len(points) - 1)]
         if recipe.is_zero_shot:
             return [self.job(model, [task], recipe, 0)]  # without training, the seed has no effect

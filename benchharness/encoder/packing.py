@@ -268,8 +268,13 @@ def prepare_for(device: torch.device, network: Any) -> None:
 def use_packed_rows(network: nn.Module, device: str) -> None:
     """Make an encoder of transformers compute packed rows, if its family supports it.
 
-    An encoder is left unchanged if its attention would have to be replaced, but is not the default
-    attention of transformers ("sdpa"). `device` is the type of the device, "cpu" or "cuda".
+    A packed row contains the tokens of several rows, without padding. In most families, the
+    attention function must be replaced for this. If an encoder of such a family uses another
+    function than "sdpa", the default of transformers, the encoder is left unchanged.
+
+    Args:
+        network: The encoder.
+        device: Type of the device, "cpu" or "cuda".
     """
     config: Any = network.config
     family = config.model_type

@@ -118,8 +118,9 @@ def layer_states(source: Source, features: Features, report: Reporter) -> Tensor
 def network_digest(network: Any) -> str:
     """Return the SHA-256 (hex) of everything that determines the states that an encoder computes.
 
-    This is its weights and its config, without dropout rates and the values in PER_RUN. If the
-    class of the network comes with the checkpoint, the source code of its module is included.
+    The digest covers the weights, and the config except for dropout rates and the values in
+    PER_RUN. If the class of the network comes with the checkpoint, the digest also covers the
+    source code of the module that defines the class.
     """
     digest = hashlib.sha256()
     if is_foreign(network):

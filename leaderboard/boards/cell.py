@@ -55,7 +55,7 @@ class Cell:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Warnings about these scores without duplicates, e.g. "constant predictions"."""
+        """Distinct warnings about these scores, e.g. "constant predictions"."""
         return _flags_of(self.task, self.runs)
 
     @property

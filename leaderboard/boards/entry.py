@@ -309,7 +309,7 @@ class Entry:
 
     @cached_property
     def runs(self) -> tuple[RunRow, ...]:
-        """All runs of the entry without duplicates; failed runs come last."""
+        """Distinct runs of the entry; failed runs come last."""
         finished = {run.key: run for cell in self.cells.values() for run in cell.runs}
         return (*finished.values(), *self.failures)
 

@@ -155,7 +155,7 @@ class Slice:
         examples: Number of examples in the slice.
         difference: Score of the first system minus that of the second, averaged over seeds.
         interval: 95 % confidence interval of the difference; None for fewer than 20 units (see
-            `FEWEST`).
+            `FEWEST`). A unit is an example, or a group of examples that are scored together.
     """
 
     name: str

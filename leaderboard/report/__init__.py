@@ -209,7 +209,7 @@ def build_page(
 
 
 def _failures(entries: Iterable[Entry], others: Iterable[RunSection]) -> Iterator[FailedRun]:
-    """Yield the failed runs without duplicates."""
+    """Yield the distinct failed runs."""
     rows = {run.key: run for entry in entries for run in entry.failures}
     found: list[tuple[RunRow | Job, str, str]] = [
         *((run, run.status, run.error) for run in rows.values()),

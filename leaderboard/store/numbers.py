@@ -150,9 +150,9 @@ def contradictions(known: Known) -> Iterator[str]:
 
 
 def contradict(place: Place) -> str:
-    """Return the predicate of a sentence about two runs on a split: "contradict each other: ...".
+    """Return the phrase "contradict each other: ..." about two runs on a split.
 
-    The caller puts the subject, i.e. the names of the two runs, before it.
+    The caller puts the names of the two runs before it.
     """
     task, split, _ = place
     return (
@@ -174,7 +174,10 @@ def _is_score_alone(run: Run, split: SimpleNamespace) -> bool:
 
 
 def _faults_of_split(run: Run, split: SimpleNamespace) -> Iterator[str]:
-    """Check the predictions of a split; yield the predicate of a sentence for each problem."""
+    """Check the predictions of a split, and yield a phrase for each problem.
+
+    An example is "has two predictions for one row".
+    """
     if _is_score_alone(run, split):
         return
     name = f"{split.task}:{split.split}"

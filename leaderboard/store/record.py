@@ -428,7 +428,7 @@ def without_evaluations(row: Mapping[str, Any]) -> Result:
     try:
         return Result.from_json({**row, "evaluations": (), "curve": ()})
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DamagedError(f"a run has no valid job: {error}") from error
+        raise DamagedError(f"the stored data of a run are invalid: {error}") from error
 
 
 def run_to_stored(run: Run) -> StoredRun:
@@ -501,8 +501,8 @@ def not_as_written(key: str, attempt: int) -> StoreError:
         attempt: Number of the attempt in the other store.
     """
     return StoreError(
-        f"the run {key[:12]} (attempt {attempt}) differs from what its store wrote: export that "
-        "store again."
+        f"the run {key[:12]} (attempt {attempt}) was changed after it had been exported: export "
+        "it again from the store that it came from."
     )
 
 

@@ -40,7 +40,7 @@ class Record(NamedTuple):
     fields: Mapping[str, object]
 
 
-# Files are read as UTF-8 text without a byte order mark. Lines end at a line feed.
+# Files are UTF-8 text; a byte order mark at the beginning is skipped. Lines end at a line feed.
 
 
 FILE = "file"
@@ -60,7 +60,7 @@ def content_of(path: Place) -> bytes:
 
 
 def read_text(path: Place) -> str:
-    """Return the text of a UTF-8 file without a byte order mark.
+    """Return the text of a UTF-8 file; a byte order mark at its beginning is skipped.
 
     Raises:
         DataError: If the file cannot be read, or if it is not UTF-8.

@@ -102,7 +102,7 @@ def test_toml_table_frozen_of_a_recipe_applies_only_to_frozen_encoders(tmp_path:
     assert plain.settings["epochs"].value == 2.0
 
 
-def test_planning_features_of_more_layers_than_the_model_has_is_an_error(
+def test_features_from_more_layers_than_the_model_has_are_an_error(
     capsys: pytest.CaptureFixture[str],
 ):
     with pytest.raises(BenchError, match="needs 3 layers, but tiny has 2"):

@@ -364,8 +364,8 @@ def test_written_files_have_no_local_path_and_no_secret(machine, tmp_path):
     (Path("taken/onnx")).mkdir()
     (Path("taken/onnx") / "model.onnx").touch()
     ended = machine("model", "taken", "--check", codes=(4,), err=True)
-    assert "does not contain the path of glue data#" in ended
-    assert "pass it as --rows" in ended
+    assert "contains only a shortened path, glue data#" in ended
+    assert "pass the full path as --rows" in ended
     machine.stored("export", "--all", "whole.jsonl.gz", "--show-paths")
     for path in (machine.data, machine.home / "my metrics/mine.py"):
         assert str(path).encode() in _contents(Path("whole.jsonl.gz"))

@@ -74,7 +74,7 @@ def test_every_seed_of_a_student_has_a_teacher_of_the_same_seed() -> None:
     assert f"--teacher {jobs[0].key[:12]}" in command_of(students[0])
 
 
-def test_student_job_starts_from_a_student_of_the_start_task(tmp_path: Path) -> None:
+def test_student_starts_from_the_student_of_the_task_that_is_trained_first(tmp_path: Path) -> None:
     chain = tmp_path / "chain.toml"
     chain.write_text('[glue.rte]\nstart_from = "glue/mnli"\n')
     jobs = plan("glue/rte", recipe=str(chain))

@@ -83,7 +83,7 @@ class CorefTask(Task):
     baseline_has_settings: ClassVar[bool] = False
 
     def problems(self, example: DocumentExample) -> Iterator[str]:
-        """Check an example, and yield the predicate of a sentence per problem.
+        """Check an example, and yield a phrase such as "has no words" for each problem.
 
         The words, the speakers and the mentions are checked; see `Task.problems`.
         """

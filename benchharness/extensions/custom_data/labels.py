@@ -139,7 +139,8 @@ def _no_labels(names: Collection[str]) -> Collection[str]:
     """Return the names that mean "no label" instead of a class."""
     none = {name for name in names if may_be_no_label(name)}
     words = {*names} - none
-    if not all(re.search(r"[^\W\d_]", word) for word in words):  # "-" may be a class next to "+"
+    # If another label has no letters, such as "+", then "-" may be a class as well.
+    if not all(re.search(r"[^\W\d_]", word) for word in words):
         none = {name for name in none if name.casefold() in NULLS or name == "None"}
     return none if len(words) > 1 and {name.casefold() for name in none} != {"unknown"} else ()
 

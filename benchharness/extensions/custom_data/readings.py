@@ -260,8 +260,8 @@ def split_column(table: Table) -> str:
         if odd or len(set(splits.values())) < len(splits) or "train" not in splits.values():
             raise DataError(
                 f"{table.name} has {', '.join(map(repr, odd or splits))} in the column {name!r}: "
-                f"expected train, and one value each for {' and '.join(list(SPLIT_NAMES)[1:])}; "
-                "rename the values, or remove the column."
+                "expected one value for train, and at most one each for "
+                f"{' and '.join(list(SPLIT_NAMES)[1:])}; rename the values, or remove the column."
             )
         return name
     return ""

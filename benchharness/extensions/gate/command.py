@@ -157,7 +157,8 @@ def write_baseline(
     out: str = option(BASELINE, "Baseline file to write.", metavar="FILE"),
     allow_weak: bool = option(
         False,
-        "Include tasks with collapsed runs or a single seed; every check warns about them.",
+        "Include tasks with a single seed or with runs that learned nothing; "
+        "`bench check` warns about them.",
     ),
     chosen: Chosen,
 ) -> None:

@@ -17,7 +17,8 @@ from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import Example
 from benchharness.tasks.suites import find_task
 
-# Conditions that must be equal in both sets of runs, so that only code or weights can differ.
+# Conditions of runs. New runs can be compared with the runs of a baseline only if all conditions,
+# except for the weights, are equal.
 
 Value = str | int | float | bool
 
@@ -62,7 +63,7 @@ class Conditions:
 
 
 def conditions_of(job: Job) -> Conditions:
-    """Return the conditions of a job, which are the same for all of its seeds."""
+    """Return the conditions of a job. Jobs that differ only in the seed have equal conditions."""
     return Conditions(
         weights=job.weights,
         fingerprints=dict(job.fingerprints),
@@ -268,7 +269,7 @@ class Sample:
 
     @property
     def unfit(self) -> str:
-        """Clause that says why these runs are unfit as a baseline; empty if they are fit.
+        """Reason why these runs are unfit as a baseline, as a clause; empty if they are fit.
 
         They are unfit if some of them have collapsed, or if there is only one seed.
         """
@@ -281,10 +282,10 @@ class Sample:
 
     @property
     def weakness(self) -> str:
-        """Clause that says why a check against these runs can detect only large drops, if any.
+        """Reason why a check against these runs can detect only large drops, if any, as a clause.
 
         It is `unfit` or, if this is empty, a clause about fewer than FEW_SEEDS seeds. It is empty
-        if there is neither reason.
+        if neither applies.
         """
         few = len(self.seeds) < FEW_SEEDS
         return self.unfit or (f"it has {len(self.seeds)} seeds" if few else "")

@@ -86,8 +86,8 @@ def dev_rows(model: TrainedModel, data: str = "") -> dict[str, tuple[Example, ..
     job = replace(model.job, data=data) if data else model.job
     if is_label(job.data) and not Path(job.data).exists():
         raise DataError(
-            f"the rows were not found, because the model's folder does not contain the path of "
-            f"{job.data}: pass it as --rows, in the format of --data-file or --data."
+            f"the rows were not found, because the model's folder contains only a shortened path, "
+            f"{job.data}: pass the full path as --rows, in the format of --data-file or --data."
         )
     found = {n: read_split(job, f"{model.task.name}:{n}").examples for n in names}
     if any(example.is_hidden for examples in found.values() for example in examples):

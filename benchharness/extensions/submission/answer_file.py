@@ -291,7 +291,7 @@ class AnswerFile:
         questions: Number of MultiRC's questions in all paragraphs; None for any number.
         missing_are_wrong: True if rows may be missing. Their answers are read as None and count as
             wrong.
-        names: Indices of the rows, keyed by the ids that the file may have instead of indices.
+        names: Index of each row, keyed by row id. The file may have these ids instead of indices.
         header: Names of the two columns in a table.
     """
 

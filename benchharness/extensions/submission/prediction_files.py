@@ -268,9 +268,10 @@ def _option(options: Sequence[str], text: str) -> int:
 
 
 def read_none(path: Path, task: Task, _rows: SplitRows, _: NoAnswer) -> PredictionFile:
-    """Raise DataError, because the task is a measurement, which has no prediction files."""
+    """Raise DataError: the task measures speed and memory, so it has no prediction files."""
     raise DataError(
-        f"{path} cannot be scored: {task.name} is a measurement, which only `bench run` can make."
+        f"{path} cannot be scored: {task.name} measures speed and memory, which only `bench run` "
+        "can do."
     )
 
 

@@ -395,7 +395,7 @@ def test_data_set_of_only_near_duplicates_is_split_with_a_leak_warning(tmp_path)
     ("columns", "rows", "said"),
     [
         ("text,label,split", [("x", "train"), ("x", "")], "''"),
-        ("text,label,split", [("x", "train"), ("x", "valid"), ("x", "dev")], "one value each"),
+        ("text,label,split", [("x", "train"), ("x", "valid"), ("x", "dev")], "at most one each"),
         ("text,label,split", [("x", "1"), ("x", "2")], "remove the column"),
     ],
 )

@@ -33,7 +33,7 @@ from tests.helpers.plugin_rows import exam, genes, manual
 from tests.helpers.prediction_files import guess, write
 
 READ = [name for name, task in TASKS.items() if task.kind != "timed"]
-"""All tasks except measurements, which have no predictions."""
+"""All tasks except those that measure speed and memory, which have no prediction files."""
 
 
 def right(task: Task, examples: Sequence[Example]) -> list[Prediction]:
