@@ -51,13 +51,6 @@ CORE: Mapping[str, Command] = {
         COMPARE,
         old="compare plan",
     ),
-    "curve": Command(
-        "curve:curve",
-        "Test where scores rise or fall over pretraining checkpoints.",
-        "curve small --task glue/mnli",
-        COMPARE,
-        old="compare curve",
-    ),
     "db": Command("", "Check, edit, copy or add to the leaderboard's database.", "db check", KEEP),
     "db check": Command("rows:check", "Check the database for damage.", "db check"),
     "db backup": Command("rows:backup", "Copy the database.", "db backup copy.sqlite"),
