@@ -14,16 +14,6 @@ CORE: Mapping[str, Command] = {
         "run --model roberta --suite glue",
         MEASURE,
     ),
-    "watch": Command(
-        "watch:watch", "Watch a run from another terminal.", "watch", MEASURE, old="run watch"
-    ),
-    "fetch": Command(
-        "fetch:fetch",
-        "Download models and data for offline runs.",
-        "fetch --model roberta --suite glue",
-        MEASURE,
-        old="run fetch",
-    ),
     "leaderboard": Command(
         "leaderboard:leaderboard", "Show the scores as a table.", "leaderboard --suite glue", READ
     ),
@@ -74,9 +64,6 @@ CORE: Mapping[str, Command] = {
         "rows:delete",
         "Delete stored runs, after asking and saving an archive.",
         "db delete --model bert --task glue/rte",
-    ),
-    "doctor": Command(
-        "doctor:doctor", "Check this machine, its caches and the hub.", "doctor", KEEP
     ),
 }
 """Commands of benchharness itself, keyed by name, such as "run" or "db check".
