@@ -12,7 +12,7 @@ EXTENSION = Extension(
             "fetch --model roberta --suite glue",
             MEASURE,
             old="run fetch",
-            after="watch",
+            after="run",
         ),
     },
 )
