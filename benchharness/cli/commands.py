@@ -5,7 +5,7 @@ from functools import cache
 
 from benchharness.discovery import extensions
 from benchharness.errors import BenchError
-from benchharness.extension import COMPARE, GROUPS, KEEP, MEASURE, READ, Command
+from benchharness.extension import COMPARE, GROUPS, MEASURE, READ, Command
 
 CORE: Mapping[str, Command] = {
     "run": Command(
@@ -40,30 +40,6 @@ CORE: Mapping[str, Command] = {
         "plan bert roberta --task glue/rte",
         COMPARE,
         old="compare plan",
-    ),
-    "db": Command("", "Check, edit, copy or add to the leaderboard's database.", "db check", KEEP),
-    "db check": Command("rows:check", "Check the database for damage.", "db check"),
-    "db backup": Command("rows:backup", "Copy the database.", "db backup copy.sqlite"),
-    "db merge": Command("rows:merge", "Add the runs of another database.", "db merge other.sqlite"),
-    "db import": Command(
-        "importing:import_file",
-        "Import runs, or scores from other programs.",
-        "db import results.jsonl.gz",
-    ),
-    "db rename": Command(
-        "rows:rename",
-        "Rename a model or a leaderboard entry.",
-        "db rename minilm:lr=3e-4 minilm-hot",
-    ),
-    "db hide": Command(
-        "rows:hide",
-        "Hide leaderboard entries, or show them again.",
-        "db hide minilm:lr=3e-4",
-    ),
-    "db delete": Command(
-        "rows:delete",
-        "Delete stored runs, after asking and saving an archive.",
-        "db delete --model bert --task glue/rte",
     ),
 }
 """Commands of benchharness itself, keyed by name, such as "run" or "db check".
