@@ -56,6 +56,7 @@ Table = Literal[
     "prediction_files",
     "submissions",
     "sections",
+    "plots",
     "pages",
     "runners",
 ]
@@ -108,6 +109,9 @@ class Extension:
         sections: Functions that write a section of the report below a leaderboard, keyed by the
             heading of the section. Each gets `(store, board)` and returns HTML as a
             `markupsafe.Markup`, or an empty text to omit the section.
+        plots: Objects of `benchharness.leaderboard.report.plots.section.Plot`, which add figures to
+            the plots of each leaderboard in the report, keyed by a word for the ids of their
+            sections.
         pages: Classes that write pages to which a report links, keyed by the option of
             `bench report` that asks for them; so far the only option is "predictions". They have
             the methods of `PredictionPages` in the extension "prediction_pages".
@@ -138,6 +142,7 @@ class Extension:
     submissions: Mapping[str, str] = field(default_factory=dict)
     runners: Mapping[str, str] = field(default_factory=dict)
     sections: Mapping[str, str] = field(default_factory=dict)
+    plots: Mapping[str, str] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
     recipes: str = ""
     zero_shot: str = ""

@@ -457,3 +457,15 @@ def memory_of(parameters: float | None, *, gpu: bool = False) -> int:
     """
     each = _LOADED_BYTES if gpu else _TRAINED_BYTES * _ACTIVATIONS
     return int(_PROCESS_BYTES + each * (parameters or BERT_BASE) * 1e6)
+
+
+def cache_folders() -> dict[str, Path]:
+    """Return the folders of the Hugging Face caches for checkpoints and for data, keyed by name.
+
+    The libraries of Hugging Face are not imported.
+    """
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    return {
+        "checkpoint cache": Path(os.environ.get("HF_HUB_CACHE") or home / "hub"),
+        "data cache": Path(os.environ.get("HF_DATASETS_CACHE") or home / "datasets"),
+    }

@@ -5,7 +5,7 @@ from functools import cache
 
 from benchharness.discovery import extensions
 from benchharness.errors import BenchError
-from benchharness.extension import COMPARE, GROUPS, KEEP, MEASURE, READ, Command
+from benchharness.extension import COMPARE, GROUPS, MEASURE, READ, Command
 
 CORE: Mapping[str, Command] = {
     "run": Command(
@@ -13,16 +13,6 @@ CORE: Mapping[str, Command] = {
         "Fine-tune models, score them and show the leaderboard.",
         "run --model roberta --suite glue",
         MEASURE,
-    ),
-    "watch": Command(
-        "watch:watch", "Watch a run from another terminal.", "watch", MEASURE, old="run watch"
-    ),
-    "fetch": Command(
-        "fetch:fetch",
-        "Download models and data for offline runs.",
-        "fetch --model roberta --suite glue",
-        MEASURE,
-        old="run fetch",
     ),
     "leaderboard": Command(
         "leaderboard:leaderboard", "Show the scores as a table.", "leaderboard --suite glue", READ
@@ -50,40 +40,6 @@ CORE: Mapping[str, Command] = {
         "plan bert roberta --task glue/rte",
         COMPARE,
         old="compare plan",
-    ),
-    "curve": Command(
-        "curve:curve",
-        "Test where scores rise or fall over pretraining checkpoints.",
-        "curve small --task glue/mnli",
-        COMPARE,
-        old="compare curve",
-    ),
-    "db": Command("", "Check, edit, copy or add to the leaderboard's database.", "db check", KEEP),
-    "db check": Command("rows:check", "Check the database for damage.", "db check"),
-    "db backup": Command("rows:backup", "Copy the database.", "db backup copy.sqlite"),
-    "db merge": Command("rows:merge", "Add the runs of another database.", "db merge other.sqlite"),
-    "db import": Command(
-        "importing:import_file",
-        "Import runs, or scores from other programs.",
-        "db import results.jsonl.gz",
-    ),
-    "db rename": Command(
-        "rows:rename",
-        "Rename a model or a leaderboard entry.",
-        "db rename minilm:lr=3e-4 minilm-hot",
-    ),
-    "db hide": Command(
-        "rows:hide",
-        "Hide leaderboard entries, or show them again.",
-        "db hide minilm:lr=3e-4",
-    ),
-    "db delete": Command(
-        "rows:delete",
-        "Delete stored runs, after asking and saving an archive.",
-        "db delete --model bert --task glue/rte",
-    ),
-    "doctor": Command(
-        "doctor:doctor", "Check this machine, its caches and the hub.", "doctor", KEEP
     ),
 }
 """Commands of benchharness itself, keyed by name, such as "run" or "db check".

@@ -12,10 +12,14 @@ from benchharness.discovery import member, places
 from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board, best_of
 from benchharness.leaderboard.boards.terminal import over_seeds_alone
-from benchharness.leaderboard.report.plots import Figure
 from benchharness.leaderboard.report.plots.cost import TIMED_SUITE, ModelSize, Sizes, timed_of
-from benchharness.leaderboard.report.plots.lines import stage_figures
-from benchharness.leaderboard.report.plots.section import Background, BoardKey, Pages, board_key
+from benchharness.leaderboard.report.plots.section import (
+    Background,
+    BoardKey,
+    Drawing,
+    Pages,
+    board_key,
+)
 from benchharness.leaderboard.report.table import Contrasts
 from benchharness.leaderboard.report.write import About, render_report, write_page, write_runs
 from benchharness.leaderboard.result import Failure, Result, RunRow
@@ -31,7 +35,7 @@ from benchharness.stored import (
     recent_suites,
     report_mark,
 )
-from benchharness.stored.predictions import add_uncertainty, contrasts_of, curves_of
+from benchharness.stored.predictions import add_uncertainty, contrasts_of
 
 MANY_RUNS = 250
 """Number of runs above which a report has no confidence intervals by default, because reading all
@@ -197,10 +201,10 @@ def _background(
 
     If `sure` is true, predictions and examples are read for confidence intervals and tests.
     """
-    stages, faults = _curve_figures(store, boards, examples=sure)
+    drawings, faults = _drawings(store, boards, examples=sure)
     background = Background(
         sizes=known_sizes(),
-        stages=stages,
+        drawings=drawings,
         contrasts={board_key(board): _neighbours(store, board) for board in boards if sure},
         sections={board_key(board): [*_sections(store, board)] for board in boards},
         predictions={} if pages is None else pages(boards),
@@ -215,23 +219,30 @@ def _sections(store: Store, board: Board) -> Iterator[tuple[str, str]]:
             yield heading, html
 
 
-def _curve_figures(
+def _drawings(
     store: Store, boards: Iterable[Board], *, examples: bool
-) -> tuple[Mapping[BoardKey, tuple[Figure, ...]], list[str]]:
-    """Return the plots of pretraining runs, and messages about leaderboards without such a plot.
+) -> tuple[Mapping[BoardKey, Sequence[Drawing]], list[str]]:
+    """Return the functions of extensions that draw figures, and messages about missing figures.
 
-    If `examples` is true, the noise in the plots covers examples and seeds, else only seeds.
+    If `examples` is false, predictions and examples are not read.
     """
-    figures: dict[BoardKey, tuple[Figure, ...]] = {}
+    plots = {
+        kind: member(f"the plots {kind!r} of the report", place)
+        for kind, place in places("plots").items()
+    }
+    found: dict[BoardKey, list[Drawing]] = {}
     faults: list[str] = []
     for board in boards:
-        try:
-            found = list(curves_of(store, board, lambda entry: entry.stage, examples=examples))
-        except BenchError as error:
-            faults.append(f"{board.title} has no plot of scores over pretraining: {error}")
-            continue
-        figures[board_key(board)] = stage_figures(found)
-    return figures, faults
+        found[board_key(board)] = []
+        for kind, (heading, prepare) in plots.items():
+            try:
+                draw = prepare(store, board, examples)
+            except BenchError as error:
+                plot = f"{heading[:1].lower()}{heading[1:]}"
+                faults.append(f"{board.title} has no plot of {plot}: {error}")
+            else:
+                found[board_key(board)].append(Drawing(kind, heading, draw))
+    return found, faults
 
 
 _DRAWN = ("the plots against cost show", "the table shows all")

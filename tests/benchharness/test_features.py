@@ -10,11 +10,11 @@ import pytest
 
 import benchharness as bh
 from benchharness.errors import BenchError
+from benchharness.extensions.curves.figures import layer_figures
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.job import Job, Setting
 from benchharness.leaderboard.report.plots import named_entries
-from benchharness.leaderboard.report.plots.lines import layer_figures
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import MODELS

@@ -401,7 +401,7 @@ WRITING = {
     "benchharness/extensions/gate/command.py": "check --junit",
     "benchharness/extensions/exports/command.py": "export --out",
     "benchharness/extensions/kept_models/predict_command.py": "predict --out",
-    "benchharness/cli/rows.py": "a copy of deleted runs, which stays",
+    "benchharness/extensions/database/command.py": "a copy of deleted runs, which stays",
     "benchharness/extensions/submission/command.py": "submit --out",
     "benchharness/extensions/custom_data/command.py": "run --write-task --out",
     "benchharness/extensions/kept_models/card.py": "model --to",

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from benchharness.leaderboard.comparing.curves import StageCurve, StagePoint
+from benchharness.extensions.curves.curves import StageCurve, StagePoint
 from benchharness.leaderboard.job import Stage
 from benchharness.models import find_models
 from benchmarks import pretrain

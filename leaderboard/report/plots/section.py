@@ -1,7 +1,8 @@
 """Section of the report with all plots of one leaderboard."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.report.plots import (
@@ -11,7 +12,7 @@ from benchharness.leaderboard.report.plots import (
     named_entries,
 )
 from benchharness.leaderboard.report.plots.cost import Facts, Sizes, Timed
-from benchharness.leaderboard.report.plots.lines import layer_figures, shot_figures
+from benchharness.leaderboard.report.plots.lines import shot_figures
 from benchharness.leaderboard.report.plots.rows import (
     MOST_ROWS,
     categories_of_task,
@@ -24,6 +25,7 @@ from benchharness.leaderboard.report.plots.tradeoff import (
     tradeoffs,
 )
 from benchharness.leaderboard.report.table import Contrasts
+from benchharness.leaderboard.store.store import Store
 from benchharness.tasks.suites import title_of
 
 _FEW_ROWS = 60  # maximum total number of rows in seed-by-seed plots that are open initially
@@ -42,6 +44,48 @@ Places = Mapping[str, str]
 """Addresses of the files that contain the details of runs, keyed by the ids of their sections."""
 
 
+Draw = Callable[[Sequence[NamedEntry], Board], tuple[Figure, ...]]
+"""Function that draws figures, given a leaderboard and its entries with the ids of their marks. The
+leaderboard may have been reduced to its best entries."""
+
+
+class Plot(NamedTuple):
+    """Figures that an extension adds to the plots of each leaderboard.
+
+    Attributes:
+        heading: Heading above the figures.
+        prepare: Function `(store, board, examples)` that returns the function which draws. It gets
+            the leaderboard with all of its entries. If `examples` is false, it must not read
+            predictions and examples, because that would take too long. It raises BenchError if
+            there can be no figures; the message becomes a note on the report.
+    """
+
+    heading: str
+    prepare: Callable[[Store, Board, bool], Draw]
+
+
+class Drawing(NamedTuple):
+    """Function that draws figures of a leaderboard.
+
+    Attributes:
+        kind: Class of the section with the figures, which also ends the ids in it.
+        heading: Heading above the figures.
+        draw: The function.
+    """
+
+    kind: str
+    heading: str
+    draw: Draw
+
+
+class Added(NamedTuple):
+    """Figures that an extension has added, with their kind and heading as in Drawing."""
+
+    kind: str
+    heading: str
+    figures: tuple[Figure, ...]
+
+
 def board_key(board: Board) -> BoardKey:
     """Return a key that identifies a leaderboard, even if it was reduced to its best entries."""
     first = next((run.key for entry in board.entries for run in entry.runs), "")
@@ -55,8 +99,8 @@ class Background:
     Attributes:
         sizes: Sizes of checkpoints, keyed by lower-case name.
         timed: Prediction times of checkpoints.
-        stages: Figures of pretraining runs, keyed by leaderboard (see `board_key`). They are
-            computed separately, because they need all entries of a leaderboard.
+        drawings: Functions of extensions that draw figures, keyed by leaderboard (see
+            `board_key`).
         contrasts: Significance tests of pairs of entries, keyed by leaderboard.
         predictions: Addresses of pages that show predictions (see `Pages`).
         places: Addresses of the files that `write_runs` has written with the details of runs (see
@@ -67,7 +111,7 @@ class Background:
 
     sizes: Sizes = field(default_factory=dict)
     timed: Timed = field(default_factory=Timed)
-    stages: Mapping[BoardKey, tuple[Figure, ...]] = field(default_factory=dict)
+    drawings: Mapping[BoardKey, Sequence[Drawing]] = field(default_factory=dict)
     contrasts: Mapping[BoardKey, Contrasts] = field(default_factory=dict)
     predictions: Pages = field(default_factory=dict)
     places: Places = field(default_factory=dict)
@@ -107,9 +151,8 @@ class Plots:
         tradeoffs: Scores against costs.
         spreads: Scores seed by seed, one figure per task.
         categories: Scores for each category of examples, one figure per task.
-        stages: Scores over the checkpoints of pretraining runs.
         shots: Scores over the number of training rows.
-        layers: Scores over the layers of encoders.
+        added: Figures of extensions.
     """
 
     anchor: str
@@ -120,9 +163,8 @@ class Plots:
     tradeoffs: tuple[Tradeoff, ...]
     spreads: tuple[Figure, ...]
     categories: tuple[Figure, ...]
-    stages: tuple[Figure, ...]
     shots: tuple[Figure, ...]
-    layers: tuple[Figure, ...]
+    added: tuple[Added, ...]
 
     @property
     def is_small(self) -> bool:
@@ -178,9 +220,11 @@ def build_plots(board: Board, anchor: str, facts: Facts, background: Background)
         tradeoffs=found,
         spreads=tuple(filter(None, spreads)),
         categories=tuple(filter(None, categories)),
-        stages=background.stages.get(board_key(board), ()),
         shots=shot_figures(named, board),
-        layers=layer_figures(named, board),
+        added=tuple(
+            Added(kind, heading, draw(named, board))
+            for kind, heading, draw in background.drawings.get(board_key(board), ())
+        ),
     )
 
 

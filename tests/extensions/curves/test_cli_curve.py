@@ -126,7 +126,7 @@ def test_checkpoints_of_different_families_on_one_curve_are_an_error(bench, stor
     assert ended.code == 2
     assert "small has checkpoints of two model families, " in ended.err
     assert ended.err.count("\n") == 1
-    assert "GLUE has no plot of scores over pretraining" in Path("page.html").read_text()
+    assert "GLUE has no plot of checkpoints of one pretraining run" in Path("page.html").read_text()
 
 
 def test_report_has_a_pretraining_curve_for_each_task_and_the_mean(stored):

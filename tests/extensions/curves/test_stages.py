@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from benchharness.errors import BenchError
+from benchharness.extensions.curves.curves import StageCurve, lines_of, stage_curves
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.comparing import Outcomes, first_part
-from benchharness.leaderboard.comparing.curves import StageCurve, lines_of, stage_curves
 from benchharness.leaderboard.job import Stage
 from tests.helpers.boards import GLUE, make_row
 
