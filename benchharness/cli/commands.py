@@ -99,10 +99,18 @@ def _in_order(lines: Mapping[str, Command]) -> dict[str, Command]:
     In each section, a command comes right after the command in its field `after`, or last if that
     field is empty.
     """
-    firsts: list[str] = []
-    for name in (name for name in lines if " " not in name):
-        after = lines[name].after
-        firsts.insert(firsts.index(after) + 1 if after in firsts else len(firsts), name)
+    names = [name for name in lines if " " not in name]
+    firsts = [name for name in names if not lines[name].after]
+    waiting = [name for name in names if lines[name].after]
+    while waiting:
+        # A command may come after one that itself comes after another command.
+        ready = [name for name in waiting if lines[name].after in firsts]
+        for name in ready:
+            firsts.insert(firsts.index(lines[name].after) + 1, name)
+        waiting = [name for name in waiting if name not in firsts]
+        if not ready:  # the commands after which they come do not exist
+            firsts += waiting
+            break
     firsts.sort(key=lambda name: GROUPS.index(lines[name].group))
     return {
         name: lines[name] for first in firsts for name in lines if name.partition(" ")[0] == first

@@ -90,7 +90,8 @@ def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Ten
     """
     gradients = [weight.grad for weight in weights if weight.grad is not None]
     norm = nn.utils.get_total_norm(gradients)  # a scalar
-    if not (isinstance(optimizer, torch.optim.AdamW) and optimizer.defaults["fused"]):
+    is_fused = isinstance(optimizer, torch.optim.AdamW) and optimizer.defaults["fused"]
+    if not is_fused:
         nn.utils.clip_grads_with_norm_(weights, max_norm, norm)
         return norm
     # 1e-6 as in clip_grad_norm_, whose factor max_norm / (norm + 1e-6) is at most 1.
