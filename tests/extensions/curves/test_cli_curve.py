@@ -145,7 +145,7 @@ def test_pretraining_plot_has_all_checkpoints_in_a_report_of_the_best_entries(st
     with open_store("board.sqlite") as store:
         make_report(store, Path("page.html"), Wanted(split=True))
     page = Path("page.html").read_text(encoding="utf-8")
-    assert "show the best 2 of 5 entries; the table shows all" in page
+    assert "show the best 1 of 5 entries; the table shows all" in page
     assert page.count('<tr id="row-') == 5
     section = page.split('<section class="stages"')[1].split("</section>")[0]
     assert "small/step-100," in section
