@@ -390,7 +390,7 @@ class BoardTable:
 
     @property
     def title(self) -> str:
-        """Title of the leaderboard, which names the suite and the data of the evaluation."""
+        """Title of the leaderboard, made of the suite and the data of the evaluation."""
         return f"{self.board.title} on {self.board.data_label}"
 
     def frame(self) -> pd.DataFrame:
@@ -497,7 +497,7 @@ def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
 
 @speaks_python
 def curve(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
-    """Return the learning curve of a run: loss, learning rate and scores at each recorded step.
+    """Return the learning curve of a run as a data frame, with a row per recorded training step.
 
     The columns are described in `benchharness.stored.frames.curve_frame`. `frame.attrs["flags"]`
     contains warnings about the run, keyed by task.

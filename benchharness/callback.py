@@ -89,7 +89,10 @@ class BenchCallback(TrainerCallback):
         """Benchmark the checkpoint in a folder.
 
         Returns:
-            The median score over seeds, keyed by task.
+            The median score over seeds, keyed by task. A task on which all runs failed is left out.
+
+        Raises:
+            BenchError: The folder contains no checkpoint, or its training step is unknown.
         """
         with _same_random_state():
             return self._taken(benched(**self._words(Path(folder))))
@@ -120,7 +123,8 @@ class BenchCallback(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
         """Raise BenchError if the Trainer will not save a tokenizer with its checkpoints.
 
-        If the Trainer will save no checkpoints at all, only a warning is logged.
+        If the Trainer will save no checkpoints at all, only a warning is logged. The arguments are
+        those of `TrainerCallback.on_train_begin`.
         """
         if objects.get("processing_class") is None:
             raise BenchError(
@@ -131,7 +135,11 @@ class BenchCallback(TrainerCallback):
             _LOG.warning("save_strategy is 'no', so the Trainer saves no checkpoints to benchmark.")
 
     def on_save(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
-        """Benchmark the checkpoint that was just saved, unless `every` skips this checkpoint."""
+        """Benchmark the checkpoint that was just saved, unless `every` skips this checkpoint.
+
+        In a distributed training, only the first process does this. The arguments are those of
+        `TrainerCallback.on_save`.
+        """
         if not state.is_world_process_zero:
             return
         self._collect(state)
@@ -148,7 +156,10 @@ class BenchCallback(TrainerCallback):
             _LOG.warning("%s was not benchmarked: %s", folder.name, error)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
-        """Wait until all benchmarks have ended, and log their scores."""
+        """Wait until all benchmarks have ended, and log their scores.
+
+        The arguments are those of `TrainerCallback.on_train_end`.
+        """
         self._collect(state, all_of_them=True)
 
     def _words(self, folder: Path) -> dict[str, Any]:
@@ -195,7 +206,7 @@ class BenchCallback(TrainerCallback):
 
 
 def benched(**words: Any) -> Results:
-    """Call `benchharness.run` with these arguments, without progress bars.
+    """Call `benchharness.run` with the arguments `words`, without progress bars.
 
     If the training does not wait for the scores, a separate process calls this function.
     """

@@ -56,7 +56,7 @@ def extensions() -> tuple[Extension, ...]:
 
 
 def places(table: Table) -> dict[str, str]:
-    """Return what all extensions together define in one field of `Extension`.
+    """Return the functions or classes that all extensions define in one field of `Extension`.
 
     Args:
         table: The name of the field, such as "engines".

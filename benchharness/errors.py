@@ -104,7 +104,8 @@ def unknown_name(
         known: Existing names. The message suggests one of them if it is similar.
         hint: End of the message if no name is similar, such as "`bench show suites` shows them.".
             By default, the message then lists all existing names.
-        other_names: Existing names, keyed by their aliases in lower case.
+        other_names: Existing names, keyed by their aliases in lower case. If the unknown name is an
+            alias, the message suggests the existing name.
     """
     names = sorted(set(known))
     asked = name.lower()
@@ -144,7 +145,7 @@ def shown_place(place: str) -> str:
     """Return a path or URL without its passwords, so that it can be shown in messages.
 
     If a password is not percent-encoded, its end is unknown, and every part of the URL that may
-    belong to the password is removed.
+    belong to the password is removed. If nothing remains, the result is "a database".
     """
     if not _IN_A_SENTENCE.match(place) and "@" not in place:
         return _SECRETIVE.split(place)[0] or "a database" if _SECRETIVE.search(place) else place

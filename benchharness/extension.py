@@ -56,6 +56,7 @@ Table = Literal[
     "prediction_files",
     "submissions",
     "sections",
+    "plots",
     "pages",
     "runners",
 ]
@@ -81,7 +82,8 @@ class Extension:
             `benchharness.engines.local`), keyed by the value of `--engine`.
         loggers: Classes with the methods of `benchharness.loggers.Logger`, keyed by the value of
             `--log`. Each class needs the Python package that has the same name as the key.
-        suites: The names of modules that define the sequences TASKS and SUITES, as plugins do.
+        suites: The names of modules that define the sequences TASKS and SUITES, as plugins do (see
+            docs/plugins.md).
         heads: Functions `(task, options)` that create a Head of `benchharness.heads`, keyed by head
             type (`Task.head`). `options` are the hyperparameters of this head type.
         answers: Subclasses of `benchharness.tasks.answers.base.AnswerType`, keyed by the kind of
@@ -107,10 +109,13 @@ class Extension:
         sections: Functions that write a section of the report below a leaderboard, keyed by the
             heading of the section. Each gets `(store, board)` and returns HTML as a
             `markupsafe.Markup`, or an empty text to omit the section.
+        plots: Objects of `benchharness.leaderboard.report.plots.section.Plot`, which add figures to
+            the plots of each leaderboard in the report, keyed by a word for the ids of their
+            sections.
         pages: Classes that write pages to which a report links, keyed by the option of
             `bench report` that asks for them; so far the only option is "predictions". They have
             the methods of `PredictionPages` in the extension "prediction_pages".
-        recipes: The folder in the package with recipe files in TOML. The tables of each file are
+        recipes: The folder in the package with recipe files in TOML. The values in each file are
             added to the packaged recipe with the same file name.
         zero_shot: The name of the module that scores tasks without training. The module has the
             functions of `benchharness.recipes.zero_shot.ZeroShotScoring`.
@@ -137,6 +142,7 @@ class Extension:
     submissions: Mapping[str, str] = field(default_factory=dict)
     runners: Mapping[str, str] = field(default_factory=dict)
     sections: Mapping[str, str] = field(default_factory=dict)
+    plots: Mapping[str, str] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
     recipes: str = ""
     zero_shot: str = ""

@@ -85,15 +85,16 @@ class Facts:
     Attributes:
         rule: Validation of its values.
         default: Default value; MISSING if there is none.
-        stated: Whether the description of a job contains the value even if it is the default.
+        stated: Whether the description of a job contains the value even if it is the default. If
+            not, jobs with the default value have no entry for the hyperparameter.
         aliases: Other names of the hyperparameter in transformers' TrainingArguments and example
             scripts, in peft, and in common usage.
         heads: Head types to which the hyperparameter applies; empty for all.
         unless: Names of other hyperparameters that make this one irrelevant: if one of them is
             enabled, this one is left out of the job.
-        needs: What this hyperparameter requires: the name of a technique or of another
-            hyperparameter, or name=value for a certain value. Without it, this hyperparameter has
-            no effect and is left out of the job.
+        needs: The name of a technique or of another hyperparameter that this one requires, or
+            NAME=VALUE if it requires a certain value. If the requirement is not met, this
+            hyperparameter has no effect and is left out of the job.
         excludes: Other hyperparameters that cannot be combined with this one, keyed by name. Each
             value is a phrase for the error message that describes the effect of the other one.
         instead_of: Other hyperparameter for the same quantity in another unit, such as epochs for
@@ -119,8 +120,8 @@ def hyperparameter(
     Args:
         rule: Validation of its values.
         default: Default value. A hyperparameter without a default is part of every job.
-        aliases: Other names of the hyperparameter, separated by blanks.
-        unless: Names of hyperparameters that make this one irrelevant, separated by blanks.
+        aliases: Other names of the hyperparameter, separated by spaces.
+        unless: Names of hyperparameters that make this one irrelevant, separated by spaces.
         **facts: Other fields of `Facts`.
     """
     facts |= {"aliases": tuple(aliases.split()), "unless": tuple(unless.split())}

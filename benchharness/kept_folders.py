@@ -58,7 +58,7 @@ interval."""
 class DamagedError(Exception):
     """Raised if a folder is missing or damaged.
 
-    The message is the predicate of a sentence about the folder, such as "is incomplete".
+    The message is a phrase about the folder, such as "is incomplete".
     """
 
 
@@ -129,14 +129,15 @@ def check_place(to: Path, key: str = "") -> None:
         with suppress(DamagedError):
             run = check_folder(to).get("run")
     if run is None or key not in ("", run):
+        found = "an export of another run" if run else "not an export of a run by `bench model`"
         raise BenchError(
-            f"{to} exists already and is not an export of the same run by `bench model`, so it is "
-            "not overwritten. Choose another folder."
+            f"{to} exists already and is {found}, so it is not overwritten. Choose another folder."
         )
 
 
 def _draft(folder: Path, kind: str) -> Path:
-    # This path must be next to the folder, because a rename is atomic only within a file system.
+    # The temporary folder must be next to the final one, because a rename is atomic only within a
+    # file system.
     return folder.with_name(f"{folder.name}.{os.getpid()}.{kind}")
 
 
@@ -199,8 +200,8 @@ HEAD, JOB = "head.safetensors", "job.json"
 encoder), and JOB describes the job that trained the model."""
 
 TAKEN = "benchharness.json"
-"""Name of a file that marks a folder as a model exported by `bench model`. Local paths in the file
-are redacted."""
+"""Name of the file that marks a folder as a model exported by `bench model`. It describes the run,
+with redacted local paths."""
 
 KEPT = "kept"
 """Name of an empty file that marks trained models which are never deleted automatically. Other

@@ -42,12 +42,16 @@ class Logger(Protocol):
         """Folder or URL at which the user can find the logged runs."""
 
     def begin(self, run: "LoggedRun") -> None:
-        """Record the start of a run."""
+        """Record the start of a run, which `run` describes."""
 
     def log(self, key: str, step: int, values: Mapping[str, float]) -> None:
-        """Record values of a run, keyed by name, at the optimizer step with the number `step`.
+        """Record values of a run at a training step.
 
-        Later calls for the same run may have the same or a smaller step.
+        Args:
+            key: The key of the run.
+            step: The number of the optimizer step. A later call for the same run may have the same
+                or a smaller number.
+            values: The values, such as losses and scores, keyed by name.
         """
 
     def end(self, key: str, facts: Mapping[str, Value], *, failed: bool) -> None:
@@ -82,7 +86,7 @@ class LoggedRun:
     Attributes:
         key: The key of the job.
         name: The name of the run, which consists of model, task and seed.
-        group: A name that is the same for all runs of a model on a task.
+        group: A name that all runs of the same model on the same task share.
         config: The properties of the job, keyed by name. A hyperparameter has the key
             "settings/NAME", and the source of its value has the key "sources/NAME".
     """

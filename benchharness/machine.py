@@ -49,7 +49,8 @@ def cpu_has_bf16(cpuinfo: Path = CPUINFO) -> bool:
 
     It is faster if the processor has AMX (measured on two cores: at least 2,600 GFLOP/s in bf16 and
     430 GFLOP/s in fp32) or the bf16 dot product of AVX-512 (403 and 174 GFLOP/s). On all other
-    processors torch emulates bf16, which is slower than fp32.
+    processors torch emulates bf16, which is slower than fp32. `cpuinfo` is the file of Linux that
+    describes the processor.
     """
     return not cpu_flags(cpuinfo).isdisjoint({"amx_bf16", "avx512_bf16"})
 
@@ -75,9 +76,10 @@ def main_memory(limit: Path = MEMORY_LIMIT) -> int:
 
 
 def cache_folder(name: str) -> Path:
-    """Return the cache folder with this name, which is in $BENCH_CACHE if this variable is set.
+    """Return the folder `name` in the cache, which need not exist yet.
 
-    Otherwise, it is in the user's cache folder of benchharness. The folder may not exist yet.
+    The cache is the folder in the environment variable BENCH_CACHE. If this variable is not set, it
+    is the user's cache folder for benchharness, such as ~/.cache/benchharness.
     """
     home = os.environ.get("BENCH_CACHE")
     return (Path(home).expanduser() if home else user_cache_path("benchharness")) / name
@@ -90,7 +92,7 @@ def cache_folder(name: str) -> Path:
 LIBRARIES = ("torch", "transformers", "tokenizers", "safetensors", "datasets", "numpy", "triton")
 
 OF_GPUS = "triton"
-"""Name of a library that only runs on a GPU use."""
+"""Name of the library in LIBRARIES that is used only if a job runs on a GPU."""
 
 OF_FILES = ("safetensors", "datasets")
 """Names of libraries whose versions do not affect results. They only read files, and the contents
@@ -258,8 +260,8 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 
 LOADED = time.time()
-"""Time at which this process imported this module. Files of benchharness that were modified later
-may differ from the running code."""
+"""Time in seconds since the epoch at which this process imported this module. Files of benchharness
+that were modified later may differ from the running code."""
 
 
 SOURCES = {
@@ -364,8 +366,9 @@ def _is_alike(job: Job, row: RunRow) -> bool:
     )
 
 
-# The value for CPUs was measured with MiniLM (22.7 million parameters) on MRPC: 3 epochs, 583,000
-# tokens, take 110 s on two cores. The value for GPUs is an eighth of the bf16 peak of an H200.
+# Floating-point operations per second in training. The value for CPUs was measured with MiniLM
+# (22.7 million parameters) on MRPC: 3 epochs with 583,000 tokens in total took 110 s on two cores.
+# The value for GPUs is an eighth of the bf16 peak of an H200.
 _CPU_FLOPS = 7e11
 _GPU_FLOPS = 1e14
 _TOKENS_PER_ROW = 50
@@ -425,7 +428,11 @@ def estimate_memory(job: Job, *, gpu: bool = False) -> int:
 
     GPU memory is not included. If the job selects its best checkpoint or averages checkpoints, a
     copy of the weights in fp32 is included, because this copy is kept in main memory even if the
-    job runs on a GPU. `gpu` states whether it does.
+    job runs on a GPU.
+
+    Args:
+        job: The job.
+        gpu: Whether the job runs on a GPU.
     """
     if job.kind == "baseline":
         return int(_PROCESS_BYTES)
@@ -450,3 +457,15 @@ def memory_of(parameters: float | None, *, gpu: bool = False) -> int:
     """
     each = _LOADED_BYTES if gpu else _TRAINED_BYTES * _ACTIVATIONS
     return int(_PROCESS_BYTES + each * (parameters or BERT_BASE) * 1e6)
+
+
+def cache_folders() -> dict[str, Path]:
+    """Return the folders of the Hugging Face caches for checkpoints and for data, keyed by name.
+
+    The libraries of Hugging Face are not imported.
+    """
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    return {
+        "checkpoint cache": Path(os.environ.get("HF_HUB_CACHE") or home / "hub"),
+        "data cache": Path(os.environ.get("HF_DATASETS_CACHE") or home / "datasets"),
+    }

@@ -48,9 +48,12 @@ example, a field of type float may also have an int."""
 
 
 def mistyped_field(item: Any) -> str:
-    """Describe the first field of a dataclass object whose value has a wrong type.
+    """Describe the first field of a dataclass object that has a value of a wrong type.
 
-    A value for a function only has to be callable, and mappings are not checked.
+    The value of a field for a function only has to be callable, and mappings are not checked.
+
+    Args:
+        item: The dataclass object, such as a task that a plugin defines.
 
     Returns:
         A clause such as "seed is 'a', expected int", or "" if all types are right.
@@ -244,8 +247,8 @@ def plugins_for(job: Job, *, kept: bool = False) -> None:
 
     Args:
         job: The job.
-        kept: Whether the trained model of the job will only predict. In this case, plugins that
-            only add metrics are not checked.
+        kept: Whether the trained model of the job is loaded only to predict. In this case, plugins
+            that only add metrics are not checked.
 
     Raises:
         BenchError: A plugin has changed or is missing.
@@ -344,7 +347,8 @@ def _load(name: str, load: Callable[[], ModuleType], used: Iterable[str] = ()) -
     """Load a plugin, and register what it defines.
 
     Args:
-        name: Path of the plugin's file, or the name of its entry point or module.
+        name: Path of the plugin's file, or the name of its entry point or module. If a plugin with
+            this name has been loaded already, nothing is done.
         load: Function that imports the plugin's main module.
         used: Names of modules that belong to the plugin in addition to those that it imports.
     """

@@ -21,15 +21,16 @@ class Progress:
 
     Attributes:
         phase: "loading", "encoding" (computing the states of a frozen encoder), "training",
-            "saving" or "predicting". Before these, it is "waiting" if a cluster has no free slot or
-            if another process runs the job.
+            "saving" or "predicting". It is "waiting" while a job waits for a free slot, or for
+            another process that already runs the job.
         step: The number of finished optimizer steps during training; in other phases, the number of
             finished batches.
         steps: The total number of steps or batches; 0 if it is unknown.
         epoch: The number of epochs that are done, including the fraction of the current one.
         loss: The latest mean training loss; None outside training.
         examples_per_second: The mean speed in this phase so far; 0 if it is unknown.
-        note: A clause for the user that follows the job's name, such as "skips a damaged snapshot".
+        note: A message for the user, such as "skips a damaged snapshot", which is printed after the
+            job's name; otherwise empty.
         is_kept: If the job has just tried to write a snapshot, whether this was successful; None in
             all other reports.
     """
@@ -111,7 +112,7 @@ class Signals:
     announce: Callable[[], None] = lambda: None
 
     def take(self, number: int, _: FrameType | None = None) -> None:
-        """Handle a signal by raising Interrupted.
+        """Handle the signal with this number by raising Interrupted.
 
         If signals are held back, the signal is recorded and `announce` is called instead.
         """

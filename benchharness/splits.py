@@ -71,7 +71,7 @@ def check_documents(job: Job, splits: Mapping[str, SplitRows]) -> None:
 
 
 def headline(name: str, scores: Mapping[str, float]) -> float | None:
-    """Return the score of a task that a leaderboard would show, computed from a single split.
+    """Compute the score that a leaderboard shows for a task, but from a single split.
 
     Args:
         name: The name of the split, in the form "task:split".

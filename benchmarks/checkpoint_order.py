@@ -12,10 +12,10 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from benchharness.extensions.curves.curves import StageCurve
+from benchharness.extensions.curves.find import find_curves
 from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.comparing.curves import StageCurve
 from benchharness.leaderboard.store.store import open_store
-from benchharness.stored.predictions import find_curves
 
 __all__ = ["ordered_pairs"]
 

@@ -18,7 +18,7 @@ language model that was evaluated without training on a task for which other mod
 """
 
 SINGLE: frozenset[Kind] = frozenset({"model", "scored"})
-"""Kinds of runs whose predictions come from a single model, trained here or elsewhere."""
+"""Kinds of runs whose predictions come from a single model that was trained, here or elsewhere."""
 
 START_FROM = "start_from"
 """Name of the setting that selects the weights with which an encoder starts: those of a checkpoint,
@@ -44,7 +44,8 @@ TIMED = "timed"
 """Name of the recipe of a job that measures speed and memory without training."""
 
 MACHINE, REFERENCE = "machine", "reference"
-"""Names of two settings of a timed job: the machine, and the model that is timed for comparison."""
+"""Names of two settings of a job that measures speed: the machine, and the model that is timed for
+comparison."""
 
 METHOD = 7
 """Version of the code for training and prediction. It is increased when a change alters results, so
@@ -69,14 +70,17 @@ class Setting:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Setting":
-        """Create a setting from the output of `to_json`; raise TypeError for a wrong type."""
+        """Create a setting from the output of `to_json`.
+
+        Raises TypeError if the value or the source has a wrong type.
+        """
         for name, kinds in (("value", str | int | float), ("source", str)):
             if not isinstance(data[name], kinds):
                 raise TypeError(f"a setting's {name} has the wrong type: {data[name]!r:.40}")
         return cls(**{**data, "one_of": tuple(data.get("one_of", ()))})
 
     def to_json(self) -> dict[str, Any]:
-        """Return JSON data; `one_of` is included only if a sweep varies the setting."""
+        """Return the fields as a dict of JSON data; `one_of` is left out if it is empty."""
         data = {"value": self.value, "source": self.source}
         return data | {"one_of": list(self.one_of)} if self.one_of else data
 
@@ -102,8 +106,9 @@ class Start:
         kind: "task": start with the encoder of the run on the task `name`. "checkpoint": load the
             checkpoint `name` instead of the checkpoint of `model`. "together": start with the
             encoder of a multi-task run. "pretrained": ignore the start that the recipe specifies.
-        name: Name of the task or checkpoint, or names of several tasks separated by commas.
-        model: Name of the model whose checkpoint is replaced.
+        name: Name of the task or checkpoint; for "together", the names of the tasks separated by
+            commas; empty for "pretrained".
+        model: If `kind` is "checkpoint", name of the model whose checkpoint is replaced.
     """
 
     kind: Literal["pretrained", "task", "checkpoint", "together"]
@@ -215,7 +220,8 @@ class Job(Described):
         data: Source of the data: "hub", "mini" or a folder.
         fingerprints: Digest of each split that is used, keyed by "task:split": the train split of
             each task, and every split that is predicted. If the data change, so does the job's key.
-        recipe: Name of the recipe: "paper", or the stem of a user's own file.
+        recipe: Name of the recipe: a recipe of benchharness such as "paper", or the file name of a
+            user's own recipe without its suffix.
         settings: Hyperparameters, keyed by name.
         seed: Random seed.
         precision: Numerical precision of the computation, e.g. "fp32" or "bf16".
@@ -302,7 +308,7 @@ class Job(Described):
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Keys of the jobs that must finish first: `start_from` and the teacher's job, if any."""
+        """Keys of the jobs that must finish before this one: `start_from` and the teacher's job."""
         teacher = None if self.teacher is None else self.teacher.run
         return tuple(key for key in (self.start_from, teacher) if key is not None)
 
@@ -373,7 +379,7 @@ class Job(Described):
         data = dict(data)
         trust = {own: data.pop(name, False) for name, own in _TRUST.items()}
         if not all(isinstance(allowed, bool) for allowed in trust.values()):
-            raise TypeError(f"the permissions of its checkpoint must be booleans: {trust!r:.80}")
+            raise TypeError(f"the permissions of a checkpoint must be booleans: {trust!r:.80}")
         parts = {name: data.get(name) for name in _PARTS}
         known = {
             name: None if part is None else _PARTS[name](**part) for name, part in parts.items()
@@ -382,19 +388,19 @@ class Job(Described):
         job = cls(**{**data, **known, "settings": settings, "trust": Trust(**trust)})
         for name, kind in _PLAIN_TYPES.items():
             if not isinstance(value := getattr(job, name), kind):
-                raise TypeError(f"its {name} has the wrong type: {value!r:.40}")
+                raise TypeError(f"a job's {name} has the wrong type: {value!r:.40}")
         if not isinstance(job.definition, dict | None):
-            raise TypeError("the definition of its task is not an object")
+            raise TypeError("the definition of a job's task is not an object")
         if not all(isinstance(each, dict) for each in (job.fingerprints, job.off, job.documents)):
-            raise TypeError("its fingerprints, documents or switched-off values are not an object")
+            raise TypeError("a job's fingerprints, documents or `off` values are not an object")
         texts = (*job.fingerprints.values(), *job.documents.values())
         texts += () if job.teacher is None else tuple(vars(job.teacher).values())
         if not all(isinstance(text, str) for text in texts):
             raise TypeError(
-                "one of its fingerprints, or one of its teacher's fields, is not a string"
+                "one of a job's fingerprints, or a field of its teacher, is not a string"
             )
         if job.kind not in get_args(Kind):
-            raise TypeError(f"its kind is unknown: {job.kind!r}")
+            raise TypeError(f"a job's kind is unknown: {job.kind!r}")
         return job
 
 
@@ -444,15 +450,17 @@ PAPER = "paper"
 """Name of the default recipe, which is left out of the names of leaderboard entries."""
 
 FEATURES_SETTING = "features"
-"""Setting that selects the layers of a frozen encoder that are used as features. It is also the
-name of benchharness's recipe that evaluates one layer after the other.
+"""Name of the setting that selects the layers of a frozen encoder that are used as features. The
+recipe of benchharness that evaluates one layer after the other has this name too.
 """
 
 _READ = (FEATURES_SETTING, "context")
-"""Settings about the encoder's input, which the name of a leaderboard entry always contains."""
+"""Names of settings that are always part of a leaderboard entry's name, even if the user has not
+changed them. They determine the features of the head and the encoder's input.
+"""
 
 _SHORT = {"learning_rate": "lr", "batch_size": "batch"}
-"""Abbreviations of the names of settings, as used in papers."""
+"""Abbreviations of settings as used in papers, keyed by the name of the setting."""
 
 _UNQUOTED = re.compile(r"[^\w@%+=,./-]", re.ASCII)
 """Characters that a shell interprets, and the colon, which separates the parts of an entry's name.
@@ -563,7 +571,10 @@ def is_setting(word: str, settings: Mapping[str, Setting]) -> bool:
 
 
 def unquoted(name: str) -> str:
-    """Replace with "_" the characters of a name that a shell would interpret."""
+    """Return the name in a form that needs no quoting in a shell.
+
+    All characters except ASCII letters, digits and "_@%+=,./-" are replaced with "_".
+    """
     return _UNQUOTED.sub("_", name)
 
 

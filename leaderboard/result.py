@@ -52,8 +52,10 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "Evaluation":
-        """Create an evaluation from JSON data."""
-        # The store adds the key "metrics", which is not a field.
+        """Create an evaluation from an element of "evaluations" in the output of `Result.to_json`.
+
+        The key "metrics", which a store adds to this element, is ignored.
+        """
         known = {name: value for name, value in data.items() if name != "metrics"}
         plain = {"predictions": tuple(data["predictions"]), "flags": tuple(data["flags"])}
         return cls(**{**known, **plain})
@@ -110,7 +112,7 @@ class Cost:
     ) -> "Cost":
         """Create the cost of a run that did not train an encoder, such as a baseline.
 
-        All values that are not given here are 0.
+        The arguments have the same meaning as the fields; all other fields are 0.
         """
         return cls(
             seconds=seconds,
@@ -336,7 +338,7 @@ def truncated_words(rows: Iterable["RunRow"]) -> Iterator[str]:
     """Yield sentences about truncated rows: which splits, how many rows, and which models.
 
     Example: "truncated rows (longer than max_tokens): RTE dev 33 of 277 (minilm)." Models with
-    equal numbers of truncated rows are in the same sentence.
+    equal numbers of truncated rows are in the same sentence, which lists at most 20 splits.
     """
     by_split: dict[str, dict[str, None]] = {}
     for row in rows:
@@ -403,10 +405,10 @@ class Reading:
 
     @property
     def told(self) -> "Reading | None":
-        """Reduced record that contains only what is reported to users; None if that is nothing.
+        """Copy of the record that contains only what is reported to users; None if that is nothing.
 
-        Unexpected facts about the tokenizer are reported, and splits whose share of unknown tokens
-        or of words without a token is at least `MANY`.
+        Users get unexpected facts about the tokenizer (see `words`), and the splits in which at
+        least 2 % (`MANY`) of the tokens are unknown or of the words have no token.
         """
         unknown, lost = (
             {name: (count, of) for name, (count, of) in part.items() if count >= MANY * of}
@@ -457,7 +459,8 @@ _ADVICE = {
 def reading_words(rows: Iterable["RunRow"]) -> Iterator[str]:
     """Yield sentences about models whose texts were tokenized in an unexpected way.
 
-    These are differences from transformers' tokenizer, unknown tokens, and words without a token.
+    They are about differences from transformers' tokenizer, unknown tokens, and words without a
+    token. A sentence lists at most 20 splits.
     """
     told = [(row.model, row.reading) for row in rows if row.reading is not None]
     by_words: dict[str, dict[str, None]] = {}
@@ -527,8 +530,8 @@ class RunRow(Described):
             `grouping.with_starts`).
         start_variant: Digest (4 hex digits) of the weights, hyperparameters and training data of
             the run from which this run started; empty in the same cases.
-        selection: How the final weights were selected; None if they are those of the last planned
-            step.
+        selection: How the final weights were selected by evaluations during training; None if they
+            are the weights after the last planned step.
         settings: Settings, if the name of the recipe does not determine their values; else empty.
         is_hidden: True if leaderboards leave the run out.
         is_named: True if the user renamed this leaderboard entry only, not the whole model.
@@ -652,7 +655,8 @@ _SELDOM: Mapping[str, Any] = {
 def to_row(prediction: Prediction) -> dict[str, Any]:
     """Convert a prediction to the dict that is stored, with lists instead of tuples as in JSON.
 
-    Rarely used fields that have their default value are left out. `predictions_of` is the inverse.
+    The field "start" (offset of an extracted answer) is left out, and so are rarely used fields
+    that have their default value. `predictions_of` is the inverse.
     """
     return {
         name: with_lists(value)
@@ -662,7 +666,7 @@ def to_row(prediction: Prediction) -> dict[str, Any]:
 
 
 def with_lists(value: Any) -> Any:
-    """Replace tuples in the value with lists, recursively."""
+    """Convert a tuple, and the tuples nested in it, to lists; return other values unchanged."""
     return [with_lists(each) for each in value] if isinstance(value, tuple) else value
 
 
@@ -697,8 +701,8 @@ def score_name(task: str, measure: Measure) -> str:
 def rule_name(measure: Measure) -> str:
     """Return the name of a score as suite rules and papers use it, without "dev" and "test".
 
-    For example, accuracy is called "accuracy_mm" on both the dev and the test split of mismatched
-    MNLI.
+    For example, the name is "accuracy_mm" for the accuracy on both the dev and the test split of
+    mismatched MNLI.
     """
     return measure.metric + suffix_of(measure.split)
 
@@ -742,7 +746,7 @@ def has_collapsed(kind: str, flags: Iterable[str]) -> bool:
 
 
 MARK = "!"
-"""Mark after a score with warnings, and before the sentences that explain the warnings."""
+"""Character after a score with warnings, and before each sentence that explains a warning."""
 
 _FEWEST_POINTS = 4
 """Minimum number of points on a learning curve whose first and last quarter can be compared."""
@@ -754,10 +758,10 @@ learns the label frequencies decreases by about one per cent from its random ini
 
 
 def curve_flags(losses: Sequence[float]) -> tuple[str, ...]:
-    """Return the flag "the training loss never fell" in a tuple if it applies, else an empty tuple.
+    """Return a warning in a tuple if the training loss never fell, else an empty tuple.
 
-    It applies if the mean of the last quarter of the losses is less than 2 % below the mean of the
-    first quarter. It never applies to fewer than four losses.
+    The loss counts as never having fallen if the mean of the last quarter of the losses is less
+    than 2 % below the mean of the first quarter. Fewer than four losses never get the warning.
 
     Args:
         losses: Training losses in the order of the steps.

@@ -1,8 +1,9 @@
 """Shortening of this machine's paths in everything that is written or sent.
 
 "/home/me/glue_data" becomes "glue_data#3fa2c1"; the six digits distinguish folders with the same
-name. Paths are shortened in leaderboards, archives, experiment trackers and model folders. They are
-not shortened with `--show-paths`, in printed output, and in copies of a store for the same machine.
+name. Paths are shortened in reports, exports, archives, model folders, and in what experiment
+trackers receive. They are not shortened with `--show-paths`, in tables in the terminal, and in
+copies of a store for the same machine.
 """
 
 import hashlib
@@ -40,15 +41,18 @@ def path_label(path: str) -> str:
 
 
 def is_label(text: str) -> bool:
-    """Return whether a text ends like an output of `path_label` ("#" and six hex digits).
+    """Return whether a text ends like an output of `path_label`, i.e. with "#" and six hex digits.
 
-    Such a shortened path cannot be opened.
+    Such a text is a shortened path, which cannot be opened.
     """
     return bool(re.search("#[0-9a-f]{6}$", text))
 
 
 def without_paths(text: str, known: Iterable[str] = ()) -> str:
-    """Return the text with all absolute paths shortened by `path_label`.
+    """Return the text with all absolute paths, and paths that begin with "~", shortened.
+
+    A path is replaced by its `path_label`. Where only the home folder is recognized, as in
+    "-I/home/me", it is replaced by "~".
 
     Args:
         text: Any text, e.g. an error message.

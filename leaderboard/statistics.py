@@ -14,7 +14,10 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Interval:
-    """Confidence interval from `low` to `high`, on the scale of the score."""
+    """Interval from `low` to `high`, both included, on the scale of the score.
+
+    It is usually a confidence interval, but may also be the range of possible scores.
+    """
 
     low: float
     high: float
@@ -49,9 +52,9 @@ def student_t(freedom: float, chance: float) -> float:
 # Uncertainty of the median over a sample of seeds, as an estimate of the median over all seeds.
 
 LOSS = math.sqrt(math.pi / 2)
-"""Standard error of the median divided by that of the mean, for many normally distributed values.
-For three to ten values the ratio is 1.08 to 1.20, so that intervals are slightly too wide (Kenney
-and Keeping, Mathematics of Statistics, 1962, part 1, section 14.9).
+"""Standard error of the median divided by that of the mean, for many normally distributed values
+(Kenney and Keeping, Mathematics of Statistics, 1962, part 1, section 14.9). For three to ten values
+the ratio is only 1.08 to 1.20, so that intervals based on this constant are slightly too wide.
 """
 
 
@@ -89,9 +92,14 @@ is more than twelve times as wide as the difference of their scores.
 
 
 def median_interval(values: Sequence[float], *, level: float = 0.95) -> Interval:
-    """Return the confidence interval of the median of `values`, the scores of n seeds.
+    """Return a confidence interval for the median of the scores of n seeds.
 
-    It is based on Student's t distribution with n - 1 degrees of freedom.
+    It is based on Student's t distribution with n - 1 degrees of freedom. For a single seed, its
+    width is 0.
+
+    Args:
+        values: Scores of the seeds.
+        level: Confidence level.
     """
     reach = median_error(values)
     # Student's t has no degrees of freedom for a single value, whose standard error is 0.
@@ -109,13 +117,13 @@ def useful_interval(values: Sequence[float]) -> Interval | None:
 
 
 CONTENDERS = 3.0
-"""Maximum distance from the best median, in standard errors, at which a candidate could have been
-the best by luck.
+"""Maximum distance from the best median, in standard errors, at which a candidate is assumed to
+have had a chance to be the best by luck.
 """
 
 GAIN_DRAWS = 4_000
-"""Number of random draws for estimating an expected maximum. The error of the estimate is below 2 %
-of the standard deviation of the noise.
+"""Number of random draws for estimating the expected gain by luck. The error of the estimate is
+below 2 % of the standard deviation of the noise.
 """
 
 
@@ -146,7 +154,8 @@ def selection_gain(
             expected value on new seeds and new examples.
 
     Returns:
-        The gain, or None if no candidate has two seeds, so that the noise is unknown.
+        The gain, or None if no candidate has two seeds, so that the noise is unknown. The gain is 0
+        if no other candidate is close enough to have won by luck, or if the medians are equal.
     """
     candidates = [chosen, *others]
     if all(len(values) < 2 for values in candidates):

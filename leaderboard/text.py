@@ -48,13 +48,26 @@ def table_cell(value: object) -> str:
 
 
 def counted(number: int, noun: str, to: int | None = None) -> str:
-    """Return a number with its noun, e.g. "1 seed" or "3 seeds"; with `to`, e.g. "1 to 3 seeds"."""
+    """Return a number with its noun, e.g. "1 seed" or "3 seeds".
+
+    Args:
+        number: Number, or lower end of a range.
+        noun: Noun in the singular.
+        to: Upper end of a range, as in "1 to 3 seeds"; None for a single number.
+    """
     numbers = str(number) if to in (None, number) else f"{number} to {to}"
     return f"{numbers} {noun}" if (to or number) == 1 else f"{numbers} {noun}s"
 
 
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
-    """Collect the values of each key in a list; keys and values keep their order."""
+    """Collect the values of each key in a list.
+
+    Args:
+        pairs: Pairs of a key and a value; several pairs may have the same key.
+
+    Returns:
+        Lists of values, keyed by key. Keys and values are in the order of the pairs.
+    """
     found: dict[Key, list[Value]] = {}
     for key, value in pairs:
         found.setdefault(key, []).append(value)
@@ -101,7 +114,7 @@ def _dump(data: Any, *, sort_keys: bool) -> str:
         places = ", ".join(_unstorable(data)) or str(error)
         raise StoreError(
             f"this value cannot be stored: {places}. The store accepts text, finite numbers, and "
-            "lists and dicts of these. Leave out an undefined value, or mark it with a flag."
+            "lists and dicts of these. Leave out an undefined value, or report it as a flag."
         ) from error
 
 
@@ -170,7 +183,7 @@ def whole_file(path: Path, alike: str = "") -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            # mkstemp makes the file private to its owner, but the result has the usual permissions.
+            # mkstemp makes the file private to its owner, so set the permissions of the umask.
             mask = os.umask(0)
             os.umask(mask)
             temporary.chmod(0o666 & ~mask)
@@ -235,7 +248,7 @@ def flush_to_disk(path: Path) -> None:
 
 
 def without_apostrophe(text: str) -> str:
-    """Remove the apostrophe that `inert` has put before a formula; return other texts unchanged."""
+    """Remove the apostrophe that `inert` has put before a text; return other texts unchanged."""
     return text[1:] if text[:1] == "'" and _computes(text[1:]) else text
 
 

@@ -18,8 +18,8 @@ class FoundTask(Protocol):
         task: The task.
         data: Value of `--data` with which the rows of the task are read: "hub", or a path.
         sentences: Notes for the user about the columns, the rows and the labels.
-        leaks: Two numbers for each split except train: the number of its texts that are identical
-            to a text in train, and the number that are near duplicates of a text in train.
+        leaks: Two numbers for each split except train, keyed by split: the number of its texts that
+            are identical to a text in train, and the number that are near duplicates of one.
     """
 
     @property

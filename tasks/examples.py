@@ -33,10 +33,11 @@ class Traits(NamedTuple):
     Attributes:
         texts: All input texts; the context comes first, then the question.
         shown: Text that identifies the example for a reader: the question, or else the main text.
-        own_texts: Texts by which an example is compared with training examples: it is leaked if a
-            training example has the same texts. If it is empty, all `texts` are compared.
-        claims: Texts that decide whether the example counts as one with a negation. Long passages
-            are left out, because nearly all of them contain a negation.
+        own_texts: Texts by which leakage is detected: an example is leaked if a training example
+            has the same texts. Empty to compare all `texts`.
+        claims: Texts that are searched for a negation, so that scores can be compared on examples
+            with and without one. Long passages are left out, because nearly all of them contain a
+            negation.
         asked: The question, or "" if there is none.
         passage: Text or name of a group that several rows may share. Such rows must not be divided
             between train and dev, because the training rows would leak information. None if rows
@@ -82,7 +83,7 @@ class Example:
 
     @property
     def unit(self) -> str | None:
-        """Name of the group of examples that are scored together; None for a single example."""
+        """Name of the group of examples with which this one is scored; None if scored alone."""
         return getattr(self, "group", None) if self.is_in_unit else None
 
     @property
@@ -307,8 +308,8 @@ class ChoiceExample(Example):
         context: The context.
         question: The question, which may be empty.
         options: Texts of the options.
-        gold: Indices of the right options; None if hidden. Only ReCoRD has examples with several
-            right options; training uses the first one.
+        gold: Indices of the right options; empty if no option is right, and None if hidden. Only
+            ReCoRD has examples with several right options; training uses the first one.
         answers: Right answers that are not among the options. Only metrics that compare texts use
             them.
         group: Name of the slice or passage that the example belongs to, e.g. "middle" or "high" in
@@ -365,8 +366,8 @@ class TagExample(Example):
         words: Words of the sentence.
         tags: Tags of the words; None if hidden.
         document: Document that contains the sentence; None if the source does not mark where
-            documents begin. The document is not part of the fingerprint. If a model reads whole
-            documents, the digest of the documents (`document_digest`) is recorded separately.
+            documents begin. The document is not part of the fingerprint. A job whose model reads
+            whole documents records the digest of the documents (`document_digest`) separately.
     """
 
     words: tuple[str, ...]
@@ -415,7 +416,8 @@ class RoleExample(TagExample):
     def traits(self) -> Traits:
         """Properties that examples of all types have in common; see `Traits`."""
         found = super().traits
-        shown = f"{found.shown} ({self.words[self.predicate]})"
+        marked = f" ({self.words[self.predicate]})" if self.predicate >= 0 else ""
+        shown = f"{found.shown}{marked}"
         return found._replace(
             shown=shown,
             passage=found.shown,

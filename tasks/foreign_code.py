@@ -36,7 +36,7 @@ class Code(NamedTuple):
 
 
 def modules_in(folder: Path, pattern: str = "**/*") -> dict[str, Path]:
-    """Return the files in a folder tree that Python can import, keyed by their relative paths.
+    """Return the files in a folder tree that Python can import, keyed by path inside the folder.
 
     Args:
         folder: Root of the folder tree.
@@ -55,8 +55,8 @@ _MODULES = tuple(all_suffixes())
 def modules_digest(files: Mapping[str, Path]) -> str:
     """Return a SHA-256 (hex) that identifies the content of one or several modules.
 
-    Empty `__init__.py` files are ignored. If there is only one other file, the result is the digest
-    of this file.
+    Empty `__init__.py` files are ignored. If only one file remains, the result is the SHA-256 of
+    that file.
 
     Args:
         files: The files of the modules, keyed by their relative paths.
@@ -87,7 +87,7 @@ _remembered: set[str] = set()
 
 
 def begin(*, trust: bool = False) -> None:
-    """Reset the permissions at the beginning of a command.
+    """Reset the permissions at the beginning of a command, except those of installed plugins.
 
     Args:
         trust: True to allow all third-party code during the command.

@@ -45,7 +45,8 @@ def sample(
 
     Args:
         examples: Examples of a split.
-        limit: Number of examples to select. Fewer are selected if the next group does not fit.
+        limit: Number of examples to select. Fewer are selected if the next group does not fit; more
+            are selected only if the first group alone exceeds the limit.
         group_of: Function that returns the name of the group of an example, or None if it is in no
             group. All examples of a group are selected together.
         draw: Seed of the selection; different texts select different examples.
@@ -101,7 +102,7 @@ class SplitRows:
 
     Attributes:
         examples: The examples in their original order.
-        fingerprint: SHA-256 (hex) of the content of the examples.
+        fingerprint: SHA-256 (hex) of the examples, as the function `fingerprint` returns it.
         left_out: Number of rows of the whole split that were dropped by the benchmark's convention
             (`Task.leaves_out`).
         cut: Number of further rows that are missing because of a limit on the number of rows.
@@ -137,6 +138,11 @@ def draw_shots(rows: SplitRows, number: int, seed: int) -> SplitRows:
 
     Rows that are scored together are drawn together. Samples with the same seed are nested: the
     sample of 8 rows is part of the sample of 32.
+
+    Args:
+        rows: Rows of the split.
+        number: Number of rows to draw. Fewer are drawn if the next group of rows does not fit.
+        seed: Seed of the run, which selects the sample.
 
     Raises:
         DataError: If the split has fewer than `number` rows.
@@ -202,8 +208,8 @@ def has_split(task: Task, split: str, data: Data) -> bool:
 def holds(data: str) -> Callable[[Task], bool]:
     """Return a predicate that is true for a task if any of its splits is in a data source.
 
-    `find_task` uses the predicate to select among tasks with the same short name. The hub and the
-    mini data contain all tasks.
+    `find_task` uses the predicate to select among tasks with the same short name. For the hub, the
+    predicate is true for every task.
 
     Args:
         data: Value of `--data`: "hub", "mini" or a path. The value is parsed only when the
@@ -223,7 +229,7 @@ def read(task: Task, split: str, data: Data, limit: int | None = None) -> SplitR
     Args:
         task: The task.
         split: Name of the split.
-        data: Source of the rows: the hub, the mini data or a folder.
+        data: Source of the rows: the hub, the mini data, or official files.
         limit: Size of a fixed stratified subset to which the rows are reduced (see `subset`); None
             for all rows.
 
@@ -262,7 +268,7 @@ def read_train(task: Task, languages: str, data: Data, limit: int | None = None)
     Args:
         task: The task.
         languages: Language codes joined by "+" ("de+fr"), or "all".
-        data: Source of the rows: the hub, the mini data or a folder.
+        data: Source of the rows: the hub, the mini data, or official files.
         limit: Size of a fixed stratified subset of the rows in each language; None for all rows.
 
     Raises:

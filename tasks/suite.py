@@ -17,7 +17,7 @@ Scores = Mapping[str, Mapping[str, float]]
 
 
 def complete_mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the values; None if one of them is missing."""
+    """Return the mean of the values; None if any of them is None."""
     known = [value for value in values if value is not None]
     # fmean would return the same number, but takes several times as long for few values.
     return fsum(known) / len(known) if len(known) == len(values) else None

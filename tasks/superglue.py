@@ -73,9 +73,10 @@ def multirc_example(row: Row) -> PairExample:
 def record_rows(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Convert a passage of ReCoRD to one row per query, with the columns of the hub.
 
-    The official files give entities as character spans (the end is the last character). The rows
-    contain the texts of the entities instead, sorted and without repetitions, so that the order of
-    the options does not depend on the file. A query of the test split has no answers.
+    The official files give entities as character spans, in which the end is the index of the last
+    character. The rows contain the texts of the entities instead, sorted and without repetitions,
+    so that the order of the options does not depend on the file. A query of the test split has an
+    empty list of answers.
 
     Args:
         document: A line of the official file: a passage with its entities and queries.
@@ -129,10 +130,10 @@ def character_mark(text: str, which: str, start: int, end: int) -> Mark:
         end: Character after the span.
 
     Raises:
-        ValueError: If the span is empty or not inside the text.
+        ValueError: If the span is empty or outside of the text.
     """
     if not 0 <= start < end <= len(text):
-        raise ValueError(f"its marked characters {start} to {end} are not inside {text!r}")
+        raise ValueError(f"its marked characters {start} to {end} are not a valid span of {text!r}")
     return Mark(text=which, start=start, end=end)
 
 
@@ -155,11 +156,13 @@ def word_mark(text: str, index: int, span: str) -> Mark:
     """
     words = list(re.finditer(r"\S+", text))
     if not 0 <= index < len(words):
-        raise ValueError(f"its word index {index} is not inside the {len(words)} words in {text!r}")
+        raise ValueError(
+            f"its word index {index} is out of range: the text has {len(words)} words ({text!r})"
+        )
     wanted = span.strip().strip(punctuation).split()
     pattern = r"\s+".join(re.escape(word) for word in wanted)
     start = words[index].start()
-    # Only whole words match ("he" is not in "the"). Words may be separated by line breaks.
+    # Only whole words match: "he" does not match inside of "the". Line breaks may separate words.
     found = re.finditer(rf"(?<!\w){pattern}(?!\w)", text, re.IGNORECASE) if wanted else ()
     nearest = min(found, key=lambda match: abs(match.start() - start), default=None)
     if nearest is not None:

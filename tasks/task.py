@@ -71,8 +71,8 @@ class Metric(Generic[PredictionT, ExampleT]):
         library: Name of a module that `compute` imports when it is called, if the import is slow.
             The module can be imported in the background before that.
         bounds: Minimum and maximum of the score; confidence intervals are clipped to them.
-        is_slow: True if the metric must be computed only once per split, and not for single
-            examples or bootstrap resamples.
+        is_slow: True if the metric takes so long that it is computed only once per split, and not
+            for single examples or bootstrap resamples.
     """
 
     name: str
@@ -102,7 +102,9 @@ class Metric(Generic[PredictionT, ExampleT]):
 
 
 class Printed(float):
-    """Score for which the official script prints another number, e.g. because it rounds.
+    """Score of a metric, together with the numbers that the official script prints for it.
+
+    The printed score may differ from the score times a constant, e.g. because the script rounds.
 
     Attributes:
         line: The number that the script prints, in the script's unit.
@@ -113,7 +115,13 @@ class Printed(float):
     count: int
 
     def __new__(cls, score: float, line: float, count: int = 0) -> Self:
-        """Create the score, which is a float with two attributes that only `Script` uses."""
+        """Create the score, a float in the unit of the metric, with the attributes of this class.
+
+        Args:
+            score: Value of the float.
+            line: Value of the attribute `line`.
+            count: Value of the attribute `count`.
+        """
         made = super().__new__(cls, score)
         made.line, made.count = line, count
         return made
@@ -135,7 +143,7 @@ class Script:
         counts: Metrics of the printed numbers of examples, keyed by the name that the script prints
             with a number. These metrics return a `Printed`, and its `count` is printed.
         unit: Factor by which a score is multiplied for printing, unless the score is a `Printed`.
-        said: Description for users of the unit of the printed scores, e.g. "in percent".
+        said: Unit of the printed scores, in words for users, e.g. "in percent".
     """
 
     lines: Mapping[str, Metric[Any, Any]]
@@ -147,7 +155,8 @@ class Script:
         """Return the numbers that the script prints, keyed by the names that it prints.
 
         Args:
-            scores: Score of each metric; None if the metric does not apply to the examples.
+            scores: Scores, keyed by metric. A number is left out if the score of its metric is
+                missing or None.
         """
         found = {key: scores.get(metric) for key, metric in self.lines.items()}
         known = {key: score for key, score in found.items() if score is not None}
@@ -218,8 +227,8 @@ class Task:
             limit cannot run the task. 0 means that the recipe sets the maximum length.
         script: Description of the official script whose numbers are printed when a prediction file
             is scored.
-        categories: Names in figures of the slices that have scores of their own, keyed by the end
-            of the names of these scores: {"middle": "middle school"} for "accuracy_middle".
+        categories: Names of slices of the examples for figures, keyed by the suffix of the scores
+            on the slice: {"middle": "middle school"} for the score "accuracy_middle".
         head: Type of the model head, e.g. "pair" or "span".
         example: Class of the examples.
         hub_type: Type of the task on the Hub (huggingface.co/tasks), e.g. "text-classification".
@@ -228,10 +237,11 @@ class Task:
             the library sentence-transformers.
         has_outputs: False if the outputs of two models cannot be compared. Knowledge distillation,
             in which a student learns from the outputs of a teacher, is then not possible.
-        baseline_has_settings: False if the bag-of-words baseline has no hyperparameters, because it
-            counts or compares words. It then uses all training examples.
-        is_measured: True if a model is not trained on the task but measured on this machine (e.g.
-            its speed), by the function that an extension names in `Extension.runners`.
+        baseline_has_settings: False if the bag-of-words baseline has no hyperparameters on this
+            task, because it only counts or compares words. It then uses all training examples.
+        is_measured: True if no model is trained on the task. Instead, a function that an extension
+            names in `Extension.runners` measures a property of the model on this machine, such as
+            its speed.
     """
 
     name: str
@@ -265,7 +275,7 @@ class Task:
 
     @property
     def kind(self) -> str:
-        """Type of the task's answers, e.g. "class"; the key of their class in `tasks.answers`."""
+        """Type of the task's answers, e.g. "class"; a key of `ANSWER_TYPES` or of an extension."""
         return self.head
 
     def usual_limit(self, *, is_gpu: bool) -> int | None:
@@ -278,7 +288,7 @@ class Task:
         return None
 
     def problems(self, example: Any) -> Iterator[str]:
-        """Check an example, and yield the predicate of a sentence ("has no words") per problem.
+        """Check an example, and yield a phrase such as "has no words" for each problem.
 
         Args:
             example: Example to check; an instance of the class `self.example`.
@@ -365,9 +375,10 @@ class PairTask(Task):
         return "number" if self.is_regression else "labels" if self.multi_label else "class"
 
     def problems(self, example: PairExample) -> Iterator[str]:
-        """Check an example, and yield the predicate of a sentence per problem.
+        """Check an example, and yield a phrase for each problem.
 
-        The texts, the label and the marked spans are checked; see `Task.problems`.
+        The texts, the label and the marked spans are checked. A possible phrase is "has the label
+        7.0; expected 0 to 5"; see `Task.problems`.
         """
         return _pair_faults(self, example)
 
@@ -396,9 +407,10 @@ class SpanTask(Task):
     hub_type: ClassVar[str] = "question-answering"
 
     def problems(self, example: SpanExample) -> Iterator[str]:
-        """Check an example, and yield the predicate of a sentence per problem.
+        """Check an example, and yield a phrase for each problem.
 
-        The answers, the character offsets and the classes are checked; see `Task.problems`.
+        The answers, the character offsets and the classes are checked. A possible phrase is "has
+        the class 'a'; expected one of b, c"; see `Task.problems`.
         """
         return _span_faults(self, example)
 
@@ -423,7 +435,7 @@ class ChoiceTask(Task):
     hub_type: ClassVar[str] = "multiple-choice"
 
     def problems(self, example: ChoiceExample) -> Iterator[str]:
-        """Check an example, and yield the predicate of a sentence per problem.
+        """Check an example, and yield a phrase such as "has no options" for each problem.
 
         The options and the gold indices are checked; see `Task.problems`.
         """
@@ -448,7 +460,7 @@ class TagTask(Task):
     baseline_has_settings: ClassVar[bool] = False
 
     def problems(self, example: TagExample) -> Iterator[str]:
-        """Check an example, and yield the predicate of a sentence per problem.
+        """Check an example, and yield a phrase such as "has no words" for each problem.
 
         The words and the tags are checked; see `Task.problems`.
         """
@@ -549,11 +561,10 @@ def check_labels(task: Task, split: str, examples: Iterable[Example]) -> None:
 def find_fault(task: Task, example: Example) -> str:
     """Check that an example is valid for its task, and return the first problem.
 
-    The problem is the predicate of a sentence, e.g. "has no words". The text is empty if there is
-    no problem.
+    The problem is a phrase such as "has no words". The text is empty if there is no problem.
     """
-    # RoleExample is a subclass of TagExample, but a tagging task without roles cannot use its
-    # predicate.
+    # RoleExample is a subclass of TagExample. It does not fit a tagging task without roles, because
+    # such a task does not use the predicate.
     is_role = isinstance(example, RoleExample)
     if not isinstance(example, task.example) or is_role != issubclass(task.example, RoleExample):
         return f"is a {type(example).__name__}, which does not fit a {task.head} task"
@@ -585,7 +596,7 @@ def _mark_faults(task: PairTask, example: PairExample) -> Iterator[str]:
         marked = example.text_a if mark.text == "a" else example.text_b or ""
         if not 0 <= mark.start < mark.end <= len(marked):
             yield (
-                f"marks the characters {mark.start} to {mark.end} of text {mark.text}, which has "
+                f"marks the characters {mark.start} to {mark.end} of text_{mark.text}, which has "
                 f"{len(marked)} characters"
             )
 

@@ -64,8 +64,9 @@ def cast_of(task: Task) -> Cast:
 def rows_to_learn(rows: SplitRows, task: Task) -> SplitRows:
     """Return the rows that are used for training in the text-to-text format.
 
-    As for T5, a query with several right options (ReCoRD) is repeated for each of them, and a row
-    of WSC is dropped if the noun is not the referent of the pronoun. All other rows are unchanged.
+    As for T5, an example with several right options (ReCoRD) is repeated with each of them, and a
+    row of WSC is dropped if the noun is not the referent of the pronoun. All other rows are
+    unchanged.
 
     Args:
         rows: Rows of the train split.

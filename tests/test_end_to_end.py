@@ -46,7 +46,7 @@ def finished(bench, kept, tmp_path, tmp_path_factory, monkeypatch):
     return kept
 
 
-def test_run_prints_the_table_and_writes_the_report(finished):
+def test_bench_run_prints_the_leaderboard_and_writes_the_report(finished):
     folder, (code, out, err) = finished
     assert code == 0, err
     assert out.startswith("2 jobs (1 model x 2 tasks x 1 seed, data: mini)")
@@ -58,7 +58,7 @@ def test_run_prints_the_table_and_writes_the_report(finished):
     assert "stsb" in page
 
 
-def test_run_stores_every_score(finished, bench, monkeypatch):
+def test_bench_run_stores_every_score(finished, bench, monkeypatch):
     monkeypatch.chdir(finished[0])
     rows = {row["task"]: row for row in runs(bench)}
     assert set(rows) == {"glue/cola", "glue/stsb"}
@@ -101,7 +101,7 @@ def test_killed_and_resumed_run_gives_the_same_table(finished, bench, tmp_path, 
     assert found == table(bench)
 
 
-def test_baselines_are_on_the_board_without_a_rank(bench):
+def test_baselines_are_on_the_leaderboard_without_a_rank(bench):
     code, out, err = bench("run", "--model", "majority", "--task", "cola", "--data", "mini")
     assert code == 0, err
     assert out.startswith("2 jobs (2 baselines x 1 task, data: mini)")
@@ -114,17 +114,17 @@ def test_baselines_are_on_the_board_without_a_rank(bench):
     assert entries["bag-of-words"]["tasks"]["glue/cola"]["median"] > 0.0
 
 
-def test_diverging_job_is_stored_and_exits_with_1(bench):
+def test_bench_run_stores_the_status_diverged_and_exits_with_1_if_training_diverges(bench):
     wild = ("--set", "learning_rate=1e30", "--set", "batch_size=4")
     code, out, err = bench("run", "--data", "mini", *ALONE, *TWO_TASKS[:6], *wild)
     assert code == 1
     (row,) = json.loads(bench("show", "runs", "--json").out)
     assert row["status"] == "diverged"
     assert row["error"] in err
-    assert "0 of 1 jobs are finished, 1 failed." in out
+    assert "0 of 1 job is finished, 1 failed." in out
 
 
-def test_checkpoint_without_encoder_weights_exits_with_4_and_one_sentence(bench, tmp_path):
+def test_bench_run_exits_with_4_and_one_sentence_if_encoder_weights_are_missing(bench, tmp_path):
     checkpoint = tmp_path / "hollow"
     checkpoint.mkdir()
     config = {
@@ -163,7 +163,9 @@ def test_checkpoint_without_encoder_weights_exits_with_4_and_one_sentence(bench,
         (("--model", "tiny", "--task", "cola", "--db", "."), 5, "is a folder"),
     ],
 )
-def test_invalid_input_has_its_exit_code_and_one_sentence(bench, tmp_path, words, code, sentence):
+def test_bench_run_reports_invalid_input_in_one_sentence_with_an_exit_code(
+    bench, tmp_path, words, code, sentence
+):
     ended, out, err = bench("run", "--data", "mini", *ALONE, *words)
     assert ended == code
     assert sentence in err

@@ -44,7 +44,7 @@ PAGES = howto_pages()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
-def test_howto_pages_have_blocks_of_known_kinds(page):
+def test_howto_pages_have_only_code_blocks_of_known_kinds(page):
     assert form_faults(page) == []
 
 
@@ -57,7 +57,7 @@ def test_howto_pages_have_blocks_of_known_kinds(page):
         for page in PAGES
     ],
 )
-def test_howto_pages_run(page, tmp_path):
+def test_code_blocks_of_howto_pages_run_and_print_the_shown_output(page, tmp_path):
     if page.name in NEEDED:
         pytest.importorskip(NEEDED[page.name])
     faults = run_page(page, tmp_path)
@@ -66,7 +66,7 @@ def test_howto_pages_run(page, tmp_path):
 
 @pytest.mark.soak
 @pytest.mark.timeout(900)
-def test_the_demo_prints_the_table_of_the_readme(tmp_path):
+def test_make_demo_prints_the_table_that_the_readme_shows(tmp_path):
     """Run the command of `make demo`, which first installs benchharness."""
     shown = block("../README.md", "MNLI-m/mm")
     (command,) = re.findall(r"\$\(BIN\)/(bench run .+)", (ROOT / "Makefile").read_text())
@@ -75,7 +75,7 @@ def test_the_demo_prints_the_table_of_the_readme(tmp_path):
     assert matches(f"...\n{shown}...\n", printed), difference(shown, printed)
 
 
-def test_all_howto_pages_are_found():
+def test_howto_pages_include_the_readme_but_not_the_tutorial():
     names = {path.name for path in PAGES}
     assert len(PAGES) > 20
     assert {"README.md", "own-data.md", "plugins.md"} <= names
@@ -89,7 +89,7 @@ def faults_of(tmp_path, text):
     return form_faults(page) or run_page(page, tmp_path)
 
 
-def test_blocks_share_a_shell_and_an_interpreter(tmp_path):
+def test_code_blocks_of_a_page_share_a_shell_and_a_python_interpreter(tmp_path):
     text = """
 Make a file:
 
@@ -146,17 +146,17 @@ which prints
         ("    echo a > f\n\n<!-- file: f -->\n\n    b\n", "f differs"),
     ],
 )
-def test_faults_of_a_page_are_found(tmp_path, text, fault):
+def test_wrong_or_unknown_code_block_of_a_page_is_reported(tmp_path, text, fault):
     (found, *_) = faults_of(tmp_path, text)
     assert fault in found
 
 
-def test_commands_that_have_to_fail_do_not_end_the_page(tmp_path):
+def test_command_with_an_expected_exit_code_does_not_end_the_page(tmp_path):
     text = "    bash -c \\\n        'exit 3'    # exit code 3\n    echo a\n"
     assert faults_of(tmp_path, text + "\n<!-- output -->\n\n    a\n") == []
 
 
-def test_a_marker_without_a_block_is_an_error(tmp_path):
+def test_output_marker_without_a_code_block_is_an_error(tmp_path):
     with pytest.raises(ValueError, match="no code block follows <!-- output -->"):
         faults_of(tmp_path, "    ls\n\n<!-- output -->\n\nText.\n")
 
@@ -171,7 +171,7 @@ def test_a_marker_without_a_block_is_an_error(tmp_path):
         ("speed ... of RTE", "speed 12,000 of RTE"),
     ],
 )
-def test_lines_that_differ_between_machines_match(shown, actual):
+def test_output_line_matches_if_only_keys_times_or_small_score_changes_differ(shown, actual):
     assert line_matches(shown, actual)
 
 
@@ -184,11 +184,11 @@ def test_lines_that_differ_between_machines_match(shown, actual):
         ("1 tiny 80.3", "1 tiny 80.3!"),
     ],
 )
-def test_other_lines_do_not_match(shown, actual):
+def test_output_line_with_another_score_count_or_word_does_not_match(shown, actual):
     assert not line_matches(shown, actual)
 
 
-def test_a_line_of_dots_stands_for_any_lines():
+def test_line_of_three_dots_matches_any_number_of_output_lines():
     assert matches("a\n...\nd\n", "a\nb\nc\nd\n")
     assert matches("a\n...\nd\n", "a\nd\n")
     assert matches("...\nd\n", "\nd\n\n")
@@ -197,12 +197,12 @@ def test_a_line_of_dots_stands_for_any_lines():
     assert not matches("a\n", "a\nb\n")
 
 
-def test_script_keeps_other_commands_as_they_are():
+def test_shell_loop_in_a_code_block_is_run_unchanged():
     text = "for n in 1 2; do\n    echo $n\ndone\n"
     assert script(text) == text
 
 
-def test_kinds_by_marker_and_first_word(tmp_path):
+def test_kind_of_a_code_block_is_found_by_its_marker_or_first_word(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("    KEY=$(ls)\n\n<!-- not run: GPU -->\n\n    bench run\n")
     one, other = blocks_of(page)

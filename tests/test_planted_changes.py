@@ -67,7 +67,7 @@ SOAK = tuple(pytest.param(bug, marks=pytest.mark.soak) for bug in list(BUGS)[1:]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", [next(iter(BUGS)), *SOAK])
-def test_check_exits_with_3_with_a_planted_bug_and_with_0_without(bench, tmp_path, bug):
+def test_bench_check_exits_with_3_if_a_bug_is_planted_and_otherwise_with_0(bench, tmp_path, bug):
     made = ("--db", "x.sqlite", "--out", "x.html", "--data", "mini", "--no-baselines")
     assert bench("run", *WHAT, *HOW, *made, "--seeds", "2").code == 0
     assert bench("check", "--write", *WHAT, "--allow-weak", "--db", "x.sqlite").code == 0

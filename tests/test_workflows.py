@@ -108,7 +108,7 @@ def words_of(runner: Mapping[str, str], program: str) -> list[str]:
 
 
 @pytest.mark.parametrize("version", ["", "1.2.3"])
-def test_the_action_installs_its_own_code_or_a_release(
+def test_action_installs_its_own_code_or_the_requested_release(
     runner: dict[str, str], version: str
 ) -> None:
     index = "https://download.pytorch.org/whl/cpu"

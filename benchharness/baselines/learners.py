@@ -48,9 +48,9 @@ TOKEN = r"\w+|[^\w\s]"  # noqa: S105  (a pattern, not a password)
 
 
 def fit_vectors(texts: Sequence[str], values: Mapping[str, Any]) -> Any:
-    """Fit a TF-IDF vectorizer to texts and return it.
+    """Fit a TF-IDF vectorizer of scikit-learn to texts, and return the vectorizer.
 
-    The vectors have length 1, so the product of two vectors is their cosine.
+    Its vectors have length 1, so the dot product of two vectors is their cosine.
 
     Args:
         texts: Training texts.
@@ -74,9 +74,10 @@ def learn_sentences(
     """Return a predictor that answers with the sentence that is most similar to the question.
 
     The similarity is the cosine of TF-IDF vectors; if several sentences are equally similar, the
-    first is chosen. Only the inverse frequencies of words are learned from the training examples.
-    The no-answer score is the negative cosine. As it never exceeds the threshold 0, every question
-    gets an answer; a better threshold could only be chosen on dev.
+    first is chosen. Only the vocabulary and the inverse frequencies of words are learned from the
+    training examples.
+    The no-answer score is the negative cosine. It never exceeds the threshold 0, so every question
+    gets an answer.
 
     Args:
         _task: Not used.
@@ -139,8 +140,8 @@ def _has_labels(task: PairTask, examples: Sequence[PairExample]) -> Any:
     return np.array([[float(label in each) for label in task.labels] for each in found])
 
 
-# For multiple choice, the features of an option are its words, and the words that the question or
-# the context has too.
+# For multiple choice, the features of an option are all of its words, and those of its words that
+# also occur in the context or the question.
 
 
 def learn_options(
@@ -252,8 +253,8 @@ def learn_label_sets(
     """
     rows_of = _learned_rows(examples, values)
     rows, gold = rows_of(examples), _has_labels(task, examples)
-    # Train a model for each column of `gold`, [examples, labels]. scikit-learn rejects columns with
-    # a single value, so this value replaces the model.
+    # Train a model for each column of `gold`, [examples, labels]. scikit-learn rejects a column in
+    # which all values are equal; this value is then used instead of a model.
     models = [
         LogisticRegression(C=values["regularization"], max_iter=1000).fit(rows, column)
         if len(set(column)) > 1
@@ -364,8 +365,8 @@ def learn_bag_of_words(task: Task, examples: Sequence[Any], values: Mapping[str,
 
     The learner is selected by the task's type of answers (`Task.kind`). A fixed subset of about
     "max_examples" training examples is used, or all of them if the baseline has no hyperparameters
-    on this task. If all of the used examples have the same label, the majority baseline is trained
-    instead, because a classifier needs two labels.
+    on this task. If all of the used examples of a classification task have the same label, the
+    majority baseline is trained instead, because a classifier needs two labels.
 
     Args:
         task: The task.

@@ -152,6 +152,8 @@ def _write_example(name: str, formatter: Any) -> None:
 class LazyGroup(TyperGroup):
     """The command `bench`, which imports only the module of the subcommand that is called.
 
+    Its methods replace those of click and have the same arguments.
+
     Attributes:
         words: The command-line arguments after `bench`.
     """
@@ -215,7 +217,7 @@ class GroupedCommand(TyperCommand):
     """Command with headings in its help if it has more than FEW_OPTIONS options.
 
     Typer itself can group options only with the library rich, whose import takes longer than the
-    rest of the help.
+    rest of the help. The methods replace those of click and have the same arguments.
 
     Attributes:
         rare: The names of the options that --help-all shows, but --help does not.
@@ -344,7 +346,8 @@ def main() -> None:
     gc.set_threshold(OBJECTS_TO_COLLECT)
     atexit.register(gc.freeze)  # makes the garbage collection at exit ignore all objects
     _open_what_is_closed()
-    if isinstance(sys.stdout, TextIOWrapper):  # its encoding may lack letters or ±
+    # The encoding of stdout may lack some characters, which are then printed as escape sequences.
+    if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         try:

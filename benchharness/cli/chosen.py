@@ -108,7 +108,7 @@ def stored_run(name: str, db: str) -> tuple[Result | Failure, Path | None]:
 
 
 def find_runs(store: Store, of: OfRuns) -> list[RunRow]:
-    """Return the runs in an open database that the options in `of` select."""
+    """Return the runs that the options `of` select from the open database `store`."""
     return store.runs(**names_of_runs(store, of))
 
 
@@ -121,7 +121,12 @@ class _Names(TypedDict):
 
 
 def names_of_runs(store: Store, of: OfRuns) -> _Names:
-    """Convert the options in `of` to keyword arguments for queries of an open database."""
+    """Convert options that select runs to the keyword arguments of store queries.
+
+    Args:
+        store: The open database, in which renamed models and short task names are looked up.
+        of: The options.
+    """
     names = {chosen.name for name in of.suite for chosen in find_suites(name)}
     return {
         "model": None if of.model is None else stored_name(store, of.model),

@@ -5,7 +5,7 @@ from functools import cache
 
 from benchharness.discovery import extensions
 from benchharness.errors import BenchError
-from benchharness.extension import COMPARE, GROUPS, KEEP, MEASURE, READ, Command
+from benchharness.extension import COMPARE, GROUPS, MEASURE, READ, Command
 
 CORE: Mapping[str, Command] = {
     "run": Command(
@@ -13,16 +13,6 @@ CORE: Mapping[str, Command] = {
         "Fine-tune models, score them and show the leaderboard.",
         "run --model roberta --suite glue",
         MEASURE,
-    ),
-    "watch": Command(
-        "watch:watch", "Watch a run from another terminal.", "watch", MEASURE, old="run watch"
-    ),
-    "fetch": Command(
-        "fetch:fetch",
-        "Download models and data for offline runs.",
-        "fetch --model roberta --suite glue",
-        MEASURE,
-        old="run fetch",
     ),
     "leaderboard": Command(
         "leaderboard:leaderboard", "Show the scores as a table.", "leaderboard --suite glue", READ
@@ -51,40 +41,6 @@ CORE: Mapping[str, Command] = {
         COMPARE,
         old="compare plan",
     ),
-    "curve": Command(
-        "curve:curve",
-        "Test where scores rise or fall over pretraining checkpoints.",
-        "curve small --task glue/mnli",
-        COMPARE,
-        old="compare curve",
-    ),
-    "db": Command("", "Check, edit, copy or add to the leaderboard's database.", "db check", KEEP),
-    "db check": Command("rows:check", "Check the database for damage.", "db check"),
-    "db backup": Command("rows:backup", "Copy the database.", "db backup copy.sqlite"),
-    "db merge": Command("rows:merge", "Add the runs of another database.", "db merge other.sqlite"),
-    "db import": Command(
-        "importing:import_file",
-        "Import runs, or scores from other programs.",
-        "db import results.jsonl.gz",
-    ),
-    "db rename": Command(
-        "rows:rename",
-        "Rename a model or a leaderboard entry.",
-        "db rename minilm:lr=3e-4 minilm-hot",
-    ),
-    "db hide": Command(
-        "rows:hide",
-        "Hide leaderboard entries, or show them again.",
-        "db hide minilm:lr=3e-4",
-    ),
-    "db delete": Command(
-        "rows:delete",
-        "Delete stored runs, after asking and saving an archive.",
-        "db delete --model bert --task glue/rte",
-    ),
-    "doctor": Command(
-        "doctor:doctor", "Check this machine, its caches and the hub.", "doctor", KEEP
-    ),
 }
 """Commands of benchharness itself, keyed by name, such as "run" or "db check".
 
@@ -99,7 +55,7 @@ def commands() -> Mapping[str, Command]:
 
     Raises:
         BenchError: A command of an extension has the same name as another command, is a subcommand
-            of a command that does not exist, or names a section that the help does not have.
+            of a command that does not exist, or names no section of the help.
     """
     found = _placed(CORE, __name__.rpartition(".")[0])
     for extension in extensions():
@@ -143,10 +99,18 @@ def _in_order(lines: Mapping[str, Command]) -> dict[str, Command]:
     In each section, a command comes right after the command in its field `after`, or last if that
     field is empty.
     """
-    firsts: list[str] = []
-    for name in (name for name in lines if " " not in name):
-        after = lines[name].after
-        firsts.insert(firsts.index(after) + 1 if after in firsts else len(firsts), name)
+    names = [name for name in lines if " " not in name]
+    firsts = [name for name in names if not lines[name].after]
+    waiting = [name for name in names if lines[name].after]
+    while waiting:
+        # A command may come after one that itself comes after another command.
+        ready = [name for name in waiting if lines[name].after in firsts]
+        for name in ready:
+            firsts.insert(firsts.index(lines[name].after) + 1, name)
+        waiting = [name for name in waiting if name not in firsts]
+        if not ready:  # the commands after which they come do not exist
+            firsts += waiting
+            break
     firsts.sort(key=lambda name: GROUPS.index(lines[name].group))
     return {
         name: lines[name] for first in firsts for name in lines if name.partition(" ")[0] == first

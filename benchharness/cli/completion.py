@@ -149,13 +149,17 @@ def trackers(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
 
 
 def stored_models(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """Yield the names of the models that have stored runs."""
+    """Yield the names of the models that have runs in the database of the command line."""
     with _store(ctx) as store:
         yield from ((name, "") for name in store.models())
 
 
 def keys(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Yield the first 12 characters of the keys of stored runs."""
+    """Yield a proposal for each stored run whose key begins with `incomplete`.
+
+    A proposal consists of the first 12 characters of the key, and a description of the run. If
+    `incomplete` is empty and there are more than MANY_RUNS runs, nothing is yielded.
+    """
     with _store(ctx) as store:
         if incomplete or store.count() <= MANY_RUNS:
             for run in store.runs(key=incomplete.lower() or None):

@@ -69,9 +69,9 @@ def completed_by(proposes: str | tuple[str, ...]) -> Callable[[typer.Context, st
 def in_this_database(db: str) -> list[str]:
     """Return the words `--db DB` for a command that is suggested to the user.
 
-    Passwords in a URL are removed, because the command is printed and may be logged; libpq, the
-    client library of PostgreSQL, can get a password in other ways. Returns [] for the default
-    database.
+    Passwords in a URL are removed, because the command is printed and may be logged. The user can
+    give the password to libpq, the client library of PostgreSQL, in another way, such as a password
+    file. Returns [] for the default database, which is that of BENCH_DB if this variable is set.
     """
     return [] if db == (os.environ.get("BENCH_DB") or DATABASE) else ["--db", shown_place(db)]
 
@@ -81,7 +81,8 @@ def declared(name: str, given: Option | None = None) -> Any:
 
     Args:
         name: The name of the option in Python, with underscores.
-        given: The declaration; by default, that of the option of `bench run` with this name.
+        given: The declaration. If it is None, the option is declared like the option of `bench run`
+            with this name.
     """
     one = given or OPTIONS[name]
     flags = one.flag or f"--{name.replace('_', '-')}"
@@ -240,8 +241,8 @@ def with_options(
 
     Args:
         but: Names of fields that do not become options and keep their default values.
-        plugins: Whether to add the option --plugin and to load plugins, which commands need that
-            look up models or tasks.
+        plugins: Whether to add the option --plugin and to load plugins. Commands that look up
+            models or tasks need this.
     """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:

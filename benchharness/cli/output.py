@@ -46,7 +46,8 @@ def tell_marks(noted: Iterable[tuple[str, Iterable[str]]]) -> None:
     """Print sentences that explain the warning marks next to scores.
 
     Args:
-        noted: For each score: a name, such as model and task, and the warnings about the score.
+        noted: For each score, a pair of its name (such as model and task) and the warnings about
+            it.
     """
     for line in note_lines(noted):
         typer.echo(visible(line))
@@ -77,7 +78,10 @@ def print_json(data: object) -> None:
 
 
 def print_json_lines(things: Iterable[object]) -> None:
-    """Print a JSON array on stdout item by item, so that a very long array needs little memory."""
+    """Print a JSON array on stdout, one item at a time, so that a long array needs little memory.
+
+    `things` yields the items.
+    """
     before = "["
     for thing in things:
         # Indent the item by two spaces, as `json.dumps` does for items of a list.
@@ -159,7 +163,7 @@ def print_outline(facts: Mapping[str, Any]) -> None:
 
 
 def outline(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """Yield the lines that `print_outline` prints.
+    """Yield the lines of a nested mapping as an indented list, with a name and its value per line.
 
     Empty values are omitted. A mapping {"value": ..., "source": ...}, such as a hyperparameter,
     becomes a single line.
@@ -211,10 +215,11 @@ def _text(value: object) -> str:
 
 
 def in_words(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the properties of a task, model or run with values that are easy to read.
+    """Return properties, such as those of a task or a run, with values that are easy to read.
 
     For example, names of tasks are replaced by their titles. The value of "name" stays unchanged,
-    because the user types this name on the command line.
+    because the user types this name on the command line. `facts` contains the properties, as one of
+    the functions below returns them.
     """
     words = dict(facts)
     if facts.get("name") in TASKS:
@@ -306,8 +311,8 @@ def task_facts(task: Task) -> dict[str, Any]:
 def model_facts(spec: ModelSpec) -> dict[str, Any]:
     """Return the properties of a model.
 
-    "parameters" is in millions, and "published" lists the tables in papers that contain results of
-    the model.
+    "parameters" is their number in millions, and "published" lists the tables of published scores
+    that contain the model.
     """
     tables = dict.fromkeys(row.table for row in rows_of_model(spec.name))
     unsaid = ("trust", "is_baseline", "builtin", "start")
@@ -452,8 +457,8 @@ def _reading(found: Reading | None) -> dict[str, Any]:
     }
     source = found.source
     by = " by ".join(str(source[name]) for name in ("file", "reader") if source.get(name))
-    # `found.words` already mentions the file and the class of the tokenizer, if the settings in the
-    # file took precedence over those of the class.
+    # If the settings in tokenizer.json took precedence over those of the tokenizer's class,
+    # `found.words` already mentions both.
     words = "; ".join(filter(None, ("" if source.get("texts") else by, found.words)))
     return ({"tokenizer": words} if words else {}) | {n: v for n, v in parts.items() if v}
 

@@ -52,10 +52,7 @@ class Page:
 
 @dataclass(frozen=True, kw_only=True)
 class Written:
-    """Options of `bench report` that determine which files are written.
-
-    They also state whether the report is opened in the browser.
-    """
+    """Options of `bench report`: the files to write, and whether to open the report."""
 
     out: Out = None
     predictions: bool = option(

@@ -237,7 +237,7 @@ def _closing_lines(
     schedule: Schedule, failures: Sequence[Failure], finished: set[str], db: str
 ) -> Iterator[str]:
     jobs, before = len(schedule.jobs), len(schedule.jobs) - len(schedule.todo)
-    parts = [f"{len(finished)} of {jobs} jobs are finished"]
+    parts = [f"{len(finished)} of {jobs} {'job is' if jobs == 1 else 'jobs are'} finished"]
     if before:
         parts.append(f"{before} of them before this run")
     if failures:

@@ -371,7 +371,10 @@ class OfPublished:
 
     @property
     def rows(self) -> Iterator[PublishedRow]:
-        """Published results that the options select, with only their scores on selected tasks."""
+        """Published results that the options select, with only their scores on selected tasks.
+
+        If `task` is empty, the scores of a whole suite are included too.
+        """
         suites = [found for name in self.suite for found in find_suites(name)]
         tasks = {each.name for each in select_tasks(suites, self.task)} if self.task else {*TASKS}
         suites = suites or [SUITES[name] for name in {task.partition("/")[0] for task in tasks}]

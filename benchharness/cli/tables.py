@@ -134,7 +134,7 @@ def counting(noun: str, total: int) -> Iterator[Callable[[Iterable[Thing]], Iter
     """Context manager that shows progress on stderr, as a bar in a terminal and otherwise as lines.
 
     Args:
-        noun: Plural noun for the items that are counted.
+        noun: Plural noun for the items that are counted, such as "runs".
         total: Expected number of items.
 
     Yields:

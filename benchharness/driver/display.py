@@ -61,9 +61,13 @@ class Display(Watcher):
         self.going_on(f"{name}: {describe(progress)}")
 
     def going_on(self, line: str) -> None:
-        """Print a line about a running job, if the output has no live bars.
+        """Print the state of the run followed by `line`, if the output has no live bars.
 
-        Nothing is printed if the last line was printed less than PLAIN_SECONDS ago.
+        Nothing is printed if this function or `finish` has printed a line in the last PLAIN_SECONDS
+        seconds.
+
+        Args:
+            line: The name of a running job and its progress.
         """
         now = time.monotonic()
         if self._live is None and now - self._last_line >= PLAIN_SECONDS:
@@ -108,9 +112,10 @@ def headline(state: RunState, now: float) -> str:
 
 
 def ending_line(state: RunState, key: str) -> str:
-    """Describe the outcome of the job `key` in one line.
+    """Describe the outcome of the job `key`, which has ended, in one line.
 
-    The line "[3/9] tiny CoLA seed 1: mcc 0.500 in 2 s" is about the third of nine jobs to end.
+    `state` is the state of the run. The line "[3/9] tiny CoLA seed 1: mcc 0.500 in 2 s" is about
+    the third of nine jobs to end.
     """
     ended = state.ended[key]
     place = list(state.ended).index(key) + 1
@@ -119,6 +124,9 @@ def ending_line(state: RunState, key: str) -> str:
 
 def bars(state: RunState, now: float, console: Console) -> Group:
     """Return the progress bar of a run, and a progress bar and a loss curve per running job.
+
+    If more than MOST_BARS jobs are running, the others are only counted. On a console that can show
+    only ASCII characters, there are no loss curves.
 
     Args:
         state: The state of the run.
@@ -190,12 +198,13 @@ INTERRUPTED_SECONDS = 1.0
 def displayed(schedule: Schedule, store: Store, kept: str = "stored") -> Iterator[Display]:
     """Context manager that displays the progress of a run on stderr while its block runs.
 
-    If the run is interrupted, a message states how many of the jobs have a stored result.
+    First, the notes of the schedule are printed. If the run is interrupted, a message states how
+    many of the jobs have a stored result ("3 of 9 jobs are stored").
 
     Args:
         schedule: The schedule of the jobs to run.
         store: The database in which the results are stored.
-        kept: The participle for jobs with a result in that message, such as "stored".
+        kept: The last word of this message: "stored", or another participle such as "kept".
     """
     for note in schedule.notes:
         _print(note)

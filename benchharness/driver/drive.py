@@ -59,7 +59,7 @@ class Driven(NamedTuple):
 
     Attributes:
         schedule: The schedule of the run.
-        store: The store of the results, which is still open.
+        store: The database of results, which is still open.
         outcomes: The results and failures that this run stored, and also the failures of jobs that
             were run again.
         again: The new results of jobs that were run again.
@@ -166,8 +166,8 @@ def drive(
         store.keep_named_code()
         _require_trust(schedule, options)
         with (
-            # The contexts end from last to first, so the locks are released only after all workers
-            # have ended and all outcomes are written.
+            # The context managers are closed in reverse order, so the locks are released only after
+            # all workers have ended and all outcomes are written.
             closing(holds),
             watch(schedule, store) as shown,
             LiveFile(shown, schedule, folder) as watcher,
@@ -318,8 +318,8 @@ class _Run:
             self.stored.append(outcome)
         elif was_stored and isinstance(outcome, Result):
             self.again.append(outcome)
-        # An outcome that is only in memory may still be lost. The snapshot is kept in this case, so
-        # that the hours of training are not lost.
+        # An outcome that is only in memory may still be lost. In this case, keep the snapshot (the
+        # saved training state), so that the job need not start over.
         if self._snapshots is not None and _is_final(outcome) and self._keeping.is_safe(outcome):
             self._snapshots.delete_all([job.key])
         self._release(job)
@@ -476,7 +476,7 @@ class _Keeping:
                 outcome, "can write to the leaderboard again; all waiting results are stored"
             )
             self._waiting = 0
-        if is_last:  # wait this long only once
+        if is_last:  # do not wait this long again in `__exit__`
             self._patience = 0.0
         return is_news
 

@@ -84,8 +84,9 @@ class Running:
         job: The description of the job.
         since: The time at which the job started, in seconds.
         progress: The latest progress of the job.
-        first: The time and the number of the first training step that was reported; None before it
-            is reported. The number is above 1 if the job was resumed from a snapshot.
+        first: The time and the number of the first training step that was reported; None before any
+            step is reported. If the job was resumed from a snapshot, the number is that of the
+            first step after the resumption.
         last: The time and the number of the last training step that was reported, and the total
             number of steps; all zero before a step is reported.
         losses: All reported training losses that are finite, in order.
@@ -99,7 +100,7 @@ class Running:
     losses: list[float] = field(default_factory=list)
 
     def take(self, progress: Progress, at: float) -> None:
-        """Record a progress report that arrived at the time `at`, in seconds."""
+        """Record the report `progress` of the job, which arrived at the time `at`, in seconds."""
         self.progress = progress
         if progress.phase == "training" and progress.step:
             self.first = self.first or (at, progress.step)
@@ -138,8 +139,9 @@ class Running:
     def trust(self) -> float:
         """Weight, from 0 to 1, of the job's own speed in the estimate of its remaining time.
 
-        The remaining weight belongs to the estimate from other jobs. The weight grows until the job
-        has trained for five seconds or has done a fifth of its work, and is then 1.
+        The estimate combines the job's own speed with the speed of other jobs. The weight of the
+        own speed grows with time, and is 1 as soon as the job has trained for five seconds or has
+        done a fifth of its work.
         """
         seconds = self.last[0] - self.first[0] if self.first else 0.0
         return min(1.0, max(5 * self.share, seconds / 5))
@@ -204,8 +206,12 @@ class RunState:
         return sum(each.is_failed for each in self.ended.values())
 
     def report(self, key: str, progress: Progress, at: float) -> None:
-        """Record a progress report of the running job `key`, which arrived at the time `at`."""
-        # Ignore reports about snapshots, which contain no progress of the job.
+        """Record a progress report that arrived at the time `at` from the job `key`.
+
+        Reports about snapshots are ignored, and so are reports of jobs that have ended or do not
+        belong to the run.
+        """
+        # A report with `is_kept` is about a snapshot and contains no progress of the job.
         if key not in self.jobs or key in self.ended or progress.is_kept is not None:
             return
         # A job that is resubmitted to a cluster waits again. Its time starts anew, and it is moved
@@ -529,15 +535,19 @@ def delete_dead(folder: Path) -> None:
 
 
 def _is_ours(path: Path) -> bool:
-    # The name is like "4711-98765432101.jsonl", or ends in ".new" if the file is not complete.
+    # A live file has a name such as "4711-98765432101.jsonl"; the name ends in ".new" until the
+    # file is locked.
     return re.fullmatch(r"[0-9]+-[0-9]+\.(jsonl|new)", path.name) is not None
 
 
 class Followed:
     """Reader of the live file of a run in another process; call `close` at the end.
 
+    Args:
+        path: The path of the live file.
+
     Attributes:
-        state: The state of the run.
+        state: The state of the run, as of the last call of `news`.
         process: The process id of the run.
         stored: The number of jobs that had a stored result before the run.
         is_over: Whether the run has ended.
@@ -571,8 +581,9 @@ class Followed:
     def news(self) -> Iterator[Mapping[str, Any]]:
         """Read the lines that were written since the last call, and update the state with each.
 
-        Each line is yielded as a mapping. It contains the kind of change ("event": "run",
-        "progress", "end" or "over"), its time ("at"), and further facts, such as the job's key.
+        Each line is yielded as a mapping. "event" is the kind of change: "run" (the run starts),
+        "progress" (of a job), "end" (of a job) or "over" (the run has ended). "at" is the time of
+        the change. Other keys depend on the kind; for example, "key" is the key of the job.
         """
         # Check the lock first, so that all lines of a process that has just died are read below.
         is_held = self._is_held()

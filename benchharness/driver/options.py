@@ -45,7 +45,7 @@ class Option:
         least: The smallest allowed value; None if there is no limit.
         proposes: The values that shell completion proposes, or the name of a function in
             cli/completion.py that returns them.
-        variable: The environment variable that sets the option, if any.
+        variable: The environment variable that sets the option; None if there is none.
     """
 
     help: str
@@ -413,7 +413,7 @@ def _is_value(word: str, known: Option) -> bool:
 
 
 def in_python(text: str, own: Mapping[str, Any] = MappingProxyType({})) -> str:
-    """Rewrite shell options and commands in a text for Python: `--suite glue` to `suite="glue"`.
+    """Replace shell options and commands in a text by Python: `--suite glue` by `suite="glue"`.
 
     Options that are not arguments in Python, such as options of other commands, stay unchanged.
 
@@ -455,8 +455,8 @@ def in_python(text: str, own: Mapping[str, Any] = MappingProxyType({})) -> str:
 def speaks_python(function: Callable[Given, Made]) -> Callable[Given, Made]:
     """Decorate a public function so that its errors name Python arguments, not shell options.
 
-    The traceback of a BenchError ends at the line that called the function. If the user has given
-    an earlier call the permission to run third-party code, the permission ends with that call.
+    The traceback of a BenchError ends at the line that called the function. A permission to run
+    third-party code that the user gave to an earlier call does not apply to this call.
     """
     own = {each.name: each.default for each in signature(function).parameters.values()}
 

@@ -65,7 +65,7 @@ class RowCounts(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """The planned jobs of a request.
+    """Plan of a request: its jobs, the sizes of their splits, and the tasks that are skipped.
 
     Attributes:
         jobs: The jobs. A job comes after the jobs whose models it needs, and baselines come last.
@@ -126,10 +126,10 @@ def plan(request: Request) -> Plan:
     it, comes after that job, which is added if it was not requested. Baselines come last.
 
     Raises:
-        BenchError: Hyperparameters are wrong; the error has a line for each. It is raised before
-            any data are read.
+        BenchError: Options contradict each other, or hyperparameters are wrong; the error has a
+            line for each wrong hyperparameter. It is raised before any data are read.
         DataError: A required split is malformed, or files are missing; the error has a line for
-            each task.
+            each task that lacks files, up to MOST_LINES tasks.
         ModelError: A model cannot be loaded.
     """
     for technique in techniques_of(request):
@@ -214,7 +214,7 @@ def _few_steps(
 
 
 def with_starts(keys: Iterable[str], jobs: Iterable[Job]) -> set[str]:
-    """Return these job keys, and those of all jobs that these jobs need, directly or indirectly.
+    """Return the keys of some jobs and of all jobs that they need, directly or indirectly.
 
     Args:
         keys: The keys of some jobs.
@@ -404,7 +404,7 @@ class Parts:
     """Builder of jobs from resolved recipes, weights, splits and seeds.
 
     Attributes:
-        reader: The reader of the splits, which also knows their sizes.
+        reader: The reader of the splits, which has also recorded their sizes.
         recipes: The resolved recipes, keyed by model and task.
         weights: A string that identifies the weights of each model (see `weights_identity`).
         fingerprints: The digests of the splits that the job of each task uses, in the form
@@ -447,8 +447,8 @@ class Parts:
             seed: The seed.
         """
         points = self.recipes[model, task]
-        # A task that starts from the model of this task may have more hyperparameter settings than
-        # this task. All of its further settings start from the last setting of this task.
+        # `point` may be too large, because a task that starts from the model of this task may have
+        # more hyperparameter settings. Then the last setting of this task is used.
         recipe = points[min(point, len(points) - 1)]
         if recipe.is_zero_shot:
             return [self.job(model, [task], recipe, 0)]  # without training, the seed has no effect
@@ -665,7 +665,8 @@ class Resolver:
 
         Returns:
             The recipes, keyed by model and task: one per hyperparameter setting. If a model is also
-            scored without training, the recipe for this is the last one of the tuple.
+            scored without training, the recipe for this is the last one of the tuple. If the task
+            measures speed, the last recipes are those of the measurement.
 
         Raises:
             BenchError: Recipes are wrong, or the documents of all tasks are too long for the

@@ -31,8 +31,8 @@ from benchharness.tasks.task import Task
 T = TypeVar("T")
 
 DEFAULT_SEEDS = 5
-"""Default number of seeds. The papers of RoBERTa and XLNet report the median of five runs, and with
-fewer runs it is hard to see how much scores vary."""
+"""Default number of seeds, which is that of the papers of RoBERTa and XLNet. With fewer runs, it is
+hard to see how much scores vary."""
 
 
 MULTI_TASK = "multi-task"
@@ -44,8 +44,9 @@ class Request:
     """A checked request: what to run, how to train, and where to compute.
 
     Attributes:
-        options: The user's options, with two changes: if the user has own data, `task` and `data`
-            describe these; and if the user has not set `limit`, it is the limit of the recipe.
+        options: The user's options, with two changes: for a task on the user's own data, `task` and
+            `data` describe this data; and if the user has not set `limit`, it is the limit of the
+            recipe.
         models: The models to run.
         tasks: The tasks that are trained and scored separately.
         seeds: The seeds, which are the same for every task.
@@ -101,7 +102,8 @@ class Request:
     def single_tasks(self) -> tuple[Task, ...]:
         """Tasks that are trained separately.
 
-        If --multi-task has only one task, this task is included.
+        The tasks of --multi-task are included if a single training covers all of them, for example
+        if there is only one.
         """
         return self.tasks if len(leading_tasks(self.multi_task)) > 1 else self.every_task
 
@@ -181,9 +183,9 @@ def check_request(options: RunOptions, fits: Callable[[Task], bool] | None = Non
 
     Args:
         options: The user's options.
-        fits: Function that selects a task if several suites have a task with the same short name:
-            it returns whether to use the task that it gets. By default, the task is used whose
-            files are in the data source.
+        fits: Function that gets a task and returns whether to use it. It is called if several
+            suites have a task with the same short name. By default, the task whose files are in the
+            data source is used.
 
     Raises:
         BenchError: One or several options are wrong; the error has a line for each.
@@ -257,8 +259,8 @@ def _find_tasks(
 ) -> tuple[Task, ...]:
     """Return the tasks that are trained separately."""
     names = options.task if options.suite or options.task else protocol.tasks
-    # If only --multi-task names tasks, they are also trained separately if they start from the
-    # shared encoder; otherwise no tasks are trained separately.
+    # If only --multi-task names tasks, no task is trained separately, unless the shared encoder is
+    # afterwards fine-tuned on each of these tasks (--start-from multi-task).
     if multi_task and not (names or options.suite):
         return multi_task if options.start_from == MULTI_TASK else ()
     named = [found for name in options.suite if (found := complaints.collect(find_suites, name))]
@@ -409,8 +411,8 @@ def _find_start(name: str, trust: Trust, is_multi_task: bool) -> str | ModelSpec
         raise BenchError(f"--start-from {name!r} is impossible: {task.name} has no training rows.")
     if task.trained_on is not None:
         raise BenchError(
-            f"--start-from {name!r} is impossible: {task.name} has no training rows, because the "
-            f"model of {task.trained_on} predicts it; start from {task.trained_on} instead."
+            f"--start-from {name!r} is impossible: {task.name} has no training rows and is "
+            f"predicted by the model of {task.trained_on}; start from {task.trained_on} instead."
         )
     return task.name
 

@@ -45,7 +45,8 @@ class Trial(NamedTuple):
 
     Attributes:
         task: The name of the task.
-        encoder: The name of the encoder, or of its hyperparameter sweep.
+        encoder: The name of the encoder. In a hyperparameter sweep, it is followed by the identity
+            of the weights and the choice of features.
         point: The index of the hyperparameter setting, from 0.
         seed: The index of the seed, from 0.
     """
@@ -61,7 +62,13 @@ Ended = Mapping[Trial, float | None]
 
 
 class Round(NamedTuple):
-    """Round of a search: its trials, most important first, and a description of it in words."""
+    """Round of a search.
+
+    Attributes:
+        trials: The trials of the round. If the time is too short for all of them, the first ones
+            are run.
+        words: A description of the round for the user; it may be empty.
+    """
 
     trials: Sequence[Trial]
     words: str = ""
@@ -88,7 +95,7 @@ scores. Whenever the next round is requested, the mapping contains the scores of
 
 
 def in_turn(rounds: Rounds, grid: Grid, ended: Ended) -> Iterator[Round]:
-    """Yield the rounds of a search, each of which depends on the results of earlier rounds.
+    """Yield the rounds of a search; the function `rounds` gets only the scores of earlier rounds.
 
     Args:
         rounds: The function that chooses the trials of each round.

@@ -68,7 +68,7 @@ class Session:
         if options.halving and options.multi_task:
             raise BenchError(
                 "--halving and --multi-task cannot be combined, because tasks that are trained "
-                "together have one value of each setting."
+                "together have no hyperparameter sweep."
             )
         loggers = open_loggers(options.log, folder_beside(options.db), plugin_loggers())
         request = check_request(options, fits)
@@ -101,7 +101,10 @@ class Session:
         return found
 
     def schedule(self, planned: Plan) -> Schedule:
-        """Return the schedule of the jobs to run, and lock the trained models that they need."""
+        """Return the schedule of the jobs to run, and lock the trained models that they need.
+
+        In a dry run, nothing is locked.
+        """
         return schedule_missing(planned, self.request.slots, self.options)
 
     def preview(self, planned: Plan) -> Schedule:

@@ -63,6 +63,10 @@ def kept_model(db: str, key: str) -> Path | None:
 def delete_models(db: str, keys: Iterable[str]) -> list[str]:
     """Delete the trained models of the runs with these keys.
 
+    Args:
+        db: The database that contains the runs: a path or a SQLAlchemy URL.
+        keys: The keys of the runs. Runs whose models were not kept are ignored.
+
     Returns:
         The keys of the models that were not deleted, because other processes use them.
     """
@@ -289,6 +293,8 @@ def find_teacher(word: str, db: str, trust: Trust = NOTHING) -> ModelSpec | tupl
 
     Args:
         word: The value of `--teacher`: the name of a model, or the first characters of a run's key.
+            At least four hexadecimal digits count as a key, unless a model, a file or a folder has
+            this name, or the database does not exist.
         db: The database that contains the run.
         trust: Permissions that the user gives the checkpoint of the model.
 
@@ -309,7 +315,8 @@ def find_teacher(word: str, db: str, trust: Trust = NOTHING) -> ModelSpec | tupl
 def with_needs(store: Store, job: Job) -> tuple[Job, ...]:
     """Return a stored job and all stored jobs that it needs, directly or indirectly.
 
-    Each job comes after the jobs that it needs.
+    `store` is the database that contains these jobs. In the result, each job comes after the jobs
+    that it needs.
     """
     found: dict[str, Job] = {}
     waiting = [job]

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class Technique:
-    """Base class of techniques, with hooks that do nothing by default.
+    """Base class of training techniques, with hooks that do nothing by default.
 
     Planning calls the hooks in the order in which they are defined here.
     """
@@ -130,16 +130,16 @@ class FewShot(Technique):
             return start_from
         if start_from not in (None, PRETRAINED):
             raise BenchError(
-                f"--shots and --start-from {start_from!r} cannot be combined, because the training "
-                "rows of the start would count as shots too."
+                f"--shots and --start-from {start_from!r} cannot be combined, because the rows on "
+                "which the initial weights were trained would count as shots too."
             )
         return PRETRAINED
 
     def values(self, task: Task) -> list[Mapping[str, str]]:
         """Return one mapping with the hyperparameter `shots` per number of examples except 0.
 
-        For the whole train split, the mapping is empty. For a task without training examples, there
-        are no mappings.
+        For the whole train split, which is also used if --shots is not set, the mapping is empty.
+        For a task without training examples, there are no mappings.
 
         Raises:
             BenchError: The task has no training examples, and shots were requested without 0.
@@ -160,7 +160,8 @@ class FewShot(Technique):
     def check_rows(self, parts: "Parts") -> None:
         """Raise DataError if a task has fewer training examples than shots.
 
-        The error has a line for each such task.
+        The error has a line for each such task. `parts` contains the recipes and the sizes of the
+        splits.
         """
         lines: dict[str, None] = {}
         for (_, task), points in parts.recipes.items():
@@ -183,7 +184,8 @@ class MultiTask(Technique):
 
     Attributes:
         tasks: The tasks that share the encoder, sorted by name.
-        recipes: The resolved recipe of each model.
+        recipes: The recipe of each model, which is used for all tasks; empty until `resolve` is
+            called.
     """
 
     tasks: Sequence[Task]
@@ -208,6 +210,8 @@ class MultiTask(Technique):
 
     def resolve(self, resolver: "Resolver", recipes: "Recipes") -> list[tuple[ModelSpec, str]]:
         """Resolve one recipe per model, which is used for all tasks.
+
+        The arguments and the return value are those of `Technique.resolve`.
 
         Raises:
             BenchError: Two of the tasks are versions of the same benchmark and share examples.
@@ -236,7 +240,10 @@ class MultiTask(Technique):
             yield self._job(parts, model, seed)
 
     def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """Add the multi-task job before the job of a task that starts from the shared encoder."""
+        """Add the multi-task job before the job of a task that starts from the shared encoder.
+
+        All other jobs stay unchanged. The arguments are those of `Technique.chained`.
+        """
         *before, job = jobs
         if job.start is None or job.start.kind != "together":
             return jobs
@@ -281,7 +288,7 @@ class Distillation(Technique):
         for task in leading_tasks(request.tasks):
             if not task.is_trained:
                 raise BenchError(
-                    f"{task.name} has no training rows, so it has no student: remove --teacher."
+                    f"{task.name} has no training rows to train a student on: remove --teacher."
                 )
         if isinstance(self.teacher, ModelSpec) and self.teacher.is_baseline:
             raise BenchError(
@@ -290,11 +297,15 @@ class Distillation(Technique):
             )
 
     def resolve(self, resolver: "Resolver", recipes: "Recipes") -> list[tuple[ModelSpec, str]]:
-        """Resolve the recipes of the teacher on the tasks of the students, if it is a model.
+        """Resolve the recipes with which a teacher model is trained on the tasks of the students.
 
-        Options of the user for the students do not apply to the teacher. The only exception is
-        `--start-from pretrained`: the teacher then also starts from its pretrained weights. Its
-        recipe might start from the model of another task, whose data may be missing.
+        If the teacher is a stored run, nothing is resolved. The arguments and the return value are
+        those of `Technique.resolve`.
+
+        Options of the user for the students do not apply to the teacher, with one exception: with
+        `--start-from pretrained`, the teacher also starts from its pretrained weights. The
+        reason is that its recipe might start from the model of another task, whose data may be
+        missing.
         """
         if isinstance(self.teacher, ModelSpec):
             tasks = [find_task(name) for name in dict.fromkeys(name for _, name in recipes)]
@@ -307,7 +318,7 @@ class Distillation(Technique):
         """Set the teacher of the job of a task, and add the jobs of the teacher before this job.
 
         If the job starts from the model of another task, the job of that other task already has a
-        teacher of its own.
+        teacher of its own. The arguments are those of `Technique.chained`.
         """
         *before, job = jobs
         first, own = before[-1] if before else None, isinstance(self.teacher, ModelSpec)

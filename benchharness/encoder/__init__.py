@@ -85,21 +85,22 @@ def load_encoder(
         checkpoint: "builtin:tiny", an absolute folder, or a hub id.
         revision: Commit of the hub repository; unused for a folder and a built-in encoder.
         seed: Seed for the weights that the checkpoint lacks: all weights of a built-in encoder, or
-            a missing pooler. If the seed is None, no weights are loaded: the caller loads them
-            afterwards, from a folder that was saved by a run.
+            a missing pooler. None for a folder that was saved by a run: the weights are then not
+            loaded by this function, but afterwards by its caller.
         trust: Permissions that the user grants to the checkpoint.
         whole: Whether to load the decoder too, for tasks that are cast as text-to-text.
 
     Raises:
         ModelError: The checkpoint is missing, unreadable or incomplete, has NaN or infinite
-            weights, or needs a permission that `trust` does not grant.
+            weights, has a tokenizer with more tokens than the encoder has embeddings, lacks a
+            decoder although `whole` is true, or needs a permission that `trust` does not grant.
     """
     if seed is not None:
         torch.manual_seed(seed)  # for weights that the checkpoint lacks, and later for the head
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust, checkpoint, was_kept=seed is None)
-    # A network of an unchecked family is tested in a forward pass, so its weights are initialized.
+    # A network of an unknown family is tested in a forward pass, so its weights are initialized.
     is_empty = seed is None and not is_unchecked(read_config(folder / "config.json"))
     with no_init_weights() if is_empty else nullcontext():
         network: Any = (
@@ -110,7 +111,8 @@ def load_encoder(
     if not isinstance(getattr(config, "hidden_size", None), int):
         raise ModelError(
             f"the config of {called(checkpoint)} has no hidden_size, which is the size of the "
-            "encoder's output states: add it to config.json, or to the attribute_map of its code."
+            "encoder's output states: add it to config.json, or to the attribute_map of the class "
+            "of the config."
         )
     if is_foreign(network):
         _take_as_it_is(network, tokenizer)
@@ -169,8 +171,8 @@ def _take_as_it_is(network: nn.Module, tokenizer: Any) -> None:
 def find_folder(checkpoint: str, revision: str | None, trust: Trust) -> Path:
     """Download a checkpoint if necessary, check that it is complete, and return its folder.
 
-    As a side effect, transformers logs only errors from now on, because benchharness itself reports
-    every problem that transformers would warn about while loading.
+    As a side effect, transformers logs only errors and shows no progress bars from now on, because
+    benchharness itself reports every problem that transformers would warn about while loading.
 
     Args:
         checkpoint: "builtin:tiny", an absolute folder, or a hub id. Anything else than the first
@@ -211,7 +213,8 @@ def prepare_checkpoint(checkpoint: str, revision: str, trust: Trust = NOTHING) -
     folder = find_folder(checkpoint, revision, trust)
     config = load_config(folder, trust)
     tokenizer = load_tokenizer(folder, config, trust, checkpoint)
-    # A decoder is not checked: its embeddings are extended to the tokenizer when it is loaded.
+    # A decoder is not checked: when it is loaded, it gets embeddings for all tokens of its
+    # tokenizer.
     if not is_causal(read_config(folder / "config.json")):
         check_tokens(called(checkpoint), len(tokenizer), getattr(config, "vocab_size", None))
     with loadable(folder, trust):
@@ -219,7 +222,12 @@ def prepare_checkpoint(checkpoint: str, revision: str, trust: Trust = NOTHING) -
 
 
 def check_reach(max_tokens: int, reach: int) -> None:
-    """Raise ModelError if a job's `max_tokens` exceeds `reach`, the most that the encoder reads."""
+    """Raise ModelError if rows of a job are longer than the rows that its encoder can read.
+
+    Args:
+        max_tokens: Maximum number of tokens per row in the job.
+        reach: Maximum number of tokens per row that the encoder can read.
+    """
     if max_tokens > reach:
         raise ModelError(
             f"this checkpoint reads at most {reach} tokens, but the job has max_tokens="
@@ -230,8 +238,8 @@ def check_reach(max_tokens: int, reach: int) -> None:
 # Special tokens for classification, which the tokenizer of a decoder may lack.
 
 START, DELIMITER, CLASSIFY = "_start_", "_delimiter_", "_classify_"
-"""Special tokens at the start of a row, between its texts and at its end. train.py of
-openai/finetune-transformer-lm adds them to GPT's vocabulary."""
+"""Special tokens at the start of a row, between its two texts and at its end. They are added to
+GPT's vocabulary, as in train.py of openai/finetune-transformer-lm."""
 
 
 def _mark_texts(tokenizer: Any, network: Any, config: Any) -> None:
@@ -392,7 +400,8 @@ def _parts(module: nn.Module) -> Iterator[tuple[nn.Module, bool]]:
 # Removal of some of an encoder's layers.
 
 CUT = frozenset({"distilbert"})
-"""Families from which layers can be removed, in addition to FAMILIES below."""
+"""Families (transformers' model_type) from which layers can be removed, in addition to FAMILIES
+below."""
 
 
 def keep_layers(encoder: Encoder, wanted: int | str) -> None:
@@ -458,7 +467,8 @@ def use_first_token(network: Any) -> None:
     if network.config.model_type not in FAMILIES or is_foreign(network):
         return
     layers = layers_of(network).layers
-    # A single layer is left as it is: in DeBERTa-v2, a convolution over all tokens follows it.
+    # An encoder with a single layer is left unchanged: in DeBERTa-v2, a convolution over all tokens
+    # follows the first layer.
     if len(layers) < 2:
         return
     attention = layers[-1].get_submodule("attention")

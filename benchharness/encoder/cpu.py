@@ -1,9 +1,9 @@
 """Attention within the cache and cheap dropout, for packed rows on a CPU.
 
 torch's own attention has no CPU kernel for training with dropout: it computes in fp32, keeps every
-intermediate matrix and draws dropout slowly. This takes two thirds of a training step of a small
-encoder at 320 tokens. The attention of this module takes a few sequences at a time out of a packed
-row (see packing.py), so that their scores stay in a core's cache. Sequences are grouped by their
+intermediate matrix and draws dropout slowly. Such attention takes two thirds of a training step of
+a small encoder at 320 tokens. This module takes a few sequences at a time out of a packed row (see
+packing.py), so that their attention scores stay in a core's cache. Sequences are grouped by their
 length, rounded up to a multiple of ROUNDING (4 in this example), so that there is little padding.
 
     group of width 4: rows 0, 2         group of width 8: row 1
@@ -32,7 +32,8 @@ from torch.nn import functional
 from benchharness.encoder.packing import Attention, Packing
 
 CHUNK_SCORES = 1 << 18
-"""Number of attention scores that are computed at once: 0.5 MB in bf16, within a core's cache."""
+"""Approximate number of attention scores that are computed at once. They take 0.5 MB in bf16, which
+fits into a core's cache."""
 
 
 def use_fast_dropout(network: nn.Module) -> None:
@@ -81,9 +82,10 @@ class RandomBits:
 class FastDropout(nn.Module):
     """Replacement for nn.Dropout on a CPU, in fp32 and bf16, with an unbiased output.
 
-    Kept values are multiplied by 1 / (1 - p), rounded to the states' dtype, and the drop rate is
-    adjusted to the rounded scale: in bf16 with p = 0.1 the scale is 1.109375, and 9.86 % of the
-    values are dropped. torch drops 10 % with the same scale, and so shrinks bf16 states by 0.16 %.
+    Kept values are multiplied by a scale: 1 / (1 - rate), rounded to the dtype of the states. The
+    share of dropped values is adjusted to the rounded scale: in bf16 with a rate of 0.1, the scale
+    is 1.109375, and 9.86 % of the values are dropped. torch drops 10 % with the same scale, and so
+    shrinks bf16 states by 0.16 %.
     """
 
     def __init__(self, rate: float) -> None:
@@ -91,13 +93,13 @@ class FastDropout(nn.Module):
         self.p = rate  # the name that transformers' attention modules read
 
     def forward(self, states: Tensor) -> Tensor:
-        """Apply dropout in training mode; return the states unchanged in evaluation mode."""
+        """Apply dropout in training mode; in evaluation mode, return the states unchanged."""
         if not self.training or self.p == 0.0:
             return states
         scale = torch.tensor(1.0 / (1.0 - self.p), dtype=states.dtype)
         drawn = RandomBits().draw(states.shape, 1.0 - 1.0 / scale.item())
-        # An arithmetic shift spreads the sign over all 16 bits: -1 if dropped, else 0. Its
-        # complement, as wide as a state, is a mask for the bits of the scale.
+        # An arithmetic shift copies the sign to all 16 bits: -1 if dropped, else 0. The complement
+        # of this number, with as many bits as a state, is a mask for the bits of the scale.
         kept = drawn.bitwise_right_shift_(15).bitwise_not_().to(_whole(states))
         return states * kept.bitwise_and_(scale.view(kept.dtype)).view(states.dtype)
 
@@ -138,8 +140,8 @@ class HeadRows:
         heads: Number of attention heads.
         places: Index in attention's order of each (token, head) of the packed row:
             `[tokens * heads]`.
-        order: Inverse of `places`: index in the packed row of each (token, head) in attention's
-            order, or 0 for padding: `[positions]`.
+        order: Inverse of `places`: for each position in attention's order, the index of its
+            (token, head) in the packed row, or 0 for padding: `[positions]`.
     """
 
     groups: tuple[Group, ...]
@@ -149,7 +151,7 @@ class HeadRows:
 
     @classmethod
     def of(cls, packing: Packing, heads: int) -> "HeadRows":
-        """Return the mapping for a packing and a number of heads.
+        """Return the mapping for the packed row of a packing and a number of attention heads.
 
         The mapping is cached in the packing, so that all layers share it.
         """
@@ -183,16 +185,16 @@ class HeadRows:
     def gather(self, states: Tensor) -> Tensor:
         """Reorder packed states `[tokens, heads, size]` to attention's order, `[positions, size]`.
 
-        At padding, the result repeats the state of the packed row's first token and head, so
-        attention has to mask the padding.
+        HeadRows defines this order. At padding, the result repeats the state of the packed row's
+        first token and head, so attention has to mask the padding.
         """
         return states.reshape(-1, states.shape[-1]).index_select(0, self.order)
 
     def spread(self, states: Tensor) -> Tensor:
         """Reorder packed states as `gather` does, but with zeros at padding.
 
-        The forward pass is slower than that of `gather`, but the backward pass is faster, because
-        it has the form of `scatter`.
+        The forward pass is slower than that of `gather`, but the backward pass is faster: it only
+        selects rows, as `scatter` does.
         """
         rows = states.reshape(-1, states.shape[-1])  # (tokens * heads, size)
         return rows.new_zeros(len(self.order), rows.shape[1]).index_copy_(0, self.places, rows)
@@ -224,7 +226,8 @@ class HeadRows:
 def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
     """Compute attention for all tokens of a packed row.
 
-    `query`, `key`, `value` and the result are `[tokens, heads, size]`.
+    `query`, `key`, `value` and the result are `[tokens, heads, size]`. `formula` contains the other
+    parameters of attention. Dropout is applied only if gradients are enabled.
     """
     if not torch.is_grad_enabled():
         return predict_attend(query, key, value, formula)
@@ -250,7 +253,7 @@ class _Attention(torch.autograd.Function):
         states = [rows.gather(tensor) for tensor in (query * formula.scale, key, value)]
         attended = torch.empty_like(states[0])  # (positions, size)
         kept_for_backward = []
-        # Per group: q, k, v and output `[sequences * heads, tokens, size]`.
+        # For each group, q, k, v and output are `[sequences * heads, tokens, size]`.
         for group, q, k, v, output in rows.by_group(*states, attended):
             masks = _masks(group, rows.heads, q.dtype, formula)
             signed = q.new_empty(q.shape[0], q.shape[1], q.shape[1])
@@ -301,8 +304,8 @@ def _masks(group: Group, heads: int, dtype: torch.dtype, formula: Attention) -> 
     if formula.is_causal or group.width > window:
         ahead = torch.arange(group.width) - torch.arange(group.width)[:, None]  # (tokens, tokens)
         hidden.append((ahead > 0 if formula.is_causal else ahead.abs() >= window)[None])
-    # With half of the lowest number the sum of two masks is still finite. Rows of padding attend to
-    # nothing: with -inf, their softmax would be NaN.
+    # With half of the lowest number, the sum of two masks is still finite. With -inf, the softmax
+    # of a padding token that must not attend to any token would be NaN.
     low = torch.finfo(dtype).min / 2
     return [torch.zeros(each.shape, dtype=dtype).masked_fill_(each, low) for each in hidden]
 

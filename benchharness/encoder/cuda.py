@@ -6,8 +6,8 @@ dropout. A jagged tensor itself would cost the host about a millisecond per laye
 (docs/decisions/0017-kernels-for-packed-rows.md), many times the computing time of the layer.
 
 Cases that neither kernel supports are computed by `scaled_dot_product_attention` on padded
-sequences with a mask: windows in fp32, odd head sizes, older GPUs, and everything on a CPU, where
-tests check this fallback.
+sequences with a mask: windows in fp32, head sizes that the kernels refuse (see `_has_kernel`), bf16
+on GPUs older than Ampere, and everything on a CPU, where tests check this fallback.
 """
 
 from dataclasses import replace
@@ -26,7 +26,8 @@ FLASH = (8, 0)
 def attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
     """Compute attention for all tokens of a packed row.
 
-    `query`, `key`, `value` and the result are `[tokens, heads, size]`.
+    `query`, `key`, `value` and the result are `[tokens, heads, size]`. `formula` contains the other
+    parameters of attention.
     """
     packing = formula.packing
     if formula.window is not None and packing.width <= formula.window:
@@ -45,8 +46,8 @@ def attend_first(query: Tensor, key: Tensor, value: Tensor, formula: Attention) 
     attends to its whole sequence.
     """
     formula = replace(formula, window=None)
-    # First token of each sequence, (sequences,). Padding at the end of the packed row counts as a
-    # sequence.
+    # Index of the first token of each sequence, (sequences,). Padding at the end of the packed row
+    # counts as a sequence.
     starts = formula.packing.offsets[:-1]
     first = query.index_select(0, starts)  # (sequences, heads, size)
     if _has_kernel(query, None):

@@ -10,8 +10,8 @@ def import_networks() -> None:
 
     transformers imports `scipy.optimize` for losses of object detection. This import costs a
     quarter of a second of processor time in every process that loads an encoder, so this function
-    delays it until such a loss is computed. In a worker, which has a placeholder for torch's
-    compiler, it does not import torch's distributed tensors either.
+    delays the import until such a loss is computed. In a worker, which has a placeholder for
+    torch's compiler, torch's distributed tensors are not imported either.
     """
     if "transformers.modeling_utils" in sys.modules:
         return

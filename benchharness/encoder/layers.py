@@ -28,11 +28,12 @@ def use_packed_layers(network: Any, classes: Collection[str]) -> None:
         classes: Class names of modules that still compute padded rows, such as attention. If the
             encoder has no such module, because this version of transformers uses other class
             names, the encoder is left unchanged. If `classes` is empty, all modules of the layers
-            compute packed rows.
+            compute packed rows. A changed encoder gets an attribute `attends_padded`, which is
+            true if `classes` is not empty.
     """
     every = list(network.modules())
     parts = [m for m in every if any(kind.__name__ in classes for kind in type(m).__mro__)]
-    # T5 with its decoder generates text, and its rows are not packed.
+    # T5 is loaded with its decoder only to generate text. Its rows are then not packed.
     if (classes and not parts) or hasattr(network, "decoder"):
         return
     use_packing(network)

@@ -44,9 +44,10 @@ XLNet would cache states for a later segment of the text, which never follows he
 
 
 def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
-    """Load the config of a checkpoint, changed by SETTINGS.
+    """Load the config of a checkpoint, and set the values that SETTINGS has for its family.
 
-    Raises ModelError if the config is not usable, or if it needs code that `trust` does not allow.
+    For a decoder, the cache of states (`use_cache`) is turned off. Raises ModelError if the config
+    is not usable, or if it needs code that `trust` does not allow.
     """
     try:
         if family := unsaid_family(folder):
@@ -120,8 +121,8 @@ def load_network(
             f"{name} belongs to the family {config.model_type}, whose class in transformers cannot "
             "create decoder inputs from target texts: use a checkpoint of T5 or BART."
         )
-    # Layers on top of an encoder may be missing. Any other missing weight is an error, because
-    # transformers would silently initialize it at random.
+    # If the decoder is not loaded, layers on top of the encoder may be missing. Any other missing
+    # weight is an error, because transformers would silently initialize it at random.
     lost = sorted(key for key in info["missing_keys"] if whole or not _is_on_top(key))
     unread = info["unexpected_keys"]
     if lost:
@@ -225,9 +226,9 @@ def read_weights(loader: Any, folder: Path, config: Any, trust: Trust) -> tuple[
             ) from error
     for name, found, expected in sorted(info["mismatched_keys"]):
         raise ModelError(
-            f"{name} in {shown(folder)} has the size {' x '.join(map(str, found))}, but its "
-            f"config.json specifies {' x '.join(map(str, expected))}: use the config.json that "
-            "belongs to the weights."
+            f"{name} in {shown(folder)} has the size {' x '.join(map(str, found))}, but the "
+            f"folder's config.json specifies {' x '.join(map(str, expected))}: use the config.json "
+            "that belongs to the weights."
         )
     if is_foreign(network):
         network, info["missing_keys"] = _build_again(network, info["missing_keys"], folder)
@@ -266,7 +267,7 @@ def _build_again(network: Any, missing: set[str], folder: Path) -> tuple[nn.Modu
                 "checkpoint does not contain one: compute it in __init__, or save it with the "
                 "weights."
             )
-    # The checkpoint stores weights that __init__ ties under only one of their names.
+    # If __init__ ties several weights, the checkpoint stores them under only one of their names.
     places = {name: tensor.data_ptr() for name, tensor in built.state_dict().items()}
     filled = {place for name, place in places.items() if name in loaded}
     return built, {name for name in missing if places.get(name) not in filled}
@@ -319,7 +320,8 @@ def _find_class(config: Any, *, whole: bool = False) -> Any:
         return transformers.AutoModelForSeq2SeqLM
     if config.model_type == "modernbert":
         return transformers.AutoModelForSequenceClassification
-    # The mapping also names whole models; only classes of T5 and its relatives are encoders alone.
+    # The mapping also contains classes of whole models. Only its classes for T5 and related
+    # families consist of an encoder alone.
     name = MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES.get(config.model_type, "")
     if name.endswith("EncoderModel"):
         return transformers.AutoModelForTextEncoding

@@ -122,9 +122,13 @@ class Packing:
     def of_lengths(
         cls, lengths: NDArray[np.int64], width: int, device: torch.device, tail: int = 0
     ) -> "Packing":
-        """Return the packing of rows of these lengths, in a batch whose rows have `width` tokens.
+        """Return the packing of a padded batch, given the lengths of its rows.
 
-        The packed row ends with `tail` padding tokens.
+        Args:
+            lengths: Number of tokens of each row without padding: `[rows]`.
+            width: Number of tokens of a row with padding.
+            device: Device of the packing's tensors.
+            tail: Number of padding tokens at the end of the packed row.
         """
         tensors = send(cls.indices(lengths, width, tail), device)
         indices: Any = dict(zip(OF_PACKING, tensors, strict=True))
@@ -143,7 +147,7 @@ class Packing:
         return [sequences * width + positions, positions, offsets]
 
     def __getitem__(self, rows: slice) -> "Packing":
-        """Return the packing of a slice of the rows."""
+        """Return the packing of a slice of the rows, without padding at its end (`tail`)."""
         return Packing.of_lengths(self.lengths[rows], self.width, self.places.device)
 
     @property
@@ -237,7 +241,7 @@ def parts_of(buffer: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
 
 
 PACKING: ContextVar[Packing | None] = ContextVar("PACKING", default=None)
-"""Packing of the batch that an encoder is currently computing.
+"""Packing of the batch that an encoder is currently computing; None if no encoder is computing.
 
 Attention, and the last layer if it computes first tokens only, read the packing here, because no
 family of transformers passes additional arguments through its layers.
@@ -264,7 +268,13 @@ def prepare_for(device: torch.device, network: Any) -> None:
 def use_packed_rows(network: nn.Module, device: str) -> None:
     """Make an encoder of transformers compute packed rows, if its family supports it.
 
-    `device` is the type of the device, "cpu" or "cuda".
+    A packed row contains the tokens of several rows, without padding. In most families, the
+    attention function must be replaced for this. If an encoder of such a family uses another
+    function than "sdpa", the default of transformers, the encoder is left unchanged.
+
+    Args:
+        network: The encoder.
+        device: Type of the device, "cpu" or "cuda".
     """
     config: Any = network.config
     family = config.model_type
@@ -335,15 +345,15 @@ def _attention_by(kernels: ModuleType) -> Callable[..., tuple[Tensor, None]]:
 
 
 PER_TOKEN = ("input_ids", "token_type_ids")
-"""Names of an encoder's inputs that are packed. The attention mask is replaced by the packing, and
-all other inputs are passed unchanged."""
+"""Names of an encoder's inputs that are packed. The packing replaces the attention mask and
+determines the position ids. All other inputs are passed unchanged."""
 
 
 def use_packing(network: Any) -> None:
     """Add hooks to an encoder of transformers that pack its inputs and pad its output states.
 
-    The hooks also set PACKING, which the encoder's attention must read. In families of LAYERS this
-    is all that they do, because the layers pack and pad their states themselves.
+    The hooks also set PACKING, which the encoder's attention must read. In the families that LAYERS
+    lists, the hooks do nothing else, because the layers pack and pad their states themselves.
     """
     first, is_layers_alone = first_position(network), network.config.model_type in LAYERS
 

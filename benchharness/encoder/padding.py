@@ -15,8 +15,8 @@ from benchharness.encoder.network import takes_input
 from benchharness.errors import ModelError, first_line
 
 SEES_PADDING = frozenset({"convbert", "funnel"})
-"""Checked families in which padding changes the states of real tokens. Networks of unchecked
-families are tested by `try_out`."""
+"""Families (transformers' model_type) in which padding is known to change the states of real
+tokens. `try_out` tests the networks of families that benchharness does not know."""
 
 
 def compute_by_length(network: Any) -> None:
@@ -89,7 +89,7 @@ def _spread(parts: Sequence[Tensor], places: Sequence[Tensor], mask: Tensor) -> 
 
 
 class Reading(NamedTuple):
-    """Properties of a network.
+    """Properties of a network that determine how its rows may be padded and which state is read.
 
     Attributes:
         is_causal: True if a token attends only to itself and to earlier tokens.

@@ -38,9 +38,9 @@ class TokenizerSource:
             "normalizer".
         texts: Number of the fixed test texts that the replaced class tokenizes differently.
         of: Number of fixed test texts that were compared; 0 if no class is replaced.
-        case: If no file of the tokenizer decides whether texts are lower-cased, and benchharness
-            has changed transformers' default: the change and its reason. If a file contradicts the
-            table of known models: the contradiction. Else empty.
+        case: Note about lower-casing, or empty. There is a note if no file of the tokenizer decides
+            whether texts are lower-cased and benchharness has changed transformers' default, or if
+            a file contradicts the registry of models.
     """
 
     reader: str
@@ -74,7 +74,8 @@ def load_tokenizer(
         folder: Folder of the checkpoint.
         config: Config of the network.
         trust: Permissions that the user grants to the checkpoint.
-        checkpoint: Hub id by which the table of known models is searched; may be empty.
+        checkpoint: Hub id of the checkpoint. For registered models, the registry states whether
+            capitals are kept. May be empty.
         was_kept: Whether the folder was saved by a run. The tokenizer then returns
             `token_type_ids` if it did so in that run.
 
@@ -110,7 +111,8 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 
     The folder must already contain config.json. If the class that tokenizer_config.json names would
     behave differently, that name is replaced with PreTrainedTokenizerFast, which uses
-    tokenizer.json unchanged and exists in both transformers 4 and 5.
+    tokenizer.json unchanged and exists in both transformers 4 and 5. A tokenizer that is slow (pure
+    Python), or whose class comes with its checkpoint, is saved without this comparison.
     """
     tokenizer.save_pretrained(folder)
     if not tokenizer.is_fast or _is_foreign(tokenizer):
@@ -188,7 +190,7 @@ def _obeying(tokenizer: Any, folder: Path) -> tuple[Any, TokenizerSource]:
         raise ModelError(
             f"{shown(folder / FILE)} contradicts {SETTINGS}: with the special tokens there, "
             f"{still} of {len(_PAIRS)} fixed texts are tokenized differently. Save both files with "
-            f"one save_pretrained, or remove {FILE} so that {reader} reads the vocabulary."
+            f"one call of save_pretrained, or remove {FILE} so that {reader} reads the vocabulary."
         )
     return made, TokenizerSource(
         reader=type(made).__name__,
@@ -210,7 +212,7 @@ def _read(file: Path) -> Tokenizer:
     try:
         told = Tokenizer.from_file(str(file))
     except Exception as error:
-        if type(error) is not Exception:  # the one class that the tokenizers library raises
+        if type(error) is not Exception:  # the tokenizers library raises only Exception itself
             raise
         raise ModelError(
             f"{shown(file)} is not readable ({first_line(error)}): copy the checkpoint again, or "
@@ -278,9 +280,10 @@ def _ids_of(tokenizer: Tokenizer) -> list[Sequence[int]]:
     except BaseException as error:
         if type(error).__name__ == "PanicException":  # a Rust panic, for an undefined name
             raise ModelError(
-                f"the checkpoint's {FILE} contradicts itself ({first_line(error)}): copy it again."
+                f"the checkpoint's {FILE} contradicts itself ({first_line(error)}): copy the "
+                "checkpoint again."
             ) from None
-        if type(error) is not Exception:  # the one class that the tokenizers library raises
+        if type(error) is not Exception:  # the tokenizers library raises only Exception itself
             raise
         return [()] * len(_PAIRS)  # the error will be reported when a text has an unknown word
 
@@ -337,7 +340,7 @@ def _made_of(told: Tokenizer, tokenizer: Any, folder: Path) -> Any:
     if moved:
         raise ModelError(
             f"{shown(folder / FILE)} contradicts {SETTINGS}, which gives {moved[0]!r} an id that "
-            "does not follow the vocabulary: save both files with one save_pretrained."
+            "does not follow the vocabulary: save both files with one call of save_pretrained."
         )
     extra = [t for t in map(str, tokenizer.extra_special_tokens) if told.token_to_id(t) is not None]
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
@@ -445,7 +448,7 @@ def _gives_types(tokenizer: Any, config: Any, folder: Path, *, was_kept: bool) -
     family = config.model_type
     if isinstance(listed := read_object(folder / SETTINGS).get("model_input_names"), list):
         return TYPES in listed  # runs write this list when they save a tokenizer
-    if was_kept:  # an old version saved it without a list, and used the list of the class
+    if was_kept:  # an old version of benchharness used the list of the tokenizer's class
         return TYPES in tokenizer.model_input_names or family in TYPED
     return family not in ZEROS
 

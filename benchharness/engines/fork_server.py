@@ -20,8 +20,8 @@ from benchharness.worker import DIES_WITH
 from benchharness.worker.fork_server import NUMBER_BYTES
 
 ANSWER_SECONDS = 3.0
-"""Maximum number of seconds to wait until the fork server reports the end of a killed worker. This
-normally takes milliseconds."""
+"""Maximum number of seconds to wait until the fork server reports the end of a killed worker, or
+until the killed fork server has ended itself. Both normally take milliseconds."""
 
 COMMAND = (sys.executable, "-P", "-m", "benchharness.worker.fork_server")
 
@@ -78,7 +78,8 @@ class ForkServer:
         The import takes seconds, and this method does not wait for its end.
 
         Args:
-            environment: Environment variables for the server process.
+            environment: Environment variables for the server process. They have no effect if the
+                server process is already running.
             modules: The names of the modules.
         """
         self._ask({"modules": modules, "environment": dict(environment)})
@@ -188,14 +189,15 @@ class Fork:
 
     @property
     def has_begun(self) -> bool:
-        """True if the server has forked the worker."""
+        """True if the server has forked the worker, or has ended without forking it."""
         self.poll()
         return self._pid is not None or self._status is not None
 
     def poll(self) -> int | None:
         """Return the exit status of the worker, or None while it runs.
 
-        If a signal ended the worker, the status is the negative number of the signal.
+        If a signal ended the worker, the status is the negative number of the signal. If the fork
+        server has ended, the kernel kills the worker, and the status is that of SIGKILL.
         """
         while self._status is None and select([self._numbers], (), (), 0.0)[0]:
             number = self._numbers.read(NUMBER_BYTES)
@@ -212,6 +214,9 @@ class Fork:
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end of the worker and return its exit status.
+
+        Args:
+            timeout: The maximum number of seconds to wait; None for no limit.
 
         Raises:
             subprocess.TimeoutExpired: The worker has not ended after `timeout` seconds.

@@ -119,7 +119,7 @@ class LocalEngine:
             if job is None:
                 break
             if slot.is_shared and beside:
-                # Remember these jobs: if one runs out of memory, it may have enough when run alone.
+                # Remember these jobs: if one of them runs out of memory, it is run again alone.
                 self._crowded.update((job.key, *(worker.job.key for worker in beside)))
             self._free.remove(slot)
             self._begin(job, slot)
@@ -308,7 +308,7 @@ def find_placement(choice: EngineChoice) -> Placement:
 
 
 def place(choice: EngineChoice) -> Placement:
-    """Return the placement for the local engine.
+    """Return the placement (the engine and its slots) for the local engine.
 
     Raises:
         BenchError: An option is set that only other engines accept, or the device does not exist.

@@ -33,7 +33,8 @@ class Orders:
 
     Attributes:
         timeout: The number of seconds without progress after which a job counts as hanging.
-        checkpoints: The folder in which jobs save their trained models.
+        checkpoints: The folder in which jobs save their trained models, and from which other jobs
+            load them.
         keep: The keys of the jobs that save their trained models.
         snapshots: The folder in which running jobs save their training states; None if they do not.
         holds: The locks on jobs that this process holds. A worker on this machine inherits the lock
@@ -188,7 +189,7 @@ class WorkerProcess:
             report: Function that is called with the job and each progress report.
 
         Returns:
-            False if there was nothing to read.
+            True if any output was read.
         """
         output, errors = map(_read_chunk, self._pipes)
         *lines, rest = (self._line + output).split(b"\n")
@@ -215,7 +216,11 @@ class WorkerProcess:
     def is_awaited(self, seconds: float) -> bool:
         """Return whether to wait longer until the process ends by itself after SIGTERM.
 
-        `seconds` is the number of seconds since SIGTERM was sent.
+        The limits are GRACE_SECONDS and, for a process that is saving its training state,
+        SAVING_SECONDS and IDLE_SECONDS.
+
+        Args:
+            seconds: The number of seconds since SIGTERM was sent.
         """
         if self.has_ended or (isinstance(self._process, Fork) and not self._process.has_begun):
             return False
@@ -313,7 +318,8 @@ def ended_at_last() -> Iterator[None]:
     exceptions (as SQLite does while it waits for a lock) or in cleanup code. After a single signal,
     the process does not end while STATES_AWAITED is held. Workers end with this process.
     """
-    if threading.current_thread() is not threading.main_thread():  # only it can handle signals
+    # Only the main thread can handle signals.
+    if threading.current_thread() is not threading.main_thread():
         yield
         return
     told, tells = os.pipe()

@@ -17,7 +17,7 @@ from benchharness.machine import is_instance, machine_name
 
 @dataclass(frozen=True, kw_only=True)
 class Slot:
-    """Device and environment variables with which one job runs at a time.
+    """Place for one job at a time: a device, and the environment variables of the job's process.
 
     Attributes:
         device: "cpu", or "cuda:" followed by the GPUs, as in "cuda:0,1".
@@ -80,9 +80,10 @@ def find_slots(
 
     By default, there is one slot per core, but at most `fit` slots, and at most AT_ONCE on the CPU
     or on each GPU. Several slots share a GPU, and are used as far as its memory allows. A MIG
-    instance (a part of a GPU), whose memory cannot be read, has one slot. If `jobs` is given, there
-    are `jobs` slots, which are assigned to the GPUs in turn. The cores are divided evenly among the
-    slots unless OMP_NUM_THREADS is set.
+    instance (a part of a GPU), whose memory cannot be read, has one slot. If a job has several
+    processes, each slot has that number of GPUs or cores, and no GPU belongs to two slots. If
+    `jobs` is given, there are exactly `jobs` slots, which are assigned to the GPUs in turn. The
+    cores are divided evenly among the slots unless OMP_NUM_THREADS is set.
 
     Args:
         device: "auto" (all visible GPUs, or the CPU if there are none), "cpu", "cuda" (all visible
@@ -211,7 +212,7 @@ def have_bf16(slots: Sequence[Slot]) -> bool:
 
 
 def machine_of(slots: Sequence[Slot]) -> str:
-    """Return the name of the first GPU of the first slot.
+    """Return the name of the first GPU of the first slot, or "a GPU" if its name is unknown.
 
     If the slot is on the CPU, return the processor and the number of threads ("NAME, 4 threads").
     """
@@ -281,6 +282,9 @@ class Sharing:
 
     def has_room(self, slot: Slot, settled: Sequence[bool]) -> bool:
         """Return whether another job may start in a slot.
+
+        It may if the slot does not share its GPU, if no job runs on the GPU, or if the GPU has
+        enough free memory (see ROOM).
 
         Args:
             slot: The slot.

@@ -29,7 +29,7 @@ from benchharness.training.batching import Features
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Length limits of the rows (token sequences) that an encoder reads.
+    """Length limits of the rows (token sequences) of a job, and whether its encoder is causal.
 
     Attributes:
         max_tokens: Maximum number of tokens of a row, including special tokens.
@@ -93,9 +93,10 @@ class Head:
 def divergence(logits: Tensor, teacher: Tensor, temperature: float, dim: int = -1) -> Tensor:
     """Return the Kullback-Leibler divergence KL(teacher || student) times the squared temperature.
 
-    Both distributions are softmaxes over `dim` at the temperature, in fp32. The factor compensates
-    for the gradients, which shrink with the squared temperature (Hinton et al., arXiv:1503.02531,
-    section 2). Classes whose teacher logit is -inf (missing options, padding) are ignored.
+    `logits` are the student's logits, and `teacher` contains the teacher's. Both distributions are
+    softmaxes over `dim` at the temperature, in fp32. The factor compensates for the gradients,
+    which shrink with the squared temperature (Hinton et al., arXiv:1503.02531, section 2). Classes
+    whose teacher logit is -inf (missing options, padding) are ignored.
     """
     mine = (logits.float() / temperature).log_softmax(dim)
     theirs = (teacher.float() / temperature).log_softmax(dim)
@@ -108,8 +109,8 @@ def divergence(logits: Tensor, teacher: Tensor, temperature: float, dim: int = -
 def binary_divergence(logits: Tensor, teacher: Tensor, temperature: float) -> Tensor:
     """Return KL(teacher || student) of each binary output, times the squared temperature.
 
-    Each output is a yes/no decision with the sigmoid of its logit as probability. The result has
-    the shape of `logits`.
+    Each output is a yes/no decision with the sigmoid of its logit as probability. `logits` are the
+    student's logits, and `teacher` contains the teacher's. The result has the shape of `logits`.
     """
     mine, theirs = logits.float() / temperature, teacher.float() / temperature
     own = functional.binary_cross_entropy_with_logits(mine, theirs.sigmoid(), reduction="none")
@@ -142,9 +143,10 @@ def cut_windows(tokens: int, room: int, stride: int) -> list[slice]:
 def best_windows(windows: list[slice]) -> NDArray[np.int64]:
     """Return for each token of a text the index of the window in which it has the most context.
 
-    A token's context in a window is measured as in `_check_is_max_context` in run_squad.py: the
-    number of tokens before it or after it, whichever is smaller, plus a hundredth of the window's
-    length. The first of equally good windows is chosen.
+    The `windows` are ranges of tokens, as `cut_windows` returns them. A token's context in a window
+    is measured as in `_check_is_max_context` in run_squad.py: the number of tokens before it or
+    after it, whichever is smaller, plus a hundredth of the window's length. The first of equally
+    good windows is chosen.
     """
     places = np.arange(windows[-1].stop)  # (tokens,)
     context = [  # (windows, tokens), -1 outside of a window
@@ -168,7 +170,7 @@ LM_TOKENS = 1024
 
 
 def with_language_model(head: Head, weight: float) -> Head:
-    """Return a head whose loss also includes `weight` times the language modeling loss of the row.
+    """Return a head whose loss also includes the language modeling loss, times `weight`.
 
     As in train.py of openai/finetune-transformer-lm, the added loss of a multiple-choice question
     is the mean over the rows of all its options, including the wrong ones. If the weight is 0,
@@ -183,8 +185,8 @@ def with_language_model(head: Head, weight: float) -> Head:
     def network(encoder: Encoder, task: Any) -> nn.Module:
         if encoder.config.model_type not in GPT:
             raise ModelError(
-                f"lm_weight can be set only for {' and '.join(GPT)}, but this model is "
-                f"{encoder.config.model_type}: remove lm_weight."
+                f"lm_weight can be set only for the families {' and '.join(GPT)}, but this model "
+                f"belongs to the family {encoder.config.model_type}: remove lm_weight."
             )
         made: Any = head.network(encoder, task)
         made.lm_weight, made.is_recordable = weight, False
@@ -257,10 +259,14 @@ HEADS = ("pair", "span", "choice", "tag")
 
 
 def head_for(task: Task, options: Any = None) -> Head:
-    """Return the head for a task, configured with a recipe's options for its head type.
+    """Return the head for a task.
 
     A text-to-text head is created by `text_head` in heads/text.py instead, because it needs a
     tokenizer.
+
+    Args:
+        task: The task.
+        options: The recipe's options for the head type of the task; None for the defaults.
 
     Raises:
         BenchError: Neither the core nor an extension has the head type of the task.
@@ -271,7 +277,7 @@ def head_for(task: Task, options: Any = None) -> Head:
         return make(task, options)  # type: ignore[no-any-return]
     if task.head not in HEADS:
         known = ", ".join((*HEADS, *added))
-        raise BenchError(f"{task.name} needs a {task.head} head, but the only heads are {known}.")
+        raise BenchError(f"{task.name} needs a {task.head} head; the known types are {known}.")
     answers = isinstance(options, SpanOptions) and (options.answerable_weight or options.beam_size)
     head: Head = _file("answer" if answers else task.head).head(task, options)
     if isinstance(task, SpanTask) and (task.classes or task.facts):

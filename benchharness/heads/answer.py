@@ -34,7 +34,8 @@ NEVER = -1e9
 def head(task: SpanTask, options: SpanOptions) -> Head:
     """Return the span head with a beam, a classifier of unanswerable questions, or both.
 
-    The `options` decide which: `beam_size` and `answerable_weight` are greater than 0.
+    The head has a beam if `options.beam_size` is greater than 0, and a classifier if
+    `options.answerable_weight` is greater than 0.
     """
     values = _Values(options=options)
     return Head(
@@ -50,8 +51,9 @@ def head(task: SpanTask, options: SpanOptions) -> Head:
 def encode_answers(examples: Sequence[SpanExample], tokenizer: Any, limits: Limits) -> SpanFeatures:
     """Encode examples as windows, and mark the tokens at which answers may begin and end.
 
-    The field `marks` of the result is `[windows, 2, 2]`: the token range of the window's context,
-    and the range that contains only the classification token.
+    The field `marks` of the result is `[windows, 2, 2]`. It contains two token ranges (start and
+    end, exclusive) per window: the context, and the single token that stands for "no answer" (see
+    `SpanFeatures.nulls`). The first range is (0, 0) if the context is empty.
     """
     features = span.encode(examples, tokenizer, limits)
     inside = np.flatnonzero(features.is_answer)  # (tokens that can be answers,)
@@ -62,7 +64,7 @@ def encode_answers(examples: Sequence[SpanExample], tokenizer: Any, limits: Limi
     starts = features.starts[rows]
     marks[rows, 0, 0] = inside[firsts] - starts
     marks[rows, 0, 1] = inside[firsts + counts - 1] + 1 - starts  # end, exclusive
-    marks[:, 1] = features.nulls[:, None] + [0, 1]  # only the classification token
+    marks[:, 1] = features.nulls[:, None] + [0, 1]  # only the token for "no answer"
     return replace(features, marks=marks)
 
 
@@ -71,9 +73,10 @@ def targets(
 ) -> NDArray[np.int64]:
     """Return the targets of each window: `[windows, 3]`.
 
-    The first two values are the positions of the first and the last token of the answer, or both
-    the position of the classification token if the window does not contain the answer. The third
-    value is 1 if the question has no answer. It is 0 if the answer is only in another window.
+    The first two values are the positions of the first and the last token of the answer. If the
+    window does not contain the answer, both are the position of the token that stands for "no
+    answer". The third value is 1 if the question has no answer, else 0. It is also 0 if the answer
+    is only in another window. Raises DataError as `targets` of heads/span.py does.
     """
     empty = np.array([not example.answers for example in examples])  # (examples,)
     windows = np.repeat(empty, np.diff(features.windows))  # (examples,) -> (windows,)
@@ -102,6 +105,9 @@ class AnswerNetwork(SpanNetwork):
     def forward(self, **inputs: Tensor) -> Tensor:
         """Return logits `[rows, tokens, 2 + ends]`.
 
+        The inputs are those of the encoder, the `marks` of `encode_answers` and, in training, the
+        `targets`.
+
         The last axis contains: the row's logit of "no answer", repeated for every token; the logit
         of the token as first token of the answer; and `ends` values about the last token:
 
@@ -117,7 +123,8 @@ class AnswerNetwork(SpanNetwork):
         states = self.classifier.read(self.encoder(**inputs)[0])  # (rows, tokens, size)
         logits = in_fp32(self.classifier.output, states)  # (rows, tokens, 2)
         places = torch.arange(logits.shape[1], device=logits.device)
-        # True for the context and the classification token: (rows, marks, tokens) -> (rows, tokens)
+        # True in the context and at the token for "no answer":
+        # (rows, marks, tokens) -> (rows, tokens)
         is_open = ((places >= marks[..., :1]) & (places < marks[..., 1:])).any(1)
         firsts = logits[..., 0].masked_fill(~is_open, NEVER)  # (rows, tokens)
         rows, null = torch.arange(len(states), device=states.device), marks[:, 1, 0]
@@ -224,8 +231,8 @@ class _Values:
         """Return the best answer to each question over all of its windows, as text of the context.
 
         The score of "no answer" is the smallest logit of the classifier over the windows. Without a
-        classifier, it is the smallest log-probability of the classification token as first token,
-        minus the score of the best answer.
+        classifier, it is the smallest log-probability of the token that stands for "no answer" as
+        first token, minus the score of the best answer.
         """
         nulls = features.least_of_windows(logits[features.starts[:-1], 0].astype(np.float64))
         firsts, lasts = logits[:, 1].astype(np.float64), logits[:, 2:]  # (tokens,), (tokens, ends)

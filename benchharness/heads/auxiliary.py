@@ -75,9 +75,10 @@ class _Asked:
     ) -> NDArray[np.int64]:
         """Return the targets of the answer and the auxiliary targets of each window, as columns.
 
-        The auxiliary columns are: the position of the classification token; the index of the true
-        class of each group; the position of the first token of each sentence, or -1 if the sentence
-        does not begin in this window; and for each sentence 1 if it supports the answer, else 0.
+        The auxiliary columns are, in this order: the position of the classification token; the
+        index of the true class of each group; the position of the first token of each sentence, or
+        -1 if the sentence does not begin in this window; and for each sentence 1 if it supports the
+        answer, else 0.
         """
         count = np.diff(features.windows)  # (examples,)
         columns = [self.head.targets(features, examples, task), features.nulls]
@@ -138,8 +139,8 @@ class _Asked:
         and the positions of the sentences, both `[windows, sentences]`.
         """
         rows = torch.arange(len(logits), device=logits.device)
-        # The groups are read at the classification token. Each has one target column; after these
-        # come two columns per sentence.
+        # The classes are predicted at the classification token. In the targets, one column per
+        # group is followed by two columns per sentence: first all positions, then all labels.
         groups = [logits[rows, targets[:, 0], start:end] for start, end in self.groups]
         places = targets[:, 1 + len(groups) :].chunk(2, dim=1)[0]
         return groups, logits[..., -1].gather(1, places.clamp(min=0)), places

@@ -34,11 +34,12 @@ def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) ->
     """Encode every option of every example as a row.
 
     A row that is too long loses the end of its context and, if that is not enough, the beginning of
-    its question. The options are kept, because only they distinguish the rows.
+    its question. The option is kept as long as possible, because only it distinguishes the rows of
+    an example. Raises DataError for an example without options.
     """
     empty = next((example for example in examples if not example.options), None)
     if empty is not None:
-        raise DataError(f"{empty.id} has no options: there is nothing to choose from.")
+        raise DataError(f"example {empty.id} has no options: expected at least one.")
     frame = Frame.of(tokenizer, texts=2)
     pairs = [(e.context, filled(e.question, option)) for e in examples for option in e.options]
     ids = tokenize_ids((text for pair in pairs for text in pair), tokenizer)
@@ -70,7 +71,8 @@ def targets(
 ) -> NDArray[np.int64]:
     """Return the index of every example's correct option.
 
-    If several options are correct (ReCoRD), the first of them is the target.
+    If several options are correct (ReCoRD), the first of them is the target. Raises DataError if an
+    example has no correct option, or an invalid one.
     """
     return np.array([_gold(example, task) for example in examples], dtype=np.int64)
 
@@ -79,12 +81,12 @@ def _gold(example: ChoiceExample, task: ChoiceTask) -> int:
     where = f"{task.name} {example.id}"
     if example.gold is None:
         raise DataError(
-            f"{task.name} hides the right option of {example.id}, so it cannot be used for "
-            "training."
+            f"the right option of example {example.id} in {task.name} is not published, so this "
+            "example cannot be used for training."
         )
     if not example.gold or not 0 <= example.gold[0] < len(example.options):
         raise DataError(
-            f"{where} has {len(example.options)} options, but its right options are "
+            f"{where} has {len(example.options)} options, but the indices of its right options are "
             f"{example.gold}: expected the index of at least one option."
         )
     return example.gold[0]
@@ -144,7 +146,10 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """Return the distillation loss of each example, given a teacher's logits for the options."""
+    """Return the distillation loss of each example, `[items]`, given a teacher's logits.
+
+    The logits of student and teacher are `[items, options]`.
+    """
     return divergence(logits, teacher, temperature)
 
 
@@ -156,7 +161,8 @@ def decode(
 ) -> tuple[ChoicePrediction, ...]:
     """Return the most probable option of each example (the first one on ties).
 
-    The scores of a prediction are the probabilities of all options.
+    `logits` contains one logit per row. The scores of a prediction are the probabilities of all
+    options.
     """
     starts, sizes = features.item_starts[:-1], features.item_sizes  # (items,) both
     scores = logits.astype(np.float64)  # (rows,)

@@ -185,7 +185,7 @@ POOLINGS: Mapping[str, Pooling] = {
     "mpnet": ROBERTA,
     "mt5": T5,
     "neobert": Pooling(dropout_first=NEOBERT_RATE, dropout=NEOBERT_RATE, tags=NEOBERT_RATE),
-    "new": BERT,  # as NewForSequenceClassification in modeling.py of Alibaba-NLP/new-impl
+    "new": BERT,  # like NewForSequenceClassification in modeling.py of Alibaba-NLP/new-impl
     "nomic_bert": BERT,
     "openai-gpt": GPT,
     "roberta": ROBERTA,
@@ -278,7 +278,8 @@ class TextClassifier(nn.Module):
     def score(self, state: Tensor, extra: Tensor | None = None) -> Tensor:
         """Return the logits of each row: `[rows, outputs]`.
 
-        `state` is the result of `read`, and `extra` `[rows, extra size]` the additional vectors.
+        `state` is the result of `read`. `extra` contains the additional vector of each row, if the
+        output layer reads one: `[rows, size of the vector]`.
         """
         if self.reads != "late":
             state = self._transform(state)
@@ -448,8 +449,8 @@ def _trim(network: Any, per_token: bool = False) -> Any:
         has_decoder = hasattr(network, "decoder")
         if per_token and not has_decoder:
             raise ModelError(
-                "this Funnel checkpoint has no decoder, so it has no state for every token: use "
-                "the checkpoint of the same size without -base in its name."
+                "this Funnel checkpoint has no decoder, so it does not return a state for each "
+                "token: use the checkpoint of the same size without -base in its name."
             )
         if not per_token and has_decoder:
             network.decoder = _NoDecoder()
@@ -459,9 +460,10 @@ def _trim(network: Any, per_token: bool = False) -> Any:
 def take_pooler(network: Any) -> Any:
     """Remove a network's pooler and return it; return None if the network has none.
 
-    Most encoders of transformers work without a pooler. Others, such as SqueezeBERT, always call
-    it, so it is replaced with a placeholder. A network whose code comes with the checkpoint may
-    always call it too, so its pooler is returned but not removed.
+    Families that benchharness knows work without a pooler. An encoder of another family, such as
+    SqueezeBERT, may always call its pooler, which is therefore replaced with a placeholder that
+    returns None. If the network's code comes with the checkpoint, the pooler is returned but not
+    removed.
     """
     pooler = getattr(network, "pooler", None)
     if pooler is not None and not is_foreign(network):

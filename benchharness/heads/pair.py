@@ -36,7 +36,8 @@ def encode(examples: Sequence[PairExample], tokenizer: Any, limits: Limits) -> F
 
     If the two texts of an example do not fit into a row, the longer one is cut first, as in
     transformers' run_glue.py. benchharness cuts the texts itself, because the tokenizer's own
-    truncation takes minutes if both texts are long.
+    truncation takes minutes if both texts are long. A text with marked words keeps the tokens
+    around them. Raises DataError if the marked words have no token or do not fit.
     """
     if examples[0].marks:
         return _encode_marked(examples, tokenizer, limits)
@@ -61,7 +62,7 @@ def _cut(texts: Sequence[Ids], room: int) -> list[Ids]:
     if len(texts) == 1:
         return [texts[0][:room]]
     shorter, longer = sorted(map(len, texts))
-    # The shorter text is cut only if it has more tokens than half of the room.
+    # The shorter text is cut only if it has more than `room` / 2 tokens.
     kept = min(shorter, max(room - longer, room // 2))
     sizes = [kept, room - kept] if len(texts[0]) <= len(texts[1]) else [room - kept, kept]
     return [text[:size] for text, size in zip(texts, sizes, strict=True)]
@@ -70,13 +71,15 @@ def _cut(texts: Sequence[Ids], room: int) -> list[Ids]:
 def targets(features: Features, examples: Sequence[PairExample], task: PairTask) -> NDArray[Any]:
     """Return the training target of each example.
 
-    The targets are indices of `task.labels` (int64), or rescaled numbers (float32) for regression,
-    or a multi-hot matrix `[rows, labels]` (float32) if examples have several labels.
+    The targets are indices of `task.labels` (int64), or for regression numbers that are rescaled by
+    `task.scale` (float32), or a multi-hot matrix `[rows, labels]` (float32) if examples have
+    several labels. Raises DataError if the label of an example is not published.
     """
     hidden = next((e for e in examples if e.label is None), None)
     if hidden is not None:
         raise DataError(
-            f"{task.name} hides the label of {hidden.id}, so it cannot be used for training."
+            f"the label of example {hidden.id} in {task.name} is not published, so this example "
+            "cannot be used for training."
         )
     if task.is_regression:
         zero, one = task.scale
@@ -92,12 +95,12 @@ def targets(features: Features, examples: Sequence[PairExample], task: PairTask)
 
 
 def _number(example: PairExample) -> float:
-    assert isinstance(example.label, float | int), "a regression's label, which reading has checked"
+    assert isinstance(example.label, float | int), "readers check that labels are numbers"
     return float(example.label)
 
 
 def _labels(example: PairExample) -> tuple[str, ...]:
-    assert isinstance(example.label, tuple), "several labels, which reading has checked"
+    assert isinstance(example.label, tuple), "readers check that there is a tuple of labels"
     return example.label
 
 
@@ -173,9 +176,11 @@ def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: flo
 def decode(
     logits: NDArray[np.float32], features: Features, examples: Sequence[PairExample], task: PairTask
 ) -> tuple[PairPrediction, ...]:
-    """Return the predicted label with all probabilities, or the predicted number.
+    """Return the prediction of each example: a label, several labels or a number.
 
-    For tasks with several labels, every label with a probability above one half is predicted.
+    The most probable label is predicted. If examples have several labels, every label with a
+    probability above one half is predicted. The scores of a prediction are the probabilities of all
+    labels; a predicted number has no scores.
     """
     if task.is_regression:
         zero, one = task.scale
@@ -245,8 +250,8 @@ def _find(example: PairExample, mark: Mark, parts: Sequence[Tokens]) -> tuple[in
     found = parts[number].covering(mark.start, mark.end)
     if found is None:
         raise DataError(
-            f"{example.id} marks characters {mark.start} to {mark.end} of its text {mark.text}, "
-            f"but no token contains them: {_texts(example)[number]!r}."
+            f"example {example.id} marks characters {mark.start} to {mark.end} of "
+            f"text_{mark.text} ({_texts(example)[number]!r}), but no token covers them."
         )
     return number, found[0], found[1] + 1
 
@@ -263,8 +268,8 @@ def _windows(
         first, last = (min(edges), max(edges)) if edges else (0, 0)
         if last - first > share:
             raise DataError(
-                f"the marks of {example.id} are {last - first} tokens apart, but only {share} "
-                "tokens fit: set a larger max_tokens."
+                f"the marks of example {example.id} extend over {last - first} tokens, but only "
+                f"{share} tokens fit: set a larger max_tokens."
             )
         before = max(0, first - (share - (last - first)) // 2)  # same context on both sides
         start = min(before, len(part) - share)  # use the full share at the end of a text, too
@@ -335,6 +340,7 @@ PAIR = Head(
 def in_orders(rows: SplitRows, orders: str) -> SplitRows:
     """Return the examples to train on; if `orders` is "both", append copies with swapped texts.
 
+    `orders` is the setting of the recipe; with its other values, the rows are returned unchanged.
     google-research/electra swaps the texts of MRPC and STS-B
     (finetune/classification/classification_tasks.py). Raises DataError if texts are to be swapped,
     but an example has only one.
@@ -349,7 +355,8 @@ def in_orders(rows: SplitRows, orders: str) -> SplitRows:
 def _exchanged(example: PairExample) -> PairExample:
     if example.text_b is None:
         raise DataError(
-            f"{example.id} has one text, so its texts cannot be swapped: remove `orders`."
+            f"example {example.id} has only one text, so no texts can be swapped: remove the "
+            "setting orders."
         )
     marks = tuple(replace(mark, text="ab"["ba".index(mark.text)]) for mark in example.marks)
     return replace(example, text_a=example.text_b, text_b=example.text_a, marks=marks)
@@ -363,7 +370,8 @@ def encode_added(examples: Sequence[PairExample], tokenizer: Any, limits: Limits
     """
     if examples[0].marks:
         raise DataError(
-            f"{examples[0].id} has marked words, so orders=added cannot be used: remove `orders`."
+            f"example {examples[0].id} has marked words, so orders=added cannot be used: remove "
+            "the setting orders."
         )
     orders = examples, [*map(_exchanged, examples)]
     frame = Frame.of(tokenizer, texts=2)
@@ -420,7 +428,10 @@ PAIR_ADDED = replace(PAIR, encode=encode_added, network=partial(network, kind=Ad
 
 
 def head(task: PairTask, options: PairOptions | None) -> Head:
-    """Return the pair head with the text orders and the `lm_weight` of a recipe's options."""
+    """Return the pair head with the text orders and the `lm_weight` of a recipe's options.
+
+    If the options are None, every pair is read in its given order, and `lm_weight` is 0.
+    """
     if options is None:
         return PAIR
     added = options.orders == ADDED_ORDERS

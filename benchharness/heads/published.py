@@ -23,8 +23,8 @@ DENSE = (
     "{body}.pooler.dense",
     "{body}.pooler",
 )
-"""Names that the dense layer before the output layer may have in transformers' classes. The first
-of these names that a class has is used."""
+"""Names that the dense layer before the output layer may have in transformers' classes. `{body}`
+stands for the name of the encoder. The first of these names that a class has is used."""
 
 OUTPUT = (
     "classifier.linear_out",
@@ -45,7 +45,7 @@ SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activatio
 
 
 OURS = "classifier.output."
-"""Prefix of the last layer in a benchharness network."""
+"""Prefix of the names of the output layer's weights in a benchharness network."""
 
 UNSCALED = (0.0, 1.0)
 """Zero point and unit of numbers that are not rescaled for training (see `published_state`)."""
@@ -162,7 +162,7 @@ def load_published(
     """Load the weights `state` of a transformers class into a benchharness network.
 
     This is the inverse of `published_state`, which explains `body` and `scale`. Raises KeyError if
-    `state` lacks a weight, unless it has another weight to which the missing one is tied.
+    `state` lacks a weight of the network and all weights that are tied to it.
     """
     own, (zero, one) = network.state_dict(), scale
     found = {}

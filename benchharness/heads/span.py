@@ -30,7 +30,7 @@ from benchharness.training.compute import in_fp32
 
 @dataclass(frozen=True, kw_only=True)
 class SpanFeatures(Features):
-    """Windows of span examples: the rows windows[i] to windows[i + 1] belong to example i.
+    """Windows of span examples: the rows windows[i] : windows[i + 1] belong to example i.
 
     A row is a window of an example's context, together with the question.
 
@@ -44,8 +44,8 @@ class SpanFeatures(Features):
         char_ends: Index in the context after the last character that each token stands for:
             `[tokens]`.
         places: Index of each token among all tokens of the context: `[tokens]`.
-        is_best: Whether a token has more context in this window than in the example's other
-            windows: `[tokens]`.
+        is_best: Whether this window is the one in which a token has the most context (the first
+            one on ties): `[tokens]`. True in every window for the tokens of fixed answers.
         pieces: Number of the fixed answer that a token is part of, from 1; 0 for all other tokens:
             `[tokens]`. None unless contexts begin with fixed one-word answers ("yes no "), which
             every window then contains.
@@ -64,7 +64,7 @@ class SpanFeatures(Features):
 
     @cached_property
     def is_answer(self) -> NDArray[np.bool_]:
-        """Mask of the tokens that can be part of an answer."""
+        """Mask of the tokens that can be part of an answer: `[tokens]`."""
         return self.char_ends > self.char_starts
 
     def touching(self, part: slice, start: int, end: int) -> NDArray[np.bool_]:
@@ -216,7 +216,7 @@ def _sentences(features: SpanFeatures, examples: Sequence[SpanExample]) -> NDArr
             part = slice(*features.starts[row : row + 2])
             for place, (start, end) in enumerate(example.sentences):
                 touching = np.flatnonzero(features.touching(part, start, end))
-                # A window may begin within a sentence, which then begins in an earlier window.
+                # If a window begins within a sentence, the sentence begins in an earlier window.
                 if len(touching) and features.char_starts[part][touching[0]] <= start:
                     found[row, place] = touching[0]
     return found
@@ -234,9 +234,11 @@ def targets(
     """Return the positions of the answer's first and last token in every window: `[windows, 2]`.
 
     Both are the position of the token that stands for "no answer" if the window does not contain
-    the whole answer. If an example has several gold answers, the first is learned. For a fixed
-    answer such as "yes", which every window contains, only windows with evidence for it are learned
-    as answers, if any has evidence.
+    the whole answer. If an example has several gold answers, the first is learned. Every window
+    contains the fixed answers, such as "yes". If the answer is one of them, it is learned only in
+    the windows that contain evidence for it (`SpanExample.evidence`), or in all windows if none
+    contains evidence. Raises DataError if an answer is not published, or is not at the stated
+    position in the context.
     """
     rows = np.stack([features.nulls, features.nulls], axis=1)  # (windows, 2)
     for number, example in enumerate(examples):
@@ -265,7 +267,8 @@ def _answer(example: SpanExample, task: SpanTask) -> tuple[int, int] | None:
     """Return the character range of the answer to learn; None if the context has no answer."""
     if example.answers is None:
         raise DataError(
-            f"{task.name} hides the answer of {example.id}, so it cannot be used for training."
+            f"the answer of example {example.id} in {task.name} is not published, so this example "
+            "cannot be used for training."
         )
     if not example.answers:
         return None
@@ -276,7 +279,7 @@ def _answer(example: SpanExample, task: SpanTask) -> tuple[int, int] | None:
     if not text or found != text:
         raise DataError(
             f"{task.name} {example.id}: the answer {text!r} should begin at character {start} "
-            f"of its context, but the text there is {found!r}."
+            f"of the context, but the text there is {found!r}."
         )
     return start, start + len(text)
 
@@ -355,7 +358,8 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
     """Return the distillation loss of each window, given a teacher's logits.
 
-    It is the mean over the divergences of first and last tokens.
+    It is the mean of two divergences: that of the first token's distribution, and that of the last
+    token's.
     """
     return divergence(logits, teacher, temperature, dim=1).mean(-1)  # (windows, 2) -> (windows,)
 
@@ -416,8 +420,8 @@ def best_answers(
 
     Args:
         firsts: Score of each token as first token: `[tokens]`.
-        last: Function that takes a distance in tokens. For each token, it returns the score, as
-            last token, of the token at that distance after it: `[tokens - distance]`.
+        last: Function of a distance in tokens. Element i of its result is the score of token i +
+            distance as the last token of an answer that begins at token i: `[tokens - distance]`.
         features: Windows that the scores belong to.
         most: Maximum number of tokens of an answer.
     """

@@ -1,4 +1,4 @@
-"""Tag head: predicts one tag per word; for semantic roles, it depends on the marked predicate.
+"""Tag head: predicts one tag per word. Semantic roles are predicted for a marked predicate.
 
 The first token of a word carries its tag. A sentence that is too long is read in windows that
 overlap by half; each word is learned and predicted in the window where it has the most context. If
@@ -176,7 +176,8 @@ def encode_in_documents(
 def _document(example: TagExample) -> Surroundings:
     if example.document is None:
         raise DataError(
-            f"{example.id} belongs to no document, so it has no document context: remove `context`."
+            f"example {example.id} belongs to no document, so context=document cannot be used: "
+            "remove the setting context."
         )
     return example.document
 
@@ -267,7 +268,11 @@ def _place(
 def targets(
     features: TagFeatures, examples: Sequence[TagExample], task: TagTask
 ) -> NDArray[np.int64]:
-    """Return the index of every token's tag: `[windows, tokens]`; IGNORED if it has no tag."""
+    """Return the index of every token's tag, or IGNORED for a token without one.
+
+    The result is `[windows, tokens]`. Raises DataError if the tags of an example are not published,
+    or if their number differs from the number of words.
+    """
     numbers = {tag: number for number, tag in enumerate(task.tags)}
     tags = np.array([numbers[t] for e in examples for t in _tags(e, task)], dtype=np.int64)
     is_token = np.arange(features.lengths.max()) < features.lengths[:, None]  # (windows, tokens)
@@ -279,7 +284,8 @@ def targets(
 def _tags(example: TagExample, task: TagTask) -> Sequence[str]:
     if example.tags is None:
         raise DataError(
-            f"{task.name} hides the tags of {example.id}, so it cannot be used for training."
+            f"the tags of example {example.id} in {task.name} are not published, so this example "
+            "cannot be used for training."
         )
     if len(example.tags) != len(example.words):
         raise DataError(
@@ -451,7 +457,7 @@ def decode(
 
 
 def _in_iob2(tags: Sequence[str]) -> tuple[str, ...]:
-    # "I-PER" after "B-PER" or "I-PER" continues it; after anything else it begins one.
+    # "I-PER" after "B-PER" or "I-PER" continues an entity; after any other tag, it begins one.
     before = [OUTSIDE, *tags]  # shifted by one: the tag before each
     return tuple(
         f"B-{tag[2:]}" if tag.startswith("I-") and last[1:] != tag[1:] else tag

@@ -78,7 +78,7 @@ class Teacher:
         self.on_layers = on_layers
 
     def say(self, inputs: Mapping[str, Any]) -> Tensor:
-        """Compute the teacher's logits for the student's batch."""
+        """Compute the teacher's logits for the student's batch, given the student's `inputs`."""
         # Change a copy, because the student reads the original inputs afterwards.
         told = dict(inputs)
         if self.rows is not None:
@@ -92,10 +92,12 @@ class Teacher:
         return logits
 
     def attach(self, student: Any) -> None:
-        """Add hooks to a student, so that its output in training includes the teacher's logits.
+        """Add hooks to a student's network that add the teacher's logits to its output in training.
 
         The last axis then contains the teacher's logits, followed by one column with the loss of
-        the layers (only while `watches` is true), followed by the student's own logits.
+        the layers (only while `watches` is true), followed by the student's own logits. Raises
+        ModelError if the student learns from the teacher's layers, but the family of one of them
+        does not support this.
         """
         if self.options.layer_weight:
             self.watched = Watched.of(self, student)
@@ -236,7 +238,10 @@ class States:
 
     @classmethod
     def of(cls, network: Any) -> "States":
-        """Attach hooks to an encoder, which record its states between `begin` and `end`."""
+        """Attach hooks to an encoder that record its states, and return the object that holds them.
+
+        States are recorded between `begin` and `end`.
+        """
         layers = layers_of(network).layers
         found = cls(
             hidden=[[] for _ in range(len(layers) + 1)],
@@ -282,7 +287,10 @@ class States:
         self.is_on = False
 
     def attention(self, layer: int) -> Tensor:
-        """Return a layer's attention scores before softmax: `[rows, heads, tokens, tokens]`."""
+        """Return a layer's attention scores before softmax: `[rows, heads, tokens, tokens]`.
+
+        `layer` is the index of the layer, from 0.
+        """
         query, key = (
             # (rows, tokens, heads * size) -> (rows, heads, tokens, size)
             states.view(*states.shape[:2], self.heads, -1).transpose(1, 2)
@@ -319,8 +327,9 @@ class Watched:
             family = each.config.model_type
             if family not in FAMILIES | CUT or is_foreign(each):
                 raise ModelError(
-                    f"layer_weight can be set only for {', '.join(sorted(FAMILIES | CUT))}, but "
-                    f"the student or the teacher is {family}: remove layer_weight."
+                    f"layer_weight can be set only for the families "
+                    f"{', '.join(sorted(FAMILIES | CUT))}, but the student or the teacher belongs "
+                    f"to the family {family}: remove layer_weight."
                 )
         sizes = [each.config.hidden_size for each in networks]
         student.reads_first_token = False  # the loss needs the last layer's states of all tokens

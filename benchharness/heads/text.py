@@ -86,7 +86,7 @@ class TextNetwork(nn.Module):
         Returns:
             With targets, the loss of each row in fp32, summed over the tokens of its target:
             `[rows]`. Without targets, the token ids of each row's answer as floats, followed by
-            SILENT: `[rows, room]`. They are all NaN if a logit of the decoder was NaN.
+            SILENT: `[rows, room]`. A row is NaN if the decoder has returned a NaN logit for it.
         """
         network: Any = self.encoder
         if targets is None:
@@ -203,7 +203,8 @@ class _Words:
         if not lengths.all():
             hidden = examples[int(lengths.argmin())]
             raise DataError(
-                f"{task.name} hides the answer of {hidden.id}, so it cannot be used for training."
+                f"the answer of example {hidden.id} in {task.name} is not published, so this "
+                "example cannot be used for training."
             )
         columns = np.arange(lengths.max())  # (tokens,)
         places = features.target_starts[:-1, None] + columns  # (rows, tokens)

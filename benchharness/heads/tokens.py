@@ -213,7 +213,7 @@ def telling_refusals() -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if type(error) is not Exception:  # the one class that the tokenizers library raises
+        if type(error) is not Exception:  # the tokenizers library raises only Exception itself
             raise
         raise ModelError(
             f"the checkpoint's tokenizer cannot tokenize a text ({error}): its vocabulary is "
@@ -291,7 +291,7 @@ def _is_letter(character: str) -> bool:
 
 
 class Count:
-    """Counter of unknown tokens and lost words in the texts that a tokenizer has encoded.
+    """Counter of tokens, unknown tokens and lost words in the texts that a tokenizer has encoded.
 
     Each distinct text counts once. A word, as delimited by white space, is lost if none of its
     characters has a token.
@@ -329,7 +329,8 @@ class Count:
 
     def _silent(self, characters: Sequence[str]) -> list[str]:
         """Return the characters, except white space, that have no token on their own."""
-        # Half a surrogate pair is read as an unknown character.
+        # Halves of surrogate pairs are left out, because the tokenizer reads them as another
+        # character.
         asked = [c for c in characters if not c.isspace() and not SURROGATES.fullmatch(c)]
         if not asked:
             return []
@@ -346,7 +347,11 @@ _COUNT: ContextVar[Count | None] = ContextVar("_COUNT", default=None)
 
 @contextmanager
 def counting(tokenizer: Any) -> Iterator[Count]:
-    """Context manager that yields a counter of all texts that are tokenized in its block."""
+    """Context manager that yields the `Count` of all texts that are tokenized in its block.
+
+    The object counts their tokens, unknown tokens and lost words. `tokenizer` is the tokenizer that
+    encodes the texts.
+    """
     count = Count(tokenizer)
     told = _COUNT.set(count)
     try:
@@ -356,7 +361,10 @@ def counting(tokenizer: Any) -> Iterator[Count]:
 
 
 def note_read(texts: Sequence[str], ids: Sequence[Sequence[int]]) -> None:
-    """Add texts and the token ids of each to the counter of `counting`, if one is active."""
+    """Count texts in the block of a `counting` context; outside of such a block, do nothing.
+
+    `ids` contains the token ids of each text.
+    """
     count = _COUNT.get()
     if count is not None:
         count.add(texts, ids)
@@ -454,7 +462,10 @@ class Frame:
         return np.concatenate(ids), np.concatenate(types)
 
     def first(self, *before: Ids) -> int:
-        """Return the position in a row at which the text that follows the texts `before` begins."""
+        """Return the position in a row of the first token of a text.
+
+        `before` contains the token ids of the texts before this text.
+        """
         special = sum(len(ids) for ids, _ in self.parts[: len(before) + 1])
         return special + sum(map(len, before))
 
@@ -502,8 +513,8 @@ def spread(
 # A file CACHE/features/DIGEST.npz has the fields of a Features object, or of a subclass.
 
 KEPT_TOKENS = 200_000
-"""Number of tokens from which a split is cached. Smaller splits are not cached, because they are
-encoded in less than a second."""
+"""Minimum number of tokens of a split that is cached. Smaller splits are not cached, because they
+are encoded in less than a second."""
 
 KIND = "kind"
 

@@ -67,7 +67,8 @@ def is_causal(config: Mapping[str, Any]) -> bool:
 def is_unchecked(config: Mapping[str, Any]) -> bool:
     """Return whether it is unknown how the authors of this model family classify texts.
 
-    `config` is the content of a config.json. Decoders and encoder-decoder models are known.
+    `config` is the content of a config.json. For decoders and encoder-decoder models, the result is
+    always False.
     """
     is_known = config.get("model_type") in CHECKED or config.get("is_encoder_decoder")
     return not is_known and not is_causal(config)

@@ -43,6 +43,10 @@ _UNREADABLE = (OSError, ValueError, RecursionError)
 def describe_folder(folder: Path, trust: Trust = NOTHING) -> ModelSpec:
     """Return a description of the checkpoint in a folder.
 
+    Args:
+        folder: The folder.
+        trust: Permissions that the user gives the checkpoint.
+
     Raises:
         ModelError: The folder contains no checkpoint, or one that cannot be loaded.
     """
@@ -108,11 +112,18 @@ weights."""
 def wrapping(names: Collection[str]) -> str:
     """Return the end of an error message if a training program has saved a wrapped network.
 
-    Wrappers such as FSDP add a prefix to the names of the weights. Returns "" if there is no such
-    prefix in `names`, the names of the weights.
+    Wrappers such as FSDP add a prefix to the names of the weights.
+
+    Args:
+        names: The names of the weights.
+
+    Returns:
+        The text after the colon of the error message, or "" if no wrapper has added a prefix.
     """
     for mark, whose in _WRAPPERS.items():
-        inside = mark != "module."  # parts inside a network may also be called "module"
+        # A network may itself have a submodule called "module". So "module." must be at the
+        # beginning of all names.
+        inside = mark != "module."
         has = [mark in name if inside else name.startswith(mark) for name in names]
         if has and (all(has) or (inside and any(has))):
             return (
@@ -335,7 +346,8 @@ def unsaid_family(folder: Path) -> str:
 def longest_row(folder: Path) -> int | None:
     """Return the maximum number of tokens per input of a checkpoint; None if it has no limit.
 
-    It is the smaller of the network's number of positions and the tokenizer's limit.
+    It is the smaller of the network's number of positions and the tokenizer's limit. A network with
+    relative positions has no limit; the tokenizer's limit is then ignored.
     """
     config, limits = read_config(folder / "config.json"), []
     if is_unbounded(config["model_type"], config):
@@ -389,6 +401,10 @@ def _count_numbers(path: Path, trust: Trust) -> int:
 def sizes_in(folder: Path, trust: Trust = NOTHING) -> tuple[dict[str, int], int]:
     """Return the sizes of a checkpoint's tensors and of its tokenizer.
 
+    Args:
+        folder: The folder of the checkpoint.
+        trust: Permissions that the user gives the checkpoint.
+
     Returns:
         The number of elements of each tensor, keyed by the name of the tensor, and the size of all
         tokenizer files together in bytes.
@@ -400,7 +416,15 @@ def sizes_in(folder: Path, trust: Trust = NOTHING) -> tuple[dict[str, int], int]
 
 
 def weight_shapes(weights: Iterable[Path], trust: Trust = NOTHING) -> dict[str, Sequence[int]]:
-    """Return the shapes of the tensors in safetensors or pickled files, keyed by name."""
+    """Return the shapes of the tensors in safetensors or pickled files, keyed by name.
+
+    Args:
+        weights: The paths of the files.
+        trust: Permissions that the user gives the checkpoint.
+
+    Raises:
+        ModelError: A file is damaged, or a pickled file needs a permission.
+    """
     shapes: dict[str, Sequence[int]] = {}
     for path in weights:
         if path.suffix == ".bin":

@@ -31,9 +31,10 @@ LARGEST = 16 * 2**20
 arguments of a Trainer take 5,000 bytes, and the names of T5's weights take 200,000 bytes."""
 
 MOST_WORK = 4_000_000
-"""Largest number of values that a pickle may use as keys of mappings, as arguments or as fields.
-The size of the pickle does not limit this number, because a pickle can use one value many times
-with two bytes each time. Weight files need fewer than ten values per tensor."""
+"""Largest number of values that a pickle may use as keys of mappings, as members of sets, as
+arguments of calls or as attributes of objects. The size of the pickle does not limit this number,
+because a pickle can use one value many times with two bytes each time. Weight files need fewer than
+ten values per tensor."""
 
 DEEPEST = 100
 """Largest depth of nested tuples. Python computes hashes and comparisons of nested tuples by
@@ -73,7 +74,7 @@ class Machine:
         stack: The current stack.
         below: The stacks that MARK instructions have set aside.
         memo: The values that the pickle has saved for later use, keyed by their index.
-        work: The number of values that were used as keys, arguments or fields.
+        work: The number of values that were used as keys, set members, arguments or attributes.
         tuples: For each tuple that was made, keyed by its `id`: the tuple, the number of values in
             it and its depth.
     """
@@ -152,7 +153,11 @@ class Machine:
         return Described("storage", (words,))
 
     def run(self, stream: Any) -> Any:
-        """Execute the instructions of one pickle in a file, and return the value that it makes.
+        """Execute the instructions of one pickle, and return the value that the pickle describes.
+
+        Args:
+            stream: A binary file that is open at the start of the pickle. At the end of this
+                method, its position is behind the pickle.
 
         Raises:
             ValueError: The pickle is too large or has an unknown instruction.
@@ -330,7 +335,8 @@ class Tensor:
         storage: The stored numbers, which several tensors may share.
         start: The position of the tensor's first number in the storage.
         shape: The shape of the tensor.
-        strides: For each dimension, the distance between neighbors, as a number of stored numbers.
+        strides: For each dimension, the distance in the storage between the numbers of two
+            neighboring indices, as in `torch.Tensor.stride`.
     """
 
     storage: _Storage
@@ -405,9 +411,9 @@ def weights_of(path: Path, trust: Trust) -> PickledWeights:
     if not found.tensors:
         within = f"they are inside {found.inside[0]!r}" if found.inside else "it contains none"
         raise ModelError(
-            f"{shown(path)} has no weights at its top level ({within}): load the model where it "
-            "was made, and save it and its tokenizer with model.save_pretrained(FOLDER) and "
-            "tokenizer.save_pretrained(FOLDER)."
+            f"{shown(path)} has no weights at its top level ({within}): load the file in the "
+            "program that trained the model, and save the model and its tokenizer with "
+            "model.save_pretrained(FOLDER) and tokenizer.save_pretrained(FOLDER)."
         )
     return found
 
@@ -418,7 +424,8 @@ def damaged(path: Path, error: Exception) -> ModelError:
     `error` is the exception that reading the file `path` has raised.
     """
     return ModelError(
-        f"{shown(path)} is not a complete file of torch.save ({error}): copy the checkpoint again."
+        f"{shown(path)} cannot be read as a file of torch.save ({error}): copy the checkpoint "
+        "again, or save it as safetensors."
     )
 
 
@@ -473,7 +480,7 @@ class _Weights(Machine):
 
 
 def _tensor(storage: Any, start: Any, shape: Any, strides: Any, turned: Any = None) -> Any:
-    """Return a tensor; raise ValueError if it extends beyond its storage."""
+    """Return a tensor; raise ValueError if it extends beyond its storage or must be negated."""
     if not isinstance(storage, _Storage):
         return Described("torch.Tensor")  # its storage type is unsupported and was recorded already
     if turned:

@@ -20,7 +20,7 @@ class ModelSpec:
     Attributes:
         name: Name on the leaderboard.
         checkpoint: Hub id, absolute path of a folder, "builtin:NAME" for an encoder whose weights
-            are drawn from the seed, or "baseline:NAME" for a baseline without an encoder.
+            are initialized randomly, or "baseline:NAME" for a baseline without an encoder.
         revision: Commit of the hub repository, or the version of a baseline; otherwise empty. The
             value "main" is resolved to a commit when jobs are planned.
         family: Model family (transformers' model_type); empty if it must be looked up on the hub.
@@ -33,8 +33,8 @@ class ModelSpec:
         configuration: Numbers of layers and sizes, in the words of the paper.
         max_tokens: Maximum number of tokens per input, including special tokens; None if unknown.
         tokenizer: Kind of the tokenizer, and whether it distinguishes upper and lower case.
-        lender: Hub repository ("org/name@COMMIT") with the tokenizer, if the checkpoint's own
-            repository has none; otherwise empty.
+        lender: Other hub repository ("org/name@COMMIT") from which the tokenizer is downloaded,
+            because the checkpoint's own repository has none; otherwise empty.
         pretraining: Texts on which the checkpoint was pretrained.
         flops: Number of floating-point operations of pretraining, as counted in ELECTRA's paper
             (arXiv:2003.10555, tables 3 and 4); None if the paper does not count them.
@@ -44,8 +44,8 @@ class ModelSpec:
         trust: Permissions that the user gives the checkpoint.
         is_baseline: True for a baseline, which has no weights and no seed and is listed below the
             encoders on a leaderboard.
-        builtin: Folder inside the package with the files of an encoder whose weights are drawn from
-            the seed; otherwise empty.
+        builtin: Folder inside the package with the config and the vocabulary of an encoder whose
+            weights are initialized randomly; otherwise empty.
         start: Origin of the weights, if they do not come from the model's own checkpoint; otherwise
             None.
         stage: Pretraining run and step at which the checkpoint was saved; None if they are unknown.
@@ -77,7 +77,7 @@ class ModelSpec:
 
     @property
     def is_builtin(self) -> bool:
-        """True for an encoder whose weights are drawn from the seed instead of loaded."""
+        """True for an encoder whose weights are initialized randomly, with the run's seed."""
         return bool(self.builtin)
 
     @property
@@ -131,7 +131,9 @@ def add_model(model: ModelSpec) -> None:
     """
     taken = {name for spec in MODELS.values() for name in _names(spec)}
     if found := sorted(taken.intersection(_names(model))):
-        raise BenchError(f"there is a model {found[0]!r} already: give yours another name.")
+        raise BenchError(
+            f"a model called {found[0]!r} exists already: give the new model another name."
+        )
     MODELS[model.name] = model
 
 
@@ -236,9 +238,10 @@ def find_weights(names: Collection[str]) -> list[str]:
 
 
 def index_of(weights: str) -> str:
-    """Return the name of the index file that lists which part contains which weight.
+    """Return the name of the index file, which lists the weights in each of several weight files.
 
-    `weights` is the name of one part. For weights in a single file, the result is "".
+    `weights` is the name of one of these weight files. For weights in a single file, the result is
+    "".
     """
     found = _PART.search(weights)
     return f"{weights[: found.start()]}{Path(weights).suffix}.index.json" if found else ""
@@ -266,7 +269,7 @@ _OTHERS: Mapping[str, tuple[tuple[str, ...], str]] = {
         ("flax_model*.msgpack",),
         "convert them with transformers 4 and Flax (AutoModel's from_flax=True)",
     ),
-    "GGUF's": (("*.gguf",), "use the checkpoint that they were made from, which is not rounded"),
+    "GGUF's": (("*.gguf",), "use the checkpoint that they were made from, which is not quantized"),
     "ONNX's": (("*.onnx",), "use the checkpoint that they were exported from"),
     "OpenVINO's": (("openvino_model*",), "use the checkpoint that they were exported from"),
     "rust-bert's": (("rust_model.ot",), "use the checkpoint that they were made from"),
@@ -330,18 +333,19 @@ def _bare(names: Iterable[str]) -> list[str]:
 
 
 def bare(weights: Collection[str]) -> str:
-    """Return the end of an error message about a folder without a config.json.
+    """Return the end of an error message about weights without a config.json.
 
-    `weights` contains the names of files with weights in the folder; it may be empty.
+    `weights` contains the names of the files with weights. If it is empty, the text states which
+    files a checkpoint has.
     """
     if not weights:
         return (
             "expected model.safetensors next to config.json in a folder that save_pretrained wrote."
         )
     return (
-        f"{min(weights)} contains only weights, without the config of the network. Load the model "
-        "where it was made, and save it there with model.save_pretrained(FOLDER) and "
-        "tokenizer.save_pretrained(FOLDER)."
+        f"{min(weights)} contains only weights, without the config of the network. Load them in "
+        "the program that trained the model, and save the model with "
+        "model.save_pretrained(FOLDER) and tokenizer.save_pretrained(FOLDER)."
     )
 
 

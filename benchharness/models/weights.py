@@ -90,6 +90,11 @@ def fetch_code(folder: Path, trust: Trust) -> None:
 
     The configs in the checkpoint's folder refer to such code in the form "org/name--module.Class".
     A repository that is already in the cache is not updated.
+
+    Args:
+        folder: The folder of the checkpoint.
+        trust: Permissions that the user gives the checkpoint, which determine whether its code is
+            trusted.
     """
     if not trust.remote_code:
         return
@@ -216,9 +221,9 @@ def require_checkpoint(
 def require_listed(spec: ModelSpec) -> None:
     """Raise ModelError if the repository of a hub model lacks files that a checkpoint needs.
 
-    Only the list of files is requested. Nothing is checked if the hub cannot be reached, for other
-    models than those on the hub, or for known models with a pinned commit, because their files are
-    known to be complete.
+    Only the list of files is requested. Nothing is checked if the hub cannot be reached or if the
+    model is not on the hub. Known models with a pinned commit are not checked either, because their
+    files are known to be complete.
     """
     is_asked = spec.is_hub and (spec.checkpoint, spec.revision) not in _pinned()
     if is_asked and not go_offline_if_unreachable():

@@ -60,14 +60,15 @@ and those whose code comes with their checkpoints.
 
 
 class Published(NamedTuple):
-    """Transformers class that can load a trained network.
+    """Transformers class that can load a trained network, or the reason why there is none.
 
     Attributes:
         auto_class: Name of the class, such as "AutoModelForTokenClassification"; empty if no class
             can load the network.
-        lacking: The part of the network that no class has, if no class can load it; else empty.
+        lacking: Part of the network that no class implements; empty if a class can load the
+            network.
         is_compared: True if the classes of the encoder's family were compared with benchharness's
-            heads. It only has a meaning if no class can load the network.
+            heads (see COMPARED). The value has a meaning only if no class can load the network.
     """
 
     auto_class: str = ""

@@ -141,7 +141,7 @@ def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
 
 
 HINTS: dict[str, Mapping[str, Setting]] = {}
-"""Settings that plugins define for their tasks, keyed by task and name.
+"""Settings that plugins define for their tasks, keyed by task, then by hyperparameter.
 
 They override the values of a model's own recipe.
 """
@@ -211,7 +211,7 @@ def _parse(path: Path) -> Mapping[str, Mapping[str, Setting]]:
         raise BenchError(
             f"the recipe {path} cannot be read ({error}); expected a TOML file."
         ) from None
-    except (ValueError, RecursionError) as error:  # ValueError: also for a huge integer
+    except (ValueError, RecursionError) as error:  # a huge integer is a ValueError too
         raise BenchError(f"the recipe {path} is not valid TOML: {error}.") from None
     return {table: _settings(path, table, lines) for table, lines in _tables(path, document)}
 
@@ -220,8 +220,8 @@ def file_facts(path: Path) -> dict[str, Any]:
     """Check a recipe file, and return its contents as JSON data.
 
     Returns:
-        "recipe" is the name of the file without its extension, "file" is its path, and "tables" has
-        the settings of each TOML table. Grids are not expanded.
+        A dict: "recipe" is the name of the file without its extension, "file" is its path, and
+        "tables" has the settings of each TOML table. Grids are not expanded.
 
     Raises:
         BenchError: Tables or values are unknown or out of range. The message has one line for each.
@@ -321,7 +321,7 @@ def _count_of(path: Path, lines: Mapping[str, Setting], name: str) -> int | None
     value = lines[name].value
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise BenchError(
-            f"{path.name}, {_PROTOCOL} {name}: expected a whole number from 1 up, but got "
+            f"{path.name}, [{_PROTOCOL}] {name}: expected a whole number from 1 up, but got "
             f"{value!r}."
         )
     return value

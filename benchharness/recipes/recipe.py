@@ -45,7 +45,10 @@ FEATURES = (
 )
 """Values of `features`, which selects the input of a model head.
 
-It is the last layer of the fine-tuned encoder, or one or several layers of a frozen encoder.
+"fine-tuned" selects the last layer of an encoder that is trained with the head. All other values
+freeze the encoder, and select the embeddings, one layer, or the sum or concatenation of several
+layers; "sum-all" sums all layers without the embeddings. "mix" is a learned weighted mean of the
+embeddings and all layers.
 """
 
 EACH = "each"
@@ -95,9 +98,7 @@ def least_layers(features: str) -> int:
 
 
 def kept_layers(wanted: int | str, count: int) -> list[int]:
-    """Return the numbers of the layers that an encoder keeps, in ascending order.
-
-    The layers are numbered from 0.
+    """Return the numbers (from 0) of the layers that an encoder keeps, in ascending order.
 
     Args:
         wanted: Value of the hyperparameter `layers`. An integer is the number of layers to keep,
@@ -153,7 +154,7 @@ def _read_layers(value: object) -> int | str | None:
     if len(words) < 2 or not all(word.strip().isdecimal() for word in words):
         return None
     named = [int(word) for word in words]
-    return AND.join(map(str, named)) if named == sorted(set(named)) else None  # no duplicates
+    return AND.join(map(str, named)) if named == sorted(set(named)) else None  # ascending
 
 
 _ROOM = count(6)  # four special tokens (RoBERTa, for a pair) and one token per text
@@ -260,8 +261,8 @@ class Rows:
         train_languages: Languages of the training rows of a multilingual task, e.g. "de", "de+fr"
             or "all"; empty for English.
         sampling_power: For tasks that are trained together, each step draws a task with a
-            probability proportional to its number of examples to this power. If it is None, an
-            epoch uses each batch of each task once, in random order.
+            probability proportional to its number of examples raised to this power. If it is None,
+            an epoch uses each batch of each task once, in random order.
     """
 
     max_tokens: int = hyperparameter(_ROOM, aliases="max_seq_length max_length")
@@ -280,7 +281,7 @@ class Selection:
         best_checkpoint: True to use the weights at the evaluation with the best score (the first
             such evaluation if several are equally good).
         early_stopping: Number of consecutive evaluations without an improvement after which the
-            training ends; 0 to disable this.
+            training ends; 0 to train to the end.
         average_last: Number of last evaluations over which the weights are averaged; 1 to use the
             last weights.
         select_on: Rows on which the model is evaluated: "dev", or e.g. "train:0.1" for a tenth of
@@ -394,7 +395,7 @@ class SpanOptions:
         stride: Distance in tokens between the beginnings of two windows of the context.
         max_question_tokens: Maximum number of tokens of the question in each window.
         answerable_weight: Weight of the loss of a classifier that detects questions without an
-            answer; its logit is then the no-answer score. 0 for no classifier.
+            answer. The logit of this classifier is the no-answer score. 0 for no classifier.
         beam_size: If it is above 0, the last token of an answer is predicted given the first token,
             for this number of best first tokens. If it is 0, both are predicted independently.
         max_answer_tokens: Maximum number of tokens of an answer.
@@ -509,7 +510,7 @@ class Recipe:
     def of(cls, values: Mapping[str, Any]) -> "Recipe":
         """Build a recipe from the values of hyperparameters, keyed by name.
 
-        Values that are missing have their defaults.
+        A hyperparameter that is missing gets its default.
         """
         found: dict[str, Any] = {}
         for name, kind in _GROUPS.items():
@@ -543,7 +544,7 @@ class Recipe:
     def from_settings(cls, settings: Mapping[str, Setting]) -> "Recipe":
         """Build the recipe from the settings of a job, keyed by hyperparameter.
 
-        A `max_grad_norm` of 0 becomes infinity.
+        A `max_grad_norm` of 0, which means no limit, becomes infinity.
         """
         values: dict[str, Any] = {name: setting.value for name, setting in settings.items()}
         return cls.of(values | {"max_grad_norm": values["max_grad_norm"] or math.inf})
@@ -654,7 +655,7 @@ def shown_value(name: str, setting: Setting | None) -> Any:
         setting: The setting; None if it is not set. Its default is then displayed, usually as a
             word such as "off" or "all".
     """
-    facts = SETTINGS.get(name)  # None for "start_from"
+    facts = SETTINGS.get(name)  # None for "start_from", which is not a hyperparameter
     default = facts.default if facts and facts.default is not MISSING else None
     value = setting.value if setting else default
     if name in _OFF and value == _OFF[name]:
@@ -705,7 +706,14 @@ def _applies(
 
 
 def clashes(settings: Mapping[str, Setting]) -> Iterator[str]:
-    """Yield a message for each setting that cannot be combined with another one."""
+    """Yield a message for each setting that does not fit the other settings.
+
+    A setting may exclude another setting, exceed a bound that another setting sets, or have no
+    effect without another setting.
+
+    Args:
+        settings: Settings with checked values, keyed by name.
+    """
     on = {name: setting for name, setting in settings.items() if not is_default(name, setting)}
 
     def said(name: str) -> str:

@@ -108,12 +108,13 @@ class ResolvedRecipe:
             extension.
         settings: Settings, keyed by name.
         is_own: True if the recipe is a user's file.
-        overridden: True if the user has overridden values of the recipe with `--set` or similar
-            options.
+        overridden: True if the user has set values with `--set` or similar options that differ from
+            those of the recipe.
         is_sweep: True if the settings are one of several combinations of a grid.
-        start: Task or checkpoint to start from; None if neither the recipe nor the user names one.
-        off: Values of settings that the recipe switches on but that are switched off in this job.
-            They are not in `settings`.
+        start: Starting point of the encoder, e.g. a task on which it is trained first; None if
+            neither the recipe nor the user names one.
+        off: Values, e.g. 0, of the settings that are on in the recipe but switched off in this job,
+            keyed by name. These settings are not in `settings`.
     """
 
     name: str
@@ -160,9 +161,10 @@ def resolve_sweep(
     """Determine the hyperparameters of a model on a task, for each combination of a grid.
 
     Values come from several sources, and later ones override earlier ones: the recipe on which the
-    model's own recipe is based, the model's own recipe, `recipe`, and `overrides`. Each recipe file
-    has defaults, which are overridden by its values for the head type, the task and a frozen
-    encoder, in this order.
+    model's own recipe is based, the model's own recipe, values that the task's suite, a plugin or
+    the task itself defines, `recipe`, and `overrides`. However, a model's own values for a task
+    override those of the suite. Each recipe file has defaults, which are overridden by its values
+    for the head type, the task and a frozen encoder, in this order.
 
     A value with commas, or a list in a file, is a grid: there is one result per combination of
     values, and together these results are a sweep. However, different values of `features` do not
@@ -294,7 +296,7 @@ class _Asked:
         # A list of features may contain "fine-tuned" and other values. So files are read with and
         # without their table [frozen], which does not apply to "fine-tuned".
         trained, frozen = self._layers(self.tables), self._layers((*self.tables, FROZEN))
-        every = (*trained.packaged, *trained.over, trained.typed)  # later layers override others
+        every = (*trained.packaged, *trained.over, trained.typed)  # in ascending priority
         read = next((layer[FEATURES] for layer in reversed(every) if FEATURES in layer), None)
         choices: Sequence[Setting | None] = (
             [None]
@@ -358,7 +360,7 @@ class _Asked:
         named, typed = [*layers.packaged, *layers.over], dict(layers.typed)
         last = {} if choice is None else {FEATURES: choice}
         if choice is not None and choice.value == FINE_TUNED and not alone:
-            typed.pop("lstm_size", None)  # it applies to frozen encoders only
+            typed.pop("lstm_size", None)  # an LSTM is used on frozen encoders only
         points = self._points([*named, typed, last], typed)
         # The command that repeats a run either names the recipe, or sets all values with --set. In
         # the second case, the values are compared with the model's own recipe.
@@ -401,7 +403,7 @@ class _Asked:
             for name, facts in SETTINGS.items():
                 # `steps` in an earlier layer must not override `epochs` in a later layer.
                 if facts.instead_of in layer and name not in layer:
-                    merged.pop(name, None)  # the later layer has the other unit
+                    merged.pop(name, None)  # the later layer sets the same quantity in another unit
             merged.update(layer)
         found: dict[tuple[object, ...], tuple[dict[str, Setting], dict[str, Value]]] = {}
         problems: dict[str, None] = {}
@@ -550,8 +552,8 @@ def _layers_over(name: str, tables: Sequence[str]) -> list[Mapping[str, Setting]
 def packaged_recipe(spec: ModelSpec) -> Path:
     """Return the path of a model's own recipe file.
 
-    It is the file that the model's description names, the file of the model's family, or BERT's
-    file, whichever exists first.
+    It is the file that the model's description names. If the description names none, it is the file
+    of the model's family, or BERT's file if the family has none.
 
     Raises:
         BenchError: The model's description names a recipe that does not exist.
@@ -665,7 +667,8 @@ def unused_settings(
 ) -> Iterator[str]:
     """Yield a message for each value that the user set although no job uses it.
 
-    An example is `temperature` without a teacher.
+    An example is `temperature` without a teacher. There is also a message if the recipe sets values
+    for distillation, but no job uses any of them.
 
     Args:
         overrides: Values as typed after `--set`, keyed by hyperparameter.
@@ -773,7 +776,10 @@ def _started(resolved: ResolvedRecipe, start: Start, line: Setting) -> ResolvedR
 
 
 def start_task(recipe: ResolvedRecipe) -> str | None:
-    """Return the full name of the task on which the encoder is trained first; None if none."""
+    """Return the full name of the task on which the encoder is trained first.
+
+    The result is None if there is no such task, or if the encoder comes from a multi-task run.
+    """
     start = recipe.start
     return start.name if start is not None and start.kind == "task" else None
 

@@ -69,8 +69,8 @@ def timed_recipes(
 ) -> Iterator[ResolvedRecipe]:
     """Yield the recipes with which the speed of an encoder is measured on a task.
 
-    These are the recipes with which the encoder would be trained on the task, with another name,
-    and with the maximum length that the task prescribes, if any.
+    These are the recipes with which the encoder would be trained on the task, with two changes:
+    their name is "timed", and the maximum length is the one that the task prescribes, if any.
 
     Args:
         task: The task.
@@ -119,7 +119,7 @@ class ZeroShotScoring(Protocol):
         """
 
     def run(self, job: Job, report: Reporter) -> Result:
-        """Run a job with a recipe that the method `recipe` has returned, and return its result.
+        """Run a job with a recipe from the method `recipe`, and return the result.
 
         Args:
             job: The job.
@@ -136,4 +136,7 @@ def zero_shot_scoring() -> ZeroShotScoring:
     for each in extensions():
         if each.zero_shot:
             return cast("ZeroShotScoring", import_module(f"{each.package}.{each.zero_shot}"))
-    raise BenchError("tasks cannot be scored without training: the extension cloze is missing.")
+    raise BenchError(
+        "tasks cannot be scored without training, because the extension cloze is missing: install "
+        "the full benchharness package."
+    )

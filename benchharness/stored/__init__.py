@@ -36,9 +36,10 @@ many runs takes a second."""
 
 
 def lacking_plugins(store: Store, suites: Collection[str] = ()) -> list[str]:
-    """Return a message for each stored suite or task that is not defined, with its plugin's name.
+    """Return a message for each suite or task that has stored runs but is not defined.
 
-    A task may be missing from a suite that is defined, if several plugins add tasks to the suite.
+    The message names the plugins that the newest of these runs used, if the run records any. A task
+    may be undefined although its suite is defined, because plugins can add tasks to a suite.
 
     Args:
         store: Store that contains the runs.
@@ -86,11 +87,12 @@ def _naming_plugins(
 
 
 class Recent(NamedTuple):
-    """Names of the suites that are shown if the user names none, and of those that are left out.
+    """Selection of the suites that are shown if the user names no suite.
 
     Attributes:
-        shown: Suites to show.
-        left_out: Suites that are left out because too many runs would have to be read.
+        shown: Names of the suites to show.
+        left_out: Names of the suites that are not shown, because too many runs would have to be
+            read.
         lacking: Messages about suites with stored runs whose plugin is not loaded.
     """
 
@@ -111,14 +113,14 @@ class Recent(NamedTuple):
 
 
 def recent_suites(store: Store, first: Collection[str] = (), most: int = MANY_RUNS) -> Recent:
-    """Select the suites that are shown by default: those that ran last.
+    """Select the suites that are shown by default: those with the newest runs.
 
     At least one suite is selected, however many runs it has. Selected suites are in the order of
     `SUITES`.
 
     Args:
         store: Store that contains the runs.
-        first: Names of suites that are selected before all others.
+        first: Names of suites that are selected before all others, whatever the age of their runs.
         most: Maximum total number of runs of the selected suites.
     """
     found = [name for name in store.suites() if name in SUITES]
@@ -153,6 +155,7 @@ class Within:
 
 
 ANYWHERE = Within()
+"""Filter that selects all leaderboards."""
 
 
 @_naming_plugins
@@ -224,7 +227,7 @@ def gained(boards: Sequence[Board], store: Store) -> list[Board]:
 
 
 def left_out(whole: Sequence[Board], boards: Sequence[Board]) -> Iterator[str]:
-    """Yield a message for each leaderboard that is not shown with all of its entries.
+    """Yield a message for each leaderboard of which only the best entries are shown.
 
     Args:
         whole: Leaderboards with all entries.
@@ -271,7 +274,8 @@ def find_rows(
         store: Store that contains the runs.
         systems: Names of leaderboard entries, names of models, or keys of runs.
         within: Suites, tasks and data source to include.
-        select: Function `(board, name)` that returns the entry with a name, or None.
+        select: Function `(board, name)` that returns the entry with this name; None if the
+            leaderboard has no such entry.
         paths: True to show local paths in full; by default they are shortened.
 
     Returns:
@@ -355,8 +359,8 @@ a notebook, is probably the full name of another model."""
 def wanted_tasks(store: Store, suites: Sequence[str], tasks: Sequence[str]) -> tuple[str, ...]:
     """Return the full names of the requested tasks.
 
-    If several suites have a task with the requested name, but only one of these tasks has stored
-    runs, that task is chosen.
+    If no suite is requested and several suites have a task with the requested name, the task with
+    stored runs is chosen. It is an error if several of these tasks have stored runs, or none has.
 
     Args:
         store: Store that contains the runs.
@@ -377,7 +381,7 @@ def wanted_tasks(store: Store, suites: Sequence[str], tasks: Sequence[str]) -> t
 
 
 def is_reported(store: Store, out: Path, last: Sequence[Board]) -> bool:
-    """Return whether a file already contains the current report of the last run.
+    """Return whether a file is an up-to-date report that was written with default options.
 
     Args:
         store: Store that contains the runs.

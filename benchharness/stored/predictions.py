@@ -1,14 +1,13 @@
-"""Read stored predictions; compute intervals, comparisons and curves from them."""
+"""Read stored predictions; compute intervals and comparisons from them."""
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from glob import has_magic
 from statistics import fmean
 from typing import NamedTuple
 
 import numpy as np
 
-from benchharness.errors import BenchError, DataError, ForeignCodeError, unknown_name
+from benchharness.errors import BenchError, DataError, ForeignCodeError
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, notes_of, score_names
 from benchharness.leaderboard.boards.entry import Entry, Gain
@@ -25,26 +24,18 @@ from benchharness.leaderboard.comparing.contrast import (
     difference_bounds,
     match_runs,
 )
-from benchharness.leaderboard.comparing.curves import (
-    LayerCurve,
-    StageCurve,
-    layer_curves,
-    lines_of,
-    stage_curves,
-)
 from benchharness.leaderboard.comparing.noise import (
     difference,
     sample_of_table,
     with_uncertainty,
 )
-from benchharness.leaderboard.job import Job, Stage
+from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Measure, Result, RunRow, predictions_of, rule_name
 from benchharness.leaderboard.sharing import without_paths
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import Store
-from benchharness.models import find_models, weights_identity
 from benchharness.splits import ChangedRowsError, read_split
-from benchharness.stored import Rows, Within, gather_boards, wanted_tasks
+from benchharness.stored import Rows
 from benchharness.tasks.custom import code_of
 from benchharness.tasks.examples import Example
 from benchharness.tasks.read import SplitRows
@@ -273,7 +264,7 @@ def _check_rows(name: str, results: Sequence[Result]) -> None:
 
 
 def contrasts_of(store: Store, rows: Rows, kind: str, *, with_slices: bool) -> list[Contrast]:
-    """Compare two leaderboard entries on each task, with p-values corrected for all tasks.
+    """Compare two leaderboard entries on each task, and correct p-values for the number of tasks.
 
     Args:
         store: Store that contains the runs.
@@ -395,7 +386,7 @@ class Ties(NamedTuple):
     """Leaderboard entries that do not differ significantly from the best entry of a task.
 
     Attributes:
-        found: Labels of these entries (see `full_label`), keyed by task.
+        found: Labels of these entries (see `full_label`), without the best entry, keyed by task.
         notes: Messages about tasks on which the entries could not be tested.
     """
 
@@ -406,9 +397,14 @@ class Ties(NamedTuple):
 def ties_of(store: Store, boards: Sequence[Board]) -> Ties:
     """Find, for each task, the models that do not differ significantly from the best model.
 
-    On each task of each leaderboard, all ranked models that have learned the task are compared with
-    the best of them, and p-values are corrected for the number of comparisons. If a comparison is
-    not possible, no ties are returned for the task, and a note contains the reason.
+    On each task of each leaderboard, all ranked models that have learned the task (see
+    `Cell.has_learned`) are compared with the best of them, and p-values are corrected for the
+    number of comparisons. If a comparison is not possible, no ties on the task of this leaderboard
+    are returned, and a note contains the reason.
+
+    Args:
+        store: Store that contains the runs.
+        boards: The leaderboards.
     """
     found: dict[str, frozenset[str]] = {}
     notes: list[str] = []
@@ -443,7 +439,7 @@ def _tied(store: Store, board: Board, task: str, ranked: Sequence[Entry]) -> Ite
     pairs = [Rows(board, (ranked[0], other), (task,)) for other in ranked[1:]]
     contrasts = [_contrast(store, rows, task, "dev", False) for rows in pairs]
     for other, each in zip(ranked[1:], correct(contrasts), strict=True):
-        # If a test is missing, it is unknown whether two models are equal, so show no ties.
+        # If a test is missing, it is unknown whether the two models differ, so show no ties.
         if each.corrected is None:
             raise BenchError(
                 f"--ties shows no ties on {distinct_title(task)}, because {full_label(ranked[0])} "
@@ -453,140 +449,7 @@ def _tied(store: Store, board: Board, task: str, ranked: Sequence[Entry]) -> Ite
             yield other
 
 
-# The following functions compute curves of a score over the checkpoints of a pretraining run, or
-# over the layers of a model.
-
-
-def find_curves(
-    store: Store,
-    name: str,
-    suites: Sequence[str] = (),
-    tasks: Sequence[str] = (),
-    data: str | None = None,
-) -> list[tuple[Board, StageCurve]]:
-    """Return the score curves of a pretraining run over its checkpoints.
-
-    There are curves for every leaderboard with at least two checkpoints of the pretraining run.
-
-    Args:
-        store: Store that contains the fine-tuning runs of the checkpoints.
-        name: Name of the pretraining run, or a glob pattern that matches the folders of its
-            checkpoints. With a pattern, checkpoints are found by their weights, so their runs may
-            have been stored under other names.
-        suites: Names of suites or collections to include; empty for all.
-        tasks: Full or short names of tasks to include; empty for all.
-        data: Data source of the runs to include, as in `Within.data`; None for all.
-
-    Returns:
-        Pairs of a leaderboard and one of its curves. A leaderboard has one curve per task, and one
-        for the mean of several tasks.
-
-    Raises:
-        BenchError: The pretraining run is unknown, no leaderboard has two of its checkpoints, or
-            the checkpoints have different model families.
-    """
-    if has_magic(name):
-        # Match runs by their weights, because their models may have any name.
-        by_weights = {weights_identity(spec): spec.stage for spec in find_models(name)}
-    stages, models = dict[str, Stage](), set[str]()
-    for row in store.runs():
-        if has_magic(name):
-            stage = by_weights.get(row.weights)
-        else:
-            stage = row.stage if row.stage and row.stage.run == name else None
-        if stage is not None:
-            stages[row.key] = stage
-            models.add(row.model)
-    if not stages and not find_layers(store, name):
-        raise _unknown(store, name)
-
-    def stage_of(entry: Entry) -> Stage | None:
-        """Return the pretraining stage of an entry; all of its runs have the same weights."""
-        return next((stages[run.key] for run in entry.runs if run.key in stages), None)
-
-    boards = _narrowed(store, suites, tasks, data, models) if stages else []
-    if found := [(board, curve) for board in boards for curve in curves_of(store, board, stage_of)]:
-        return found
-    of = f" on {', '.join([*suites, *tasks])}" if suites or tasks else ""
-    raise BenchError(
-        f"no two {'checkpoints' if stages else 'layers'} of {name} have results{of} with the same "
-        "data: `bench show runs` lists the stored runs."
-    )
-
-
-def find_layers(
-    store: Store,
-    model: str,
-    suites: Sequence[str] = (),
-    tasks: Sequence[str] = (),
-    data: str | None = None,
-) -> list[tuple[Board, LayerCurve]]:
-    """Return the score curves of a model over its layers, on each of which a head was trained.
-
-    There are curves for every leaderboard with results of at least two layers.
-
-    Args:
-        store: Store that contains the runs.
-        model: Name of the model.
-        suites: Names of suites or collections to include; empty for all.
-        tasks: Full or short names of tasks to include; empty for all.
-        data: Data source of the runs to include, as in `Within.data`; None for all.
-
-    Returns:
-        Pairs of a leaderboard and one of its curves.
-    """
-    boards = _narrowed(store, suites, tasks, data, {model})
-    return [(board, curve) for board in boards for curve in layer_curves(board)]
-
-
-def _narrowed(
-    store: Store,
-    suites: Sequence[str],
-    tasks: Sequence[str],
-    data: str | None,
-    models: Collection[str],
-) -> Iterator[Board]:
-    """Yield the leaderboards of the given models, reduced to the requested tasks."""
-    wanted = wanted_tasks(store, suites, tasks)
-    names = dict.fromkeys(task.partition("/")[0] for task in wanted)
-    for board in gather_boards(store, Within(suites=tuple(names), data=data), models):
-        chosen = tuple(task for task in board.tasks if not wanted or task in wanted)
-        yield replace(board, tasks=chosen)
-
-
-def _unknown(store: Store, name: str) -> BenchError:
-    if has_magic(name):
-        return BenchError(
-            f"no checkpoint that {name!r} matches has stored results: run the checkpoints first."
-        )
-    runs = {row.stage.run for row in store.runs() if row.stage is not None}
-    hint = (
-        "Run several of its checkpoints first with `bench run --model 'DIR/step-*'`, or all layers "
-        "of a model with --set features=each."
-    )
-    return unknown_name("pretraining run with stored checkpoints", name, runs, hint)
-
-
-def curves_of(
-    store: Store, board: Board, stage_of: Callable[[Entry], Stage | None], *, examples: bool = True
-) -> Iterator[StageCurve]:
-    """Yield the score curves of all pretraining runs on a leaderboard, over their checkpoints.
-
-    Args:
-        store: Store that contains the runs.
-        board: The leaderboard.
-        stage_of: Function that returns the position of an entry in its pretraining run; None if the
-            entry is not a checkpoint of such a run.
-        examples: True to read predictions, so that the noise of a score covers the choice of
-            examples; else it covers only seeds.
-    """
-    for line in lines_of(board, stage_of):
-        known: dict[str, Sequence[Known | None]] = {}
-        for task in board.tasks:
-            known[task] = ("not read",) * len(line.entries)
-            if examples:
-                known[task] = known_cells(board, line.entries, task, store)
-        yield from stage_curves(board, line, known)
+# The following function reads the examples that several results predicted.
 
 
 def examples_of(
@@ -600,8 +463,8 @@ def examples_of(
         results: Results of the runs.
 
     Returns:
-        The examples, and an empty text. If the runs predicted different examples, or if the
-        examples cannot be read, () and the reason.
+        The examples and an empty text; or an empty tuple and a reason, if the runs predicted
+        different examples or if the examples cannot be read.
     """
     digests = {result.evaluation(name).fingerprint for result in results}
     task, split = name.rsplit(":", 1)

@@ -12,10 +12,14 @@ from benchharness.discovery import member, places
 from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board, best_of
 from benchharness.leaderboard.boards.terminal import over_seeds_alone
-from benchharness.leaderboard.report.plots import Figure
 from benchharness.leaderboard.report.plots.cost import TIMED_SUITE, ModelSize, Sizes, timed_of
-from benchharness.leaderboard.report.plots.lines import stage_figures
-from benchharness.leaderboard.report.plots.section import Background, BoardKey, Pages, board_key
+from benchharness.leaderboard.report.plots.section import (
+    Background,
+    BoardKey,
+    Drawing,
+    Pages,
+    board_key,
+)
 from benchharness.leaderboard.report.table import Contrasts
 from benchharness.leaderboard.report.write import About, render_report, write_page, write_runs
 from benchharness.leaderboard.result import Failure, Result, RunRow
@@ -31,15 +35,15 @@ from benchharness.stored import (
     recent_suites,
     report_mark,
 )
-from benchharness.stored.predictions import add_uncertainty, contrasts_of, curves_of
+from benchharness.stored.predictions import add_uncertainty, contrasts_of
 
 MANY_RUNS = 250
 """Number of runs above which a report has no confidence intervals by default, because reading all
 predictions would take too long."""
 
 MOST_RUNS = 500
-"""Approximate number of runs (of the best entries) whose details the page itself contains, even if
-details are also written to a separate folder. The plots of score against cost need them."""
+"""Approximate maximum number of runs (of the best entries) whose details the page itself contains
+if details are written to a separate folder. The plots of score against cost need them."""
 
 MOST_DETAILS = 5_000
 """Approximate maximum number of runs (of the best entries) whose details are written to a separate
@@ -68,9 +72,10 @@ class Wanted:
         description: Text of one or two sentences below the title.
         intervals: True to compute confidence intervals, for which all predictions are read; None to
             do so only if there are few runs.
-        split: True to write the details of all runs to a folder next to the page, False to include
-            them in the page. None to write only those of the best entries to the folder if there
-            are many runs, and else to include all of them in the page.
+        split: True to write the details of all runs to a folder next to the page; False to include
+            these details in the page. None to decide by the number of runs: the folder contains
+            only the details of the best entries if there are many runs, and there is no folder if
+            there are few.
         show_paths: True to show local paths in full.
         last: Leaderboards of the run that has just ended. If the store is large, their suites are
             shown before all others.
@@ -96,7 +101,10 @@ the context manager is a function that wraps an iterator so that its items are c
 """
 
 Pager = Callable[[Sequence[Board]], Pages]
-"""Function that writes the HTML pages with predictions and returns their relative paths."""
+"""Function that writes HTML pages with the predictions for single examples.
+
+It is called with the leaderboards, and returns the relative paths of the pages.
+"""
 
 
 def make_report(
@@ -123,7 +131,8 @@ def make_report(
     Raises:
         BenchError: A file cannot be written.
     """
-    mark = _mark(store, wanted)  # before the runs are read, as others may be stored meanwhile
+    # The mark is computed before the runs are read, because more runs may be stored meanwhile.
+    mark = _mark(store, wanted)
     boards, notes, has_timed = _chosen(store, wanted)
     boards = gained(boards, store)
     runs = sum(1 for _ in _runs(boards))
@@ -192,10 +201,10 @@ def _background(
 
     If `sure` is true, predictions and examples are read for confidence intervals and tests.
     """
-    stages, faults = _curve_figures(store, boards, examples=sure)
+    drawings, faults = _drawings(store, boards, examples=sure)
     background = Background(
         sizes=known_sizes(),
-        stages=stages,
+        drawings=drawings,
         contrasts={board_key(board): _neighbours(store, board) for board in boards if sure},
         sections={board_key(board): [*_sections(store, board)] for board in boards},
         predictions={} if pages is None else pages(boards),
@@ -210,23 +219,30 @@ def _sections(store: Store, board: Board) -> Iterator[tuple[str, str]]:
             yield heading, html
 
 
-def _curve_figures(
+def _drawings(
     store: Store, boards: Iterable[Board], *, examples: bool
-) -> tuple[Mapping[BoardKey, tuple[Figure, ...]], list[str]]:
-    """Return the plots of pretraining runs, and messages about leaderboards without such a plot.
+) -> tuple[Mapping[BoardKey, Sequence[Drawing]], list[str]]:
+    """Return the functions of extensions that draw figures, and messages about missing figures.
 
-    If `examples` is true, the noise in the plots covers examples and seeds, else only seeds.
+    If `examples` is false, predictions and examples are not read.
     """
-    figures: dict[BoardKey, tuple[Figure, ...]] = {}
+    plots = {
+        kind: member(f"the plots {kind!r} of the report", place)
+        for kind, place in places("plots").items()
+    }
+    found: dict[BoardKey, list[Drawing]] = {}
     faults: list[str] = []
     for board in boards:
-        try:
-            found = list(curves_of(store, board, lambda entry: entry.stage, examples=examples))
-        except BenchError as error:
-            faults.append(f"{board.title} has no plot of scores over pretraining: {error}")
-            continue
-        figures[board_key(board)] = stage_figures(found)
-    return figures, faults
+        found[board_key(board)] = []
+        for kind, (heading, prepare) in plots.items():
+            try:
+                draw = prepare(store, board, examples)
+            except BenchError as error:
+                plot = f"{heading[:1].lower()}{heading[1:]}"
+                faults.append(f"{board.title} has no plot of {plot}: {error}")
+            else:
+                found[board_key(board)].append(Drawing(kind, heading, draw))
+    return found, faults
 
 
 _DRAWN = ("the plots against cost show", "the table shows all")

@@ -26,8 +26,8 @@ ROUNDING = 8
 number of different shapes low."""
 
 MICRO_BATCH_TOKENS = 16384
-"""Maximum number of padded tokens in a micro-batch of several items: 32 rows of 512 tokens, like
-BERT's batch."""
+"""Approximate maximum number of padded tokens in a micro-batch of several items: 32 rows of 512
+tokens, like BERT's batch."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +54,8 @@ class Features:
         truncated: Mask of the examples that were cut to `max_tokens`: `[examples]`; None if
             examples are never cut.
         counts: Four numbers: tokens in the texts, unknown tokens, words without any token, and all
-            words, which are counted only if some character has no token. None if nothing was
-            counted.
+            words. Words are counted only if some character has no token; otherwise the last two
+            numbers are 0. None if nothing was counted.
     """
 
     per_token: ClassVar[tuple[str, ...]] = ()
@@ -103,7 +103,7 @@ class Features:
     @cached_property
     def item_lengths(self) -> NDArray[np.int64]:
         """Number of tokens of each item's longest row."""
-        # (rows,) -> (items,). Every item has rows; for the last one, reduceat goes to the end.
+        # (rows,) -> (items,). Every item has rows; for the last item, reduceat goes to the end.
         return np.maximum.reduceat(self.lengths, self.item_starts[:-1])
 
     def rows_of(self, items: Indices) -> Indices:
@@ -126,7 +126,7 @@ class Features:
         return replace(self, **kept, starts=before[self.starts], read=None)
 
     def count_terms(self, items: Indices) -> int:
-        """Return the number of losses over which a batch of these items averages, at least one."""
+        """Return the number of losses that are averaged in a batch of these items, at least one."""
         return len(items) if self.terms is None else max(1, int(self.terms[items].sum()))
 
 
@@ -137,7 +137,7 @@ def expand(starts: Indices, sizes: Indices) -> Indices:
     """
     ends = np.cumsum(sizes)  # end of each range in the result
     total = int(ends[-1]) if len(ends) else 0
-    # Consecutive numbers, plus for each range its start minus its position in the result.
+    # To consecutive numbers, add for each range its start minus its position in the result.
     return np.arange(total) + np.repeat(starts - ends + sizes, sizes)
 
 
@@ -169,7 +169,8 @@ def mixed_batches(
     Args:
         sizes: Number of items of each task.
         batch_size: Number of items per batch.
-        steps: Steps to yield; those of a resumed run may begin within an epoch.
+        steps: Numbers of the steps to yield, from 0. If a run is resumed, its first step may be in
+            the middle of an epoch.
         seed: Seed of the random order.
         power: Exponent of the sampling probabilities, or None.
     """
@@ -239,12 +240,13 @@ def cut_by_length(
 
 def _cheapest_cuts(widths: NDArray[np.int64], rows: NDArray[np.int64], overhead: int) -> list[int]:
     """Return the indices at which to cut items of decreasing widths, by dynamic programming."""
-    # Keyed by a number of items, from the start of the batch: the minimal work for these items, and
-    # the starts of their parts.
+    # For the first N items, keyed by N: the minimal cost of these items, and the starts of the
+    # parts into which they are cut.
     best: dict[int, tuple[int, list[int]]] = {0: (0, [])}
     # Between items of equal width a cut saves no padding: cut only where the width changes.
     for end in (*(np.flatnonzero(np.diff(widths)) + 1).tolist(), len(widths)):
-        # All rows of the last part get the width of its first row. On ties the longest part wins.
+        # All rows of the last part get the width of its first row. On ties, the cut with the
+        # longest last part is chosen.
         options = (
             (work + overhead + int(widths[start] * rows[start:end].sum()), [*starts, start])
             for start, (work, starts) in best.items()
@@ -307,9 +309,9 @@ def pad(features: Features, rows: Indices, width: int | None = None) -> dict[str
 def tail_of(tokens: int, width: int) -> int:
     """Return how many padding tokens to append to a packed row, so that few different sizes occur.
 
-    The appended tokens are the `tail` in encoder/packing.py. With them, the size of the packed row
-    is a multiple of a power of two: the largest one up to an eighth of `tokens`, but at least
-    ROUNDING and at most `width`.
+    The appended tokens are the `tail` in encoder/packing.py, of which there is at least one. With
+    them, the size of the packed row is a multiple of a unit. The unit is the largest power of two
+    that is at most `tokens` / 8, but at least ROUNDING, and in any case at most `width`.
 
     Args:
         tokens: Number of tokens of the packed row.

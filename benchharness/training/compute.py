@@ -83,7 +83,9 @@ class Ranks:
         return self.rank == 0
 
     def share(self, items: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return this process's share of a batch; the shares have about equal numbers of tokens.
+        """Return the items of this process's share of a batch.
+
+        The shares have about equal numbers of tokens.
 
         Args:
             items: Indices of the items of the batch.
@@ -91,12 +93,13 @@ class Ranks:
         """
         if self.count == 1:
             return items
-        # Deal the items out by length, like cards: shares differ by at most the longest row.
+        # Deal the items out by length, like cards. The numbers of tokens of two shares then differ
+        # by at most the length of the longest item.
         order = np.argsort(-lengths[items], kind="stable")
         return items[order][self.rank :: self.count]
 
     def own_seed(self, seed: int, step: int) -> int:
-        """Return a seed that differs between processes and between steps."""
+        """Return a seed, derived from `seed`, that differs between processes and between steps."""
         # Hash the numbers: with a sum, rank 1 at step 2 would draw the same as rank 2 at step 1.
         return int(np.random.SeedSequence([seed, step, self.rank]).generate_state(1)[0])
 
@@ -252,8 +255,8 @@ def in_fp32(layer: Callable[[Tensor], Tensor], states: Tensor) -> Tensor:
 # host does not wait for a GPU until it reads a loss.
 
 Layout = Literal["padded", "packed", "bucket"]
-"""Form in which rows are computed: padded, packed (concatenated without padding), or packed into
-one of few sizes ("bucket")."""
+"""Form in which the rows of a batch are computed: "padded"; "packed", i.e. concatenated without
+padding; or "bucket", i.e. packed and then padded at the end to one of a few sizes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,9 +266,9 @@ class Part:
     Attributes:
         terms: Number of losses of the whole batch, by which the sum of losses is divided.
         tensors: Tensors on the device, keyed by name: the padded inputs; the fields of the packing
-            in OF_PACKING; "items", the indices of the items in the data; in buckets, "terms"; and
-            for items of several rows "slots", the index of each row's logits in a flattened array
-            `[items, options]`.
+            in OF_PACKING; "items", the indices of the items in the data; "terms", the attribute
+            `terms` (only for the layout "bucket"); and "slots", the index of each row's logits in a
+            flattened array `[items, options]` (only if items have several rows).
         named: Names of the padded inputs in `tensors`.
         packs: Whether the network computes packed rows.
         lengths: Number of tokens of each row without padding.

@@ -66,8 +66,8 @@ class CastLinear(nn.Linear):
 class Casts:
     """Bf16 copies of the weights of all linear layers in some networks, which may share layers.
 
-    The copies are updated before each forward pass of a network. The networks keep their fp32
-    parameters (the master weights) under the same names.
+    The linear layers are converted to CastLinear. The copies are updated before each forward pass
+    of a network. The networks keep their fp32 parameters (the master weights) under the same names.
 
     Attributes:
         notes: Notes for the user about encoders in which the fused kernels of fused.py cannot be
@@ -166,8 +166,9 @@ MOST = 24
 computed without a graph. The value has not been tuned by measurements yet."""
 
 BackwardPart = Callable[..., Tensor]
-"""Type of `_backward_part` in loop.py. This function `(network, goals, loss, part=)` adds the
-gradients of a micro-batch, and returns the micro-batch's share of the mean loss of its batch."""
+"""Type of the function `_backward_part` in loop.py, whose arguments are those of `Graphs.__call__`.
+The function adds the gradients of a micro-batch to those of the weights, and returns the
+micro-batch's share of the mean loss of its batch."""
 
 
 class Graphs:
@@ -192,9 +193,10 @@ class Graphs:
         self._recorded: dict[Any, tuple[Part, Callable[[], object], Tensor]] = {}
 
     def __call__(self, network: nn.Module, goals: Tensor, loss: Any, *, part: Part) -> Tensor:
-        """Add the gradients of a micro-batch's share of the batch's mean loss; return that share.
+        """Compute the loss of a micro-batch, and add its gradients to those of the weights.
 
-        The next call may overwrite the returned tensor.
+        Returns the micro-batch's share of the mean loss of its batch. The next call may overwrite
+        the returned tensor.
 
         Args:
             network: Network to compute.
@@ -235,7 +237,8 @@ class Graphs:
         recorded = part.in_place({name: t.clone() for name, t in part.tensors.items()})
 
         def run() -> Tensor:
-            # Use a new part each time, because each replay must compute what a packing caches.
+            # Use a new part each time, because values that a packing caches must be computed in
+            # every replay.
             fresh = recorded.in_place(recorded.tensors)
             return self._backward_part(network, goals, loss, part=fresh)
 

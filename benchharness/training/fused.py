@@ -52,8 +52,9 @@ def forward(
 ):  # fmt: skip
     """Compute the normalized states of one token in fp32 and bf16 (Triton kernel).
 
-    The mean and the inverse standard deviation of the states before the norm are written to `means`
-    and `scales`, for the backward pass.
+    The inputs are those of FusedNorm. The results are written to `states` (fp32) and `in_bf16`. The
+    mean and the inverse standard deviation of the states before the norm are written to `means` and
+    `scales`, for the backward pass.
     """
     row, columns = tl.program_id(0), tl.arange(0, BLOCK)
     is_real, places = columns < size, row * size + columns
@@ -77,8 +78,10 @@ def backward(
 ):  # fmt: skip
     """Compute the gradients of this program's share of the tokens (Triton kernel).
 
-    The gradients of product and residual are written per token. The gradients of the norm's weight
-    and bias and of the linear layer's bias are sums over the program's tokens, written to `sums`.
+    `of_states` and `of_bf16` are the gradients of the two results of `forward`. The gradients of
+    `product` and `residual` are written per token, to `of_product` and `of_residual`. The gradients
+    of the norm's weight and bias and of the linear layer's bias are sums over the program's tokens,
+    written to `sums`.
     """
     program, columns = tl.program_id(0), tl.arange(0, BLOCK)
     is_real = columns < size
@@ -117,9 +120,10 @@ def backward(
 class FusedNorm(torch.autograd.Function):
     """Autograd function norm(dropout(product) + residual) with fused kernels.
 
-    `product` `[..., size]` is the output of the linear layer, including its bias. The bias is also
-    an argument, so that autograd gets its gradient, but its value is not used. `seeds` `[layers]`
-    is None without dropout; `layer` is the index of this layer's seed.
+    `product` `[..., size]` is the output of the linear layer, including its bias. That bias is also
+    an argument, so that autograd gets its gradient, but its value is not used. `weight` and `bias`
+    belong to the norm. `seeds` contains the seed of each layer's dropout, `[layers]`, or is None
+    without dropout; `layer` is the index of this layer's seed.
     """
 
     @staticmethod

@@ -46,7 +46,8 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 CUT_OVERHEAD = {"cpu": 64, "cuda": 4096}
 """Cost of starting one more micro-batch, in padded tokens, keyed by device type. On a CPU, values
 from 16 to 128 are equally fast (MiniLM on MRPC and CoLA). The GPU's value is an estimate. Both are
-for families that compute padded rows, because packed batches are not cut by length."""
+for families that compute padded rows. Four times the value is used for families in which only some
+modules compute padded rows. Batches of all other families are not cut by length."""
 
 STEPS_BETWEEN_LOOKS = 16
 """Number of steps between two checks of how much freed memory the C library keeps."""
@@ -64,7 +65,7 @@ class TaskBatches:
         on_layers: Function that is called before each step. Its argument is True if only the loss
             of the layers is used in this step (first stage of a distillation), else False.
         is_whole: Whether an item's loss depends on the other items of its batch. Batches are then
-            not cut into micro-batches.
+            not cut into micro-batches (see `Head.whole_batch`).
     """
 
     network: nn.Module
@@ -243,11 +244,14 @@ class Training:
         share = self.compute.ranks.share(batch, lengths)
         # Packed batches have no padding that cutting could save.
         overhead = sys.maxsize if self._packs else CUT_OVERHEAD[device.type]
-        if self._attends_padded:  # only some modules are padded, about a quarter of the work
+        if self._attends_padded:  # only some modules compute padding: a quarter of the work
             overhead = 4 * CUT_OVERHEAD[device.type]
         accumulation = self.recipe.optim.accumulation
         if task.is_whole and self.compute.ranks.count > 1:
-            raise JobError("this task's loss needs the whole batch: start only one process.")
+            raise JobError(
+                "the loss of this task compares all examples of a batch, so several processes "
+                "cannot share the batch: start only one process."
+            )
         if task.is_whole:
             task.network.parts = accumulation  # type: ignore[assignment]  # number of pieces
             cut = [share]
@@ -274,7 +278,8 @@ class Training:
     def _graphs(self) -> Callable[..., Tensor] | None:
         """Function that computes micro-batches with CUDA graphs; None if they are not used."""
         can_be = self._packs and getattr(self.network, "is_recordable", not self._attends_padded)
-        # Recomputing a layer reads the generator's state, which cannot be recorded in a graph.
+        # Recomputing a layer reads the state of the random number generator, which cannot be
+        # recorded in a graph.
         can_be = can_be and not self.recipe.optim.activation_checkpointing
         if not self.compute.graphs or not can_be or self.recipe.encoder.is_frozen:
             return None
@@ -401,8 +406,8 @@ class Training:
     def state(self) -> State:
         """Return the state of the training, with everything that the next step depends on.
 
-        Raises DivergedError if a loss that was not read before is not finite, so that no diverged
-        state is saved.
+        Raises DivergedError if a loss or a gradient norm that was not read before is not finite, so
+        that no diverged state is saved.
         """
         self.meter.read()  # only losses that have been read are part of the state
         kept = {"kept": self.kept} if self.kept else {}

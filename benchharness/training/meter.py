@@ -82,7 +82,7 @@ class Plan:
 
 def _evenly(steps: int, times: int) -> frozenset[int]:
     """Return `times` evenly spaced steps, the last of which is the last step."""
-    times = min(times, steps)  # no step occurs twice
+    times = min(times, steps)  # so that no step occurs twice
     return frozenset(round(steps * (turn + 1) / times) for turn in range(times))
 
 
@@ -93,7 +93,7 @@ class Meter:
     To avoid waiting for a GPU, losses stay on the device until `read` is called.
 
     Attributes:
-        items: Number of items of all tasks, which are one epoch.
+        items: Number of items of all tasks together, i.e. of one epoch.
         steps: Planned number of steps.
         report: Function that is called with the progress.
         step: Number of finished steps.
@@ -232,7 +232,7 @@ class Meter:
     def restore(self, numbers: Mapping[str, Any]) -> None:
         """Load the counters that `numbers` returned.
 
-        The time since then does not count as training time.
+        The time since the call of `numbers` does not count as training time.
         """
         for name in COUNTED:
             setattr(self, name, copy(numbers[name]))

@@ -81,7 +81,7 @@ def make_optimizer(network: nn.Module, recipe: Recipe) -> torch.optim.Optimizer:
 
 
 def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Tensor:
-    """Clip the gradients of all weights to the norm `max_norm`; return their norm before.
+    """Clip the gradients of all weights to the norm `max_norm`; return their norm before clipping.
 
     torch's fused AdamW clips the gradients itself in its next step: it divides them by its
     attribute `grad_scale`, which torch's GradScaler also uses. The result is the same as with
@@ -90,7 +90,8 @@ def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Ten
     """
     gradients = [weight.grad for weight in weights if weight.grad is not None]
     norm = nn.utils.get_total_norm(gradients)  # a scalar
-    if not (isinstance(optimizer, torch.optim.AdamW) and optimizer.defaults["fused"]):
+    is_fused = isinstance(optimizer, torch.optim.AdamW) and optimizer.defaults["fused"]
+    if not is_fused:
         nn.utils.clip_grads_with_norm_(weights, max_norm, norm)
         return norm
     # 1e-6 as in clip_grad_norm_, whose factor max_norm / (norm + 1e-6) is at most 1.
@@ -157,7 +158,7 @@ def _parts(network: Any, recipe: Recipe) -> Iterator[tuple[Weights, float, int]]
     found = layers_of(network.encoder)
     below = [_trained(layer.parameters()) for layer in reversed(found.layers)]
     below.append(_trained(w for part in found.embeddings for w in part.parameters()))
-    # The other weights belong to the head, including pretrained poolers and last norms.
+    # The other weights belong to the head, including pretrained poolers and final norms.
     known = {id(weight) for weights in below for weight in weights}
     head = [w for w in _trained(network.parameters()) if id(w) not in known]
     yield head, (optim.head_learning_rate or optim.learning_rate) / optim.learning_rate, 0
@@ -282,8 +283,8 @@ def cut_vocabulary(
 ) -> tuple[dict[str, Features], UsedVocabulary]:
     """Cut an encoder's vocabulary to the token ids that occur in the data.
 
-    All ids up to the last special token are kept unchanged, because networks look for some special
-    tokens by id. The other ids that occur are renumbered.
+    All ids up to the highest id of a special token in the config are kept unchanged, because
+    networks look for some special tokens by id. The other ids that occur are renumbered.
 
     Args:
         network: Encoder, whose embedding is replaced with a smaller one.

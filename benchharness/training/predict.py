@@ -40,8 +40,8 @@ cuBLAS reports that it is not initialized.
 """
 
 PREDICTION_TOKENS = {"cpu": 2048, "cuda": 65536}
-"""Maximum number of padded tokens per batch in prediction, keyed by device type. The CPU's value
-was the fastest in measurements (MiniLM), the GPU's value is an estimate."""
+"""Maximum number of padded tokens per batch in prediction, keyed by device type; a single item may
+have more. The CPU's value was the fastest in measurements (MiniLM), the GPU's is an estimate."""
 
 
 def predict(
@@ -86,10 +86,11 @@ def predict(
         batches = batches[compute.ranks.rank :: compute.ranks.count]  # batches are sorted by length
     with torch.inference_mode(), compute.autocast():
         outputs = list(reported(batches, logits_of, report, "predicting"))
-    # Concatenate the batches only now, because each_batch may have halved some in place.
+    # Concatenate the batches only now, because each_batch may have halved some of them in place.
     rows = features.rows_of(np.concatenate(batches))
     logits = torch.cat(outputs).cpu()  # (rows or tokens, outputs)
-    # If there are as many logits as rows, each row has one, even if logits are per token.
+    # If there are as many logits as rows, there is one per row. This is also true of logits per
+    # token, because each row then has a single token.
     each_row = len(logits) == len(rows)
     places = rows if each_row else features.tokens_of(rows)
     total = len(features) if each_row else len(features.token_ids)
@@ -109,7 +110,7 @@ def predict(
 
 
 class MemoryRanOutError(JobError):
-    """Error raised if a job needs too much memory even in the smallest micro-batches."""
+    """Error raised if memory does not suffice for a job, and smaller batches would not help."""
 
     kind = "memory"
 
@@ -206,7 +207,7 @@ def each_batch(batches: list[Indices], compute: Callable[[Indices], T]) -> Itera
     """Yield the result of `compute` for each batch, in order.
 
     If memory runs out, the current batch and all later ones are halved: the list `batches` is
-    changed in place. Raises MemoryRanOutError if memory does not suffice for a batch of one.
+    changed in place. Raises MemoryRanOutError if memory does not suffice for a single item.
     """
     at = 0
     while at < len(batches):

@@ -239,7 +239,7 @@ def write_state(folder: Path, state: State) -> None:
     """
     for group, tensors in state.tensors.items():
         # safetensors requires contiguous tensors that share no memory. Tied weights are no problem,
-        # because each has only one name here.
+        # because they have only one name here.
         on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
         save_file(on_cpu, folder / f"{group}.safetensors")
     text = json.dumps(state.numbers, allow_nan=False)  # ValueError for a NaN, which would be a bug
@@ -283,7 +283,8 @@ def conditions(provenance: Mapping[str, Any]) -> dict[str, str]:
         "the tokenizer": provenance["model"]["tokenizer"],
         "the encoder it starts from": provenance.get("started_from", {}).get("sha256"),
         **({"its teacher": taught["sha256"]} if (taught := provenance.get("teacher")) else {}),
-        # Tails of packed rows (encoder/packing.py) change what dropout draws.
+        # With CUDA graphs, packed rows end with padding (`tail` in encoder/packing.py), which
+        # changes the random numbers of dropout.
         **({"graphs": True} if provenance.get("graphs") else {}),
     }
     return {name: str(value) for name, value in found.items()}

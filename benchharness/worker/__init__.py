@@ -103,7 +103,7 @@ class NoCompiler(ModuleType):
             return _Settings(name)
         if name == "__path__":
             return []  # mark as a package; _Parts finds its submodules
-        if name.startswith("__") or "torch" not in sys.modules:  # pickle searches all modules
+        if name.startswith("__") or "torch" not in sys.modules:  # pickle looks into all modules
             raise AttributeError(name)
         return getattr(_loaded(COMPILER), name)
 
@@ -137,7 +137,8 @@ class _Parts:
 
 
 def _without_compiler() -> None:
-    # transformers creates attention masks in this context manager, which only compiled models need.
+    # transformers creates attention masks in torch's context manager TransformGetItemToIndex, which
+    # only compiled models need.
     part = ModuleType(f"{COMPILER}._trace_wrapped_higher_order_op")
     part.TransformGetItemToIndex = lambda: _loaded(part.__name__).TransformGetItemToIndex()  # type: ignore[attr-defined]
     sys.modules |= {COMPILER: NoCompiler(COMPILER), part.__name__: part}

@@ -83,7 +83,10 @@ def main(result_file: Path, options: dict[str, Any]) -> int:
 
 
 def rank_file(result_file: Path, rank: int) -> Path:
-    """Return the file for a Failure of process number `rank`: the result file for process 0."""
+    """Return the file for a Failure of process number `rank` of a job.
+
+    For process 0 this is the result file, and for others a file next to it (NAME.rank1.json etc.).
+    """
     return result_file.with_suffix(f".rank{rank}.json") if rank else result_file
 
 
@@ -134,7 +137,10 @@ class ProgressLines:
         self._printed = 0.0
 
     def __call__(self, progress: Progress) -> None:
-        """Print a progress line, unless too little time has passed since the previous line."""
+        """Print a progress line, or skip it if the previous line was printed just before.
+
+        Lines that begin or end a phase, or that contain a note, are never skipped.
+        """
         now = time.monotonic()
         recent = now - self._printed < SECONDS_BETWEEN_LINES
         is_alike = progress.phase == self._phase and not progress.note

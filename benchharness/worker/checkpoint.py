@@ -92,10 +92,11 @@ class KeptRun:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Read the description from a folder, whose digests the caller must have checked.
+        """Read the description of a run from its folder.
 
-        In folders in transformers' format, the description is a part of benchharness.json. Raises
-        ModelError if the contents do not have the form that benchharness writes.
+        The caller must have checked the digests of the folder's files. In folders in transformers'
+        format, the description is a part of benchharness.json. Raises ModelError if the contents do
+        not have the form that benchharness writes.
         """
         with folder_of_a_run(folder):
             if is_published(folder):
@@ -261,9 +262,10 @@ def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, 
 
 
 def load_kept(encoder: Encoder, folder: Path, name: str) -> None:
-    """Load the encoder's weights from a run's folder, whose digests the caller must have checked.
+    """Load the encoder's weights from the folder of a run.
 
-    `name` is the name of the run in error messages. Raises UnfitError if the weights do not fit.
+    The caller must have checked the digests of the folder's files. `name` is the name of the run in
+    error messages. Raises UnfitError if the weights do not fit.
     """
     try:
         encoder.network.load_state_dict(load_file(folder / WEIGHTS))

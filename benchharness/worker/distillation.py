@@ -24,7 +24,7 @@ def technique(work: Work) -> Technique:
     """Load the teacher of a student's job, and return the distillation technique.
 
     Raises JobError if the folder with the teacher is missing, is damaged or contains the network of
-    another run.
+    another run, and ModelError if the contents of the folder are malformed.
     """
     job, folder = work.job, work.folders.get("teacher")
     assert job.teacher is not None, "the job is a student's"
@@ -34,8 +34,10 @@ def technique(work: Work) -> Technique:
     digests = check_checkpoint(folder, job.teacher.run)
     with folder_of_a_run(folder):
         taught = KeptRun.read(folder).job
-    if taught.key != job.teacher.run:  # the key also depends on the job's permissions
-        raise JobError(f"{folder} contains the network of a run other than {name}: delete it.")
+    if taught.key != job.teacher.run:  # computed from the job in the folder and its permissions
+        raise JobError(
+            f"{folder} contains the network of a run other than {name}: delete this folder."
+        )
     options = work.recipe.student or StudentOptions()
     # A student that learns from the teacher's layers compares the states of all tokens.
     every_state = bool(options.layer_weight)

@@ -136,7 +136,7 @@ def _fork(
     pid = os.fork()
     if pid == 0:
         ours.close()
-        os.setsid()  # keep signals for the server's process group away from it
+        os.setsid()  # keep signals for the server's process group away from this fork
         die_with(server)  # from here on, this fork is killed if the server ends
         theirs.send(BEGIN)
         if theirs.recv(1) != BEGIN:  # the server has ended

@@ -33,7 +33,8 @@ class FrozenFeatures(Technique):
     def on_network(self, prepared: Prepared) -> None:
         """Compute the encoder's states of all splits, and replace the encoder with a look-up.
 
-        Then the tokens of the features are indices of precomputed states (see `freeze`).
+        Afterwards, `prepared.features` contains indices of precomputed states instead of token ids
+        (see `freeze`).
         """
         (task,) = (setup.task for setup in prepared.setups)
         network, splits, work = prepared.network, prepared.features, self.work
@@ -50,7 +51,10 @@ technique = FrozenFeatures
 
 
 class Sum(nn.Module):
-    """Sum of the chosen layers' states; for a single layer, its unchanged states."""
+    """Module that adds up the states of the chosen layers.
+
+    If only one layer is chosen, its states are returned unchanged.
+    """
 
     def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (same for all modules)
         super().__init__()
@@ -111,7 +115,7 @@ CHOSEN: Mapping[str, slice] = {
     "mix": slice(None),
 }
 """Slice of the layers that is selected, keyed by the value of `features`. Index 0 stands for the
-embeddings."""
+embeddings. A value such as "layer-3" is not listed: it selects the layer with this index."""
 
 COMBINED: Mapping[str, Callable[[int, int], nn.Module]] = {
     "concat-last-4": Concatenation,
@@ -160,11 +164,11 @@ class FrozenEncoder(nn.Module):
         return self
 
     def forward(self, input_ids: Tensor, **_: Tensor) -> tuple[Tensor]:
-        """Return a tuple with the fp32 states `[rows, tokens, size]` at some indices.
+        """Return a tuple with the fp32 states `[rows, tokens, size]` that have the given indices.
 
-        `input_ids` `[rows, tokens]` contains the indices, all of the same split.
+        `input_ids` `[rows, tokens]` contains the indices, which must be of the same split.
         """
-        # Remove the padding of rows that have only one token.
+        # If rows have only one index, the other columns are padding.
         places = (input_ids[:, :1] if self.per_row else input_ids).cpu()
         number = bisect_right(self.firsts, int(places[0, 0])) - 1
         # (layers, places, size) at (rows, tokens) -> (layers, rows, tokens, size)

@@ -74,6 +74,7 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
         ModelError: The checkpoint cannot be used.
         JobError: A folder cannot be used, or memory does not suffice.
         DivergedError: A loss, a gradient or a prediction is not finite.
+        BenchError: The GPU cannot be used, or does not support the job's precision.
     """
     recipe = Recipe.from_settings(job.settings)
     compute = find_compute(job.precision, deterministic=recipe.optim.deterministic)
@@ -293,10 +294,10 @@ def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Re
     the number of parts is doubled until a micro-batch is at most half as large as the one that was
     too large.
 
-    Each attempt begins anew from the same seed, so weights, order and batches are the same. The
-    result is the same as with `--set accumulation=N` and the last number of parts. Dropout is drawn
-    per micro-batch, so with dropout a different number of parts has the effect of different random
-    numbers.
+    Each attempt begins anew from the same seed, so initial weights, order and batches are the same.
+    The result is that of a run with the last number of parts as `--set accumulation=N`. Dropout is
+    drawn per micro-batch, so with dropout a different number of parts has the effect of different
+    random numbers.
 
     Args:
         attempt: Function that runs the job. Its arguments are the number of parts, and whether
@@ -363,6 +364,10 @@ def find_compute(precision: str, *, deterministic: bool) -> Compute:
     Args:
         precision: One of PRECISIONS.
         deterministic: Whether the GPU must use deterministic kernels.
+
+    Raises:
+        BenchError: The GPU cannot be used, or the device does not support the precision.
+        MemoryRanOutError: The GPU accepts no further process.
     """
     device = _find_device(deterministic=deterministic)
     graphs = device.type == "cuda" and os.environ.get(GRAPHS) == "1"
@@ -380,7 +385,8 @@ def _find_device(*, deterministic: bool) -> torch.device:
         if re.match(r"\d|GPU-|MIG-", told):  # do not fall back to a CPU, which would take hours
             raise BenchError(
                 f"torch {torch.__version__} (CUDA: {torch.version.cuda}) cannot use GPU {told}: "
-                "install a torch built for its driver (https://pytorch.org), or pass --device cpu."
+                "install a torch built for the GPU's driver (https://pytorch.org), or pass "
+                "--device cpu."
             )
         return torch.device("cpu")
     # If there are more processes than GPUs, several processes share a GPU.
@@ -412,7 +418,8 @@ def provenance_of(
     Args:
         job: Job of the run.
         splits: Rows of each split, keyed by the name of the split.
-        tokenizer: Tokenizer of the encoder, which must not have been used before.
+        tokenizer: Tokenizer of the encoder. It must not have been used before, because its first
+            use changes the state from which its digest is computed.
         compute: Device, precision and processes.
         started: Time at which the run began, in UTC and ISO 8601.
     """
@@ -503,7 +510,7 @@ class JobState:
         """Return the state of the job, with everything that `restore` needs."""
         state = self.training.state()
         stays = self.training.is_over or self.training.recipe.selection.best_checkpoint
-        # If later evaluations will replace these, they need not be written.
+        # Evaluations that will be replaced by later ones need not be written.
         final = self.evaluations.values() if stays else ()
         job = {
             "seconds": self.seconds,

@@ -48,7 +48,7 @@ def _made(folder: Path, job: Job, compute: Compute, *, task: str, every_state: b
     plugins_for(job, kept=True)
     work, is_class = Work.to_predict(job, compute), is_published(folder)
     recipe = work.recipe
-    if job.trust.remote_code and not is_class:  # only the checkpoint contains its code
+    if job.trust.remote_code and not is_class:  # the network's code is only in the checkpoint
         encoder = load_pretrained(job, recipe)
     else:
         whole = recipe.text is not None

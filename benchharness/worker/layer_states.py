@@ -99,7 +99,7 @@ def layer_states(source: Source, features: Features, report: Reporter) -> Tensor
 
     Raises:
         JobError: The disk has too little free space.
-        ModelError: The states of the encoder's layers are not available (Funnel, some custom code).
+        ModelError: The states of the encoder's layers are not available (see `every_layer`).
     """
     path = cache_folder("states") / f"{_digest(source, features)}.npy"
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -118,9 +118,9 @@ def layer_states(source: Source, features: Features, report: Reporter) -> Tensor
 def network_digest(network: Any) -> str:
     """Return the SHA-256 (hex) of everything that determines the states that an encoder computes.
 
-    This is its weights and its config, without dropout rates and other values that affect only
-    training. If the class of the network comes with the checkpoint, the source code of its module
-    is included.
+    The digest covers the weights, and the config except for dropout rates and the values in
+    PER_RUN. If the class of the network comes with the checkpoint, the digest also covers the
+    source code of the module that defines the class.
     """
     digest = hashlib.sha256()
     if is_foreign(network):
@@ -197,7 +197,7 @@ def _write(path: Path, source: Source, features: Features, report: Reporter) -> 
                 free = shutil.disk_usage(path.parent).free
                 if free < size:
                     raise JobError(
-                        f"the frozen states of this split need {size / 1e9:.1f} GB, but "
+                        f"the encoder's states for this split need {size / 1e9:.1f} GB, but "
                         f"{path.parent} has only {free / 1e9:.1f} GB free: free disk space, or set "
                         "BENCH_CACHE to a folder on a larger disk."
                     )

@@ -58,11 +58,11 @@ class SharedEncoder(nn.Module):
 
 
 def share(encoder: Encoder, heads: Sequence[tuple[Head, Task]]) -> SharedEncoder:
-    """Create the networks of several tasks on one encoder.
+    """Create the networks of several tasks on one encoder, and return them in a container.
 
     Args:
         encoder: Encoder that the networks share.
-        heads: Head of each task, and the task.
+        heads: Pairs of a head and its task, one per task.
 
     Raises:
         ModelError: The head types differ, but the encoder of this family depends on the head type.

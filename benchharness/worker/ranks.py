@@ -36,10 +36,10 @@ LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 POLL_SECONDS = 0.05
 
 GRACE_SECONDS = 5.0
-"""Time in seconds after which the other processes are killed when one has failed."""
+"""Time in seconds after which the other processes are killed if one process has failed."""
 
 STOPPED = 128 + signal.SIGTERM
-"""Exit status of a worker that was stopped by a signal. The worker may have saved its state."""
+"""Exit status of a worker that was stopped by SIGTERM. The worker may have saved its state."""
 
 CONSEQUENCES = ("gloo", "NCCL", "Connection closed", "DistBackendError", "DistNetworkError")
 """Words in the error messages of processes that failed only because another process has ended."""

@@ -78,7 +78,7 @@ class TaskSetup:
         task = find_task(name)
         trained = f"{name}:train"  # the split to train on, which is not predicted
         predicted = [split for split in splits if _leader(split) == name and split != trained]
-        # The first technique with a head of its own wins.
+        # If several techniques return a head, the first of these heads is used.
         heads = (technique.head(task, encoder) for technique in techniques)
         return cls(
             task=task,
@@ -101,7 +101,7 @@ class TaskSetup:
         `features` and `rows` contain the encoded and the original rows of each split, keyed by the
         name of the split.
         """
-        # Targets need features and examples: a long context (spans) has several rows per example.
+        # Targets need features and examples: an example with a long context has several rows.
         encoded, examples = features[self.trained], rows[self.trained].examples
         targets = self.head.targets(encoded, examples, self.task)
         return TaskBatches(
@@ -146,7 +146,7 @@ def load_pretrained(job: Job, recipe: Recipe) -> Encoder:
     revision = hub_revision(job.weights)
     is_text = recipe.text is not None
     encoder = load_encoder(job.checkpoint, revision, job.seed, job.trust, whole=is_text)
-    keep_layers(encoder, recipe.encoder.layers)  # called when each layer has its weights
+    keep_layers(encoder, recipe.encoder.layers)  # after the weights of all layers were loaded
     return encoder
 
 
@@ -192,11 +192,12 @@ def load_run(
             not read all of them.
 
     Raises:
-        ModelError: The checkpoint cannot be used, or cannot read rows of the recipe's length.
+        ModelError: The checkpoint cannot be used, or cannot read rows of `max_tokens` tokens.
     """
     job, recipe = work.job, work.recipe
     encoder = encoder or load_pretrained(job, recipe)
-    with torch.random.fork_rng(devices=[]):  # a teacher must not change heads' random weights
+    # Loading a teacher draws random numbers, which must not change the random weights of heads.
+    with torch.random.fork_rng(devices=[]):
         techniques = techniques_of(work)
     if work.trains:  # must precede the creation of heads, which read their rate from the config
         set_dropout(encoder, recipe.encoder.dropout, recipe.encoder.classifier_dropout)

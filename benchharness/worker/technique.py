@@ -72,7 +72,7 @@ class Work:
     def to_predict(cls, job: Job, compute: Compute) -> Self:
         """Return the Work for predicting with the network that a job has trained.
 
-        It has no teacher and no folders.
+        In the Work, the job has no teacher, and there are no folders.
         """
         recipe, alone = Recipe.from_settings(job.settings), replace(job, teacher=None)
         return cls(job=alone, recipe=recipe, compute=compute, trains=False)
@@ -99,7 +99,7 @@ class Prepared:
 
 @dataclass(kw_only=True)
 class Technique:
-    """Base class of techniques, whose hooks change nothing.
+    """Base class of techniques. Its hooks change nothing; each technique overrides some of them.
 
     Attributes:
         work: The job with its recipe and device.
@@ -164,7 +164,8 @@ TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
     "language_model_loss": lambda _, recipe: recipe.pair and recipe.pair.lm_weight,
     "frozen": lambda _, recipe: recipe.encoder.is_frozen,
 }
-"""Functions whose result is true if a job uses the technique, keyed by the technique's module.
+"""Functions of a job and its recipe whose result is true if the job uses the technique, keyed by
+the technique's module.
 Distillation is first, because the teacher must be loaded before random numbers are drawn from the
 seed."""
 

@@ -12,8 +12,8 @@ from benchharness.worker.technique import Technique
 class TextToText(Technique):
     """Technique that replaces the heads of all tasks with text-to-text heads.
 
-    An answer has at most `max_target_tokens` tokens. If the recipe does not set this, it is the
-    maximum number of tokens that the encoder can read.
+    An answer has at most `max_target_tokens` tokens. Without this setting, an answer has at most as
+    many tokens as the encoder can read.
     """
 
     whole_vocabulary = True  # any token may be predicted

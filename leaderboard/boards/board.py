@@ -39,16 +39,16 @@ class Board:
         suite: Name of the suite.
         title: Title of the suite.
         rule: Rule by which the suite's score is computed from the tasks' scores.
-        data: Sources of the data ("hub", "mini" or folders).
+        data: Sources of the evaluation data: "hub", "mini", "imported" or paths of folders.
         limit: Maximum number of rows per split; None if there was no limit.
-        tasks: Tasks that have a column.
-        extras: Tasks that have a column but do not count in the suite's score.
+        tasks: Names of the tasks that have a column.
+        extras: Names of the tasks that have a column but do not count in the suite's score.
         entries: Ranked entries, best first, then the entries without a rank.
         imported: Scores that the user has imported, probably measured on the same data. They have
             no rank and cannot be the best in a column.
         hidden: Number of entries that the user has hidden.
-        machine: Machine on which models were timed, and the reference model; empty if the entries
-            are not timings.
+        machine: For speed measurements, the machine and the model that was timed for comparison, as
+            text; empty if the entries are not speed measurements.
         parity: Text about each run, keyed by job key: whether it is proved that training with
             benchharness equals training with transformers (see `reproduction.parity_of`). Empty if
             it was not requested.
@@ -105,7 +105,8 @@ class Board:
 
         Only single models that were fine-tuned here are compared, because an ensemble costs several
         times as much, and the training data of imported predictions are unknown. A model that has
-        learned nothing is never the best. Empty if fewer than two models can be compared.
+        learned nothing is never the best. Empty if fewer than two such models have a result on the
+        task, or if none of them has learned anything.
         """
         models = [entry for entry in self.entries if entry.competes]
         cells = [entry.cells[task] for entry in models if task in entry.cells]
@@ -121,13 +122,13 @@ def build_boards(runs: Sequence[RunRow], suite: Suite, *, paths: bool = False) -
     The leaderboard with the most runs comes first. The order of `runs` does not matter.
 
     Args:
-        runs: Stored runs. Runs of other suites are used only as starting points of this suite's
-            runs.
+        runs: Stored runs. Runs of other suites are not shown; they are used only to describe from
+            which run a run of this suite has started.
         suite: Suite whose leaderboards are built.
         paths: Show paths of this machine in full. By default they are shortened (see sharing.py).
     """
-    # A task of the suite may be unknown, because the plugin that defines it is not loaded.
-    # Imported scores may be of the whole suite.
+    # Compare names, because a task of the suite may be unknown if the plugin that defines it is not
+    # loaded. Include the suite's own name, because an imported score may be the suite's average.
     known = {suite.name, *suite.tasks}
     fitting = (run for run in runs if not known.isdisjoint(run.trained_tasks))
     ours = with_starts(fitting, runs)
@@ -184,8 +185,9 @@ def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
     """Set the ranks of the entries, and yield them best first.
 
     Entries with equal scores share the better rank (1, 2, 2, 4) and are sorted by name. Models
-    without a score come after those with one. Imported predictions, ensembles and baselines come
-    after the models and have no rank.
+    without a score come after those with one; the models with the fewest missing tasks come first
+    among them. Imported predictions, ensembles and baselines come after the models and have no
+    rank.
     """
 
     def order(entry: Entry) -> tuple[Any, ...]:
@@ -213,7 +215,8 @@ def _ranked(entries: Iterable[Entry]) -> Iterator[Entry]:
 def unranked(board: Board) -> Board:
     """Return the leaderboard without ranks.
 
-    It is used if only some of the stored runs were read, because their ranks would be wrong.
+    This is needed if only some of the stored runs were read, because ranks among these would be
+    wrong.
     """
     return replace(board, entries=tuple(replace(entry, rank=None) for entry in board.entries))
 
@@ -221,14 +224,16 @@ def unranked(board: Board) -> Board:
 # Reduction of leaderboards that are too long to their best entries.
 
 TOP = 30
-"""Default of the maximum number of entries per kind that are shown."""
+"""Default for the maximum number of entries of each kind (model, ensemble, baseline etc.) that a
+leaderboard shows.
+"""
 
 
 def top_of(board: Board, number: int, keep: Set[str] = frozenset()) -> Board:
-    """Reduce a leaderboard to its first entries; their order and ranks do not change.
+    """Reduce a leaderboard to its first entries of each kind; their order and ranks do not change.
 
-    In addition, the best single model of each column and the best one that was fine-tuned here are
-    kept, so that the best value of a column is never removed.
+    In addition, two entries are kept for each column, so that the best value of a column is never
+    removed: the best single model, and the best single model that was fine-tuned here.
 
     Args:
         board: Leaderboard to reduce.
@@ -260,7 +265,8 @@ def best_of(boards: Sequence[Board], most: int) -> list[Board]:
 
     Args:
         boards: Leaderboards to reduce.
-        most: Approximate maximum number of runs on all leaderboards together.
+        most: Approximate maximum number of runs on all leaderboards together. If there are no more
+            runs than this, nothing is removed.
     """
     runs = [[len(entry.runs) for entry in board.entries] for board in boards]
     number = max((len(board.entries) for board in boards), default=0)
@@ -271,7 +277,9 @@ def best_of(boards: Sequence[Board], most: int) -> list[Board]:
 
 
 Select = Callable[[Board, str], Entry | None]
-"""Function that returns the entry with a given name on a leaderboard, or None."""
+"""Function that gets a leaderboard and a name from the command line, and returns the entry to which
+the name refers, or None.
+"""
 
 _MANY_NAMES = 50  # maximum number of names in an error message
 
@@ -333,8 +341,8 @@ def boards_with(
 
     Args:
         boards: Leaderboards to search.
-        names: Names of entries.
-        select: Function that returns the entry with a given name on a leaderboard.
+        names: Names of entries, as on the command line.
+        select: Function that returns the entry of a leaderboard to which a name refers, or None.
         known: Function that returns the names of all stored models for the error message; needed if
             `boards` do not contain all of them.
 
@@ -399,7 +407,7 @@ def language_tables(board: Board) -> Iterator[LanguageTable]:
     """Yield a table of results per language for each task with one test split per language.
 
     A task without results has no table. A value is the mean of the task's metrics on one language;
-    the table shows its median over seeds, times 100.
+    the table shows its median over seeds, times 100, or a dash if it is unknown.
     """
     for task in map(find_task, board.tasks):
         cells = [(e.name, e.cells[task.name]) for e in board.entries if task.name in e.cells]

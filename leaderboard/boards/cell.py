@@ -26,7 +26,8 @@ class Cell:
         values: Score of each run.
         others: For a sweep, the cells of the hyperparameter settings that were not selected.
         gain: For a sweep, the expected decrease of the score if the selected setting is run again
-            with other seeds; None if nothing was selected or no setting has two seeds.
+            with other seeds. None without a sweep, if no setting has two seeds, or if the setting
+            was selected by the score on another task.
         gain_scope: What is assumed to change in the new run: "seeds" or "seeds and examples".
     """
 
@@ -54,7 +55,7 @@ class Cell:
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Warnings about these scores without duplicates, e.g. "constant predictions"."""
+        """Distinct warnings about these scores, e.g. "constant predictions"."""
         return _flags_of(self.task, self.runs)
 
     @property
@@ -72,7 +73,10 @@ class Cell:
 
     @property
     def collapsed(self) -> int:
-        """Number of runs that have learned nothing; always 0 for a baseline."""
+        """Number of runs that have learned nothing; 0 if the runs are not of single trained models.
+
+        Baselines, ensembles and zero-shot runs, for example, never count as collapsed.
+        """
         return sum(run.has_collapsed(self.task) for run in self.runs)
 
     @property
@@ -103,9 +107,10 @@ class Cell:
 
     @property
     def choice(self) -> str:
-        """Sentence about the selection bias: the best score of a sweep is too high by chance.
+        """Text about the selection bias, i.e. that the best score of a sweep is too high by chance.
 
-        Empty without a sweep, or if the bias is unknown (see `gain`).
+        It states how much lower the score may be in another run. Empty if this is unknown (see
+        `gain`).
         """
         if self.gain is None:
             return ""
@@ -138,7 +143,7 @@ def _flags_of(task: str, runs: Iterable[RunRow]) -> tuple[str, ...]:
 
 
 def marked(text: str, notes: Iterable[str]) -> str:
-    """Append "!" to a number if there are warnings about it."""
+    """Return `text`, a number, with "!" appended if `notes` contains a warning about the number."""
     return text + MARK if any(notes) else text
 
 
@@ -181,8 +186,8 @@ def _value(task: str, scores: Mapping[str, float], rule: ScoreRule) -> float | N
 def score_names(task: str, rule: ScoreRule) -> tuple[str, ...]:
     """Return the names of the scores whose mean is the task's value on a leaderboard.
 
-    They are specified by the suite's rule. For a task that does not count in the suite's score, the
-    first metric is used.
+    `rule`, which computes the suite's score, specifies these names. For a task that does not count
+    in the suite's score, the only name is that of the task's first metric.
     """
     return rule.cells.get(task) or (find_task(task).metrics[0].name,)
 
@@ -193,7 +198,7 @@ def score_bounds(task: Task, names: Sequence[str], values: Iterable[float]) -> I
     Args:
         task: Task of the scores.
         names: Names of the scores.
-        values: Observed means.
+        values: Observed values of this mean, e.g. one per seed.
 
     Returns:
         The bounds. They are infinite if a metric is unknown, or if an observed value is outside of
@@ -254,7 +259,7 @@ def shown(value: float) -> str:
 def count_points(runs: Iterable[RunRow]) -> int:
     """Return how many hyperparameter settings of a sweep have a finished run.
 
-    If this number differs between tasks, the largest number is returned.
+    Settings are counted separately for each task, and the largest number is returned.
     """
     finished = [run for run in runs if run.status == "finished"]
     return max((len(points) for points in _points(finished).values()), default=0)
@@ -285,10 +290,10 @@ def best_points(runs: Sequence[RunRow], rule: ScoreRule) -> list[RunRow]:
 
 
 def beside_others(cell: Cell, runs: Sequence[RunRow], rule: ScoreRule) -> Cell:
-    """Return the cell with the other hyperparameter settings of its sweep, and the selection gain.
+    """Return a sweep's cell with the fields `others` and, if it is known, `gain` (see `Cell`).
 
-    A cell of a task that is predicted by runs on another task (AX by those on MNLI) has no
-    selection gain, because the settings were selected by the score on that other task.
+    A cell of a task that is predicted by runs on another task (AX by runs on MNLI) gets no `gain`,
+    because the hyperparameter settings were selected by the score on that other task.
 
     Args:
         cell: Cell of the sweep's best setting.

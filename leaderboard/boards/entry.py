@@ -102,7 +102,7 @@ class Gain:
         interval: 95 % confidence interval of the difference; None if it was not tested.
         p_value: P-value of a paired test, corrected for the number of tasks (see
             comparing/contrast.py); None if the difference was not tested.
-        is_shown: True if the difference is significant.
+        is_shown: True if the difference is significant. False if it was not tested.
     """
 
     difference: float
@@ -118,7 +118,7 @@ class Entry:
 
     Attributes:
         model: Name of the model.
-        recipe: Label of the recipe.
+        recipe: Label of the recipe, e.g. "paper" or "paper+set" (see `job.recipe_label`).
         precision: Numerical precision.
         kind: Origin of the runs (see `job.Kind`).
         cells: Finished runs with their scores, keyed by task.
@@ -134,8 +134,9 @@ class Entry:
         says_precision: True if the name includes the precision to distinguish the entry.
         rank: Rank; entries whose displayed scores are equal have the same rank. None if the entry
             has no score, or is an ensemble, a baseline or a file of predictions.
-        variant: Four hex digits that distinguished entries in earlier versions; scripts may still
-            use them.
+        variant: Digest (4 hex digits) of everything in the training except the seed. It is part of
+            the row's id in the report, and is not shown. Empty if no other entry of the leaderboard
+            has the same model, recipe and precision.
         points: Number of hyperparameter settings in a sweep, of which the entry shows the best one
             per task; 0 if there was no sweep.
         uncertainty: Confidence intervals; None if they were not requested.
@@ -189,14 +190,14 @@ class Entry:
 
     @property
     def score_text(self) -> str:
-        """The suite's score as tables show it, with "!" if there are warnings; may be empty."""
+        """The suite's score as tables show it, with "!" if there are warnings; empty without it."""
         return "" if self.score is None else marked(shown(self.score), self.score_notes)
 
     @property
     def noted(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Pairs of a text that names the entry and a task, and the warnings about its score.
+        """Pairs of a text and the warnings about a score, with one pair per task.
 
-        An example of the text is "tiny, 3 epochs RTE". There is one pair per task.
+        The text names the entry and the task of the score, e.g. "tiny, 3 epochs RTE".
         """
         for task, cell in self.cells.items():
             yield f"{self.name} {title_of(task)}", cell.notes
@@ -236,7 +237,7 @@ class Entry:
 
     @property
     def beside_name(self) -> str:
-        """Text next to the name in tables, for words that the name leaves out.
+        """Text next to the name in tables: the words that the name leaves out, and a sweep's size.
 
         Examples: "paper", "baseline" and "best of 3 on dev".
         """
@@ -249,9 +250,10 @@ class Entry:
 
     @property
     def recipe_label(self) -> str:
-        """Settings that the user changed or, without any, the recipe's name, and a sweep's size.
+        """Description of the training: the changed settings or, if there are none, the recipe.
 
-        Examples: "lr 3e-4, 3 epochs" and "sweep of lr, best of 3 on dev".
+        A sweep's description ends with the number of hyperparameter settings. Examples: "lr 3e-4, 3
+        epochs" and "sweep of lr, best of 3 on dev".
         """
         return ", ".join(filter(None, (*(word.shown for word in self.words), self._chosen)))
 
@@ -259,15 +261,16 @@ class Entry:
     def starts(self) -> dict[str, str]:
         """Starting points of the runs, keyed by task.
 
-        A starting point is the name of the task whose fine-tuned encoder was used. Tasks whose runs
-        started with the pretrained checkpoint are left out.
+        A starting point is the task on which the encoder was fine-tuned before, or "another run" if
+        that run is not stored. Tasks whose runs started with the pretrained checkpoint are left
+        out.
         """
         found = {task: cell.runs[0].start_task for task, cell in self.cells.items()}
         return {task: start for task, start in found.items() if start}
 
     @property
     def start_labels(self) -> tuple[str, ...]:
-        """Starting points as text, e.g. "MRPC, RTE from MNLI"."""
+        """Tasks whose encoder was fine-tuned on another task before, e.g. "MRPC, RTE from MNLI"."""
         tasks = grouped((start, title_of(task)) for task, start in sorted(self.starts.items()))
         return tuple(
             f"{', '.join(names)} from {distinct_title(start)}" for start, names in tasks.items()
@@ -288,7 +291,7 @@ class Entry:
 
     @property
     def selection_labels(self) -> tuple[str, ...]:
-        """How weights were selected, as text, e.g. "best of 10 evaluations on dev"."""
+        """How final weights were selected during training, e.g. "best of 10 evaluations on dev"."""
         # Leave out tasks that are predicted by runs on another task (e.g. AX by runs on MNLI),
         # because no weights were selected for them.
         own = [cell for cell in self.cells.values() if cell.task in cell.runs[0].trained_tasks]
@@ -306,7 +309,7 @@ class Entry:
 
     @cached_property
     def runs(self) -> tuple[RunRow, ...]:
-        """All runs of the entry without duplicates; failed runs come last."""
+        """Distinct runs of the entry; failed runs come last."""
         finished = {run.key: run for cell in self.cells.values() for run in cell.runs}
         return (*finished.values(), *self.failures)
 

@@ -11,7 +11,7 @@ from benchharness.leaderboard.text import storable
 
 _Names = tuple[object, ...]
 
-_SWEPT = "any values"  # replaces the hyperparameters' digest for runs of a sweep
+_SWEPT = "any values"  # text instead of the hyperparameters' digest, for runs of a sweep
 
 
 @dataclass(kw_only=True)
@@ -46,7 +46,10 @@ class _DataGroup:
         return agrees and (run.data in self.sources or bool(shared))
 
     def limits(self, run: RunRow) -> bool:
-        """Return whether the run has the group's limit, or no limit and no larger split than it."""
+        """Return whether all splits of the run have at most as many rows as the group's limit.
+
+        The run must have the same limit or, without a limit, no split that is larger.
+        """
         if run.limit is None and self.limit is not None:
             return 0 < _largest_split(run) <= self.limit
         return run.limit == self.limit
@@ -66,7 +69,7 @@ def _largest_split(run: RunRow) -> int:
 
 
 def evaluation_fingerprints(run: RunRow) -> Mapping[str, str]:
-    """Return the digests of the splits that a run predicted, keyed by "task:split"."""
+    """Return the digests of the splits on which a run was evaluated, keyed by "task:split"."""
     return {name: f for name, f in run.fingerprints.items() if not name.endswith(":train")}
 
 
@@ -120,12 +123,13 @@ def _homes(run: RunRow, groups: list[_DataGroup]) -> list[_DataGroup]:
 def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """Group the runs of one leaderboard into entries.
 
-    All runs of an entry have the same model, weights, number of layers, recipe name, precision and
-    number of shots. Its runs on one task also have the same hyperparameters (except in a sweep),
-    training data and starting point, so that they differ only in the seed. If a task was run with
-    several layers of a frozen encoder as features, each choice of layers is an entry. Because a
-    recipe may have different hyperparameters for different tasks, runs on different tasks are
-    combined into one entry if their hyperparameters are equal, else in the order of the runs.
+    All runs of an entry have the same model, weights, kind, recipe name, precision, teacher, number
+    of shots and, except in a sweep, number of layers. Its runs on one task also have the same
+    hyperparameters (except in a sweep), training data and starting point, so that they differ only
+    in the seed. If a task was run with several layers of a frozen encoder as features, each choice
+    of layers is an entry. Because a recipe may have different hyperparameters for different tasks,
+    runs on different tasks are combined into one entry if their hyperparameters are equal, else in
+    the order of the runs.
     """
     # Group the runs on one task that differ only in the seed, or that belong to one sweep.
     groups: dict[tuple[_Names, str, tuple[str, ...]], list[RunRow]] = {}
@@ -168,7 +172,10 @@ def _value(run: RunRow, name: str) -> object:
 
 
 def timed_on(run: RunRow) -> str:
-    """Return the machine and the reference model of a timing as text; empty for any other run."""
+    """Return on which machine the speed of a model was measured; empty for any other run.
+
+    The text also names the model that was timed there for comparison.
+    """
     machine = _value(run, MACHINE)
     return f"{machine}, reference {_value(run, REFERENCE)}" if machine else ""
 
@@ -176,8 +183,8 @@ def timed_on(run: RunRow) -> str:
 def variant_of(run: RunRow) -> str:
     """Return a digest (4 hex digits) of everything in a run's training except the seed.
 
-    It covers the weights, the hyperparameters (except for a run of a sweep), the training data, the
-    run from which this run started, and the teacher.
+    It covers the weights of the checkpoint, the hyperparameters (except for a run of a sweep), the
+    training data, the run from which this run started, and the teacher.
     """
     text = " ".join((run.weights, *_training(run)))
     return hashlib.sha256(storable(text).encode()).hexdigest()[:4]

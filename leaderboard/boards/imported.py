@@ -34,7 +34,7 @@ from benchharness.tasks.suites import RULES, SUITES, TASKS, title_of
 # Reading of the files, which have the same layout as benchharness's own CSV and JSON exports.
 
 _NEEDED = ("model", "task", "metric", "split", "score", "source")
-_LARGEST = 64 * 2**20  # maximum size of a file in bytes; 100,000 rows need a quarter of it
+_LARGEST = 64 * 2**20  # maximum size of a file in bytes; 100,000 rows need a quarter of this
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ class ImportedScore:
         source: Person or publication that measured the score.
         recipe: Description of the training; may be empty.
         precision: Numerical precision; may be empty.
-        data: "mini" for the packaged mini data, empty for official data.
+        data: "mini" for the packaged mini data; empty for any other data.
         limit: Maximum number of rows per split; None if all rows were used.
         date: Date of the measurement, as in the file; may be empty.
         flags: Warnings about the score; may be empty.
@@ -108,7 +108,7 @@ def read_rows(path: Path) -> Iterator[ImportedScore]:
             raise DataError(f"row {number} of {path}: {error}") from error
         if score.name in found:
             raise DataError(
-                f"rows {found[score.name]} and {number} of {path} contain the same score: remove "
+                f"rows {found[score.name]} and {number} of {path} describe the same score: remove "
                 "one of them."
             )
         found[score.name] = number
@@ -168,7 +168,8 @@ def _word(row: Mapping[str, Any], name: str, *, needed: bool = True) -> str:
     if value is None and not needed:
         return ""
     if not isinstance(value, str) or (needed and not value.strip()):
-        raise BenchError(f"{name} must be a non-empty text, but is {value!r}.")
+        expected = "a non-empty text" if needed else "a text"
+        raise BenchError(f"{name} must be {expected}, but is {value!r}.")
     return value
 
 
@@ -272,7 +273,8 @@ def to_result(score: ImportedScore) -> Result:
 def imported_blocks(board: Board) -> tuple[PublishedBlock, ...]:
     """Return the imported scores on a leaderboard in one block per split, dev before test.
 
-    A block has one row per model, recipe, precision and source.
+    A block has one row per model, recipe, precision and source. Empty if the leaderboard has no
+    imported scores.
     """
     # Create one row per model, recipe, precision, source and split.
     rows = []

@@ -159,11 +159,12 @@ _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
     lambda entries: _differing([{r.task: _plain(r) for r in e.runs} for e in entries]),
     lambda entries: [(_precision(entry),) for entry in entries],
     _of_each(lambda e: e.starts.values() or ["pretrained"], _start_word),
-    # Tasks whose runs start from other runs, if the entries have the same starting points.
+    # Tasks whose runs start from other runs. They differ if the entries have the same starting
+    # points, but on different tasks.
     _of_each(lambda e: map(title_of, e.starts), _task_word),
     _of_each(lambda e: (run.weights for run in e.runs), _weight_word),
     _rows,
-    # Digests of the hyperparameters, for entries whose differing settings are not known.
+    # Digests of the hyperparameters, for entries whose settings are unknown.
     _by_digest("values", lambda e: min(run.recipe_digest for run in e.runs)),
     # Digests of the training of the starting points, and of the training of the teachers.
     _by_digest("start", lambda e: max((run.start_variant for run in e.runs), default="")),
@@ -177,8 +178,9 @@ _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
 def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
     """Return a column title per entry, for a table whose columns are entries.
 
-    A title is the name of the model or, if several entries have the same model, contains the words
-    that distinguish an entry from the others.
+    If all entries have different models, a title is the name of the model. Otherwise it consists of
+    the words (model, settings, precision) that not all entries have in common. If these titles are
+    not distinct, the complete names of the entries are used.
     """
     models = [entry.model for entry in entries]
     if len(set(models)) == len(models):
@@ -234,13 +236,19 @@ def typed_names(entry: Entry) -> tuple[str, ...]:
 
 
 def full_label(entry: Entry) -> str:
-    """Return the label that identifies an entry on its leaderboard, e.g. "minilm:lr=3e-4:bf16"."""
+    """Return the model, settings and precision of an entry as one name, e.g. "minilm:lr=3e-4:bf16".
+
+    The name identifies the entry on its leaderboard.
+    """
     words = ",".join(word.typed for word in entry.words)
     return f"{entry.model}:{words}:{entry.precision}"
 
 
 def short_name(entry: Entry, others: Iterable[Entry]) -> str:
-    """Return the shortest command-line name that refers to this entry and to none of `others`."""
+    """Return the shortest command-line name that refers to this entry and to none of `others`.
+
+    If there is no such name, the entry's longest name is returned. `others` may include the entry.
+    """
     listed = [entry, *(other for other in others if other is not entry)]
     model, *whole = typed_names(entry)
     names = (model, *(f"{model}:{word.typed}" for word in entry.words), *whole)

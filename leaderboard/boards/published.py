@@ -15,7 +15,7 @@ from benchharness.leaderboard.text import grouped
 
 # Published tables: one CSV file per table, with one line per number.
 
-_OR = " or "  # separates the names of scores if a source does not specify which one it prints
+_OR = " or "  # separator between names of scores, if a source does not specify which one it prints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +51,7 @@ class PublishedRow:
     """Published scores of one system on one split of a suite, from one table.
 
     Attributes:
-        table: Name of the packaged file with the table.
+        table: Name of the packaged CSV file with the table, without ".csv".
         suite: Name of the suite.
         split: "dev" or "test".
         system: Name of the system in the table.
@@ -62,7 +62,7 @@ class PublishedRow:
         date: Date, as precise as in the source; may be empty.
         source: Paper or site that contains the table.
         place: Name of the table in the source.
-        cells: Scores.
+        cells: Scores of the system on tasks, and its averages over tasks.
     """
 
     table: str
@@ -93,7 +93,7 @@ class PublishedRow:
 
 
 def published(suite: str) -> tuple[PublishedRow, ...]:
-    """Return the published rows for a suite.
+    """Return the rows of all published tables that belong to a suite.
 
     Human baselines come first; apart from that, the rows are in the order of the tables.
     """
@@ -176,8 +176,8 @@ def blocks_of(
     """Group rows for a leaderboard's suite into one block per split, dev before test.
 
     Args:
-        board: Leaderboard, whose tasks come first in the blocks.
-        rows: Published or imported rows.
+        board: Leaderboard. In each block, its tasks come before other tasks.
+        rows: Published or imported rows. A split without rows has no block.
         origin: Origin of the rows.
     """
     blocks = []
@@ -211,8 +211,8 @@ class System:
 
     Attributes:
         name: Name of the system.
-        table: Published table in which the name means this system; empty if the name means it in
-            every table.
+        table: Published table in which the name means this system; empty if the name means this
+            system in every table.
         model: Name of the system's checkpoint if benchharness can run it; else empty.
         reason: Reason why the system cannot be run. If it can be run although `model` is empty,
             instructions how to run it. Empty if `model` is not empty.
@@ -271,7 +271,7 @@ def systems() -> tuple[System, ...]:
 
 
 def find_system(name: str, table: str) -> System | None:
-    """Return the system that a name means in a published table; None if it is not known."""
+    """Return the system that `name` means in the published table `table`; None if it is unknown."""
     named = _by_name()
     return named.get((name, table), named.get((name, "")))
 
@@ -306,11 +306,10 @@ def printed_size(text: str) -> float | None:
 def like_those_of(
     board: Board, block: PublishedBlock, sizes: Mapping[str, float]
 ) -> PublishedBlock:
-    """Reduce a block to at most 8 rows of similar models, and to the leaderboard's tasks.
+    """Reduce a block to at most 8 rows of similar models, and to tasks with measured results.
 
     Rows of the models on the leaderboard are preferred, then rows of models of a similar size (at
-    most 1.5 times as large or small). Rows without a score on any of the leaderboard's tasks are
-    left out.
+    most 1.5 times as large or small). Rows without a score on any of these tasks are left out.
 
     Args:
         board: Leaderboard whose models and tasks are compared.

@@ -29,9 +29,9 @@ from benchharness.tasks.suites import find_task
 
 LIKE_OURS = ("single", "one", "median", "mean", "unsaid")
 """Prefixes of `PublishedRow.protocol` for scores that can be compared with benchharness's median
-over seeds: scores of single runs, medians or means of several runs, and scores without information
-about the protocol. Ensembles and the best of several runs are left out, because they score higher
-by construction."""
+over seeds. These are scores of single runs, medians or means of several runs, and scores without
+information about the protocol. Ensembles and the best of several runs are left out, because they
+score higher by construction."""
 
 BEST_OF_GRID = "best of"
 """Prefix of `PublishedRow.protocol` for scores that can be compared with the best setting of a
@@ -49,9 +49,9 @@ REFERENCES: Mapping[str, tuple[tuple[str, str], ...]] = MappingProxyType(
         for model, rows in tomllib.loads(_FILE.read_text(encoding="utf-8")).items()
     }
 )
-"""Published dev rows with which each model is compared, as pairs of a table's name and the system's
-name in this table. The key is the name of the model in lower case; for an encoder with frozen
-features, it is e.g. "bert-base-cased, features=last"."""
+"""Published dev rows with which each model is compared, as pairs (name of the table, name of the
+system in this table). A key is the name of a model in lower case; for a frozen encoder whose states
+are used as features, a key is e.g. "bert-base-cased, features=last"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +90,10 @@ class Reproduction:
 
     @property
     def command(self) -> str:
-        """Shell command that explains the difference; empty unless it is larger than the noise."""
+        """Shell command that explains the difference; empty if the difference is within noise.
+
+        It is also empty if the scores cannot be compared.
+        """
         if self.verdict not in ("below", "above"):
             return ""
         row = f"{self.row.table}: {self.row.system}"
@@ -229,7 +232,7 @@ def certificate() -> Mapping[str, Any]:
 
 
 def made_by() -> str:
-    """Describe the parity certificate: its date, its device and the versions that it covers."""
+    """Return a description of the parity certificate: its date, the versions, and the device."""
     known = certificate()
     return (
         f"{known['measured']}, benchharness {known['version']} (method {known['method']}), "
@@ -243,8 +246,8 @@ def parity_of(run: Result | Failure) -> str:
     The text is, for example, "proved, fp32 CPU" if training with benchharness is proved to be equal
     to training with transformers, "not proved, bf16 CPU" if this precision was not compared, or
     "none" followed by a reason if the certificate does not cover the run. If another version of
-    benchharness made the run, the text names the version to which the proof applies. Empty if the
-    run did not train anything.
+    benchharness made the run, the text names the version to which the proof applies. Empty for a
+    failure, and for a run that did not fine-tune a model.
     """
     job, known = run.job, certificate()
     if isinstance(run, Failure) or job.kind != "model" or not run.cost.steps:

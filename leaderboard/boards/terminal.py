@@ -114,10 +114,10 @@ class _Fitting(NamedTuple):
 def _fitting(board: Board, console: Console, *, details: bool) -> _Fitting:
     run = [n for n, task in enumerate(board.tasks) if any(task in e.cells for e in board.entries)]
     counted = [n for n in run if board.tasks[n] not in board.extras] or run
-    # Until the table fits, leave out more and more: first the standard deviations of tasks, then
-    # the tasks that do not count in the score, then the standard deviation of the score. In the
-    # first pass, the share _WHOLE_NAMES of the names stay on one line. In the second pass, names
-    # are wrapped.
+    # Use the first choice for which the table fits. The choices leave out, in this order: nothing;
+    # the standard deviations of tasks; these and the tasks that do not count in the score; all
+    # standard deviations; all standard deviations and these tasks. In the first pass, the share
+    # _WHOLE_NAMES of the names must fit on one line. In the second pass, more names are wrapped.
     every, scores, none = _Spreads(True, True), _Spreads(True, False), _Spreads(False, False)
     choices = [(every, run), (scores, run), (scores, counted), (none, run), (none, counted)]
     grids = {spreads: _grid(board, spreads, details=details) for spreads in (every, scores, none)}
@@ -159,7 +159,7 @@ def _places(grid: _Grid, tasks: Sequence[int]) -> list[int]:
     return [*filled, *(_FIRST_TASK + task for task in tasks)]
 
 
-# Matches "7" and "84.2" but not "3 of 9". A column without a match is left out.
+# This matches "7" and "84.2" but not "3 of 9". A column without a match is left out.
 _IS_NUMBER = re.compile(r"\d(?!.* of )").match
 
 

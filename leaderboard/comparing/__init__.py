@@ -54,9 +54,9 @@ class PredictedSplit:
 
 
 def first_part(means: Array) -> Array:
-    """Return the first of the means `[..., parts]`.
+    """Return the first element along the last axis of `means`, an array `[..., parts]`.
 
-    For a score that is a mean over examples, such as accuracy, this is the score.
+    For a score that is a mean over examples, such as accuracy, this element is the score.
     """
     first: Array = means[..., 0]
     return first
@@ -90,7 +90,12 @@ Known = Outcomes | str
 
 
 class Pairs(NamedTuple):
-    """Outcomes of two systems for the same examples and seeds, for a paired comparison."""
+    """Outcomes of two systems for the same examples and seeds, for a paired comparison.
+
+    Attributes:
+        one: Outcomes of the first system.
+        other: Outcomes of the second system.
+    """
 
     one: Outcomes
     other: Outcomes
@@ -290,8 +295,8 @@ NO_LABEL = ""
 """Additional label for examples that have no label. LexGLUE's F1 includes this label."""
 
 MOST_CELLS = 40
-"""Maximum number of labels for which a confusion matrix is used. The size of the matrix grows with
-the square of this number.
+"""Maximum number of labels for which a confusion matrix is used, because the size of the matrix is
+the square of the number of labels.
 """
 
 
@@ -430,7 +435,15 @@ def _found_counts(
 
 
 def summed(rows: Any, units: Units) -> Array:
-    """Sum the parts of the examples in each unit: `[examples, parts]` to `[units, parts]`."""
+    """Sum the numbers of the examples in each unit.
+
+    Args:
+        rows: Numbers of each example, as an array `[examples, parts]`.
+        units: Indices of the examples in each unit (see `units_of`).
+
+    Returns:
+        Sums, as an array `[units, parts]`.
+    """
     table = np.asarray(rows, dtype=np.float64)
     if len(units) == len(table):
         return table
@@ -440,9 +453,9 @@ def summed(rows: Any, units: Units) -> Array:
 def units_of(examples: Sequence[Example]) -> Units:
     """Return the indices of the examples in each unit of a split.
 
-    A unit is a group of examples that are scored together, or a single example. Such groups are
-    MultiRC's questions, AX-g's minimal pairs and QuAC's dialogs. The group of a multiple-choice
-    example (e.g. RACE's level) is only a slice for analysis, so it is not a unit.
+    A unit is a group of examples that are scored together, or a single example. Examples are scored
+    together if they belong to the same question in MultiRC, minimal pair in AX-g, or dialog in
+    QuAC. RACE's levels are not units, because their questions are scored one by one.
     """
     found: dict[object, list[int]] = {}
     for place, example in enumerate(examples):
@@ -452,12 +465,16 @@ def units_of(examples: Sequence[Example]) -> Units:
 
 # Computation of scores from the means of their parts, for any number of resamples at once.
 #
-# Every function maps an array `[..., parts]` to `[...]`. All scores are ratios, so sums can be used
-# instead of means.
+# Each of these functions maps means over units, an array `[..., parts]`, to scores `[...]`. All
+# scores are ratios, so sums can be used instead of means.
 
 
 def ratio(means: Array) -> Array:
-    """Return the weighted mean over examples from the mean parts (weighted value, weight)."""
+    """Return a weighted mean over examples.
+
+    The last axis of `means` contains two means over units: of value times weight, and of the
+    weight.
+    """
     return divided(means[..., 0], means[..., 1])
 
 

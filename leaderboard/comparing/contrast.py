@@ -155,7 +155,7 @@ class Slice:
         examples: Number of examples in the slice.
         difference: Score of the first system minus that of the second, averaged over seeds.
         interval: 95 % confidence interval of the difference; None for fewer than 20 units (see
-            `FEWEST`).
+            `FEWEST`). A unit is an example, or a group of examples that are scored together.
     """
 
     name: str
@@ -172,15 +172,15 @@ class Contrast:
         task: Name of the task.
         seeds: Seeds that both systems have.
         scores: Mean of each system's scores over these seeds.
-        examples: Number of examples.
+        examples: Number of examples in all splits of the task.
         interval: 95 % confidence interval of the difference over examples and, with several seeds,
             over seeds; None without a test.
         test: Name of the significance test; empty if there is none.
         p_value: P-value, which covers the same sources of noise as `interval`; None without a test.
         corrected: P-value after Holm's correction; None without a test.
         corrected_for: Number of tests in Holm's correction.
-        flips: Examples that one system answers correctly more often; None if answers are neither
-            right nor wrong, or if the examples could not be read.
+        flips: Examples that one system answers correctly with more seeds than the other; None if
+            answers are neither right nor wrong, or if the examples could not be read.
         slices: Comparisons on slices of the examples, if they were requested.
         reason: Reason why there is no test; empty if there is one.
         flags: Warnings about the first system's runs, and about the second system's runs.
@@ -207,10 +207,9 @@ class Contrast:
 
     @property
     def flipped(self) -> tuple[int, int] | None:
-        """Two numbers of examples, counted from `flips`; None if `flips` is None.
+        """Numbers of examples that one system answers correctly with more seeds than the other.
 
-        The first system answers the first number of examples correctly more often, and the second
-        system the second number.
+        First the number for the first system, then that for the second. None if `flips` is None.
         """
         if self.flips is None:
             return None
@@ -328,7 +327,10 @@ def _difference(pairs: Pairs) -> Estimate:
 
 
 def correct(contrasts: Sequence[Contrast]) -> list[Contrast]:
-    """Correct the p-values of the contrasts by Holm's method; return the changed contrasts."""
+    """Correct the p-values of the contrasts by Holm's method; return the changed contrasts.
+
+    Contrasts without a p-value are returned unchanged, and are not counted as tests.
+    """
     tested = [c.p_value for c in contrasts if c.p_value is not None]
     corrected = iter(holm(tested))
     return [
@@ -439,8 +441,8 @@ def mcnemar_exact(only_one: int, only_other: int) -> float:
 # The paired bootstrap, which shows how much a difference varies with the choice of examples.
 
 FEW = 16
-"""Time for drawing how often a group of equal units occurs in a resample, relative to the time for
-drawing a single unit.
+"""Ratio of two times: the time for drawing how often a group of equal units occurs in a resample,
+and the time for drawing a single unit.
 """
 
 
@@ -450,6 +452,11 @@ def bootstrap_interval(pairs: Pairs, *, level: float = 0.95, draws: int = 5_000)
     It covers the choice of examples. Examples, or groups that are scored together, are drawn with
     replacement, each with the outcomes of both systems and all seeds. The interval is the
     percentile interval in Efron and Tibshirani, An Introduction to the Bootstrap, 1993.
+
+    Args:
+        pairs: Outcomes of both systems.
+        level: Confidence level.
+        draws: Number of resamples.
     """
     found = _redrawn(pairs, draws, np.random.default_rng(0))
     low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2])
@@ -483,8 +490,8 @@ def _redrawn(pairs: Pairs, draws: int, generator: np.random.Generator) -> Array:
 # systems gives a difference as large as the observed one.
 
 ALL_UP_TO = 12
-"""Maximum number of units (examples) on which two systems differ for which the permutation test
-tries all exchanges. There are at most 2**12 = 4,096 exchanges.
+"""The permutation test tries all exchanges if two systems differ on at most this number of units
+(examples). There are then at most 2**12 = 4,096 exchanges.
 """
 
 CHOICES = np.array(

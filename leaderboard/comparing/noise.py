@@ -92,8 +92,8 @@ class Spread:
 
     Attributes:
         variance: Variance of a single seed's score.
-        own: Component of the variance that is due to the interaction of seeds and units, i.e. to
-            random effects that a seed has on single units (examples).
+        own: Part of `variance` that is due to the interaction of seeds and units, i.e. to random
+            effects that a seed has on single units (examples).
         freedom: Degrees of freedom of the variance.
     """
 
@@ -166,9 +166,10 @@ def sample_of_table(table: Array) -> Sample:
 
 
 def pooled(spreads: Iterable[Spread | None]) -> Spread | None:
-    """Pool the variances over seeds of systems that are assumed to be equally noisy.
+    """Return the mean of several variances over seeds, weighted by their degrees of freedom.
 
-    A variance that is None (unknown) is ignored. Returns None if all are None.
+    The systems are assumed to have the same true variance. A variance that is None (unknown) is
+    ignored. Returns None if all are None.
     """
     found = [spread for spread in spreads if spread is not None]
     freedom = sum(spread.freedom for spread in found)
@@ -277,7 +278,10 @@ def difference(one: Sample, other: Sample) -> Estimate:
 
 
 def median_estimate(sample: Sample) -> Estimate:
-    """Estimate a system's median over seeds. Its variance is larger than that of the mean."""
+    """Estimate a system's median over seeds, with its variance.
+
+    For three or more seeds, the variance due to seeds is larger than that of the mean.
+    """
     seeds = sample.table.shape[1]
     # var(median) / var(mean) is pi / 2 for three or more seeds, and 1 for one or two.
     loss = seeds * median_deviation(1.0, seeds) ** 2
@@ -298,8 +302,8 @@ def chunks(draws: int, width: int, most: int = CHUNK) -> Iterator[int]:
 
     Args:
         draws: Total number of draws.
-        width: Count of numbers that are computed for each draw.
-        most: Maximum count of numbers in a chunk, unless a single draw has more.
+        width: How many numbers are computed for each draw.
+        most: Maximum of the numbers that are computed for a chunk, unless a single draw has more.
     """
     size = max(1, most // max(1, width))
     yield from (min(size, draws - start) for start in range(0, draws, size))
@@ -349,7 +353,9 @@ def resampled_scores(
 # Uncertainty of leaderboard entries: their intervals, and which of them differ significantly.
 
 GAIN_DRAWS = 500
-"""Number of resamples for estimating a variance. An interval would need more."""
+"""Number of resamples for the variance due to examples in a selection gain (`Cell.gain`). For an
+interval, more resamples would be needed.
+"""
 
 SCOPES = ("both", "examples", "seeds")
 
@@ -370,9 +376,10 @@ class _Known:
 
 
 Tried = Mapping[str, Sequence[Sequence[Known]]]
-"""Outcomes of the hyperparameter settings in sweeps that were not selected, keyed by task. For each
-task, the outer sequence has one element per leaderboard entry, in the order of the entries; this
-element contains the outcomes of the entry's settings, and is empty if the entry is not a sweep.
+"""Outcomes of hyperparameter settings that sweeps have tried but not selected, keyed by task. For
+each task, the outer sequence has one element per leaderboard entry, in the order of the entries.
+This element contains the outcomes of the entry's settings, and is empty if the entry is not a
+sweep.
 """
 
 
@@ -393,8 +400,8 @@ def with_uncertainty(
         known: For each task, the outcomes of every entry in the order of the entries. Instead of
             outcomes, there is a reason if the examples could not be read, and None for an entry
             without a result.
-        tried: Outcomes of the hyperparameter settings in sweeps that were not selected. For the
-            tasks in it, the selection gain (`Cell.gain`) covers the choice of examples too.
+        tried: Outcomes of hyperparameter settings that sweeps have tried but not selected. For the
+            tasks in `tried`, the selection gain (`Cell.gain`) covers the choice of examples too.
         is_pooled: Assume that all entries have the same variance over seeds on a task, because most
             of them have too few seeds to estimate it.
     """
@@ -421,7 +428,7 @@ def _with_gain(entry: Entry, task: str, known: Known | None, others: Sequence[Kn
 
     The entry is returned unchanged if the outcomes of a hyperparameter setting are not available.
     """
-    # If the outcomes of a setting are missing (None or a reason), `points` is shorter.
+    # `points` has one element less for each setting whose outcomes are missing (None or a reason).
     points = [each for each in (known, *others) if isinstance(each, Outcomes)]
     if not others or len(points) <= len(others):
         return entry

@@ -24,7 +24,7 @@ from benchharness.leaderboard.comparing.noise import (
 )
 
 MOST_SEEDS = 10_000
-"""Maximum number of seeds that is reported. More seeds are not practical."""
+"""Maximum number of seeds that is reported as needed. More seeds are not practical."""
 
 SCORE = "score"
 """Value of `Comparison.task` for the suite's score, the mean over its tasks."""
@@ -39,8 +39,9 @@ class Comparison:
         values: Scores of each system over its seeds.
         difference: Mean of the first system minus mean of the second.
         spreads: Standard deviation of each system over seeds; None if a system has one seed.
-        p_value: P-value of the test in `bench compare`, without correction; None if it is unknown.
-        needed: Number of seeds per system that are needed; None if it is unknown or too large.
+        p_value: P-value of a t test of the difference, not corrected for the number of tasks; None
+            if it is unknown.
+        needed: Number of seeds per system that are needed; None if it is unknown or above 10,000.
         reason: Reason why `needed` is None; empty if it is not.
         unread: Reason why the variance due to examples is unknown; empty if it is known.
         flags: Warnings about the first system's scores, and about the second system's scores.
@@ -84,13 +85,14 @@ def compare_seeds(
 ) -> list[Comparison]:
     """Compute how many seeds are needed to detect the difference of two entries on each task.
 
-    The tasks are those in `known`. The suite's score comes last, if `known` contains all its tasks.
+    Returns one comparison per task in `known`. The comparison of the suite's score comes last, if
+    `known` contains all tasks that count in the score, and each entry has a seed with all of them.
 
     Args:
         board: Leaderboard that contains the entries.
         entries: Two entries to compare.
         known: Outcomes of the first and the second entry, keyed by task, for the tasks that both
-            have. Instead of outcomes, there may be a reason why they are unknown, or None.
+            have. Instead of outcomes, there may be a reason (str) why they are unknown.
         alpha: Significance level.
         power: Required probability to detect the difference.
     """
@@ -114,8 +116,8 @@ def compare_seeds(
 
 def _part(values: Sequence[Sequence[float]], known: Sequence[Known | None]) -> Part:
     samples = [sample_of(each) for each in known if isinstance(each, Outcomes)]
-    # Use the outcomes per example only if both systems have the same number of them, else only the
-    # scores.
+    # Use the values of single units (examples) only if both systems have the same number of units,
+    # else only the scores.
     if len(samples) < 2 or len(samples[0].table) != len(samples[1].table):
         samples = [sample_of_table(np.array([own])) for own in values]
     one, other = samples
@@ -170,6 +172,11 @@ def power_of(estimate: Estimate, alpha: float = 0.05) -> float:
 
     The test statistic is assumed to have a noncentral t distribution (Cohen, Statistical Power
     Analysis, 1988, chapter 2).
+
+    Args:
+        estimate: Difference of two systems with its variance. If the variance is 0, the power is 1
+            for any difference other than 0.
+        alpha: Significance level of the test.
     """
     if estimate.variance == 0:
         return float(estimate.value != 0)

@@ -49,12 +49,12 @@ class Group:
     Attributes:
         anchor: Id of the group's section in the page.
         title: Title of the task.
-        statistics: Pairs of a task that the runs have predicted and a line with statistics over
-            seeds, for each task with several seeds or warnings.
+        statistics: Pairs (name of a task that the runs have predicted, line with statistics over
+            seeds), for each task with several seeds or warnings.
         reproductions: Comparisons with published scores of the same model.
         curves: Charts with the learning curves of all seeds; empty for a single run.
-        runs: Sections of the runs.
-        predictions: Pairs of a task and the address of the page that shows the predictions for it.
+        runs: Contents of the runs' own sections.
+        predictions: Pairs (name of a task, address of the page that shows the predictions for it).
     """
 
     anchor: str
@@ -73,7 +73,10 @@ class Group:
 
     @property
     def scores(self) -> Sequence[str]:
-        """Names of all scores of the runs, for columns; one empty name if all runs have failed."""
+        """Names of all scores of the runs, for the rows of a table.
+
+        If no run has a score, there is one empty name, so that the table has one row.
+        """
         return list(dict.fromkeys(name for run in self.runs for name in run.scores)) or [""]
 
 
@@ -109,10 +112,10 @@ class FailedRun:
     """Failed run, for the list of failures in the page.
 
     Attributes:
-        run: Run, or its job if the run does not belong to a leaderboard.
+        run: Failed run or, if the run does not belong to a leaderboard, its job.
         status: Kind of failure (see `Failure.kind`).
         error: Error message.
-        href: Link to the section of the run.
+        href: Link to the section of the run; may be empty.
     """
 
     run: RunRow | Job
@@ -128,13 +131,13 @@ class Page:
     Attributes:
         tables: Tables of the leaderboards.
         plots: Plots of each leaderboard.
-        added: Sections that extensions add to each leaderboard, as pairs of a heading and HTML.
-        parts: Pairs of a leaderboard's table and the runs of its entries, for the sections with all
-            details of the runs; empty if these sections are in separate files.
+        added: Sections that extensions add to each leaderboard, as pairs (heading, HTML).
+        parts: Pairs (table of a leaderboard, runs of each of its entries), for the sections with
+            all details of the runs; empty if these sections are in separate files.
         others: Sections of runs that do not belong to a leaderboard.
         failures: Failed runs.
-        runs: Number of runs.
-        models: Number of models, without baselines.
+        runs: Number of runs on the leaderboards and in `others`.
+        models: Number of models of these runs, without baselines.
     """
 
     tables: tuple[TableView, ...]
@@ -206,7 +209,7 @@ def build_page(
 
 
 def _failures(entries: Iterable[Entry], others: Iterable[RunSection]) -> Iterator[FailedRun]:
-    """Yield the failed runs without duplicates."""
+    """Yield the distinct failed runs."""
     rows = {run.key: run for entry in entries for run in entry.failures}
     found: list[tuple[RunRow | Job, str, str]] = [
         *((run, run.status, run.error) for run in rows.values()),
@@ -292,8 +295,8 @@ def moved(shown: Any, places: Places) -> Any:
     A link to a section that is not in any file becomes empty.
 
     Args:
-        shown: Page, or a part of it: a dataclass, a tuple of parts, or any other object, which is
-            returned unchanged.
+        shown: Page or a part of it, i.e. a dataclass or a tuple. Their fields and elements are
+            searched for links. Any other object is returned unchanged.
         places: Addresses of the files, keyed by the ids of the sections.
 
     Returns:

@@ -19,8 +19,8 @@ from benchharness.leaderboard.report.plots.cost import Sizes, count_text, publis
 from benchharness.tasks.suites import find_task
 
 INLINE_ROWS = 200
-"""Maximum number of rows in a group of a table that are plain HTML. All other rows are compressed,
-and a script unpacks them.
+"""Maximum number of rows of the same kind (see `RowGroup`) that are plain HTML in a table. All
+other rows are compressed, and a script unpacks them.
 """
 
 RowKind = Literal[
@@ -39,7 +39,7 @@ class CellView:
     Attributes:
         text: Text of the cell.
         spread: Standard deviation over seeds, times 100; may be empty.
-        order: Score in percent as text, by which rows are sorted; empty if there is none.
+        order: Score in percent as text, by which rows are sorted; empty if there is no score.
         href: Link to the runs; may be empty.
         note: Details that are shown when the mouse is over the cell.
         flags: Warnings about the score, joined by "; "; may be empty.
@@ -80,13 +80,13 @@ class RowView:
         details: Further description, such as the recipe and the number of seeds.
         score: Cell with the suite's score.
         cells: One cell per task.
-        origin: Where the scores come from: the number of runs, or the publication.
-        rank: Rank; may be empty.
-        ranks: Possible ranks given the noise, e.g. "2 to 4"; empty if there is only one.
+        origin: Where the scores come from: the number of runs, e.g. "3 runs", or the publication.
+        rank: Rank; empty for a row without a rank.
+        ranks: Possible ranks given the noise, e.g. "2 to 4"; empty if only one rank is possible.
         ranks_note: Note that lists the entries from which the entry does not differ significantly.
-        failed: Number of failed runs as text; may be empty.
-        href: Link to the runs or to the publication.
-        place: Table or section in the publication.
+        failed: Number of failed runs, e.g. "2 failed"; empty if there are none.
+        href: Link to the runs or to the publication; may be empty.
+        place: Table or section in the publication; empty for a leaderboard entry.
         family: Architecture of the model, for filters; empty if unknown.
         size: Number of parameters in millions, for filters; empty if unknown.
         year: Year, for filters; empty if unknown.
@@ -114,7 +114,7 @@ class RowView:
 
     @property
     def words(self) -> str:
-        """Text in which the page searches for the words that a reader types into the filter."""
+        """Text of the row in which the page searches for the words that a reader filters by."""
         return f"{self.name} {self.details} {self.failed} {self.origin} {self.family}"
 
     @property
@@ -159,9 +159,11 @@ class RowGroup:
 
 
 def row_anchor(*names: str) -> str:
-    """Return the id of a row in the page; equal names always give the same id.
+    """Return the id of a row in the page.
 
-    `names` are texts that identify the row, such as the model and the recipe.
+    Args:
+        names: Texts that identify the row, such as the model and the recipe. Equal texts always
+            give the same id.
     """
     return f"row-{digest_of(*names)[:10]}"
 
@@ -175,7 +177,7 @@ def digest_of(*texts: str) -> str:
 def basis_of(split: str, scores: tuple[str, ...]) -> str:
     """Return the split and the sorted names of a score's metrics, e.g. "dev accuracy and f1".
 
-    Only scores with equal texts may be compared.
+    Two scores may be compared only if these texts are equal for both.
     """
     return f"{split} {' and '.join(sorted(scores))}"
 
@@ -215,7 +217,7 @@ class Column:
 
 
 def build_column(board: Board, task: str) -> Column:
-    """Create the column for a task, which may be a task for which only published scores exist."""
+    """Create the column for a task; tasks with only published or imported scores have one too."""
     return Column(
         task=task,
         name=column_title(task, board.rule),
@@ -282,7 +284,7 @@ def year_in(text: str) -> str:
     return next(iter(re.findall(r"\b(?:19|20)\d\d\b", text)), "")
 
 
-# Patterns of sources in the published tables: an arXiv paper, a website, a GitHub repository.
+# Patterns of sources: an arXiv paper, a website, a GitHub repository, and a web address.
 _ARXIV = re.compile(r"arXiv:(\d{4}\.\d{4,5})\b")
 _SITE = re.compile(r"((?:[a-z0-9-]+\.)+[a-z]{2,}(?:/[\w.-]+)*)(?:,? (leaderboard)\b)?")
 _REPOSITORY = re.compile(r"([A-Za-z][\w-]*/[\w.-]+)(?: |$)")
@@ -295,8 +297,8 @@ def source_link(source: str, *, is_ours: bool) -> str:
     Args:
         source: Description of the publication. A web address and an arXiv number are always
             recognized.
-        is_ours: Recognize the names of websites and GitHub repositories too. This is true for the
-            packaged tables; in other texts, such a name may mean something else.
+        is_ours: Recognize the names of websites and GitHub repositories too. Use this only for the
+            packaged tables, because in other texts such a name may mean something else.
     """
     if found := _ARXIV.search(source):
         return f"https://arxiv.org/abs/{found[1]}"

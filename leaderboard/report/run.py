@@ -51,9 +51,9 @@ class RunSection:
         log: Traceback or end of the log; empty for a finished run.
         evaluations: Scores and predictions of each split.
         curve: Points of the learning curve.
-        figures: Charts of the learning curve.
+        figures: Charts of the learning curve: training loss and scores.
         curve_flags: Warnings about the training loss.
-        cost: Pairs of a kind of cost and its value as text, e.g. ("steps", "1,234").
+        cost: Pairs (kind of cost, value as text), e.g. ("steps", "1,234").
         provenance: Provenance of the result, as JSON data.
         parity: What the parity certificate proves about the run (see `reproduction.parity_of`).
     """
@@ -91,7 +91,10 @@ class RunSection:
 
     @property
     def truncated(self) -> Mapping[str, tuple[int, int]]:
-        """(number of truncated rows, number of all rows), keyed by "task:split"."""
+        """Numbers of truncated rows and of all rows of each split, keyed by "task:split".
+
+        Splits without truncated rows are left out.
+        """
         return truncated_rows(self.provenance)
 
     @property
@@ -155,9 +158,9 @@ def _duration(seconds: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min"
 
 
-# Composing the command that repeats a run, quoted for a POSIX shell.
+# Composition of the command that repeats a run, quoted for a POSIX shell.
 
-_PACKAGED = ("paper", "fast", "checkpoints")  # recipes that exist on every machine
+_PACKAGED = ("paper", "fast", "checkpoints")  # names of recipes that exist on every machine
 
 
 def command_of(job: Job) -> str:
@@ -248,7 +251,8 @@ def _recipe(job: Job) -> Iterator[str]:
 def _chosen(job: Job) -> Iterator[str]:
     """Yield options for the settings that the name of the recipe does not determine."""
     for name, setting in job.settings.items():
-        is_replaced = not setting.value and name in ("epochs", "adam_epsilon")  # 0 means unset
+        # The value 0 of these settings means that they are not used.
+        is_replaced = not setting.value and name in ("epochs", "adam_epsilon")
         chosen = setting.source == "--set" or not _is_packaged(job) or name == FEATURES_SETTING
         if name not in (START_FROM, MACHINE) and chosen and not is_replaced:
             yield from ("--set", f"{name}={setting.value}")

@@ -34,19 +34,20 @@ from benchharness.tasks.suites import find_task, title_of
 # Heat map: background colours of the scores, column by column.
 
 LEVELS = 5
-"""Highest level of the background colour. The lowest level is 0, which has no colour."""
+"""Highest level of a cell's background colour. Level 0 is no colour."""
 
 _FEWEST = 3  # minimum number of values for a scale
 
 
 def heated(groups: Sequence[RowGroup]) -> tuple[RowGroup, ...]:
-    """Return the groups with the level of the background colour (`CellView.heat`) of all cells.
+    """Set the level of the background colour (`CellView.heat`) of all cells; return the new groups.
 
     Scores have a common colour scale only if they are in the same column and have the same split
-    and metrics, so that a published test score does not look better than a dev score. The low end
-    of a scale is at most twice as far below the median as the best score is above it. So a single
-    model with a very low score does not reduce the contrast between the others. Baselines and
-    zero-shot models do not affect the scale, unless there are too few other scores.
+    and metrics, so that a published test score does not look better than a dev score. The distance
+    from the low end of a scale to the median is at most twice the distance from the median to the
+    best score. So a single model with a very low score does not reduce the contrast between the
+    others. Baselines and zero-shot models do not affect the scale, unless there are too few other
+    scores.
     """
     columns = list(zip(*(_cells(row) for group in groups for row in group.rows), strict=True))
     models = [group for group in groups if group.kind not in ("baseline", "zero-shot")]
@@ -115,8 +116,8 @@ _ABOUT: Mapping[RowKind, tuple[str, str]] = MappingProxyType(
 _MOST_REPRODUCED = 50  # maximum number of entries with comparisons below a table
 
 Contrasts = Mapping[tuple[int, int], Sequence[Contrast]]
-"""Significance tests of pairs of entries, one test per task. The keys are pairs of indices of
-entries on the leaderboard."""
+"""Significance tests of pairs of leaderboard entries. A key is a pair of indices in
+`Board.entries`, and the value contains one test per task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +141,7 @@ class TableView:
         has_intervals: True if an entry has confidence intervals.
         has_heat: True if a cell has a background colour.
         has_ends: True if a cell has an interval, or a lowest and a highest score.
-        reproduced: Pairs of an entry and its comparisons with published scores.
+        reproduced: Pairs (entry, its comparisons with published scores), for at most 50 entries.
         languages: Tables of results per language.
         contrasts: Significance tests of pairs of rows.
     """
@@ -169,11 +170,11 @@ class TableView:
 
 
 SECTIONS = ("#run-", "#runs-")
-"""Prefixes of links to the sections with the details of runs."""
+"""Prefixes of links to sections with the details of a run, and of all runs on one task."""
 
 
 def run_anchor(key: str) -> str:
-    """Return the id of a run's section; `key` is the run's key."""
+    """Return the id of a run's section in the page; `key` is the key of the run's job."""
     return f"run-{key[:16]}"
 
 
@@ -198,10 +199,10 @@ def statistics(cell: Cell) -> str:
 
 
 def says_more(cell: Cell) -> bool:
-    """Return whether the text of `statistics` contains more than a single score.
+    """Return whether the cell has something to report in addition to a single seed's score.
 
     This is the case if there are several seeds, warnings, or a note about how the weights or the
-    hyperparameters were selected.
+    hyperparameters were selected. Only then is the text of `statistics` worth showing.
     """
     return len(cell.values) > 1 or bool(_told(cell))
 

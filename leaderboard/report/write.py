@@ -53,15 +53,15 @@ Content-Security-Policy.
 
 @dataclass(frozen=True, kw_only=True)
 class About:
-    """Description of a page.
+    """Title and further texts of a page, and whether it contains full paths.
 
     Attributes:
         title: Title of the page.
         description: One or two sentences below the title.
         version: Version of benchharness that wrote the page.
         notes: Sentences below the description.
-        mark: Text in the page's head that identifies its content, so that an unchanged page can be
-            recognized.
+        mark: Text in the HTML head that identifies the content of the page. It shows later whether
+            the page is up to date.
         paths: True if the page contains full paths of this machine.
     """
 
@@ -89,7 +89,7 @@ def render_report(
         boards: Leaderboards to show.
         details: Runs that get a section with all details. They are read one at a time, so `details`
             may be a generator. Their predictions are not used.
-        generated: Date and time for the header.
+        generated: Date and time, as text for the header of the page.
         background: Data for plots and comparisons that the boards do not contain.
         about: Title and description of the page.
     """
@@ -182,9 +182,10 @@ def write_runs(
     Args:
         page: Path of the page.
         boards: Leaderboards whose runs are written.
-        read: Function that gets job keys, and yields the runs with these keys in the same order.
+        read: Function that gets job keys and yields the results or failures of these jobs, in the
+            order of the keys.
         about: Title and description of the page.
-        predictions: Addresses of pages that show predictions.
+        predictions: Addresses of pages that show predictions, relative to the page.
 
     Returns:
         Address of the file that contains each section, keyed by the section's id.
@@ -282,7 +283,7 @@ def _asset(home: Path, name: str) -> Markup:
     lines = map(str.strip, file.read_text(encoding="utf-8").splitlines())
     text = "\n".join(line for line in lines if line and not line.startswith("//"))
     if "</" in text:
-        raise ValueError(f"{name} would end its own element: it contains '</'")
+        raise ValueError(f"{name} must not contain '</', which would end its HTML element")
     return Markup(text)  # noqa: S704 - our own file, just checked
 
 

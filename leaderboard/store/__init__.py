@@ -125,28 +125,28 @@ RUNS = Table(
     _needed("job_key", Text),  # Job.key, 64 hex digits
     _needed("attempt", Integer),  # 1, 2, ... for the same job key
     _needed("status", Text),  # "finished", or a Failure's kind
-    Column("exit_code", Integer),  # for a failure
+    Column("exit_code", Integer),  # Failure.exit_code; NULL for a result
     _needed("digest", Text),  # SHA-256 of the run, to detect damage (see record.py)
     # Copied from the job, for searching and listing.
     _needed("model", _Words),
     _needed("weights", _Words),  # a Hub revision, or "sha256:..."
-    _needed("recipe", _Words),  # name of the recipe: "paper"
+    _needed("recipe", _Words),  # name of the recipe, e.g. "paper"
     _needed("recipe_digest", Text),  # digest of the values of the settings
-    _needed("task", _Words),  # "glue/rte"
-    _needed("suite", _Words),  # "glue"
-    _needed("data", _Words),  # "hub", "mini" or a folder
-    Column("limit", BigInteger),  # maximum number of rows per split
+    _needed("task", _Words),  # e.g. "glue/rte"
+    _needed("suite", _Words),  # e.g. "glue"
+    _needed("data", _Words),  # source of the data: "hub", "mini" or a folder
+    Column("limit", BigInteger),  # maximum number of rows per split; NULL for all rows
     _needed("seed", BigInteger),
     _needed("precision", _Words),
-    Column("start_from", _Words),  # key of the job whose encoder it started with
-    # Copied from the result; empty for a failure.
+    Column("start_from", _Words),  # key of the job whose fine-tuned encoder this job started with
+    # Copied from the result, the failure or the job; a failure has no `seconds` and `parameters`.
     Column("seconds", Double),
     Column("parameters", BigInteger),
-    _needed("finished", _Words),  # UTC, ISO 8601
+    _needed("finished", _Words),  # time of the end, in UTC as ISO 8601
     _needed("error", _Words),  # error message of a failure; "" for a result
-    _needed("fingerprints", _Json),  # digest by "task:split"
-    # Large columns. A failure has only the job and the details.
-    _needed("job", _Json),  # Job.to_json
+    _needed("fingerprints", _Json),  # digests of the splits' examples, keyed by "task:split"
+    # Large columns. For a failure, only the job and the details have a value.
+    _needed("job", _Json),  # output of Job.to_json
     Column("curve", _Json),  # list of CurvePoint
     Column("cost", _Json),  # fields of Cost
     Column("provenance", _Json),
@@ -168,9 +168,9 @@ SCORES = Table(
     _run_id(),
     _needed("task", Text),
     _needed("split", Text),
-    _needed("name", Text),  # as users see it: "accuracy_test_mm"
+    _needed("name", Text),  # name of the score, e.g. "accuracy_test_mm"
     _needed("value", Double),
-    _needed("metric", Text),  # "accuracy"
+    _needed("metric", Text),  # name of the metric, e.g. "accuracy"
     UniqueConstraint("run_id", "task", "split", "name", name="scores_metric"),
 )
 """Table with one row per score on a split, on the scale of its metric. Scores of the same run and
@@ -184,14 +184,16 @@ PREDICTIONS = Table(
     _needed("task", Text),
     _needed("split", Text),
     _needed("fingerprint", Text),  # digest of the split's examples
-    _needed("flags", _Json),  # warnings
-    _needed("rows", PackedJson),  # one object per example, in order
+    _needed("flags", _Json),  # warnings about the scores
+    _needed("rows", PackedJson),  # one prediction per example, in the order of the split
     UniqueConstraint("run_id", "task", "split", name="predictions_split"),
 )
 """Table with one row per split that a run predicted. The row contains all predictions."""
 
 BETWEEN_NAMES = "\n"
-"""Separator between the names of several tasks or suites in a column of the table `headlines`."""
+"""Separator between names in the columns `task` and `suite` of the table `headlines`. A multi-task
+run has several names there.
+"""
 
 HEADLINES = Table(
     "headlines",
@@ -202,7 +204,7 @@ HEADLINES = Table(
     _needed("task", _Words),
     _needed("model", _Words),
     _needed("status", Text),
-    _needed("shared", Text),  # JSON; see record.headline_columns
+    _needed("shared", Text),  # JSON; fields that are equal for all seeds (see record.py)
     _needed("content", _Json),
     UniqueConstraint("job_key", name="headlines_job"),
     Index("headlines_suite", "suite", "run_id"),
@@ -220,7 +222,7 @@ ANNOTATIONS = Table(
     Column("id", Integer, primary_key=True),
     _needed("kind", Text),  # "name" or "hidden"
     _needed("runs", Text),  # JSON: conditions on runs, as pairs of a field and a value
-    _needed("value", Text),  # the name; "" if kind is "hidden"
+    _needed("value", Text),  # name that the runs get; "" if kind is "hidden"
     UniqueConstraint("kind", "runs", name="annotations_runs"),
 )
 """Table with one row per annotation. An annotation renames runs on leaderboards, or hides them."""
@@ -318,8 +320,9 @@ def _text(annotation: Annotation) -> str:
 def annotated(runs: Sequence[RunRow], annotations: Sequence[Annotation]) -> list[RunRow]:
     """Return the runs with the annotations applied, in the same order.
 
-    In runs to which an annotation applies, `model` becomes the name that the user gave, `is_named`
-    shows whether this name is for a single leaderboard entry, and `is_hidden` is set.
+    In a run to which a name applies, `model` becomes this name, and `is_named` is True if the name
+    is for a single leaderboard entry and not for the whole model. In a run that the user has
+    hidden, `is_hidden` is True.
 
     Args:
         runs: Runs as they are stored.
@@ -332,8 +335,8 @@ def _annotated(run: RunRow, annotations: Iterable[Annotation]) -> RunRow:
     fitting = [annotation for annotation in annotations if annotation.fits(run)]
     if not fitting:
         return run
-    # The last name counts, because names for whole models come first. Only annotations of whole
-    # models have a single condition, the model.
+    # The name of a single entry has priority over that of the whole model. It comes last in
+    # `annotations`. An annotation of a whole model has one condition (the model), others have more.
     names = [annotation for annotation in fitting if annotation.kind == "name"]
     return replace(
         run,

@@ -94,8 +94,8 @@ def check_archive(path: Path, known: Known | None = None) -> int:
 
     Args:
         path: Path of the archive.
-        known: Mapping to which the digests of the predicted example ids are added, for comparison
-            with a store (see numbers.py); None if they are not needed.
+        known: Mapping to which each run is added, by the digest of its predicted example ids, for
+            comparison with a store (see numbers.py); None if this is not needed.
 
     Raises:
         DataError: If a line is missing, repeated, or was changed after a store wrote it.
@@ -129,7 +129,7 @@ def read_archive(path: Path) -> Iterator[StoredRun]:
 
 
 def archive_facts(path: Path) -> dict[str, Any]:
-    """Return the fields in the first line of an archive, such as its version.
+    """Return the fields in the first line of an archive, e.g. "version", as a dict.
 
     The caller must have read the archive with `read_archive` before, which checks the file.
     """
@@ -204,8 +204,8 @@ def _check_end(path: Path, end: dict[str, Any], count: int, digest: str, rest: b
         )
 
 
-# Files for results and failures that could not be stored. Each file is an archive with one run, in
-# a folder next to the store.
+# Files for results and failures that could not be stored. Each file is an archive with one run. It
+# is in a folder next to the store or, if that cannot be written, in a folder of the user.
 
 _KEPT = ".jsonl.gz"
 
@@ -213,7 +213,8 @@ _KEPT = ".jsonl.gz"
 def kept_elsewhere(name: str) -> list[Path]:
     """Return the folders for results that can neither be stored nor be saved next to the store.
 
-    The folders are in the user's data folder and in the folder for temporary files (TMPDIR).
+    One folder is in the user's data folder, and the other in the folder for temporary files
+    (TMPDIR).
 
     Args:
         name: Digest that identifies the store (`Store.place_digest`).
@@ -230,7 +231,7 @@ def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
 
     Args:
         folders: Folders to try, in this order. The first is next to the store. The others are used
-            only if they are private to the user, so that nobody else can add results there.
+            only if they belong to the user and nobody else can write to them.
         run: Run to write.
         force: Record in the file that the run must be stored even if its job has a result by then.
 
@@ -270,10 +271,13 @@ def is_private(folder: Path) -> bool:
 
 
 def own_folders(folders: Sequence[Path]) -> list[Path]:
-    """Return those of the folders that can be trusted.
+    """Return the folders from which saved results may be read and stored.
 
-    The first folder is next to the store; it is trusted unless it is a symbolic link. Every other
-    folder is trusted only if it is private to the user.
+    The first folder is next to the store; it is returned unless it is a symbolic link. Any other
+    folder is returned only if it belongs to the user and nobody else can write to it.
+
+    Args:
+        folders: Folders for results that could not be stored, in the order of `write_kept`.
     """
     return [
         folder
@@ -285,7 +289,7 @@ def own_folders(folders: Sequence[Path]) -> list[Path]:
 def kept_files(folders: Sequence[Path]) -> list[Path]:
     """Return the files that `write_kept` has written to these folders, oldest first.
 
-    Folders that cannot be trusted (see `own_folders`) are ignored.
+    Folders to which other users may have written (see `own_folders`) are ignored.
     """
 
     def written(path: Path) -> int:
@@ -327,7 +331,8 @@ class Taken(NamedTuple):
 
     Attributes:
         added: Number of runs that were stored now.
-        needless: Number of runs that were not stored, because their jobs had a result by then.
+        needless: Number of runs that were not stored, because they were stored already or because
+            their jobs had another result by then.
         faults: One message per damaged file.
     """
 

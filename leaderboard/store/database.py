@@ -192,8 +192,8 @@ def _path(text: str) -> Path:
         return Path(text).expanduser().absolute()
     except RuntimeError as error:
         raise StoreError(
-            f"the leaderboard {text} cannot be reached, because this home folder does not exist: "
-            "use a path without ~."
+            f"the leaderboard {text} cannot be reached, because the path's home folder does not "
+            "exist: use a path without ~."
         ) from error
 
 
@@ -335,8 +335,8 @@ def _store_error(
 def copy_sqlite(engine: Engine, target: Path) -> None:
     """Copy an SQLite store to another file with SQLite's backup API.
 
-    The copy is a consistent snapshot. Writers wait until it is finished, but readers do not. Raises
-    StoreError if the store is damaged or if the copy cannot be written.
+    The copy is a consistent snapshot. Other processes can read during the copying, but writers wait
+    until its end. Raises StoreError if the store is damaged or if the copy cannot be written.
     """
     source = file_of(engine)
     assert source is not None, "a server has no file"
@@ -440,8 +440,8 @@ def is_there(url_or_path: str | Path) -> bool:
 def check_writable(url_or_path: str | Path) -> None:
     """Raise StoreError if the database can be neither created nor written; change nothing.
 
-    For a database server, the user's rights are checked. For SQLite, it is also checked whether a
-    file can be created next to the database, because SQLite writes its journal there.
+    For a database server, the user's rights are checked. For SQLite, this also requires that files
+    can be created next to the database, because SQLite writes its journal there.
     """
     engine = open_engine(url_or_path)
     path = file_of(engine)
@@ -554,9 +554,11 @@ def _create_file(path: Path) -> None:
                 new = path.with_name(f".{path.name}.new")
                 leftovers = (new, new.with_name(f"{new.name}-journal"))
                 try:
-                    for leftover in leftovers:  # from a process that was killed
+                    for leftover in leftovers:  # a process that was killed has left these files
                         leftover.unlink(missing_ok=True)
-                    new.touch()  # with umask permissions; SQLite's would exclude other writers
+                    # The file gets its permissions from the umask. If SQLite created it, other
+                    # users could not write to it.
+                    new.touch()
                     with writing(open_engine(new), check_keys=False) as connection:
                         _make_tables(connection)
                     new.rename(path)
@@ -609,7 +611,7 @@ def _bring_up(engine: Engine, path: Path | None, *, create: bool, upgrade: bool)
     if not upgrade and found is not None:
         raise StoreError(
             f"the leaderboard {name_of(engine)} has the older schema {found}: `bench show runs` "
-            f"upgrades it to {revisions()[-1]}, as any other command does, and keeps a copy."
+            f"upgrades it to {revisions()[-1]} and keeps a copy."
         )
     if path is None:
         _upgrade(engine, None)

@@ -51,9 +51,8 @@ class Merged(NamedTuple):
     """Summary of a merge, which adds the runs of another store.
 
     Attributes:
-        added: Number of added runs.
-        shared: Keys of the jobs to which attempts were added although this store already had
-            attempts at them.
+        added: Number of added runs. A run is one attempt at a job.
+        shared: Keys of the jobs that had attempts in this store before, and got further ones.
     """
 
     added: int
@@ -69,7 +68,10 @@ def append_run(db: Connection, run: Run) -> int:
 def append_missing(db: Connection, run: Run, *, force: bool = False) -> bool:
     """Store a run unless it is already stored or its job has a result; return whether it was added.
 
-    With `force`, the run is stored even if its job has a result.
+    Args:
+        db: Connection in a write transaction.
+        run: Run to store.
+        force: Store the run even if its job has a result, unless this run itself is stored already.
     """
     there = _attempts_at(db, [run.job_key])
     tried = there.get(run.job_key, [])
@@ -80,9 +82,9 @@ def append_missing(db: Connection, run: Run, *, force: bool = False) -> bool:
 
 
 PIECE_SECONDS, GAP_SECONDS = 2.0, 0.1
-"""Duration of a transaction of a bulk operation, and of the pause after each transaction, in
-seconds. Other processes can write during the pause: on SQLite, a waiting process tries ten times
-per second.
+"""Approximate duration of each transaction of a bulk operation, and duration of the pause after
+each transaction, in seconds. Other processes can write during the pause, because on SQLite a
+waiting process tries ten times per second.
 """
 
 
@@ -243,7 +245,8 @@ def _append_or_name(
             raise  # the database is locked, full or damaged
         if len(runs) > 1:
             # Store the runs one by one to find the one that violates the schema. First restore the
-            # other store's attempt numbers, which `_append` has changed, for the error message.
+            # other store's attempt numbers, which `_append` has changed, because the error message
+            # contains them.
             for run, (key, attempt) in zip(runs, names, strict=True):
                 run.attempt = attempt
                 _append_or_name(db, [run], _attempts_at(db, [key]))

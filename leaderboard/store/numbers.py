@@ -19,7 +19,7 @@ _ROUNDING = 1e-9
 
 
 class Rows(NamedTuple):
-    """Reference to a run that has predicted a split, for comparisons and messages.
+    """Identification of a run that has predicted a split, for comparisons and messages.
 
     Attributes:
         job_key: Key of the run's job.
@@ -38,7 +38,8 @@ class Rows(NamedTuple):
 
 
 Place = tuple[str, str, str]
-"""Identity of a split: the name of its task, its own name, and the digest of its examples."""
+"""Identity of a split: the name of the task, the name of the split, and the digest of its examples.
+"""
 
 Known = dict[Place, dict[str, list[Rows]]]
 """Runs that predicted each split. The outer keys are splits. The inner keys are digests of the ids
@@ -55,8 +56,8 @@ def fitting(runs: Iterable[Run], known: Known | None = None) -> Iterator[Run]:
 
     Args:
         runs: Runs to check.
-        known: Mapping to which the digests of the predicted example ids are added; None if they are
-            not needed.
+        known: Mapping to which each run is added, by the digest of its predicted example ids; None
+            if this is not needed.
 
     Raises:
         StoreError: If a score is impossible (e.g. an accuracy of 1.2), or if predictions are
@@ -84,7 +85,7 @@ def check_runs(runs: Iterable[StoredRun], known: Known) -> None:
 
     Args:
         runs: Runs to check.
-        known: Mapping to which the digests of the predicted example ids are added.
+        known: Mapping to which each run is added, by the digest of its predicted example ids.
 
     Raises:
         StoreError: If a run was changed, or has impossible scores or inconsistent predictions.
@@ -93,9 +94,9 @@ def check_runs(runs: Iterable[StoredRun], known: Known) -> None:
 
 
 def note_rows(run: Run, known: Known) -> None:
-    """Add a run to `known`, for each split that it predicted.
+    """Add a run to `known` under each split that the run predicted.
 
-    Splits for which only a score was imported, without predictions, are left out.
+    An imported score without predictions is not added.
     """
     for split in run.predictions:
         if not _is_score_alone(run, split):
@@ -115,9 +116,9 @@ def differing(known: Known, here: Known) -> dict[Place, tuple[Rows, Rows]]:
         here: Stored runs that predicted each split.
 
     Returns:
-        An external run and a stored run that contradict each other, keyed by split. Splits on which
-        a run is both external and stored are left out, because the contradictory runs were then
-        already together in one store.
+        Pairs of an external run and a stored run that contradict each other, keyed by split. A
+        split is left out if one of its external runs is stored here too, because the other store
+        then contained the contradiction already.
     """
     found: dict[Place, tuple[Rows, Rows]] = {}
     for place, theirs in known.items():
@@ -149,7 +150,7 @@ def contradictions(known: Known) -> Iterator[str]:
 
 
 def contradict(place: Place) -> str:
-    """Return the rest of a sentence about two runs on a split, e.g. "contradict each other: ...".
+    """Return the phrase "contradict each other: ..." about two runs on a split.
 
     The caller puts the names of the two runs before it.
     """
@@ -173,7 +174,10 @@ def _is_score_alone(run: Run, split: SimpleNamespace) -> bool:
 
 
 def _faults_of_split(run: Run, split: SimpleNamespace) -> Iterator[str]:
-    """Check the predictions of a split; yield the predicate of a sentence for each problem."""
+    """Check the predictions of a split, and yield a phrase for each problem.
+
+    An example is "has two predictions for one row".
+    """
     if _is_score_alone(run, split):
         return
     name = f"{split.task}:{split.split}"

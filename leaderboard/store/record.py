@@ -46,8 +46,8 @@ class Run(SimpleNamespace):
     one object per row, whose attributes are the columns of these tables.
     """
 
-    id: int = 0  # 0 until the run is stored
-    attempt: int = 0  # 0 until the run is stored
+    id: int = 0  # id in the table `runs`; 0 until the run is stored
+    attempt: int = 0  # number of the attempt at the job; 0 until the run is stored
     job_key: str
     status: str
     digest: str
@@ -61,7 +61,8 @@ KEYS_AT_ONCE = 500
 """
 
 _RUNS_AT_ONCE = 100
-"""Maximum number of runs in memory. The predictions of one run may take megabytes."""
+"""Maximum number of runs that are in memory at the same time, because the predictions of one run
+may take megabytes."""
 
 Thing = TypeVar("Thing")
 
@@ -230,12 +231,12 @@ def row_of(key: str, shared: str, content: Mapping[str, Any]) -> RunRow:
         scores, flags, more = own["scores"], own["flags"], own.pop("more", None)
         # The row is created without __init__, so check here that no field is missing.
         if own.keys() - {"key"} != _OWN or not all(type(each) is dict for each in scores.values()):
-            raise TypeError(f"its fields are {', '.join(own)}")
+            raise TypeError(f"unexpected fields: {', '.join(own)}")
         own["flags"] = {task: tuple(said) for task, said in flags.items()}
         if more is not None:
             own["selection"] = Selection.from_json(more["selection"])
             own["truncated"] = {name: tuple(of) for name, of in more["truncated"].items()}
-            own["reading"] = Reading.from_json(more.get("reading"))  # older runs have none
+            own["reading"] = Reading.from_json(more.get("reading"))  # older rows lack this field
             own["teacher"] = more["teacher"] and Teacher(**more["teacher"])
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise StoreError(
@@ -265,7 +266,7 @@ def _in_common(shared: str) -> tuple[Mapping[str, Any], Mapping[str, Any] | None
     for name, value in found.items():
         found[name] = intern(value) if isinstance(value, str) else value
     prints = {intern(name): intern(value) for name, value in found.pop("fingerprints").items()}
-    # RunRow needs every field. `row_of` replaces these with the fields of the run.
+    # A RunRow cannot be created without these fields. `row_of` replaces them with the run's values.
     own: dict[str, Any] = dict.fromkeys(_OWN) | {"key": "", "scores": {}, "flags": {}}
     row = RunRow(
         **found, **own, fingerprints=prints, measures=dict(measures), stage=stage and Stage(**stage)
@@ -303,8 +304,8 @@ COPIES = (
     "parameters",
     "fingerprints",
 )
-"""Columns of `runs` that repeat values of the job or of its cost. The digest of a run covers these
-columns too.
+"""Columns of the table `runs` that repeat values of the column `job` or `cost`. The digest of a run
+covers these copies too.
 """
 
 
@@ -427,7 +428,7 @@ def without_evaluations(row: Mapping[str, Any]) -> Result:
     try:
         return Result.from_json({**row, "evaluations": (), "curve": ()})
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DamagedError(f"a run has no valid job: {error}") from error
+        raise DamagedError(f"the stored data of a run are invalid: {error}") from error
 
 
 def run_to_stored(run: Run) -> StoredRun:
@@ -500,8 +501,8 @@ def not_as_written(key: str, attempt: int) -> StoreError:
         attempt: Number of the attempt in the other store.
     """
     return StoreError(
-        f"the run {key[:12]} (attempt {attempt}) differs from what its store wrote: export that "
-        "store again."
+        f"the run {key[:12]} (attempt {attempt}) was changed after it had been exported: export "
+        "it again from the store that it came from."
     )
 
 

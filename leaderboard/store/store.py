@@ -507,9 +507,10 @@ class Store:
             yield _called(rows, model)
 
     def runs_with(self, keys: Iterable[str]) -> list[RunRow]:
-        """Return one row per job with one of these keys, with the same content as in `runs`.
+        """Return one row per job with one of these keys, as `runs` does.
 
-        Jobs that are not stored are left out.
+        A row is the newest result of the job or, without a result, its newest failure. Jobs that
+        are not stored are left out.
         """
         with reading(self._engine) as db:
             annotations = read_annotations(db)
@@ -528,7 +529,7 @@ class Store:
                 define_task_of(db.scalars(query).one())
 
     def suites(self) -> list[str]:
-        """Return the suites that have runs; the suite with the newest run comes first."""
+        """Return the names of all suites with stored runs; the one with the newest run is first."""
         with reading(self._engine) as db:
             known = _values_of(HEADLINES.c.suite)
             newest = select(func.max(HEADLINES.c.run_id)).where(HEADLINES.c.suite == known.c.value)
@@ -545,7 +546,10 @@ class Store:
             )
 
     def models(self) -> list[str]:
-        """Return the sorted names of all models that have stored runs, as the user renamed them."""
+        """Return the sorted names of all models that have stored runs.
+
+        For a model or an entry that the user has renamed, this is the new name.
+        """
         with reading(self._engine) as db:
             known = _values_of(HEADLINES.c.model)
             names = list(db.scalars(select(known.c.value).order_by(known.c.value)))
@@ -558,7 +562,10 @@ class Store:
             return sorted({*names} - renamed | {row.model for row in rows})
 
     def count(self, *, model: Names = None, suite: Names = None, task: Names = None) -> int:
-        """Return the number of stored jobs that match; the arguments are those of `runs`."""
+        """Return the number of stored jobs with these models, suites and tasks (see `runs`).
+
+        If the user has renamed only some entries of a model, all jobs of the model are counted.
+        """
         with reading(self._engine) as db:
             annotations = [] if model is None else read_annotations(db)
             return _count_rows(db, *_conditions(db, annotations, model, suite, task))
@@ -660,8 +667,8 @@ class Store:
         Args:
             keys: Keys of the jobs.
             kind: "name" to rename the entries, "hidden" to hide them.
-            value: New name, if `kind` is "name". If it equals the stored name of the model, an
-                earlier name is removed instead.
+            value: New name, if `kind` is "name". If it equals the model name that is stored, the
+                entries get back this name instead.
             whole_model: Rename or hide all entries of these jobs' models.
         """
         with writing(self._engine) as db:
@@ -703,7 +710,7 @@ class Store:
         """Yield every attempt at the jobs with these keys, for transfer to another store.
 
         Jobs are sorted by their first attempt. Runs are read in several transactions, so that other
-        processes can write in between; runs that these add are not yielded.
+        processes can write in between; runs that they add meanwhile are not yielded.
 
         Args:
             keys: Keys of the jobs; None for all jobs.
@@ -719,11 +726,17 @@ class Store:
             yield run_to_stored(run)
 
     def add_stored(self, runs: Iterable[StoredRun], *, are_checked: bool = False) -> int:
-        """Store the runs of another store like `merge`; return the number of added runs."""
+        """Store the runs of another store; return the number of added runs.
+
+        The arguments and the errors are those of `merge`.
+        """
         return self.merge(runs, are_checked=are_checked).added
 
     def add_results(self, results: Iterable[Result]) -> int:
-        """Store many results like `merge`; return the number of added runs."""
+        """Store many results in few transactions; return the number of added runs.
+
+        Results that are stored already are skipped, as in `merge`.
+        """
         return merge_runs(self._engine, map(outcome_to_run, results)).added
 
     def merge(self, runs: Iterable[StoredRun], *, are_checked: bool = False) -> Merged:
@@ -745,14 +758,13 @@ class Store:
         return merge_runs(self._engine, found if are_checked else fitting(found))
 
     def check_rows(self, known: Known, source: str, *, is_own: bool = False) -> list[str]:
-        """Check whether runs of another store (external runs) predicted the examples of this store.
+        """Check whether runs of another store (external runs) contradict the runs of this store.
 
         Two runs contradict each other if they claim to have predicted the same split, but predicted
         different examples, or the same examples in another order.
 
         Args:
-            known: External runs that predicted each split, keyed by digests of the example ids
-                (see numbers.py).
+            known: External runs that predicted each split (see `numbers.Known`).
             source: Name of the file or store that contains the external runs, for messages.
             is_own: True if the external runs come from this store. No error is raised then.
 

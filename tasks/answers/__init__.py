@@ -26,7 +26,7 @@ ANSWER_TYPES: Mapping[str, type[AnswerType]] = {
     "tag": Tags,
     "role": Roles,
 }
-"""Answer types of the core, keyed by `Task.kind`."""
+"""Classes of this package's answer types, keyed by `Task.kind`; extensions add further ones."""
 
 
 def answer_type(task: Task) -> AnswerType:
@@ -91,11 +91,14 @@ def moves(
         stored: The stored predictions, in the same order.
 
     Returns:
-        The change of each prediction, and the number of changed answers that do not follow from the
-        stored numbers (spans, tags and texts). The change of a prediction is the largest difference
-        between two of its numbers (e.g. the probability of a class); it is relative for numbers
-        above 1. If the class or option changed, the change is at least the difference between the
-        two highest probabilities of the new prediction.
+        The change of each prediction, and the number of changed answers that are not computed from
+        stored numbers (spans, tags, texts, and predictions without probabilities).
+
+        The change of a prediction is the largest absolute difference between a new number (e.g. the
+        probability of a class) and the stored number. A difference is divided by the absolute value
+        of the stored number if that is above 1. If the predicted class or option changed, the
+        change is at least the difference between the two highest probabilities of the new
+        prediction.
     """
     kind, changes, others = answer_type(task), list[float](), 0
     for one, other in zip(found, stored, strict=True):

@@ -16,7 +16,7 @@ Cell = tuple[str, str]
 """Row and column of a cell in a confusion matrix: names of the gold and the predicted answer."""
 
 Stretch = tuple[int, int]
-"""Character span of a text: the offsets of its first character and of the character after it."""
+"""Character span: the offset of its first character, and of the character after its last one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +27,9 @@ class Judged:
         right: True if the prediction is right.
         near: Closeness of the prediction to the gold answer; a higher value is closer. Values can
             only be compared for the same answer type.
-        cells: Cells (gold, predicted) of the confusion matrix in which this prediction is counted:
-            one per example, per tagged word of a sentence, or per mention in a document.
+        cells: Cells (gold, predicted) of the confusion matrix to which this prediction adds 1:
+            usually one cell, but one per tagged word of a sentence, or one per mention in a
+            document; empty if the prediction is not counted.
     """
 
     right: bool
@@ -88,7 +89,7 @@ class TypeLine:
 
 
 class Passage(NamedTuple):
-    """Text block on the page of an example, such as its question or its context.
+    """Text block on the HTML page of an example, such as its question or its context.
 
     Attributes:
         name: Heading of the text, e.g. "question".
@@ -124,6 +125,7 @@ class AnswerType:
     """Operations on the answers to a task; there is a subclass for each type of answers.
 
     Attributes:
+        task: Task whose answers are processed.
         prediction: Class of the predictions.
         noun: Noun for a valid answer in messages, e.g. "label".
         matrix: Two texts about the confusion matrix: a noun for the items that are counted, e.g.
@@ -216,9 +218,11 @@ class AnswerType:
         return any(self.key(prediction) == self.key(gold) for gold in self.golds(example))
 
     def place(self, prediction: Any) -> int | None:
-        """Return the index of the predicted answer in `prediction.scores`.
+        """Return the index that belongs to the predicted answer in `prediction.scores`.
 
-        Returns None if the predicted answer has no score, e.g. because it is not a valid label.
+        The result is an index even if `prediction.scores` is empty. It is None if the answer is not
+        one of the task's labels or options, and always None for types of answers (such as spans and
+        tags) that have no score per possible answer.
         """
         return None
 
@@ -246,7 +250,7 @@ class AnswerType:
             prediction: The prediction.
 
         Returns:
-            The description; an empty text if nothing more is known than right or wrong.
+            The description; an empty text if it is only known whether the prediction is right.
         """
         has_scores = self.place(prediction) is not None and self.scores(prediction)
         return f"gold {near:.3f}" if has_scores else ""
@@ -257,7 +261,8 @@ class AnswerType:
         Args:
             prediction: The prediction.
             example: Example with a known answer.
-            judged: Result of the comparison of both, still without cells.
+            judged: Result of comparing the prediction with the gold answer; its `cells` are still
+                empty.
         """
         return ()
 
@@ -284,15 +289,19 @@ class AnswerType:
         raise NotImplementedError
 
     def collapsed(self, prediction: Any) -> Hashable:
-        """Return a value that is equal for all predictions if the model ignores its input."""
+        """Return the value by which constant predictions are detected.
+
+        If the value is equal for all predictions of a split, these predictions count as constant.
+        By default, it is the answer itself.
+        """
         return self.key(prediction)
 
     def flags(self, predictions: Sequence[Any]) -> tuple[str, ...]:
         """Return warnings about the predictions for a split.
 
-        "constant predictions" means that every example got the same answer. Other warnings give the
-        number of examples without an answer in a prediction file, and the number of texts that are
-        not a valid answer. Missing and invalid answers are scored as wrong.
+        "constant predictions" means that all examples (two or more) got the same answer. Other
+        warnings give the number of examples without an answer in a prediction file, and the number
+        of answers from a model or file that are not valid, such as an unknown label.
         """
         answers = {self.collapsed(p) for p in predictions}
         flags = (CONSTANT,) if len(predictions) > 1 and len(answers) == 1 else ()
@@ -365,7 +374,7 @@ class AnswerType:
             examples: Examples with known answers.
 
         Returns:
-            One TypeLine per class or type; empty if the answers have neither.
+            One TypeLine per class or type; empty if the task's answers have no classes or types.
         """
         lines = []
         for name, things in self.types([*examples, *(p for run in runs for p in run)]):
@@ -424,7 +433,13 @@ class AnswerType:
     def written(self, prediction: Any, *, texts: bool = True) -> str | None:
         """Return an answer as the content of a table cell.
 
-        Returns None if the answer is a text from the data and `texts` is false.
+        Args:
+            prediction: Prediction with the answer.
+            texts: False if the cell must not contain any text from the data.
+
+        Returns:
+            The answer as a text. None if the answer is a text from the data and `texts` is false,
+            or if a multiple-choice answer is missing.
         """
         raise NotImplementedError
 
@@ -434,8 +449,14 @@ class AnswerType:
         Args:
             example: Example with the answers.
             texts: False if the cell must not contain any text from the data.
+
+        Returns:
+            One text with all right answers; None if they are texts from the data and `texts` is
+            false.
         """
-        return " ".join(str(self.written(gold, texts=texts)) for gold in self.golds(example))
+        cells = [self.written(gold, texts=texts) for gold in self.golds(example)]
+        known = [str(cell) for cell in cells if cell is not None]
+        return " ".join(known) if known or not cells else None
 
     def spoken(self, prediction: Any, example: Any) -> str:
         """Return the text that a text-to-text model would have to generate for this answer."""
@@ -446,13 +467,14 @@ class AnswerType:
 
         Args:
             example: Example with a known answer.
-            several: True if any example of the split has more than one right option. For every
-                example, the result is then a sequence of options instead of a single option.
+            several: True if any example of the split has more than one right answer. For multiple
+                choice, the result is then a sequence of option indices for every example, instead
+                of a single index. Other types of answers ignore this argument.
         """
         return getattr(example, example.gold_field)
 
     def scores(self, prediction: Any) -> list[float]:
-        """Return the scores of a prediction, e.g. the probability of each class."""
+        """Return the scores of a prediction, e.g. one probability per class; empty if none."""
         return list(getattr(prediction, "scores", ()))
 
     def numbers(self, prediction: Any) -> list[float]:
@@ -462,7 +484,8 @@ class AnswerType:
     def facts(self, prediction: Any, example: Any) -> dict[str, Any]:
         """Return an answer as plain data for users, keyed by name.
 
-        If the prediction has probabilities, the value of "score" is the probability of the answer.
+        If the prediction has a probability for each class or option, of which one is predicted, the
+        value of "score" is the probability of the predicted one.
         """
         raise NotImplementedError
 
@@ -470,22 +493,22 @@ class AnswerType:
         """Return the options or labels from which the answer is chosen; empty if there are none."""
         return ()
 
-    # The following methods return the texts on the page of an example, and the spans that the page
-    # highlights in them.
+    # The following methods return the texts on the HTML page of an example, and the spans that the
+    # page highlights in them.
 
     def passages(self, example: Any) -> Iterator[Passage]:
-        """Yield the texts that the page of the example shows."""
+        """Yield the texts that the HTML page of the example shows."""
         raise NotImplementedError
 
     def stretches(self, prediction: Any, example: Any) -> Iterator[Stretch]:
-        """Yield the character spans of an answer in the text that contains answers.
+        """Yield the character spans (start, end) of a predicted answer in a text of the example.
 
-        This is the text for which `passages` sets `Passage.holds_answers`.
+        The text is that of the passage for which `Passage.holds_answers` is true (see `passages`).
         """
         return iter(())
 
     def gold_stretches(self, example: Any) -> Iterator[Stretch]:
-        """Yield the character spans of the right answers in the text that contains answers."""
+        """Yield the character spans of the right answers in the same text as `stretches`."""
         for gold in self.golds(example):
             yield from self.stretches(gold, example)
 
@@ -510,9 +533,10 @@ def sure_of(place: int, count: int) -> tuple[float, ...]:
 
 
 def words_at(words: Sequence[str], start: int, end: int) -> str:
-    """Return the words from index `start` up to, but not including, `end`.
+    """Return the words from index `start` up to, but not including, `end`, joined by spaces.
 
-    If `words` is empty, their position is described instead, e.g. "words 3 to 4".
+    If `words` is empty, the position of the words is described instead, counted from 1: "words 3
+    to 4" for the indices 2 and 3.
     """
     last = f" to {end}" if end > start + 1 else ""
     return " ".join(words[start:end]) or f"word{'s' if last else ''} {start + 1}{last}"

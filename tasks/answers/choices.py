@@ -20,13 +20,14 @@ LETTERS = "ABCDEFGH"
 """Names of the first eight options in a confusion matrix, as in RACE."""
 
 FOLDED = 400
-"""Length in characters above which a passage is collapsed when its page is opened."""
+"""Length in characters above which the context is collapsed on the HTML page of an example."""
 
 
 class Choices(AnswerType):
     """Answer type for multiple choice: an answer is the index of an option.
 
-    The index is -1 if the answer from a file or a text-to-text model is not one of the options.
+    The index is -1 if a file has no answer, or if the answer from a file or a text-to-text model is
+    not one of the options.
     """
 
     prediction = ChoicePrediction
@@ -86,7 +87,7 @@ class Choices(AnswerType):
     def average(self, predictions: Sequence[ChoicePrediction]) -> ChoicePrediction:
         count = max(max(len(p.scores), p.option + 1) for p in predictions)
         scores = mean_scores([p.scores or sure_of(p.option, count) for p in predictions])
-        if not any(scores):  # no answer is a valid option, and none has scores
+        if not any(scores):  # none of the predictions has scores or a valid option
             return predictions[0]
         winner = scores.index(max(scores))
         return replace(predictions[0], option=winner, scores=scores, text=None)

@@ -22,7 +22,7 @@ from benchharness.tasks.examples import (
 
 
 def label_set(found: Any) -> tuple[str, ...]:
-    """Return the labels of an example or a prediction as a tuple, also for a single label."""
+    """Return the labels of an example or a prediction as a tuple, even if there is only one."""
     return found.label if isinstance(found.label, tuple) else (found.label,)
 
 
@@ -152,8 +152,8 @@ class LabelSets(_Labels):
     def majority(self, examples: Sequence[PairExample]) -> Callable[[Any], PairPrediction]:
         """Return a function that always predicts the same frequent labels.
 
-        These are the labels that at least half of the examples have. If there are none, the
-        function predicts the most frequent label, or several that are equally frequent.
+        These are the labels that at least half of the examples have. If no label is that frequent,
+        the function predicts the most frequent label, or all labels that are equally frequent.
         """
         counts = Counter(label for example in examples for label in label_set(example))
         scores = tuple(counts[label] / len(examples) for label in self.task.labels)
@@ -163,8 +163,8 @@ class LabelSets(_Labels):
 
 
 MOST_STEPS = 20
-"""Largest difference between a regression's maximum and minimum for which there is a confusion
-matrix, with one row per integer."""
+"""Largest difference between the maximum and the minimum of a regression for which a confusion
+matrix is shown. The matrix has one row per integer."""
 
 
 class Numbers(_Labels):

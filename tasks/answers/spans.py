@@ -180,11 +180,11 @@ class Spans(AnswerType):
         return [prediction.no_answer_score]
 
     def facts(self, prediction: SpanPrediction, example: Any) -> dict[str, Any]:
-        """Return the answer as plain data.
+        """Return the answer as plain data: its text, its position and its no-answer score.
 
-        `start` is the offset of the answer's first character in the context, and `end` is the
-        offset of the character after the answer. Both are None for "no answer", and if they are
-        unknown.
+        "start" is the offset of the answer's first character in the context, and "end" is the
+        offset of the character after the answer. Both are None for "no answer", and if the position
+        is unknown. "classes" and "facts" are added if the prediction has them.
         """
         text = "" if prediction.abstains else prediction.text
         start = prediction.start if text and prediction.start >= 0 else None
@@ -208,8 +208,9 @@ class Spans(AnswerType):
     def stretches(self, prediction: Any, example: SpanExample) -> Iterator[Stretch]:
         """Yield the character span of the answer in the context.
 
-        If the answer occurs several times, the first occurrence that overlaps with a gold answer is
-        yielded; if there is none, the first occurrence.
+        If the answer occurs several times, only the first occurrence that overlaps with a gold
+        answer is yielded, or the first occurrence of all if none overlaps. Nothing is yielded if
+        the answer does not occur in the context.
         """
         answer = self.key(prediction)
         if not answer:

@@ -99,7 +99,7 @@ class Tags(AnswerType):
             yield kind, _entities_of(kind)
 
     def average(self, predictions: Sequence[TagPrediction]) -> TagPrediction:
-        """Predict for each word the tag that most of the predictions have.
+        """Predict for each word the most frequent tag among several models' predictions.
 
         If several tags are equally frequent, the one that comes first in the predictions is chosen.
         """
@@ -119,8 +119,8 @@ class Tags(AnswerType):
     def said(self, prediction: TagPrediction, example: Any = None, *, texts: bool = True) -> str:
         """Describe the entities or arguments for a reader, e.g. "Anna Meyer (PER)".
 
-        Without texts, the words are described by their position, e.g. "words 3 to 4 (PER)". The
-        pieces of a discontinuous argument are joined by " ... ".
+        Without an example, or if `texts` is false, the words are described by their position, e.g.
+        "words 3 to 4 (PER)". The pieces of a discontinuous argument are joined by " ... ".
         """
         words = example.words if texts and example is not None else ()
         return (
@@ -155,7 +155,7 @@ class Roles(Tags):
         return "a BiLSTM for semantic roles"
 
     def rows(self) -> tuple[str, ...]:
-        return ()  # a row for each possible role would be too many, because most do not occur
+        return ()  # most roles do not occur, so rows are added only for roles that occur
 
     def types(self, found: Iterable[Any]) -> Iterator[tuple[str, Things]]:
         for role in sorted({a.role for each in found for a in arguments(each.tags or ())}):
@@ -165,5 +165,6 @@ class Roles(Tags):
         return [(argument.role, argument.spans) for argument in arguments(tags)]
 
     def passages(self, example: Any) -> Iterator[Passage]:
-        yield Passage("predicate", example.words[example.predicate])
+        if example.predicate >= 0:
+            yield Passage("predicate", example.words[example.predicate])
         yield from super().passages(example)

@@ -29,7 +29,7 @@ SCIKIT_LEARN = "sklearn.metrics"
 
 
 accuracy: PairMetric = mean_metric("accuracy", lambda p, e: float(p.label == e.label))
-"""Fraction of the examples for which the predicted class is right."""
+"""Fraction of the examples whose predicted class (or set of labels) equals the gold one."""
 
 
 def _matthews(predictions: Predictions, examples: Examples) -> float:
@@ -74,7 +74,7 @@ def binary_f1(positive: str) -> PairMetric:
 
 
 def macro_f1(labels: Sequence[str]) -> PairMetric:
-    """Create macro F1, the unweighted mean of the F1 of all classes, in 0..1.
+    """Create the macro F1 metric, the unweighted mean of the F1 of all classes, in 0..1.
 
     The mean is over all `labels`, even if some of them do not occur in the examples. A class that
     is never predicted correctly has an F1 of 0.
@@ -86,7 +86,7 @@ def macro_f1(labels: Sequence[str]) -> PairMetric:
 
 
 def label_f1(labels: Sequence[str], average: str, *, none_is_one: bool = False) -> PairMetric:
-    """Create F1 for examples with any number of labels, in 0..1.
+    """Create the F1 metric, in 0..1, for examples with any number of labels.
 
     Args:
         labels: All labels of the task.
@@ -104,9 +104,9 @@ def label_f1(labels: Sequence[str], average: str, *, none_is_one: bool = False) 
 
 
 def occurring_f1(average: str) -> PairMetric:
-    """Create the F1 of those classes that occur in the examples or the predictions, in 0..1.
+    """Create the F1 metric, in 0..1, over the classes that occur in the examples or predictions.
 
-    Ignoring other classes is the default of scikit-learn, and is the convention of LexGLUE
+    A class that does not occur is ignored, as by default in scikit-learn, and as in LexGLUE
     (experiments/scotus.py of coastalcph/lex-glue).
 
     Args:
@@ -135,9 +135,9 @@ def _scikit_learn() -> Any:
 
 
 def by_category(metric: PairMetric, category: str) -> PairMetric:
-    """Return the metric restricted to the examples that have a category.
+    """Return the metric restricted to the examples that have a category (see `PairExample`).
 
-    The category is added to the name of the metric, e.g. "mcc_logic".
+    The category is appended to the name of the metric: "mcc" and "logic" give "mcc_logic".
     """
     return metric.of(category, lambda example: category in example.categories)
 
@@ -261,7 +261,7 @@ def _finite(name: str, label: object) -> float:
     if not isinstance(label, int | float) or not math.isfinite(label):
         raise BenchError(
             f"example {name} has the label {label!r}, but a correlation needs a finite number: "
-            "the labels are hidden, or the model that predicted them has diverged."
+            "the label is hidden, or it was predicted by a model whose training has diverged."
         )
     return float(label)
 
@@ -294,7 +294,7 @@ choice_accuracy: ChoiceMetric = mean_metric("accuracy", lambda p, e: float(p.opt
 def of_group(metric: ChoiceMetric, group: str) -> ChoiceMetric:
     """Return the metric restricted to the examples of one group (`ChoiceExample.group`).
 
-    The group is added to the name of the metric, e.g. "accuracy_middle" for RACE.
+    The group is appended to the name of the metric: "accuracy" and "middle" give "accuracy_middle".
     """
     return metric.of(group, lambda example: example.group == group)
 
@@ -318,7 +318,10 @@ def _text_metric(name: str, measure: Callable[[str, str], float]) -> ChoiceMetri
 
 
 option_exact_match = _text_metric("em", exact_match)
-"""ReCoRD's EM: fraction of the answers that equal a right answer after SQuAD's normalisation."""
+"""ReCoRD's EM: fraction of the examples whose predicted answer equals a right answer.
+
+Both texts are normalised as in SQuAD before they are compared.
+"""
 
 option_f1 = _text_metric("f1", token_f1)
 """ReCoRD's F1: token F1 of an answer and the most similar right answer, averaged over examples."""

@@ -91,7 +91,7 @@ def to_iob1(tags: Sequence[str]) -> tuple[str, ...]:
     result = list(to_iob2(tags))
     for index, tag in enumerate(result):
         kind = tag.partition("-")[2]
-        # The previous tag may be changed already, but it still has the same type.
+        # The previous tag may have been converted already, but conversion does not change its type.
         if tag != "O" and (index == 0 or result[index - 1].partition("-")[2] != kind):
             result[index] = f"I-{kind}"
     return tuple(result)

@@ -146,12 +146,13 @@ def _cross_fitted_points(answers: Sequence[_ScoredAnswer]) -> float | None:
     groups = sorted({answer.group for answer in answers})
     if len(groups) < 2:
         return None
-    # Titles are sorted, so that the folds do not depend on the order of the rows.
+    # Groups are sorted, so that the folds do not depend on the order of the rows.
     fold_of = {group: index % FOLDS for index, group in enumerate(groups)}
     points = 0.0
     for fold in sorted(set(fold_of.values())):
         _, fitted = _best_threshold([a for a in answers if fold_of[a.group] != fold])
-        # If answering nothing is best, the threshold is minus infinity, which every score exceeds.
+        # If answering no question is best, the threshold is minus infinity, so that every no-answer
+        # score exceeds it.
         threshold = -math.inf if fitted is None else fitted
         points += total(a.points_at(threshold) for a in answers if fold_of[a.group] == fold)
     return points
@@ -264,7 +265,7 @@ def _best(answers: Sequence[_ScoredAnswer]) -> float:
 
 
 def _threshold(answers: Sequence[_ScoredAnswer]) -> float:
-    # The script prints 0.0 if answering nothing is best, and never scales thresholds to percent.
+    # The script prints 0.0 if answering no question is best. It never multiplies thresholds by 100.
     found = _best_threshold(answers)[1] or 0.0
     return Printed(found, found)
 
@@ -388,7 +389,8 @@ def normalise_mlqa(answer: str, language: str) -> str:
     """Normalise an answer as in MLQA's script.
 
     The result is in lower case, without Unicode punctuation, articles and redundant white space.
-    In Chinese, characters are separated by spaces, so that each of them counts as a word.
+    If the language is Chinese, spaces are put around each Chinese character, so that each of them
+    counts as a word.
 
     Args:
         answer: The answer.

@@ -1,4 +1,4 @@
-"""Data sources: the Hugging Face hub, official files, and the embedded mini data."""
+"""Data sources: the Hugging Face hub, official files, and the mini data in the package."""
 
 from collections.abc import Iterable, Sequence
 

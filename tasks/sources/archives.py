@@ -27,7 +27,7 @@ LARGEST_ARCHIVE = 2**32
 largest official archive."""
 
 MOST_FILES = 200_000
-"""Maximum number of files in an archive. RACE's archive has 28,000 files."""
+"""Maximum number of files in an archive: seven times the number in RACE's archive (28,000)."""
 
 _DAMAGE = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, struct.error),
@@ -49,7 +49,8 @@ class _Zip:
     def read(self, number: int) -> bytes:
         member = self._members[number]
         with self._file.open(member) as file:
-            return file.read(member.file_size + 1)  # bounded by the size that the zip declares
+            # Do not unpack more than one byte beyond the size that the zip declares.
+            return file.read(member.file_size + 1)
 
 
 class _Tar:
@@ -67,7 +68,7 @@ class _Tar:
 
     def listed(self) -> Iterator[tuple[str, int]]:
         for member in self._file:
-            # Moving to the next member decompresses this one completely.
+            # To reach the next member, tarfile decompresses this one; `_Bounded` limits the total.
             if member.isreg():
                 self._members.append(member)
                 yield member.name, member.size
@@ -114,8 +115,8 @@ class _TooLargeError(Exception):
 class Member:
     """File or folder in an archive, with those methods of `Path` that readers of files use.
 
-    The archive itself is the topmost folder. Members can be compared: they are ordered by `number`,
-    so that the files of a tar are read sequentially.
+    The archive itself is the topmost folder. If members are sorted, they are in the order of
+    `number`, so that the files of a tar are read sequentially.
 
     Attributes:
         name: Name of the file or folder.
@@ -160,11 +161,14 @@ class Member:
         return self._archive.read(self.number, str(self))
 
     def within(self, name: str, number: int | None) -> "Member":
-        """Add a file to this folder, or return the subfolder with this name, which is added if new.
+        """Add a file to this folder, or find one of its subfolders, which is created if missing.
 
         Args:
             name: Name of the file or subfolder.
             number: Index of the file in the archive; None for a subfolder.
+
+        Returns:
+            The file or subfolder.
 
         Raises:
             KeyError: If a file with this name exists, or if a file is added and there is a
@@ -219,7 +223,7 @@ class _Archive:
             ) from error
         except _TooLargeError:
             raise DataError(
-                f"{self.path} unpacks to more than any benchmark's archive; the limits are "
+                f"{self.path} unpacks to more than any benchmark's archive: expected at most "
                 f"{MOST_FILES:,} files, {LARGEST_FILE >> 20:,} MiB per file and "
                 f"{LARGEST_ARCHIVE >> 20:,} MiB in total. Get the official archive."
             ) from None

@@ -22,9 +22,10 @@ from benchharness.tasks.sources.source import Place, Source, Split
 
 
 def mini_folder() -> Path:
-    """Return the folder of the embedded mini data, which can also be passed as `--data`.
+    """Return the folder of the mini data, which can also be passed as `--data`.
 
-    The sentences are synthetic: tests/helpers/mini_data generates them from a fixed seed.
+    The mini data are a small data set for each task, and are part of the package. Their sentences
+    are synthetic: tests/helpers/mini_data generates them from a fixed seed.
     """
     return Path(__file__).parents[1] / "mini"
 
@@ -34,10 +35,10 @@ ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Data that the user selected: the hub, official files, or the embedded mini data.
+    """Data that the user selected: the hub, official files, or the mini data in the package.
 
     Attributes:
-        source: "hub", "files" for official files, or "mini" for the embedded mini data.
+        source: "hub", "files" for official files, or "mini" for the mini data.
         folder: Path of the folder or archive with the files; for a task with its own reader, it can
             also be a file with rows. None unless `source` is "files".
     """
@@ -269,9 +270,10 @@ class Files:
         return found
 
     def wanted(self, split: Split) -> str:
-        """Describe the expected path of a missing split for an error message.
+        """Return the expected path of the file of a missing split, for an error message.
 
-        The first two possible file names are included, if they are in the same folder.
+        If the file may have several names in the same folder, the first two of its paths are
+        returned, e.g. "eng.train or train.txt".
         """
         folder = split.files[0].rpartition("/")[0]
         alike = [path for path in split.files if path.rpartition("/")[0] == folder]
@@ -322,7 +324,7 @@ class Files:
 
 
 MOST_NAMES, MOST_FOLDERS = 6, 60
-"""Maximum number of names that an error lists, and maximum number of searched subfolders."""
+"""Maximum number of names that an error message lists, and of subfolders that are searched."""
 
 
 def _spellings(source: Source, name: str) -> tuple[str, ...]:
@@ -348,7 +350,7 @@ def _archive_name(name: str) -> str:
 
 
 def held(place: Place) -> list[Place]:
-    """Return the files and folders in a folder, without hidden ones and macOS metadata.
+    """Return the files and folders in a folder, except hidden ones and metadata of macOS.
 
     Raises:
         DataError: If the folder cannot be read.

@@ -40,7 +40,7 @@ class Record(NamedTuple):
     fields: Mapping[str, object]
 
 
-# Files are read as UTF-8 text without a byte order mark. Lines end at a line feed.
+# Files are UTF-8 text; a byte order mark at the beginning is skipped. Lines end at a line feed.
 
 
 FILE = "file"
@@ -52,7 +52,7 @@ the config.
 
 
 def content_of(path: Place) -> bytes:
-    """Return the bytes of a file; raise DataError if it cannot be read."""
+    """Return the content of a file as bytes; raise DataError if the file cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -60,7 +60,11 @@ def content_of(path: Place) -> bytes:
 
 
 def read_text(path: Place) -> str:
-    """Return the text of a file without a byte order mark; raise DataError if it is not UTF-8."""
+    """Return the text of a UTF-8 file; a byte order mark at its beginning is skipped.
+
+    Raises:
+        DataError: If the file cannot be read, or if it is not UTF-8.
+    """
     content = content_of(path)
     try:
         return content.decode("utf-8-sig")
@@ -137,7 +141,9 @@ def _records(files: OfficialFiles, table: Sequence[Line]) -> Iterator[Record]:
         row: dict[str, object] = {}
         for name, position in where.items():
             if position is not None and position >= len(fields):
-                raise DataError(f"{place} has only {len(fields)} fields, so it has no {name}.")
+                raise DataError(
+                    f"{place} has only {len(fields)} fields, so it has no value for the {name}."
+                )
             row[name] = None if position is None else fields[position]
         yield Record(place, row)
 
@@ -163,7 +169,8 @@ def _positions(
         if not places and name not in optional:
             found = ", ".join(header) if header else "an empty file"
             raise DataError(
-                f"{path} line 1 has no column {column!r}, which contains the {name}: found {found}."
+                f"{path} line 1 has no column for the {name}: expected {_shown(column)}, found "
+                f"{found}."
             )
     return where
 
@@ -183,7 +190,7 @@ def parse_object(text: str, place: str) -> dict[str, Any]:
 
 
 def parse_json(text: str, place: str, kind: type, noun: str) -> Any:
-    """Parse a text as JSON of a given type.
+    """Parse a text as a JSON value of a given type.
 
     Args:
         text: The text.
@@ -287,6 +294,11 @@ def _unfolded(
         raise DataError(f"{place} is not laid out like the official file: {reason}.") from error
 
 
+def _shown(column: Column) -> str:
+    """Return the name or position of a column, or its names in several releases, for a message."""
+    return " or ".join(map(repr, (column,) if isinstance(column, str | int) else column))
+
+
 def _find(
     document: Mapping[str, Any], column: Column, name: str, place: str, *, optional: bool
 ) -> object:
@@ -301,7 +313,8 @@ def _find(
     if optional:
         return None
     raise DataError(
-        f"{place} has no {column!r}, which contains the {name}: found {', '.join(document)}."
+        f"{place} has no value for the {name}: expected {_shown(column)}, found "
+        f"{', '.join(document)}."
     )
 
 
@@ -318,7 +331,7 @@ def squad_records(files: OfficialFiles) -> Iterator[Record]:
     The columns `answers.text` and `answers.answer_start` contain lists, with one item per answer.
 
     Raises:
-        DataError: If the file is malformed, or if its content has another version of SQuAD than
+        DataError: If the file is malformed, or if it belongs to another version of SQuAD than
             `Source.no_answer` requires.
     """
     source, _, (path, *_) = files
@@ -354,7 +367,7 @@ def squad_questions(
     Args:
         document: Parsed content of the file.
         name: Name of the file for error messages.
-        has_titles: True if articles have titles.
+        has_titles: False if articles need not have titles; the column `title` is then empty.
 
     Raises:
         DataError: If the file does not have the structure of SQuAD's files.
@@ -439,7 +452,8 @@ class Word(NamedTuple):
 def fields_of(line: str) -> list[str]:
     """Split a line of a file in CoNLL format into columns, at tabs if it has any, else at spaces.
 
-    Other Unicode white space never separates columns. In a line with tabs, spaces do not either.
+    In a line with tabs, a space inside of a column is part of the column. Unicode white space other
+    than tabs and spaces never separates columns.
     """
     line = line.strip(" \r\f\v")
     if "\t" in line:

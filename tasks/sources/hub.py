@@ -140,8 +140,8 @@ def hub_rows(source: Source, split_name: str) -> list[Row]:
     parts = (
         (name, _config_rows(replace(source, config=name), split_name)) for name in source.configs
     )
-    # Local files of minimal pairs (BLiMP) have one file per config. Their rows have the same column
-    # FILE.
+    # Tasks with several configs have one official file per config. Rows of these files may have the
+    # name of their file in the column FILE, so rows from the hub have the name of their config.
     return [{FILE: name, **row} for name, part in parts for row in part]
 
 
@@ -175,7 +175,7 @@ def hub_dataset(source: Source, split_name: str) -> Any:
             _absent(
                 source,
                 f"some of its files ({len(damaged)}) were damaged during the download and have "
-                "been deleted; run the same command again to download them",
+                "been deleted (run the same command again to download them)",
             )
         )
     _check_revision(source, dataset)

@@ -97,7 +97,8 @@ class Source:
         splits: Splits, keyed by name.
         configs: Configs on the hub that together form a split, so that their rows are concatenated
             (67 in BLiMP); empty if each split is in one config.
-        hub_folder: Folder in the repository to read, if the data set has no named configs.
+        hub_folder: Folder in the repository to read, if the data set has no named configs; else
+            empty.
         home: Name of the suite's folder, e.g. "glue". The value of `--data` may be this folder, its
             parent, or the folder of the task inside it, e.g. "CoLA".
         spellings: Alternative names of folders, keyed by the name that the other fields use, e.g.
@@ -111,16 +112,17 @@ class Source:
             their order on the hub have changed, because labels would get another meaning.
         label_texts: Names of the labels, keyed by the texts that the official files contain instead
             of the names, e.g. {"0": "unacceptable"}; empty if the files contain the names.
-        classes: Names of the classes of other ClassLabel columns on the hub, in order, keyed by
-            column.
+        classes: Names of classes for other columns on the hub that contain lists of class indices,
+            keyed by column. The position of a name is its index.
         unlabelled: Text in files that marks a row on whose label the annotators did not agree (on
             the hub: -1). The label of such a row is None.
         optional: Columns that a source may lack; their value is then None.
-        no_answer: For files in SQuAD's format: True if some questions must be unanswerable (2.0),
-            False if none may be (1.1), None if both are accepted.
-        unfold: Function that converts an object of a "jsonl" file to several rows.
+        no_answer: For files in SQuAD's format: True if they must be of version 2.0, False if no
+            question may be unanswerable (1.1), None if both are accepted.
+        unfold: Function that converts an object of a "jsonl" file to several rows; None if every
+            object is one row.
         arrange: Function that changes the form and the order of a split's rows, so that they are
-            the same wherever they are read from.
+            the same wherever they are read from; None if they are the same already.
         reader: Function `(split, path)` that reads the rows of a split, instead of the functions of
             this package. The path is a file or folder of the user, the folder of the mini data, or
             None for the hub.
@@ -178,7 +180,8 @@ class Source:
         return self.splits[name]
 
 
-# The following functions return the value of a column, and raise TypeError if it has another type.
+# The following functions return the value of a column. They raise TypeError if the value does not
+# have the expected type.
 
 
 def text(row: Row, column: str) -> str:
@@ -190,7 +193,7 @@ def text(row: Row, column: str) -> str:
 
 
 def texts(row: Row, column: str) -> tuple[str, ...]:
-    """Return the list of texts in a column of a row; raise TypeError if the value is not one."""
+    """Return the texts in a column of a row; raise TypeError if the value is no list of texts."""
     values = _several(row, column, "texts")
     if not all(isinstance(value, str) for value in values):
         raise TypeError(f"its {column} is {values!r}, expected texts")
@@ -203,7 +206,7 @@ def number(row: Row, column: str) -> int:
 
 
 def numbers(row: Row, column: str) -> tuple[int, ...]:
-    """Return the list of integers in a column; raise TypeError if the value is not one."""
+    """Return the integers in a column; raise TypeError if the value is no list of integers."""
     return tuple(_whole(value, column) for value in _several(row, column, "numbers"))
 
 

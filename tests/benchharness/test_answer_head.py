@@ -184,7 +184,7 @@ def test_electra_span_head_predictions_match_the_reference_formulas(windows: Win
     assert found[2].text == ""
 
 
-def test_electra_head_is_the_plain_span_head_if_loss_weight_and_beam_are_0() -> None:
+def test_plain_span_head_is_used_if_answerable_weight_and_beam_size_are_0() -> None:
     options = SpanOptions(answerable_weight=0, beam_size=0)
     assert head_for(TASK) is head_for(TASK, options) is SPAN
 

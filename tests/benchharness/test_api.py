@@ -148,7 +148,7 @@ def test_gold_column_is_empty_if_test_labels_are_hidden(tmp_path):
     assert found["gold"].isna().all()
 
 
-def test_gold_column_is_empty_with_a_reason_if_data_cannot_be_read(tmp_path):
+def test_gold_column_is_empty_and_the_reason_is_stated_if_data_cannot_be_read(tmp_path):
     job = make_job(task="glue/rte", data=str(tmp_path / "gone"))
     with open_store(tmp_path / "x.sqlite") as store:
         store.add_result(make_result(job))
@@ -272,7 +272,7 @@ def test_task_rows_can_be_loaded_as_a_hugging_face_dataset():
         ),
     ],
 )
-def test_invalid_python_arguments_are_an_error_of_one_sentence(
+def test_invalid_python_arguments_raise_an_error_of_one_sentence(
     call, sentence, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -344,7 +344,7 @@ def test_model_in_memory_is_benchmarked_without_changing_it(tmp_path):
     assert all(bool((before[name] == w).all()) for name, w in model.state_dict().items())
 
 
-def test_a_model_in_memory_without_tokenizer_or_weights_is_an_error(tmp_path):
+def test_a_model_in_memory_without_tokenizer_or_weights_raises_an_error(tmp_path):
     model, tokenizer = in_memory()
     with pytest.raises(bh.BenchError, match="needs its tokenizer"):
         bh.run(model, task="glue/rte", db=tmp_path / "x.sqlite")
@@ -425,7 +425,7 @@ def test_python_arguments_may_be_pandas_or_numpy_values(tmp_path, monkeypatch):
         ({"recipe": "tinybert-student"}, "but there is no teacher=: teacher_weight"),
     ],
 )
-def test_setting_without_effect_on_any_job_is_a_python_warning(monkeypatch, tmp_path, asked, said):
+def test_setting_that_no_job_uses_gives_a_python_warning(monkeypatch, tmp_path, asked, said):
     with pytest.warns(UserWarning, match=said) as warned:
         planned(monkeypatch, "tiny", task="rte", db=tmp_path / "x.sqlite", **asked)
     assert len(warned) == 1
@@ -435,7 +435,7 @@ def test_setting_without_effect_on_any_job_is_a_python_warning(monkeypatch, tmp_
 # The documentation and the notebook.
 
 
-def test_the_python_page_of_the_documentation_runs(tmp_path, monkeypatch):
+def test_code_on_the_python_documentation_page_runs(tmp_path, monkeypatch):
     """Run its blocks in order on fewer rows."""
     monkeypatch.chdir(tmp_path)
     model, tokenizer = in_memory()
@@ -462,7 +462,7 @@ def read_notebook():
 
 
 @pytest.mark.soak
-def test_example_notebook_runs_and_gives_the_tables_in_its_stored_outputs(tmp_path):
+def test_example_notebook_in_a_kernel_gives_the_tables_of_its_stored_outputs(tmp_path):
     """Compare table headers of at most ten cells; numbers and plots may differ."""
     nbclient = pytest.importorskip("nbclient")
     stored, fresh = read_notebook()
@@ -473,7 +473,9 @@ def test_example_notebook_runs_and_gives_the_tables_in_its_stored_outputs(tmp_pa
     assert any("image/png" in shown(cell)[0] for cell in fresh.cells if shown(cell))
 
 
-def test_example_notebook_cells_reproduce_their_stored_outputs(tmp_path, monkeypatch):
+def test_example_notebook_cells_run_without_a_kernel_give_their_stored_outputs(
+    tmp_path, monkeypatch
+):
     """Run the cells in this process: a kernel takes longer to start than the cells take to run."""
     formatters = pytest.importorskip("IPython.core.formatters")
     pyplot = pytest.importorskip("matplotlib.pyplot")

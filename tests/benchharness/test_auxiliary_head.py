@@ -67,7 +67,7 @@ def test_fixed_answers_such_as_yes_and_no_are_in_every_window(kind: str) -> None
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_answer_span_never_crosses_two_fixed_answers_or_the_context(kind: str) -> None:
+def test_predicted_span_never_combines_a_fixed_answer_with_other_text(kind: str) -> None:
     example = fixed("no")
     features = encode([example], make_tokenizer(kind), SHORT)
     assert features.pieces is not None

@@ -97,7 +97,7 @@ def test_majority_predicts_the_most_frequent_position_of_the_right_option():
     assert three.scores == pytest.approx((1 / 6, 2 / 6, 3 / 6))
 
 
-def test_majority_predicts_no_answer_if_the_task_has_it():
+def test_majority_predicts_no_answer_if_the_task_has_unanswerable_questions():
     question = SpanExample(id="q", question="Who?", context="It rained. Ann left.")
     (one,) = learn_majority(find_task("squad/v1.1"), [question], {})([question])
     (two,) = learn_majority(find_task("squad/v2.0"), [question], {})([question])
@@ -142,7 +142,7 @@ def test_bag_of_words_gives_an_unseen_label_probability_0():
     assert found.scores[find_task("mnli").labels.index("neutral")] == 0
 
 
-def test_bag_of_words_with_one_label_predicts_it():
+def test_bag_of_words_trained_on_a_single_label_predicts_this_label():
     train = pairs(("a film", "", "positive"), ("a play", "", "positive"))
     (found,) = learn_bag_of_words(find_task("sst2"), train, VALUES)(train[:1])
     assert found.label == "positive"
@@ -224,7 +224,7 @@ def test_a_baseline_is_deterministic():
     assert first.evaluations == second.evaluations
 
 
-def test_baseline_on_data_changed_since_planning_is_an_error():
+def test_baseline_raises_an_error_if_data_changed_since_planning():
     job = make_jobs("glue/cola", limit=16)[0]
     changed = replace(job, fingerprints={**job.fingerprints, "glue/cola:dev": "0" * 64})
     with pytest.raises(DataError, match="has changed since this run was planned"):

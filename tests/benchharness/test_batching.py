@@ -85,7 +85,7 @@ def test_splitting_a_batch_by_length_keeps_every_row_and_limits_part_sizes(
     assert (np.diff([table[piece].max() for piece in pieces]) <= 0).all()
 
 
-def test_much_longer_row_gets_its_own_micro_batch():
+def test_row_much_longer_than_the_others_gets_its_own_micro_batch():
     lengths = np.array([10, 120, 11, 12, 9])
     pieces = cut_by_length(np.arange(5), lengths, 1, overhead=64)
     assert [piece.tolist() for piece in pieces] == [[1], [3, 2, 0, 4]]
@@ -220,7 +220,7 @@ def test_additional_columns_of_a_head_are_padded_with_zeros():
     ("tokens", "width", "tail"),
     [(3, 16, 5), (16, 16, 8), (130, 128, 14), (128, 64, 16), (1000, 16, 8), (1000, 40, 24)],
 )
-def test_tail_of_returns_the_padding_tokens_for_the_next_bucket_size(
+def test_tail_of_returns_the_number_of_padding_tokens_for_the_next_size(
     tokens: int, width: int, tail: int
 ):
     assert tail_of(tokens, width) == tail <= width

@@ -93,7 +93,9 @@ def test_scores_are_logged_later_if_the_callback_does_not_wait(tmp_path, alone):
 
 
 @pytest.mark.soak
-def test_scores_of_deleted_checkpoints_are_logged_without_wait(tmp_path, alone, monkeypatch):
+def test_scores_of_deleted_checkpoints_are_logged_if_the_callback_does_not_wait(
+    tmp_path, alone, monkeypatch
+):
     """Use a Trainer that keeps only the last checkpoint, and custom data in memory."""
     rows = [
         {"text": f"film {n} was {'good' if n % 2 else 'bad'}", "label": n % 2} for n in range(20)

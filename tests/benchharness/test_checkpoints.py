@@ -129,7 +129,9 @@ def empty_the_manifest(folder: Path) -> None:
         (shutil.rmtree, "is incomplete"),
     ],
 )
-def test_damaged_or_incomplete_checkpoint_folder_is_an_error(tmp_path: Path, damage, sentence: str):
+def test_check_of_a_damaged_or_incomplete_checkpoint_folder_raises_an_error(
+    tmp_path: Path, damage, sentence: str
+):
     folder = write(tmp_path)
     damage(folder)
     assert not is_whole(folder, KEY)
@@ -139,7 +141,7 @@ def test_damaged_or_incomplete_checkpoint_folder_is_an_error(tmp_path: Path, dam
     assert str(caught.value).endswith("The same command trains that run again.")
 
 
-def test_checkpoint_folder_of_another_run_is_an_error(tmp_path: Path):
+def test_check_of_the_checkpoint_folder_of_another_run_raises_an_error(tmp_path: Path):
     folder = write(tmp_path).rename(tmp_path / ("0" * 64))
     with pytest.raises(JobError, match="belongs to another run"):
         check_checkpoint(folder, "0" * 64)

@@ -125,7 +125,7 @@ def test_training_target_is_the_first_of_several_right_options():
 @pytest.mark.parametrize(
     ("gold", "message"),
     [
-        (None, "race/all hides the right option of c"),
+        (None, "right option of example c in race/all is not published"),
         ((), r"2 options, .* are \(\)"),
         ((2,), "2 options"),
     ],

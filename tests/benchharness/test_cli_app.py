@@ -39,7 +39,7 @@ def test_help_of_a_command_group_lists_its_commands(bench):
     assert named(["check", "--model", "m", "--write"]) == ("check --write", ["--model", "m"])
 
 
-def test_help_and_completion_import_no_command():
+def test_help_and_shell_completion_import_no_module_of_a_command():
     code = (
         "import sys, typer; from benchharness.cli.app import app; "
         "app(['--help'], standalone_mode=False); "
@@ -106,7 +106,7 @@ def test_help_has_every_command_in_one_of_five_groups(bench):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_help_ends_with_a_valid_example(bench, name):
+def test_help_of_each_command_ends_with_a_valid_example(bench, name):
     text, example = bench(*name.split(), "--help").out, COMMANDS[name].example
     assert text.endswith(f"\nExample:\n  bench {example}\n")
     called, words = named(shlex.split(example))
@@ -125,7 +125,7 @@ def test_former_names_of_a_command_work_and_are_hidden_from_help(bench, old, new
     assert old not in COMMANDS
 
 
-def test_help_lists_write_flags_as_options_of_their_command(bench):
+def test_help_of_run_and_check_lists_their_write_options(bench):
     for name, head in (("run --write-task", "Your own data"), ("check --write", "What to run")):
         first, flag = name.split()
         text = bench(first, "--help").out
@@ -153,7 +153,7 @@ def test_the_documentation_uses_no_former_names_of_commands():
     assert allowed in texts[DOCS]
 
 
-def test_help_ends_with_the_exit_codes(bench):
+def test_help_of_bench_explains_the_exit_codes(bench):
     text = " ".join(bench("--help").out.split())
     assert module.EXIT_CODES in text
 
@@ -169,7 +169,7 @@ def raise_in_report(monkeypatch, error):
     ("kind", "code"),
     [(BenchError, 2), (DataError, 4), (ModelError, 4), (JobError, 1), (StoreError, 5)],
 )
-def test_each_kind_of_error_is_printed_and_has_its_exit_code(bench, monkeypatch, kind, code):
+def test_each_type_of_error_is_printed_and_gives_its_own_exit_code(bench, monkeypatch, kind, code):
     raise_in_report(monkeypatch, kind("this is wrong.", "and\nthis."))
     ended = bench("report")
     assert ended.code == code

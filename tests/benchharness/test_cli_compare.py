@@ -57,7 +57,7 @@ def test_compare_json_has_the_test_result_of_every_task(bench, stored):
     assert {task["corrected_for"] for task in found["tasks"].values()} == {3}
 
 
-def test_multiple_testing_correction_states_its_number_of_tasks(bench, stored):
+def test_compare_gives_the_number_of_tasks_in_holms_correction(bench, stored):
     call = ("compare", "good", "bad", "--db", "board.sqlite")
     assert "Holm's correction for the 3 tasks shown" in bench(*call).out
     (alone,) = compared(bench, "good", "bad", "--task", "rte")

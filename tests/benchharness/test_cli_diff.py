@@ -57,7 +57,7 @@ def test_diff_reports_that_two_recipes_are_equal() -> None:
     assert call("bert", "bert-base-cased", "glue/rte") == "the two recipes have the same values.\n"
 
 
-def test_recipe_diff_includes_a_setting_that_one_recipe_takes_from_checkpoints() -> None:
+def test_recipe_diff_includes_a_setting_that_one_recipe_leaves_to_the_checkpoint() -> None:
     assert "the checkpoint's" in call("albert", "bert", "glue/rte")
 
 

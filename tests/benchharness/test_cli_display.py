@@ -136,7 +136,7 @@ def test_without_a_terminal_progress_is_printed_every_ten_seconds(monkeypatch):
     assert lines[0].startswith("0 of 4 jobs done, about 33 s left; tiny CoLA seed 0: training")
 
 
-def test_run_over_its_estimated_time_is_displayed_as_taking_longer():
+def test_run_that_exceeds_its_estimated_time_is_displayed_as_taking_longer():
     running = state(1)
     running.report(JOBS[0].key, Progress(phase="loading"), 1000.0)
     assert headline(running, 1001.0).startswith("0 of 1 jobs done, about ")

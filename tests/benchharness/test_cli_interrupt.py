@@ -128,7 +128,7 @@ def test_a_waiting_run_can_be_interrupted_or_takes_over_from_a_killed_one(tmp_pa
     go.touch()
     out, err = second.communicate(timeout=60)
     assert (second.returncode, stored(tmp_path)) == (0, {"glue/cola": "finished"}), err
-    assert "1 of 1 jobs are finished" in out
+    assert "1 of 1 job is finished" in out
     assert not (tmp_path / "results" / "locks").exists()
 
 

@@ -293,7 +293,7 @@ def test_json_output_with_nan_is_an_error() -> None:
         print_json({"score": float("nan")})
 
 
-def test_published_scores_are_a_table_of_systems_and_tasks(monkeypatch) -> None:
+def test_show_published_prints_a_table_of_systems_and_tasks(monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "110")
     words = ("show", "published", "--suite", "glue", "--split", "dev")
     shown = call(*words, "--model", "electra-small", "--task", "rte", "--task", "cola")

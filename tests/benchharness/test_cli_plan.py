@@ -72,7 +72,7 @@ def test_plan_of_an_invalid_comparison_is_an_error_of_one_sentence(bench, stored
     assert ended.out == ""
 
 
-def test_unused_pooling_config_is_noted_only_if_no_job_uses_it(bench, tmp_path):
+def test_pooling_config_of_a_model_is_noted_as_unused_only_if_no_job_uses_it(bench, tmp_path):
     folder = save_checkpoint(tmp_path / "st")
     (folder / "1_Pooling").mkdir()
     (folder / "1_Pooling" / "config.json").write_text('{"pooling_mode_mean_tokens": true}')

@@ -161,14 +161,16 @@ def theirs(bench):
     ],
     ids=" ".join,
 )
-def test_report_of_only_runs_of_an_unloaded_plugin_is_an_error_naming_it(theirs, words):
+def test_report_with_only_runs_of_an_unloaded_plugin_gives_an_error_naming_the_plugin(
+    theirs, words
+):
     ended = theirs(*words, *DB)
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.endswith(f"bench: {NEEDED}\n")
     assert not Path("results").exists()
 
 
-def test_report_warns_if_some_runs_are_of_an_unloaded_plugin(theirs):
+def test_report_warns_if_some_runs_need_a_plugin_that_is_not_loaded(theirs):
     with open_store("board.sqlite") as store:
         store.add_result(make_result(make_job(seed=1)))
     ended = theirs("report", *DB)
@@ -179,7 +181,7 @@ def test_report_warns_if_some_runs_are_of_an_unloaded_plugin(theirs):
 
 
 @pytest.mark.parametrize("words", [(), ("--suite", "glue")], ids=["all suites", "one suite"])
-def test_leaderboard_names_the_plugin_of_a_task_that_its_suite_lacks(bench, words):
+def test_leaderboard_names_the_missing_plugin_of_a_stored_task_in_a_known_suite(bench, words):
     job = replace(make_job(task="glue/irony"), plugins={"irony.py": "0" * 64})
     with open_store("board.sqlite") as store:
         store.add_result(make_result(job))

@@ -53,7 +53,7 @@ def minilm(tmp_path, monkeypatch):
     stored("minilm", "hub:nreimers/MiniLM-L6-H384-uncased@3276f0fac9d818781d7a1327b3ff818fc4e643c0")
 
 
-def test_json_has_measured_and_published_score_difference_and_verdict(bench, minilm):
+def test_leaderboard_json_has_measured_and_published_scores_with_a_verdict(bench, minilm):
     (board,) = json.loads(bench("leaderboard", "--db", "board.sqlite", "--json").out)
     (entry,) = board["entries"]
     found = {each["task"].removeprefix("glue/"): each for each in entry["reproduction"]}
@@ -85,7 +85,7 @@ def test_leaderboard_prints_the_published_score_comparison_per_task(bench, minil
     assert any(line.endswith("below") for line in lines)
 
 
-def test_report_compares_with_published_scores_below_table_and_in_runs(bench, minilm):
+def test_report_compares_with_published_scores_below_the_table_and_in_run_details(bench, minilm):
     assert bench("report", "--db", "board.sqlite", "--out", "page.html").code == 0
     page = Path("page.html").read_text(encoding="utf-8")
     assert page.count("Reproduction of published scores") == 1
@@ -107,7 +107,7 @@ def test_model_without_published_scores_has_no_reproduction_table(bench, tmp_pat
     assert "Reproduction of published scores" not in Path("page.html").read_text(encoding="utf-8")
 
 
-def test_scores_below_or_above_published_ones_have_a_command_to_explain_them(
+def test_scores_below_or_above_published_ones_are_shown_with_a_command_that_explains_them(
     bench, minilm, monkeypatch
 ):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")

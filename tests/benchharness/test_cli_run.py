@@ -167,7 +167,7 @@ def test_jobs_with_the_same_error_are_reported_on_one_line(bench, fake_jobs):
     assert "tiny CoLA seed 1, tiny CoLA seed 2: " in complaints[0]
 
 
-def test_unloadable_model_stops_only_its_own_jobs(bench, fake_jobs):
+def test_after_an_unloadable_model_only_the_other_jobs_of_this_model_are_skipped(bench, fake_jobs):
     broken = [make_job("fail:4", seed=seed, model="broken") for seed in (1, 2, 3)]
     fake_jobs([*broken, make_job("ok")])
     ended = bench(*RUN)
@@ -216,7 +216,7 @@ def test_option_test_changes_the_job_key(bench):
     assert without["key"] != tested["key"]
 
 
-def test_run_with_option_test_names_tasks_without_a_test_split(bench, fake_jobs):
+def test_run_with_option_test_lists_the_tasks_that_have_no_test_split(bench, fake_jobs):
     fake_jobs([make_job("ok", COLA)])
     ended = bench(*RUN, "--task", "cola", "--dry-run", "--test")
     assert ended.err == "bench: these tasks have no test split in mini: CoLA.\n"
@@ -389,7 +389,7 @@ def test_run_reports_the_number_of_excluded_training_rows(bench):
         ("learning_rate=x2 --shots 0", True),
     ],
 )
-def test_a_setting_that_no_job_uses_is_a_warning(bench, value, is_said):
+def test_a_setting_that_no_job_uses_gives_a_warning(bench, value, is_said):
     ended = bench(*RUN, "--dry-run", "--set", *value.split())
     assert ended.code == 0
     name, _, _ = value.partition("=")
@@ -398,7 +398,7 @@ def test_a_setting_that_no_job_uses_is_a_warning(bench, value, is_said):
 
 
 @pytest.mark.parametrize("teacher", [(), ("--teacher", "tiny")])
-def test_a_student_recipe_without_a_teacher_is_a_warning(bench, teacher):
+def test_a_student_recipe_without_a_teacher_gives_a_warning(bench, teacher):
     ended = bench(*RUN, "--dry-run", "--recipe", "tinybert-student", *teacher)
     assert ended.code == 0, ended.err
     said = "is for distillation, but there is no --teacher: teacher_weight" in ended.err

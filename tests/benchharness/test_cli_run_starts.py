@@ -49,7 +49,7 @@ def ended_jobs(ended):
     return [line.partition(" seed ")[0].partition(" tiny ")[2] for line in lines]
 
 
-def test_job_waits_for_the_job_it_starts_from_while_other_jobs_run(bench, fake_jobs):
+def test_job_waits_for_the_job_whose_encoder_it_starts_from_while_other_jobs_run(bench, fake_jobs):
     start = make_job("slow:1", MNLI)
     fake_jobs([starting_from(start), starting_from(start, task="glue/mrpc"), start,
                make_job("ok", "glue/cola")])  # fmt: skip
@@ -143,7 +143,7 @@ def test_dry_run_creates_no_lock_files(bench, fake_jobs, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_keep_models_keeps_models_even_if_later_jobs_start_from_them(bench, fake_jobs):
+def test_option_keep_models_keeps_models_even_if_later_jobs_start_from_them(bench, fake_jobs):
     start = make_job("ok", MNLI)
     rte = starting_from(start)
     fake_jobs([start, rte])
@@ -157,7 +157,7 @@ def test_keep_models_keeps_models_even_if_later_jobs_start_from_them(bench, fake
     assert all(is_whole(KEPT / job.key, job.key) for job in (start, rte))
 
 
-def test_keep_models_keeps_an_encoder_saved_for_unfinished_jobs(bench, fake_jobs):
+def test_option_keep_models_keeps_an_encoder_saved_for_unfinished_jobs(bench, fake_jobs):
     start = make_job("ok", MNLI)
     rte = starting_from(start, "fail-once:tried")
     fake_jobs([start, rte])
@@ -170,7 +170,9 @@ def test_keep_models_keeps_an_encoder_saved_for_unfinished_jobs(bench, fake_jobs
 
 
 @pytest.mark.parametrize("lose", ["damage", "take_away"])
-def test_keep_models_trains_a_finished_run_again_if_its_model_is_missing(bench, fake_jobs, lose):
+def test_option_keep_models_trains_a_finished_run_again_if_its_model_is_missing(
+    bench, fake_jobs, lose
+):
     jobs = [make_job("ok", MNLI), make_job("ok", "glue/rte")]
     fake_jobs(jobs)
     assert bench(*ONE, "--keep-models").code == 0

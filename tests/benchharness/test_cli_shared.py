@@ -10,6 +10,7 @@ import pytest
 
 import benchharness as bh
 from benchharness.errors import DataError, ForeignCodeError
+from benchharness.extensions.curves import figures
 from benchharness.extensions.custom_data.metrics import Script
 from benchharness.extensions.custom_data.task import OwnData, define
 from benchharness.leaderboard import sharing
@@ -17,7 +18,7 @@ from benchharness.leaderboard.job import Setting, Start
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.sharing import path_label, shared_job, without_paths
 from benchharness.leaderboard.store.store import open_store
-from benchharness.stored import predictions, report
+from benchharness.stored import predictions
 from benchharness.tasks.foreign_code import Code
 from benchharness.tasks.suites import find_task
 from tests.helpers.boards import SCORES
@@ -190,14 +191,14 @@ def test_error_messages_about_metrics_and_curves_have_no_local_path(bench, store
     place = f"{stored}/my scripts/m.py"
     monkeypatch.setattr(predictions, "predicted_split", changed)
     monkeypatch.setattr(predictions, "code_of", lambda _: [Code(place, "")])
-    monkeypatch.setattr(report, "curves_of", changed)
+    monkeypatch.setattr(figures, "curves_of", changed)
     bench("report", "--out", "page.html", "--intervals", *DB)
     page = Path("page.html").read_text(encoding="utf-8")
     assert f"cover only seeds: the metric evaluate:{path_label(place)} has changed" in page
     found = bh.compare("my-bert", "another", db="board.sqlite").to_csv()
     assert path_label(place) in found
     assert USER not in found
-    assert "has no plot of scores over pretraining: the metric evaluate:my#" in page
+    assert "has no plot of checkpoints of one pretraining run: the metric evaluate:my#" in page
     assert USER not in page
     bench("report", "--out", "page.html", "--intervals", *DB, "--show-paths")
     assert said in Path("page.html").read_text(encoding="utf-8")

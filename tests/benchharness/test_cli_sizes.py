@@ -11,7 +11,7 @@ def test_model_size_is_found_by_every_name_of_a_checkpoint() -> None:
     assert sizes["bert_uncased_l-2_h-128_a-2"] == sizes["bert-tiny"]
 
 
-def test_families_with_shared_or_unused_weights_are_not_dense() -> None:
+def test_model_families_with_shared_weights_or_pooled_tokens_are_not_dense() -> None:
     sizes = known_sizes()
     assert not sizes["albert-base-v2"].is_dense
     assert set(NOT_DENSE) <= {spec.family for spec in MODELS.values()}

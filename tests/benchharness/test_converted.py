@@ -149,7 +149,9 @@ def test_pickled_weights_are_read_directly_if_the_cache_cannot_be_written(
     assert not [name for name in left if not name.endswith(".lock")], "nothing is left half written"
 
 
-def test_moved_hub_cache_keeps_converted_weights_and_has_new_files(snapshot: Path) -> None:
+def test_converted_weights_are_reused_with_new_files_after_the_hub_cache_is_moved(
+    snapshot: Path,
+) -> None:
     weights_of(snapshot)
     (snapshot / "modeling.py").write_text("code = 1")
     moved = snapshot.parents[2].with_name("elsewhere")

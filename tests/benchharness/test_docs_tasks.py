@@ -46,7 +46,7 @@ def run(
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_plugins_in_the_documentation_train_and_score(tmp_path: Path) -> None:
+def test_plugins_in_the_documentation_can_be_trained_and_scored(tmp_path: Path) -> None:
     marks = {"tags.py": "TagTask(", "options.py": "ChoiceTask(", "spans.py": "MANUAL = "}
     for name, mark in marks.items():
         (tmp_path / name).write_text(block("add-task.md", mark))
@@ -62,7 +62,7 @@ def test_plugins_in_the_documentation_train_and_score(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.soak
-def test_hub_data_set_in_the_documentation_is_scored(tmp_path: Path) -> None:
+def test_plugin_for_a_hub_data_set_in_the_documentation_can_be_scored(tmp_path: Path) -> None:
     (tmp_path / "reviews.py").write_text(block("add-task.md", "org/reviews", "PairTask("))
     revision = "0123456789abcdef0123456789abcdef01234567"
     rows = [{"text": f"good {n}", "label": 1} for n in range(6)]

@@ -54,7 +54,7 @@ def assert_same(one: Features, other: Features) -> None:
 
 
 @pytest.mark.parametrize("task", ["glue/rte", "squad/v2.0", "race/all", "conll2003/ner", "wic"])
-def test_cached_features_of_every_head_are_read_from_the_cache(
+def test_features_of_every_head_type_are_loaded_from_the_cache_without_encoding(
     task: str, tokenizer: Any, folder: Path
 ) -> None:
     rows = rows_of(task)
@@ -79,7 +79,7 @@ def test_feature_cache_separates_a_tokenizer_with_and_without_token_types(folder
     assert len(list(folder.iterdir())) == 2
 
 
-def test_feature_cache_has_one_entry_per_limit_tokenizer_and_rows(
+def test_feature_cache_has_separate_entries_per_length_limit_tokenizer_and_rows(
     tokenizer: Any, folder: Path
 ) -> None:
     rows = rows_of("glue/rte")

@@ -54,7 +54,7 @@ def test_builtin_tiny_encoder_is_initialized_from_the_seed():
     assert not torch.equal(draw(1), draw(2))
 
 
-def test_robertas_padding_positions_reduce_its_maximum_length(tmp_path: Path):
+def test_maximum_length_of_roberta_excludes_its_padding_positions(tmp_path: Path):
     folder = save_checkpoint(tmp_path / "roberta", "roberta", max_position_embeddings=34)
     encoder = load_encoder(str(folder), None, seed=1)
     assert encoder.max_tokens == 32
@@ -62,7 +62,9 @@ def test_robertas_padding_positions_reduce_its_maximum_length(tmp_path: Path):
     assert encoder.network(input_ids=ids)[0].shape == (1, 32, 16)
 
 
-def test_encoder_has_the_maximum_length_of_its_tokenizer_if_it_is_shorter(damaged: Path):
+def test_encoder_is_limited_to_the_maximum_length_of_its_tokenizer_if_that_is_shorter(
+    damaged: Path,
+):
     file = damaged / "tokenizer_config.json"
     settings = json.loads(file.read_text()) | {"model_max_length": 24}
     file.write_text(json.dumps(settings))

@@ -90,7 +90,7 @@ def test_early_stopping_stops_when_its_patience_is_exhausted(
 
 
 @pytest.mark.parametrize("last", [2, 3, 6])
-def test_average_last_equals_averaged_model_of_torch(last: int):
+def test_weights_with_average_last_equal_those_of_the_averaged_model_of_torch(last: int):
     """The reference is torch's AveragedModel, up to the rounding of its running mean."""
     network, number = make_network(), 0
     averaged = AveragedModel(network)

@@ -37,7 +37,7 @@ def resources(place):
     return place.engine.args[1]
 
 
-def test_the_local_engine_has_the_requested_number_of_jobs(monkeypatch):
+def test_local_engine_has_one_slot_for_each_of_the_jobs_requested_at_once(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
     place = choose("local", jobs=3)
     assert len(place.slots) == 3
@@ -45,7 +45,7 @@ def test_the_local_engine_has_the_requested_number_of_jobs(monkeypatch):
     assert "command" not in place.engine.keywords
 
 
-def test_processes_per_job_gives_each_job_several_gpus_and_a_launcher(monkeypatch):
+def test_option_processes_per_job_gives_each_job_several_gpus_and_the_rank_launcher(monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1,2,3,4")
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("benchharness.engines.slots._count_cores", lambda: 16)

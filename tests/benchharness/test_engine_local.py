@@ -43,7 +43,7 @@ def test_a_job_returns_its_result_and_reports_progress():
     assert seen == [(job.key, Progress(phase="loading")), (job.key, training)]
 
 
-def test_worker_has_the_environment_of_its_slot_and_its_own_process_group():
+def test_worker_has_the_environment_of_its_slot_and_a_process_group_of_its_own():
     (outcome,), _ = run([make_job("ok")])
     assert outcome.provenance["environment"]["SLOT"] == "0"
     assert outcome.provenance["environment"]["PATH"] == os.environ["PATH"]

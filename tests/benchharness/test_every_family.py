@@ -169,7 +169,9 @@ def test_trial_forward_pass_detects_a_causal_decoder(family: str, tmp_path: Path
 
 
 @pytest.mark.parametrize(("family", "sentence"), REFUSED.items())
-def test_a_family_that_cannot_classify_text_is_an_error(family: str, sentence: str, tmp_path: Path):
+def test_loading_a_family_that_cannot_classify_text_is_an_error(
+    family: str, sentence: str, tmp_path: Path
+):
     heads = {"decoder_attention_heads": 2, "encoder_attention_heads": 2}
     save_tiny(tmp_path, family, **(heads if "an encoder with" in sentence else {}))
     with pytest.raises(ModelError, match=sentence):
@@ -227,7 +229,7 @@ def test_only_unknown_model_families_need_a_trial_forward_pass():
 
 
 @pytest.mark.parametrize("family", ["fnet", "mistral4", "rembert"])
-def test_kept_model_is_loaded_with_the_causality_and_forward_of_its_training(
+def test_kept_model_is_causal_and_groups_rows_by_length_as_in_its_training(
     family: str, tmp_path: Path
 ):
     """Loading a kept model creates its network without weights, so it cannot run a trial pass."""
@@ -285,7 +287,7 @@ def test_every_row_of_batches_grouped_by_length_gets_gradients(tmp_path: Path):
     assert not words[0].any()
 
 
-def test_network_without_an_attention_mask_argument_is_called_without_one():
+def test_network_whose_forward_takes_no_attention_mask_is_called_without_a_mask():
     class Mean(torch.nn.Module):
         def forward(self, input_ids: torch.Tensor) -> tuple[torch.Tensor]:
             states = input_ids[..., None].float()
@@ -325,7 +327,7 @@ def test_input_of_a_decoder_has_separator_and_end_tokens(
 
 
 @pytest.mark.parametrize("kind", ["decoder", "llama", "bare", "wordpiece"])
-def test_the_no_answer_position_of_a_decoder_is_its_last_token(kind: str, tmp_path: Path):
+def test_no_answer_position_of_a_decoder_is_the_last_token_of_the_row(kind: str, tmp_path: Path):
     encoder = load_encoder(str(save_tiny(tmp_path, "llama", tokenizer=kind)), None, seed=1)
     limits = limits_of(RECIPE, encoder)
     assert limits.is_causal

@@ -59,7 +59,9 @@ def test_recipe_file_whose_name_contains_sweep_is_not_a_sweep(tmp_path: Path) ->
     assert len({entry.recipe_label for entry in entries}) == 2
 
 
-def test_sweep_and_recipe_file_of_the_same_name_are_different_entries(tmp_path: Path) -> None:
+def test_sweep_and_recipe_file_of_the_same_name_are_different_leaderboard_entries(
+    tmp_path: Path,
+) -> None:
     plain = written(tmp_path, "lr sweep.toml", "[default]\nlearning_rate = 1e-4\n")
     swept = written(tmp_path, "lr.toml", "[default]\nlearning_rate = [1e-3, 3e-3]\n")
     entries = board_of(tmp_path, planned(plain) + planned(swept)).entries
@@ -78,7 +80,9 @@ def test_trained_run_with_a_recipe_file_named_scored_here_is_ranked(tmp_path: Pa
     assert command_of(job).startswith("bench run --model tiny")
 
 
-def test_reproduction_command_of_a_file_named_paper_sets_its_settings(tmp_path: Path) -> None:
+def test_reproduction_command_sets_the_settings_of_a_recipe_file_named_paper(
+    tmp_path: Path,
+) -> None:
     path = written(tmp_path, "paper.toml", "[default]\nlearning_rate = 2e-3\n")
     assert "--set learning_rate=0.002" in command_of(planned(path)[0])
     assert "--set" not in command_of(planned(None)[0])
@@ -120,13 +124,15 @@ def test_reproduction_command_disables_the_settings_that_its_job_disabled(
         assert [other.key for other in made(*named or [None], again)] == [job.key]
 
 
-def test_reproduction_command_disables_no_other_settings() -> None:
+def test_job_that_overrides_settings_without_disabling_any_has_no_disabled_settings() -> None:
     (job,) = planned(None, epochs="2", layer_decay="1")  # BERT's has none
     assert job.off == {}
 
 
 @pytest.mark.parametrize("name", ["x+set.toml", "x sweep.toml", "ensemble.toml", "paper.toml"])
-def test_recipe_facts_of_a_job_survive_storing_and_archiving(tmp_path: Path, name: str) -> None:
+def test_job_keeps_the_name_of_its_recipe_file_when_stored_and_archived(
+    tmp_path: Path, name: str
+) -> None:
     """Use a file whose settings name their own source, so that only facts identify it."""
     line = '[default]\nlearning_rate = { value = 2e-3, source = "a paper" }\n'
     (job,) = planned(written(tmp_path, name, line))

@@ -10,11 +10,11 @@ import pytest
 
 import benchharness as bh
 from benchharness.errors import BenchError
+from benchharness.extensions.curves.figures import layer_figures
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.job import Job, Setting
 from benchharness.leaderboard.report.plots import named_entries
-from benchharness.leaderboard.report.plots.lines import layer_figures
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.store import open_store
 from benchharness.models import MODELS
@@ -58,7 +58,7 @@ def read(job: Job) -> object:
 # What is planned
 
 
-def test_features_each_plans_one_job_for_the_embeddings_and_per_layer(model: str):
+def test_features_each_plans_one_job_per_layer_and_one_for_the_embeddings(model: str):
     jobs = plan(model, features="each")
     assert [*map(read, jobs)] == ["embeddings", "layer-1", "layer-2", "layer-3", "layer-4"]
     assert not any(job.is_sweep for job in jobs)
@@ -93,7 +93,7 @@ def test_features_recipe_plans_all_rows_of_the_table_in_the_bert_paper():
     assert ["lstm_size" in point.settings for point in small] == [False, *[True] * 6]
 
 
-def test_frozen_table_of_a_recipe_applies_only_to_frozen_encoders(tmp_path: Path):
+def test_toml_table_frozen_of_a_recipe_applies_only_to_frozen_encoders(tmp_path: Path):
     file = tmp_path / "mine.toml"
     file.write_text("[default]\nepochs = 2\n[frozen]\nepochs = 9\n")
     points = resolve_sweep(BERT, "glue/rte", str(file), {"features": "fine-tuned,last"})
@@ -102,7 +102,7 @@ def test_frozen_table_of_a_recipe_applies_only_to_frozen_encoders(tmp_path: Path
     assert plain.settings["epochs"].value == 2.0
 
 
-def test_planning_features_of_more_layers_than_the_model_has_is_an_error(
+def test_features_from_more_layers_than_the_model_has_are_an_error(
     capsys: pytest.CaptureFixture[str],
 ):
     with pytest.raises(BenchError, match="needs 3 layers, but tiny has 2"):
@@ -162,7 +162,7 @@ def rows(features: str | None, value: float, task: str = "conll2003/ner") -> Ite
 TABLE_ROWS = [*rows(None, 0.963), *rows("last", 0.948), *rows("sum-all", 0.80), *rows("mix", 0.9)]
 
 
-def test_feature_based_entries_are_named_and_compared_with_published_scores():
+def test_feature_based_entries_show_their_layers_and_a_comparison_with_published_scores():
     (board,) = build_boards(TABLE_ROWS, SUITES["conll2003"])
     found = {
         entry.name: [(r.theirs.value, r.verdict) for r in reproductions(board, entry)]
@@ -189,7 +189,7 @@ def test_leaderboard_has_a_separate_entry_for_each_feature_layer():
     }
 
 
-def test_the_curve_over_layers_has_one_line_per_model_with_intervals():
+def test_curve_of_scores_over_layers_has_one_line_per_model_and_intervals():
     layers = [*rows("layer-2", 0.9), *rows("embeddings", 0.8), *rows("layer-1", 0.7)]
     (board,) = build_boards([*layers, *rows("last", 0.9)], SUITES["conll2003"])
     (figure,) = layer_figures(named_entries(board, "b"), board)

@@ -177,7 +177,7 @@ def test_forked_workers_are_killed_with_their_server(server: ForkServer, tmp_pat
     close(first, second)
 
 
-def test_forked_worker_that_never_started_has_no_pid(
+def test_forked_worker_has_no_pid_if_its_server_ended_before_the_fork(
     server: ForkServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fork_server, "COMMAND", (sys.executable, "-c", ""))  # ends at once

@@ -177,7 +177,7 @@ def test_different_networks_have_separate_entries_in_the_cache_of_states(
     assert len(list(cache.glob("*.npy"))) == 2
 
 
-def test_cache_of_states_has_one_entry_per_rows_head_type_and_precision(cache: Path):
+def test_cache_of_states_has_separate_entries_per_rows_head_type_and_precision(cache: Path):
     features, _ = make_data()
     freeze_on(make_head("pair"), "last", features)
     freeze_on(make_head("pair"), "last", make_data(rows=63)[0])

@@ -44,7 +44,7 @@ def make_states(dtype: torch.dtype, lengths: list[int]) -> tuple[Packing, list[T
 )
 @pytest.mark.parametrize("lengths", [LENGTHS, [3], [1, 1]])
 @pytest.mark.parametrize("are_firsts", [False, True])
-def test_attention_kernels_match_padded_rows(
+def test_attention_kernels_on_packed_rows_match_attention_on_padded_rows(
     dtype: torch.dtype,
     seen: dict[str, Any],
     lengths: list[int],

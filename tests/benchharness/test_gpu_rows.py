@@ -110,7 +110,7 @@ def test_cuda_graphs_are_disabled_for_a_pair_head_with_added_orders() -> None:
     assert training._graphs is None
 
 
-def test_padding_gives_few_batch_sizes_and_little_extra_work() -> None:
+def test_padding_of_packed_rows_gives_few_sizes_and_little_extra_work() -> None:
     generator = np.random.default_rng(1)
     lengths = np.clip(generator.lognormal(3.6, 0.5, (500, 32)).astype(int), 3, 128)
     tails = [tail_of(int(each.sum()), 128) for each in lengths]
@@ -197,7 +197,7 @@ def test_shared_networks_cast_weights_once_and_frozen_weights_get_no_gradient() 
     assert not any(each.requires_grad for each in shared.casts)
 
 
-def test_each_training_step_has_new_gradient_accumulators() -> None:
+def test_autograd_creates_new_gradient_accumulators_in_each_training_step() -> None:
     """An accumulator belongs to one stream, so recording a graph on another stream would fail."""
     training = begin_packed("bert", "pair", replace(CPU, precision="bf16"))
     Casts([training.network])
@@ -219,7 +219,7 @@ def accumulator(weight: Any) -> Any:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("lengths", [[3], [2, 1], LENGTHS])
 @pytest.mark.parametrize("is_causal", [False, True])
-def test_attention_kernels_get_correct_arguments_and_at_most_the_real_tokens(
+def test_attention_kernels_get_correct_arguments_and_no_length_above_the_number_of_tokens(
     dtype: torch.dtype, lengths: list[int], is_causal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More tokens make the fp32 backward pass fail (pytorch issue 129523)."""

@@ -66,7 +66,7 @@ def learned(*jobs):
     return sorted(job.key for job in jobs if SHARES[job.values["learning_rate"]] is not None)
 
 
-def test_halving_of_8_points_with_5_seeds_runs_half_of_the_grid():
+def test_halving_of_8_sweep_points_with_5_seeds_runs_half_of_the_grid():
     assert sizes(8, 5) == (Size(8, 1), Size(4, 2), Size(3, 4), Size(2, 5))
     assert sizes(3, 3) == (Size(3, 1), Size(3, 2), Size(2, 3))
     assert sizes(2, 3) == (Size(2, 1), Size(2, 2), Size(2, 3))
@@ -75,14 +75,14 @@ def test_halving_of_8_points_with_5_seeds_runs_half_of_the_grid():
 
 @pytest.mark.parametrize("points", [3, 4, 8, 16, 33])
 @pytest.mark.parametrize("seeds", [2, 3, 5, 10])
-def test_each_halving_round_has_fewer_or_equal_points_and_more_or_equal_seeds(points, seeds):
+def test_later_halving_rounds_never_have_more_sweep_points_or_fewer_seeds(points, seeds):
     found = sizes(points, seeds)
     assert found == tuple(sorted(found, key=lambda size: (-size.candidates, size.seeds)))
     assert found[-1].seeds == seeds
     assert 2 <= found[-1].candidates <= max(2, (points + 1) // 2)
 
 
-def test_halving_continues_the_better_half_and_drops_a_failed_point(bench):
+def test_halving_continues_the_better_half_and_drops_a_failed_sweep_point(bench):
     engine = RatedEngine()
     code, printed = bench(engine, "--halving")
     tried = seeds_by_rate(engine.started)
@@ -135,7 +135,7 @@ def test_dry_run_with_halving_starts_no_jobs(bench):
 @pytest.mark.parametrize(
     "how", [FIVE, (*GRID, "--seeds", "1"), ("--set", "learning_rate=1e-5,2e-5", *FIVE)]
 )
-def test_halving_without_enough_points_or_seeds_is_an_error(bench, how):
+def test_halving_without_enough_sweep_points_or_seeds_is_an_error(bench, how):
     engine = RatedEngine()
     code, printed = bench(engine, "--halving", how=how)
     assert (code, engine.started) == (2, [])

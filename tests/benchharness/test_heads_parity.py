@@ -22,7 +22,7 @@ from tests.helpers.parity import (
 CASES = [(family, kind) for family in FAMILIES for kind in KINDS if (family, kind) not in LACKING]
 
 
-def test_every_task_class_of_transformers_is_compared():
+def test_every_task_class_of_transformers_is_compared_with_a_head():
     have = {
         (family, kind)
         for kind, name in KINDS.items()

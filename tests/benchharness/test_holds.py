@@ -113,7 +113,7 @@ def test_deleted_lock_file_never_gives_two_processes_the_same_lock(tmp_path: Pat
     os.close(old)
 
 
-def test_locks_are_granted_to_everyone_if_the_lock_folder_is_unusable(tmp_path: Path) -> None:
+def test_locks_are_granted_to_every_process_if_the_lock_folder_is_unusable(tmp_path: Path) -> None:
     (tmp_path / "locks").write_text("a file in the place of the folder")
     first, second = Holds(tmp_path / "locks"), Holds(tmp_path / "locks")
     first.share(ENCODER)

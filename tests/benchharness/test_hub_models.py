@@ -116,7 +116,7 @@ def test_catalogue_of_the_fake_hub_has_all_registered_models_and_their_sources()
         assert shape.get("sources") or {"weights", "tokenizer"} <= {*shape["assumed"]}, name
 
 
-def test_the_catalogue_covers_pickled_weights_and_missing_tokenizer_files() -> None:
+def test_fake_hub_has_models_with_pickled_weights_and_without_a_tokenizer_json() -> None:
     """Check that the test repositories cover the cases that need special treatment."""
     shapes = hub_catalogue.MODELS.values()
     assert sum(shape["weights"] == ["pytorch_model.bin"] for shape in shapes) > 30
@@ -124,7 +124,7 @@ def test_the_catalogue_covers_pickled_weights_and_missing_tokenizer_files() -> N
 
 
 @pytest.mark.parametrize("spec", SHAPES, ids=lambda spec: spec.name)
-def test_a_registered_model_is_loaded_from_the_files_of_its_repository(
+def test_one_model_per_repository_layout_is_loaded_from_its_files(
     spec: ModelSpec, answers: Mapping[str, object]
 ) -> None:
     check(spec, answers[spec.name])
@@ -231,4 +231,4 @@ def test_registered_hub_model_is_run_by_its_name(
         timeout=280,
     )
     assert done.returncode == 0, done.stderr
-    assert re.search(r"^(\d+) of \1 jobs are finished\.", done.stdout, re.MULTILINE)
+    assert re.search(r"^(\d+) of \1 jobs? (are|is) finished\.", done.stdout, re.MULTILINE)

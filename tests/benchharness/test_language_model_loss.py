@@ -106,7 +106,9 @@ def test_total_loss_is_the_weighted_sum_of_task_and_language_model_loss(
 
 def test_a_bidirectional_model_with_a_language_model_loss_is_an_error() -> None:
     tiny = load_encoder("builtin:tiny", None, seed=1)
-    with pytest.raises(ModelError, match="gpt2 and openai-gpt, but this model is bert"):
+    with pytest.raises(
+        ModelError, match="gpt2 and openai-gpt, but this model belongs to the family bert"
+    ):
         head_for(MRPC, PairOptions(lm_weight=0.5)).network(tiny, MRPC)
 
 

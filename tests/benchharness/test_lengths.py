@@ -88,7 +88,7 @@ def test_plan_uses_the_maximum_length_in_the_tokenizer_config(tmp_path: Path) ->
     assert reach(find_model(str(folder))) == find_model(str(folder)).max_tokens == 24
 
 
-def test_max_tokens_above_the_limit_is_one_error_for_all_models(short: str) -> None:
+def test_max_tokens_above_the_limits_of_several_models_is_reported_in_one_error(short: str) -> None:
     with pytest.raises(BenchError) as caught:
         plan_of("tiny", short, max_tokens="1024")
     lines = str(caught.value).splitlines()
@@ -101,7 +101,9 @@ def test_max_tokens_above_the_limit_is_one_error_for_all_models(short: str) -> N
             plan_of("tiny", max_tokens=value)
 
 
-def test_run_and_which_reject_max_tokens_above_the_model_limit(bench, tmp_path: Path) -> None:
+def test_bench_run_and_bench_which_reject_max_tokens_above_the_model_limit(
+    bench, tmp_path: Path
+) -> None:
     what = ("--task", "glue/rte", "--data", "mini", "--set", "max_tokens=1024")
     for words in (
         ("run", "--model", "tiny", *what),
@@ -248,7 +250,7 @@ def test_rows_of_exactly_the_maximum_length_are_not_truncated() -> None:
     assert flags_of("glue/sst2", [pair(LONG)], most=room - 1) == [True]
 
 
-def test_truncated_target_texts_are_counted_with_their_rows() -> None:
+def test_rows_with_truncated_target_texts_are_flagged_as_truncated() -> None:
     examples = [replace(pair(text, SHORT), label="entailment") for text in (LONG, SHORT)]
     for most, answer, expected in ((60, 20, [True, False]), (400, 3, [True, True])):
         head = text_head(TASKS["glue/rte"], TOKENIZER, answer)

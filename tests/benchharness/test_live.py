@@ -154,7 +154,7 @@ class Sweep:
 @pytest.mark.parametrize("rough", [True, False])
 @pytest.mark.parametrize("at_once", [1, 2, 4])
 @pytest.mark.parametrize("speed", [0.05, 0.3, 1.0, 3.0, 10.0])
-def test_estimate_of_remaining_time_is_within_a_third_after_two_jobs(speed, at_once, rough):
+def test_remaining_time_estimate_is_off_by_less_than_a_third_after_two_jobs(speed, at_once, rough):
     sweep = Sweep(speed=speed, at_once=at_once, rough=rough)
     assert sweep.error_after(2) < 1 / 3
     assert sweep.error_after(12) < 1 / 3
@@ -218,7 +218,7 @@ def ratio_after(seconds, work, guess, seed):
         (40.0, 300.0, 1 / 3, 96),
     ],
 )
-def test_remaining_time_estimate_is_within_a_factor_of_2_on_a_busy_machine(
+def test_remaining_time_estimate_is_off_by_less_than_a_factor_of_2_on_a_busy_machine(
     seconds, work, guess, least
 ):
     ratios = [ratio_after(seconds, work, guess, seed) for seed in range(100)]
@@ -237,7 +237,7 @@ def test_remaining_time_follows_the_planned_estimate_until_the_first_step():
     assert state.remaining(104.9)(jobs[0]) == pytest.approx(6.1, abs=0.1)
 
 
-def test_remaining_time_includes_waiting_for_the_start_job():
+def test_remaining_time_includes_waiting_for_the_job_that_another_job_starts_from():
     first, second = (job for job, _, _ in Sweep(1.0, 1, seeds=2).times() if job.task == "mnli")
     alone = RunState([first, second], at_once=2).seconds_left(0.0)
     chained = RunState([first, replace(second, after=(first.key,))], at_once=2).seconds_left(0.0)

@@ -129,7 +129,7 @@ def test_logger_gets_begin_and_end_of_a_failed_job_without_progress():
 
 
 @pytest.mark.parametrize("method", ["begin", "log", "end", "close"])
-def test_a_logger_that_raises_is_one_warning_and_other_loggers_continue(method):
+def test_logger_that_raises_causes_one_warning_and_other_loggers_continue(method):
     broken, sound = Remembering(raises=method), Remembering()
     told, warnings = listen({"broken": broken, "sound": sound}, one_run)
     assert len(told) == 3
@@ -139,7 +139,7 @@ def test_a_logger_that_raises_is_one_warning_and_other_loggers_continue(method):
     assert "--log broken failed" in failed
 
 
-def test_a_logger_that_cannot_be_created_is_a_warning():
+def test_logger_that_cannot_be_created_causes_a_warning():
     def make():
         raise RuntimeError("no login")
 
@@ -213,7 +213,9 @@ def test_unknown_loggers_and_missing_packages_are_errors_of_one_sentence(monkeyp
         open_loggers(["wandb"], tmp_path)
 
 
-def test_empty_folder_named_like_a_tracker_package_is_not_taken_for_it(monkeypatch, tmp_path):
+def test_empty_folder_with_the_name_of_a_tracker_package_does_not_count_as_installed(
+    monkeypatch, tmp_path
+):
     (tmp_path / "mlflow").mkdir()
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr("sys.path", [str(tmp_path)])

@@ -75,10 +75,10 @@ def test_longer_of_two_texts_with_marked_spans_is_truncated():
     )
 
 
-def test_marked_spans_too_far_apart_are_an_error_of_one_sentence():
+def test_error_for_marked_spans_that_are_too_far_apart_is_one_sentence():
     far = f"tower {'storm ' * 80} old"
     marks = (mark("a", far, "tower"), mark("a", far, "old"))
-    with pytest.raises(DataError, match=r"marks of 7 are 8\d tokens apart"):
+    with pytest.raises(DataError, match=r"marks of example 7 extend over 8\d tokens"):
         encode(
             [PairExample(id="7", text_a=far, marks=marks)],
             make_tokenizer("wordpiece"),
@@ -142,7 +142,9 @@ def test_logits_depend_on_the_marked_spans():
 
 
 @pytest.mark.parametrize(("task", "marks"), [(WIC, 2), (WSC, 2), (RTE, 0)])
-def test_output_layer_input_is_the_sentence_state_and_each_marked_span(task: object, marks: int):
+def test_output_layer_reads_the_sentence_state_and_one_representation_per_marked_span(
+    task: object, marks: int
+):
     encoder = load_encoder("builtin:tiny", None, seed=1)
     size = encoder.config.hidden_size
     assert network(encoder, task).classifier.output.in_features == size * (1 + marks)

@@ -62,7 +62,7 @@ def test_out_of_memory_errors_are_recognized(error: Exception, expected: bool):
     assert is_out_of_memory(error) is expected
 
 
-def test_exception_with_an_out_of_memory_cause_is_recognized():
+def test_exception_caused_by_an_out_of_memory_error_is_recognized():
     """For example, a failed CUDA graph capture ends with another error."""
     error = RuntimeError("CUDA error: operation failed due to a previous error during capture")
     assert not is_out_of_memory(error)
@@ -86,7 +86,7 @@ def too_large_above(rows: int, seen: list[int]) -> Callable[[np.ndarray], list[i
     return compute
 
 
-def test_prediction_after_out_of_memory_uses_smaller_batches_in_the_same_order():
+def test_prediction_after_out_of_memory_continues_in_smaller_batches_and_keeps_the_row_order():
     seen: list[int] = []
     batches = [np.arange(0, 8), np.arange(8, 13), np.arange(13, 14)]
     found = list(each_batch(batches, too_large_above(3, seen)))
@@ -100,7 +100,7 @@ def test_prediction_row_that_does_not_fit_in_memory_is_an_error():
         list(each_batch([np.arange(4)], too_large_above(0, [])))
 
 
-def test_errors_other_than_out_of_memory_are_raised_in_prediction():
+def test_prediction_raises_errors_other_than_out_of_memory():
     def fail(_: np.ndarray) -> None:
         raise RuntimeError("shapes")
 
@@ -118,7 +118,7 @@ def limit_rows(network: torch.nn.Module, rows: int) -> None:
     network.register_forward_pre_hook(check, with_kwargs=True)
 
 
-def test_predictions_after_out_of_memory_are_the_same():
+def test_predictions_in_smaller_batches_after_out_of_memory_are_unchanged():
     network, (features, _) = make_network(), make_data()
     expected = predict(network, features, CPU, lambda _: None)
     limit_rows(network, 3)
@@ -168,7 +168,7 @@ def test_activation_checkpointing_is_tried_before_smaller_micro_batches():
     assert "with activation_checkpointing" in said[0]
 
 
-def test_training_out_of_memory_halves_the_micro_batch_each_time():
+def test_each_out_of_memory_error_in_training_halves_the_micro_batches():
     assert attempts({}) == ([2], [], "a result")
     tried, said, result = attempts({2: 12, 4: 6})
     assert (tried, result) == ([2, 4, 8], "a result")
@@ -191,7 +191,7 @@ def test_out_of_memory_outside_of_training_batches_is_an_error():
         in_enough_parts(fail, JOB, lambda _: None)
 
 
-def test_training_after_out_of_memory_equals_gradient_accumulation():
+def test_training_after_out_of_memory_gives_the_weights_of_gradient_accumulation():
     """Use dropout too, which a restarted training draws for the larger number of parts."""
     asked = make_network()
     tried: list[int] = []

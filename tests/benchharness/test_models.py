@@ -42,7 +42,7 @@ def test_every_registered_model_is_found_by_each_of_its_names(spec: ModelSpec) -
         assert find_model(name) == spec
 
 
-def test_no_two_models_share_a_name() -> None:
+def test_names_and_aliases_of_models_are_unique() -> None:
     names = [n for s in MODELS.values() for n in (s.name, s.checkpoint.lower(), *s.aliases)]
     assert len(names) == len(set(names))
 
@@ -149,12 +149,12 @@ def test_unknown_model_name_gets_a_suggestion() -> None:
     assert caught.value.exit_code == 2
 
 
-def test_unknown_model_name_without_a_similar_one_gets_a_list_of_options() -> None:
+def test_unknown_model_name_without_a_similar_one_gets_advice_on_valid_names() -> None:
     with pytest.raises(BenchError, match=r"bench show models.*folder.*hub"):
         find_model("xyzzy")
 
 
-def test_a_hub_model_needs_no_registration() -> None:
+def test_unregistered_hub_model_can_be_used() -> None:
     spec = find_model("prajjwal1/bert-tiny")
     assert (spec.name, spec.checkpoint, spec.revision) == (*["prajjwal1/bert-tiny"] * 2, "main")
     assert spec.is_hub
@@ -180,7 +180,7 @@ def test_an_invalid_hub_name_is_an_error(
 # folders
 
 
-def test_checkpoint_folder_is_named_by_its_last_part_and_has_its_absolute_path(
+def test_model_in_a_folder_is_named_after_the_folder_and_has_its_absolute_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = write_checkpoint(tmp_path / "my-bert")
@@ -193,7 +193,7 @@ def test_checkpoint_folder_is_named_by_its_last_part_and_has_its_absolute_path(
     assert not spec.is_hub
 
 
-def test_a_folder_can_be_declared_to_be_a_registered_model(tmp_path: Path) -> None:
+def test_folder_named_like_a_registered_model_has_the_recipe_of_this_model(tmp_path: Path) -> None:
     folder = write_checkpoint(tmp_path / "snapshots" / "3276f0")
     spec = find_model(f"MiniLM-L6={folder}")
     known = MODELS["minilm"]
@@ -293,7 +293,9 @@ def test_damaged_checkpoint_file_is_an_error_that_names_it(
 # identity
 
 
-def test_a_pinned_model_is_identified_without_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_weights_identity_of_a_model_with_a_pinned_commit_needs_no_hub(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(commit, "go_offline_if_unreachable", lambda: pytest.fail("asked"))
     weights = weights_identity(MODELS["roberta-base"])
     assert weights == "hub:FacebookAI/roberta-base@e2da8e2f811d1448a5b465c236feacd80ffbac7b"
@@ -364,7 +366,7 @@ def identify(name: str, endpoint: str, home: Path, **variables: str) -> str:
     return done.stdout.strip()
 
 
-def test_an_unpinned_model_is_resolved_on_the_hub(tmp_path: Path) -> None:
+def test_revision_main_of_a_model_is_resolved_to_a_commit_on_the_hub(tmp_path: Path) -> None:
     (tmp_path / "models" / "org" / "name" / ("cd" * 20)).mkdir(parents=True)
     with serve_hub(tmp_path) as server:
         found = identify("org/name", server.endpoint, tmp_path / "home")
@@ -374,7 +376,7 @@ def test_an_unpinned_model_is_resolved_on_the_hub(tmp_path: Path) -> None:
     assert "\n" not in lost
 
 
-def test_model_of_an_unreachable_hub_is_an_error_at_once(tmp_path: Path) -> None:
+def test_hub_model_is_an_error_at_once_if_the_hub_is_unreachable(tmp_path: Path) -> None:
     start = time.monotonic()
     lost = identify("org/name", "http://127.0.0.1:9", tmp_path / "home")
     assert lost.startswith("ModelError: model 'org/name' is not in the cache")

@@ -364,8 +364,8 @@ def test_written_files_have_no_local_path_and_no_secret(machine, tmp_path):
     (Path("taken/onnx")).mkdir()
     (Path("taken/onnx") / "model.onnx").touch()
     ended = machine("model", "taken", "--check", codes=(4,), err=True)
-    assert "does not contain the path of glue data#" in ended
-    assert "pass it as --rows" in ended
+    assert "contains only a shortened path, glue data#" in ended
+    assert "pass the full path as --rows" in ended
     machine.stored("export", "--all", "whole.jsonl.gz", "--show-paths")
     for path in (machine.data, machine.home / "my metrics/mine.py"):
         assert str(path).encode() in _contents(Path("whole.jsonl.gz"))
@@ -384,7 +384,7 @@ def _places():
                 yield name, flag
 
 
-def test_every_option_that_writes_files_is_tested():
+def test_every_option_that_writes_files_is_tested_for_local_paths():
     known = {*WRITERS, *SAME, *OWN}
     places = {(name, flag): f"{name} {flag}" for name, flag in _places()}
     free = {
@@ -401,7 +401,7 @@ WRITING = {
     "benchharness/extensions/gate/command.py": "check --junit",
     "benchharness/extensions/exports/command.py": "export --out",
     "benchharness/extensions/kept_models/predict_command.py": "predict --out",
-    "benchharness/cli/rows.py": "a copy of deleted runs, which stays",
+    "benchharness/extensions/database/command.py": "a copy of deleted runs, which stays",
     "benchharness/extensions/submission/command.py": "submit --out",
     "benchharness/extensions/custom_data/command.py": "run --write-task --out",
     "benchharness/extensions/kept_models/card.py": "model --to",

@@ -207,7 +207,7 @@ def test_letters_after_a_dropped_letter_keep_their_offsets():
     assert answer_of(tokenizer, text, "北京大学", 3, LIMITS) == "北京大学"
 
 
-def test_span_within_one_of_two_overlapping_tokens_is_only_that_token():
+def test_span_inside_one_of_two_overlapping_tokens_covers_only_that_token():
     starts, ends = np.array([0, 1], np.int32), np.array([2, 3], np.int32)
     assert edges_of(starts, ends, 0, 2) == (0, 0)
     assert edges_of(starts, ends, 1, 3) == (1, 1)

@@ -56,7 +56,7 @@ def inputs_of(features: Features, rows: list[int]) -> dict[str, Tensor]:
     return {name: torch.from_numpy(values) for name, values in padded.items()}
 
 
-def test_orders_both_trains_on_each_pair_in_both_orders() -> None:
+def test_setting_orders_both_trains_on_each_pair_in_both_orders() -> None:
     both = in_orders(rows_of(PAIRS), "both")
     assert both.examples == (*PAIRS, *EXCHANGED)
     assert both.fingerprint == fingerprint(both.examples)
@@ -71,7 +71,7 @@ def test_exchanging_the_texts_of_a_pair_exchanges_their_marked_spans() -> None:
 
 
 @pytest.mark.parametrize("room", [128, 13, 12])
-def test_orders_added_encodes_both_orders_in_one_row_of_equal_lengths(
+def test_setting_orders_added_encodes_both_orders_of_a_pair_with_equal_lengths(
     encoder: Encoder, room: int
 ) -> None:
     limits = Limits(max_tokens=room)
@@ -85,7 +85,7 @@ def test_orders_added_encodes_both_orders_in_one_row_of_equal_lengths(
     assert (features.token_types is None) == (parts[0].token_types is None)
 
 
-def test_orders_added_adds_the_states_of_both_orders(encoder: Encoder) -> None:
+def test_setting_orders_added_adds_the_states_of_both_orders(encoder: Encoder) -> None:
     """The reference computes each order alone, without padding."""
     limits = Limits(max_tokens=20)
     features = PAIR_ADDED.encode(PAIRS, encoder.tokenizer, limits)
@@ -102,7 +102,7 @@ def test_orders_added_adds_the_states_of_both_orders(encoder: Encoder) -> None:
             torch.testing.assert_close(logits[row], expected, atol=1e-5, rtol=1e-5)
 
 
-def test_orders_added_gives_both_orders_of_a_pair_the_same_logits(encoder: Encoder) -> None:
+def test_setting_orders_added_gives_both_orders_of_a_pair_the_same_logits(encoder: Encoder) -> None:
     network = PAIR_ADDED.network(encoder, STSB).eval()
     with torch.no_grad():
         one, other = (
@@ -113,13 +113,15 @@ def test_orders_added_gives_both_orders_of_a_pair_the_same_logits(encoder: Encod
 
 
 @pytest.mark.parametrize("made", [lambda rows: in_orders(rows, "both"), encoded])
-def test_a_single_text_with_two_orders_is_an_error(made: object) -> None:
+def test_setting_orders_is_an_error_for_single_texts(made: object) -> None:
     alone = PairExample(id="cola 7", text_a="the bird", label="1")
-    with pytest.raises(DataError, match=r"^cola 7 has one text, .* remove `orders`\.$"):
+    with pytest.raises(
+        DataError, match=r"^example cola 7 has only one text, .* remove the setting orders\.$"
+    ):
         made(rows_of([alone]))  # type: ignore[operator]
 
 
-def test_orders_added_on_texts_with_marked_spans_is_an_error() -> None:
+def test_setting_orders_added_is_an_error_for_texts_with_marked_spans() -> None:
     marked = replace(PAIRS[0], marks=(Mark(text="a", start=4, end=8),))
     with pytest.raises(DataError, match="has marked words"):
         encoded(rows_of([marked]))
@@ -145,7 +147,7 @@ def test_electra_and_gpt_recipes_use_the_pair_orders_of_their_authors() -> None:
     assert gpt == {"mrpc": "added", "stsb": "added", "qqp": "added", "rte": None}
 
 
-def test_setting_orders_applies_to_pairs_and_only_on_request_to_frozen_features() -> None:
+def test_setting_orders_applies_only_to_pairs_and_by_default_not_to_frozen_features() -> None:
     assert "orders" not in settings("bert-base-uncased", "glue/mrpc", orders="given")
     assert "orders" not in settings("bert-base-uncased", "squad/v2.0", "span", orders="both")
     assert "orders" not in settings("openai-gpt", "glue/mrpc", features="last")
@@ -167,7 +169,7 @@ def make_job(task: str, **overrides: str) -> Job:
     )
 
 
-def test_an_epoch_of_both_orders_has_twice_as_many_steps() -> None:
+def test_epoch_with_both_orders_of_each_pair_has_twice_as_many_steps() -> None:
     given, both = (run_job(make_job("glue/mrpc", orders=orders)) for orders in ("given", "both"))
     steps = [result.curve[-1].step for result in (given, both)]
     rows = len(read(MRPC, "train", parse_data("mini"), 12).examples)
@@ -178,7 +180,7 @@ def test_an_epoch_of_both_orders_has_twice_as_many_steps() -> None:
 
 
 @pytest.mark.parametrize("task", ["glue/mrpc", "glue/stsb"])
-def test_a_job_with_added_orders_trains_deterministically(task: str) -> None:
+def test_job_that_adds_the_states_of_both_orders_trains_deterministically(task: str) -> None:
     job = make_job(task, orders="added")
     result = run_job(job)
     assert run_job(job).evaluations[0].predictions == result.evaluations[0].predictions
@@ -188,7 +190,7 @@ def test_a_job_with_added_orders_trains_deterministically(task: str) -> None:
     assert found != given
 
 
-def test_orders_added_selects_the_pair_head_with_added_states() -> None:
+def test_setting_orders_added_selects_the_pair_head_that_adds_states() -> None:
     assert head_for(MRPC) is head_for(MRPC, PairOptions(orders="both")) is PAIR
     assert head_for(MRPC, PairOptions(orders="added")) is PAIR_ADDED
     assert head_for(find_task("race/all"), PairOptions(orders="added")) is head_for(

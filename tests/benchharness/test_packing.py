@@ -188,7 +188,7 @@ def test_packed_random_batches_have_the_states_and_gradients_of_padded_ones() ->
 
 
 @pytest.mark.soak
-def test_thousand_packed_random_batches_equal_padded_batches() -> None:
+def test_states_of_1000_packed_random_batches_equal_those_of_padded_batches() -> None:
     compare_random_batches(1001, seed=2)
 
 
@@ -259,7 +259,7 @@ def test_packed_deberta_computes_only_relative_positions_within_the_row_length(w
     packed.train()(**inputs)[0].sum().backward()  # after positions that were made to predict
 
 
-def test_groups_of_packed_rows_contain_every_token_once() -> None:
+def test_width_groups_of_packed_rows_contain_every_row_and_token_once() -> None:
     lengths = torch.tensor([9, 1, 33, 16, 2, 40, 1])
     known = Packing.of((torch.arange(40) < lengths[:, None]).long())
     groups = HeadRows.of(known, 1).groups

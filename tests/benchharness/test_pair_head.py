@@ -102,7 +102,7 @@ def test_pair_targets_follow_the_label_order_of_the_task():
 
 
 def test_training_on_rows_with_hidden_labels_is_an_error():
-    with pytest.raises(DataError, match="glue/rte hides the label of 7"):
+    with pytest.raises(DataError, match="label of example 7 in glue/rte is not published"):
         targets(ANY, [PairExample(id="7", text_a="a")], RTE)
 
 

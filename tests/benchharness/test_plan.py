@@ -51,7 +51,7 @@ def test_planned_job_has_the_requested_recipe_settings_and_limit() -> None:
     assert job.fingerprints["glue/rte:dev"] == dev.fingerprint
 
 
-def test_duplicate_models_tasks_and_seeds_are_one_job() -> None:
+def test_duplicate_models_tasks_and_seeds_are_planned_as_one_job() -> None:
     twin = replace(TINY, name="twin")
     job = plan_job([TINY, twin], [RTE, RTE], "mini", [1, 1])
     assert [job] == plan_mini("rte")
@@ -107,7 +107,7 @@ def test_the_glue_diagnostic_is_predicted_by_the_mnli_job() -> None:
     )
 
 
-def test_new_version_of_the_glue_diagnostic_changes_only_the_mnli_job_key(
+def test_new_task_version_of_the_glue_diagnostic_changes_only_the_mnli_job_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (mnli, rte), changed = plan_mini("mnli", "rte"), replace(AX, version=2)
@@ -196,7 +196,9 @@ def _own_plan(folder: Path, rows: int, *words: str) -> tuple[str, ...]:
     return plan.plan(request_of(data_file=path, seeds=1, set=words, baselines=False)).notes
 
 
-def test_plan_with_few_steps_on_a_small_data_file_suggests_more_epochs(tmp_path: Path) -> None:
+def test_plan_suggests_more_epochs_if_training_on_a_small_data_file_has_few_steps(
+    tmp_path: Path,
+) -> None:
     (note,) = _own_plan(tmp_path, 80, "batch_size=64")
     assert note == (
         "reviews: training on 128 rows takes only 12 steps, which may be too few to learn from; "

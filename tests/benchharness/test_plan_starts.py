@@ -96,7 +96,7 @@ def test_start_from_pretrained_equals_a_recipe_without_start_from(chain: str) ->
     assert START_FROM not in plan("cola", recipe=chain, start_from="pretrained")[0].settings
 
 
-def test_option_start_from_makes_all_other_tasks_start_from_a_task() -> None:
+def test_option_start_from_with_a_task_makes_all_other_tasks_start_from_its_model() -> None:
     jobs = plan("cola", "glue/rte", "mnli", start_from="glue/mnli")
     assert tasks_of(jobs) == ["glue/mnli", "glue/cola", "glue/rte"]
     assert {job.start_from for job in jobs} == {None, jobs[0].key}
@@ -129,7 +129,7 @@ def test_roberta_recipe_starts_from_mnli_only_on_superglue_tasks() -> None:
 
 @pytest.mark.parametrize("name", [name for name, path in packaged_names().items()
                                   if read_starts(path)])  # fmt: skip
-def test_start_from_in_every_packaged_recipe_is_a_task_and_has_a_source(name: str) -> None:
+def test_start_from_in_every_packaged_recipe_is_a_trained_task_and_has_a_source(name: str) -> None:
     path = packaged_names()[name]
     for table, line in read_starts(path).items():
         assert line.source != path.name, table

@@ -74,7 +74,7 @@ def test_every_seed_of_a_student_has_a_teacher_of_the_same_seed() -> None:
     assert f"--teacher {jobs[0].key[:12]}" in command_of(students[0])
 
 
-def test_student_job_starts_from_a_student_of_the_start_task(tmp_path: Path) -> None:
+def test_student_starts_from_the_student_of_the_task_that_is_trained_first(tmp_path: Path) -> None:
     chain = tmp_path / "chain.toml"
     chain.write_text('[glue.rte]\nstart_from = "glue/mnli"\n')
     jobs = plan("glue/rte", recipe=str(chain))
@@ -140,7 +140,7 @@ def test_student_incompatible_with_its_teacher_is_an_error() -> None:
     )
 
 
-def test_student_with_start_from_and_from_teacher_is_an_error(tmp_path: Path) -> None:
+def test_student_with_both_start_from_and_from_teacher_is_an_error(tmp_path: Path) -> None:
     chain = tmp_path / "chain.toml"
     chain.write_text('[glue.rte]\nstart_from = "glue/mnli"\n')
     line = refusal("glue/rte", recipe=str(chain), overrides={"from_teacher": "true"})
@@ -178,7 +178,7 @@ def test_a_teacher_with_another_head_is_an_error() -> None:
         ({"settings": {"as_text": Setting(value=True, source="x")}}, "generates answers as text"),
     ],
 )
-def test_baselines_ensembles_and_multi_task_runs_cannot_be_teachers(
+def test_run_of_a_baseline_ensemble_or_multi_task_job_cannot_be_a_teacher(
     change: dict[str, object], reason: str
 ) -> None:
     (job,) = plain("glue/rte")
@@ -297,7 +297,7 @@ def test_student_is_a_separate_leaderboard_entry_that_names_its_teacher(bench, b
     assert "over the same model without a teacher" in Path("x.html").read_text()
 
 
-def test_students_of_a_teacher_on_several_tasks_are_one_leaderboard_entry(tmp_path: Path) -> None:
+def test_students_of_one_teacher_on_several_tasks_are_one_leaderboard_entry(tmp_path: Path) -> None:
     scores = {"glue/rte": {"accuracy": 0.5}, "glue/cola": {"mcc": 0.5}}
     with open_store(tmp_path / "x.sqlite") as store:
         for job in plan("glue/rte", "cola", seeds=(1, 2)):

@@ -396,7 +396,7 @@ def installed(monkeypatch):
         ),
         (
             SPEC + "MODELS = [ModelSpec(name='Tiny', checkpoint='/x')]\n",
-            "there is a model 'tiny' already: give yours another name.",
+            "a model called 'tiny' exists already: give the new model another name.",
         ),
         (
             OURS + "TASKS = [TASKS_['glue/cola']]\n",
@@ -424,7 +424,7 @@ def test_an_invalid_plugin_is_an_error_of_one_sentence(
     assert caught.value.exit_code == 2
 
 
-def test_import_of_old_package_tasks_has_a_hint_despite_a_module_of_that_name(
+def test_import_from_the_renamed_package_tasks_gets_a_hint_even_if_a_module_tasks_exists(
     tmp_path: Path, installed, monkeypatch
 ):
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -444,7 +444,7 @@ def test_missing_plugin_file_or_package_is_an_error(tmp_path: Path):
 # the command line
 
 
-def test_commands_load_plugins_first(bench, irony: Path):
+def test_option_plugin_makes_the_task_of_a_plugin_known_to_a_command(bench, irony: Path):
     listed = json.loads(bench("show", "tasks", "--plugin", irony, "--suite", "mine", "--json").out)
     assert [row["name"] for row in listed] == ["mine/irony"]
     assert bench("show", "tasks", "--plugin", "gone.py").code == 2
@@ -467,7 +467,7 @@ def test_task_of_a_plugin_runs_in_a_worker_and_is_on_a_leaderboard(bench, irony:
     assert set(stored["provenance"]["plugins"]) == {"irony.py"}
 
 
-def test_a_plugin_that_changes_during_a_run_stops_its_jobs(irony: Path):
+def test_job_is_an_error_if_its_plugin_has_changed_since_planning(irony: Path):
     load_plugins([irony])
     (job,) = jobs(irony.parent)
     plugins_for(job)

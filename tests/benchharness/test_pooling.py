@@ -29,7 +29,7 @@ def make_classifier(family: str, outputs: int = 2, **settings: object) -> TextCl
     return TextClassifier.on(encoder_of(make_network(config), config), outputs)
 
 
-def test_every_supported_family_has_a_checked_pooling():
+def test_pooling_is_defined_for_exactly_the_supported_and_checked_families():
     assert set(POOLINGS) == {*FAMILIES, "mt5", "umt5", "neobert", "new", "nomic_bert"} == CHECKED
 
 

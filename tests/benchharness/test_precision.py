@@ -27,7 +27,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("precision", ["auto", "fp16", ""])
-def test_auto_and_unknown_precision_are_an_error_in_a_job(precision: str):
+def test_job_with_precision_auto_or_an_unknown_precision_is_an_error(precision: str):
     with pytest.raises(BenchError, match="no precision is called"):
         Compute(device=CPU, precision=precision)
 
@@ -77,7 +77,7 @@ def test_precision_tf32_requires_a_gpu(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize(
     ("name", "on", "off"), [("allow_tf32", True, False), ("fp32_precision", "tf32", "none")]
 )
-def test_tf32_set_by_another_library_is_overridden_and_restored(
+def test_tf32_setting_of_another_library_is_overridden_in_a_job_and_then_restored(
     name: str, on: bool | str, off: bool | str
 ):
     """torch raises an error if the old name is read after a process has set the new one."""
@@ -107,7 +107,7 @@ def test_a_gpu_that_torch_cannot_use_is_an_error(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     "said", ["out of memory", "CUDA-capable device(s) is/are busy or unavailable"]
 )
-def test_a_gpu_that_accepts_no_other_process_is_an_out_of_memory_error(
+def test_gpu_that_accepts_no_further_process_raises_an_out_of_memory_error(
     said: str, monkeypatch: pytest.MonkeyPatch
 ):
     """This error makes `--jobs auto` run the job again alone."""
@@ -153,7 +153,7 @@ def test_precision_tf32_is_part_of_the_job_key():
     assert jobs[0].key != jobs[1].key
 
 
-def test_deterministic_kernels_are_requested_on_a_gpu_only(monkeypatch: pytest.MonkeyPatch):
+def test_deterministic_kernels_are_requested_only_on_a_gpu(monkeypatch: pytest.MonkeyPatch):
     asked: list[bool] = []
     monkeypatch.setattr(torch, "use_deterministic_algorithms", asked.append)
     monkeypatch.setattr(torch, "are_deterministic_algorithms_enabled", lambda: asked[-1:] == [True])

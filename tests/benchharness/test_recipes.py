@@ -56,7 +56,7 @@ def test_every_value_of_a_packaged_recipe_has_a_source(path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", packaged_names())
-def test_every_table_of_a_packaged_recipe_applies_to_at_least_one_task(name: str) -> None:
+def test_every_section_of_a_packaged_recipe_file_applies_to_at_least_one_task(name: str) -> None:
     heads = {f"head/{task.head}" for task in TASKS.values()}
     tables = set(read_recipe(packaged_names()[name]))
     assert tables <= {"default", "like", "protocol", "frozen", "together", *heads, *TASKS}
@@ -342,7 +342,9 @@ def test_option_set_has_precedence_over_every_recipe() -> None:
     assert resolved.settings["batch_size"].value == 4
 
 
-def test_head_tables_of_a_recipe_override_defaults_but_not_task_tables(tmp_path: Path) -> None:
+def test_recipe_values_for_a_head_override_defaults_but_not_values_for_a_task(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("[default]\nepochs = 7\n[head.tag]\nepochs = 8\n[conll2003.ner]\nepochs = 9\n")
     resolved = [
@@ -478,7 +480,7 @@ def test_a_missing_recipe_file_is_an_error_that_names_it(tmp_path: Path) -> None
 # what a recipe runs where its user does not say
 
 
-def test_protocol_of_recipe_checkpoints_names_existing_tasks() -> None:
+def test_recipe_checkpoints_sets_a_limit_seeds_and_existing_tasks() -> None:
     protocol = protocol_of("checkpoints")
     assert protocol.limit
     assert protocol.seeds
@@ -487,7 +489,7 @@ def test_protocol_of_recipe_checkpoints_names_existing_tasks() -> None:
     assert protocol_of(None) == protocol_of("paper") == protocol_of("fast") == Protocol()
 
 
-def test_a_recipe_file_may_have_a_protocol(tmp_path: Path) -> None:
+def test_recipe_file_can_set_the_limit_seeds_and_tasks_of_a_run(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('[protocol]\nlimit = 10\nseeds = 2\ntasks = ["glue/rte", "glue/cola"]\n')
     assert protocol_of(str(path)) == Protocol(limit=10, seeds=2, tasks=("glue/rte", "glue/cola"))
@@ -497,19 +499,19 @@ def test_a_recipe_file_may_have_a_protocol(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("limit = 0", "mine.toml, protocol limit: expected a whole number from 1 up, but got 0."),
+        ("limit = 0", "mine.toml, [protocol] limit: expected a whole number from 1 up, but got 0."),
         (
             "limit = true",
-            "mine.toml, protocol limit: expected a whole number from 1 up, but got True.",
+            "mine.toml, [protocol] limit: expected a whole number from 1 up, but got True.",
         ),
         (
             "seeds = 1.5",
-            "mine.toml, protocol seeds: expected a whole number from 1 up, but got 1.5.",
+            "mine.toml, [protocol] seeds: expected a whole number from 1 up, but got 1.5.",
         ),
         ("rows = 5", "mine.toml has 'rows' in [protocol]; expected limit, seeds or tasks."),
     ],
 )
-def test_an_invalid_protocol_is_an_error_that_names_it(
+def test_invalid_limit_seeds_or_tasks_in_a_recipe_file_are_an_error_that_names_them(
     tmp_path: Path, line: str, sentence: str
 ) -> None:
     path = tmp_path / "mine.toml"

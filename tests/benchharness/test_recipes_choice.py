@@ -146,7 +146,7 @@ def test_schedule_power_applies_to_the_polynomial_schedule_only():
     assert values("bert", schedule="polynomial", schedule_power="2")["schedule_power"] == 2.0
 
 
-def test_sweep_points_with_true_and_with_1_are_different():
+def test_sweep_points_with_the_values_true_and_1_are_different():
     """In Python, True equals 1, so values must be compared together with their setting."""
     grid = {"best_checkpoint": "true,false", "early_stopping": "0,1"}
     points = resolve_sweep(BERT, "glue/rte", None, grid)
@@ -184,7 +184,7 @@ def test_override_in_another_unit_replaces_the_setting_of_a_recipe_file(tmp_path
 # what is refused
 
 
-def test_early_stopping_with_too_few_evaluations_is_an_error():
+def test_setting_early_stopping_with_too_few_evaluations_is_an_error():
     assert "but evaluations is 1 (--set)" in problem(early_stopping="1", evaluations="1")
     assert "but evaluations is 3 (ours: " in problem(early_stopping="3")
     assert values("bert", early_stopping="2")["early_stopping"] == 2
@@ -211,7 +211,7 @@ def test_invalid_combinations_with_average_last_are_an_error():
         *[("best_checkpoint=false", False), ("best_checkpoint=false,true", True)],
     ],
 )
-def test_unused_setting_is_noted_unless_it_has_its_default_value(text: str, is_on: bool):
+def test_unused_setting_is_reported_unless_it_has_its_default_value(text: str, is_on: bool):
     name, _, value = text.partition("=")
     said = [*unused_settings({name: value}, None, set())]
     assert [sentence.partition(" ")[0] for sentence in said] == [name] * is_on
@@ -219,7 +219,7 @@ def test_unused_setting_is_noted_unless_it_has_its_default_value(text: str, is_o
     check_override(name, value)
 
 
-def test_student_settings_of_a_recipe_without_a_teacher_are_noted():
+def test_distillation_settings_of_a_recipe_are_reported_as_unused_without_a_teacher():
     (said,) = unused_settings({}, "tinybert-student", {"learning_rate"})
     assert "there is no --teacher: teacher_weight" in said
     assert [*unused_settings({}, "tinybert-student", {"teacher_weight"})] == []

@@ -34,7 +34,7 @@ def make_job(**overrides: str) -> Job:
     return plan_job("tiny", "glue/rte", overrides=overrides, limit=8)
 
 
-def test_transfer_settings_with_default_values_do_not_change_the_key():
+def test_transfer_settings_with_default_values_do_not_change_the_job_key():
     """Default values are neither in the settings nor in the key, so stored results remain valid."""
     assert not set(settings()) & set(OFF)
     assert added(**OFF) == {}
@@ -51,7 +51,7 @@ def test_transfer_settings_with_default_values_do_not_change_the_key():
         ("layer_decay", "0.8", 0.8),
     ],
 )
-def test_each_transfer_setting_changes_the_key(name: str, text: str, value: object):
+def test_each_transfer_setting_changes_the_job_key(name: str, text: str, value: object):
     assert added(**{name: text}) == {name: value}
     if not text.endswith("last-4") and name + text != "featureslayer-07":  # tiny has two layers
         assert make_job(**{name: text}).key != make_job().key

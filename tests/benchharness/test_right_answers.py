@@ -47,7 +47,7 @@ def always_wrong(n, gold):
     return {"text": "no such words", "no_answer_score": -1.0 if gold else -2.0}
 
 
-def test_check_and_compare_use_the_official_exact_match(bench):
+def test_bench_check_and_bench_compare_use_the_official_exact_match(bench):
     exact = store_run("able", 1, abstaining)
     assert store_run("wrong", 1, always_wrong) == 0
     store_run("able", 2, always_wrong)

@@ -166,7 +166,7 @@ def test_job_can_resume_on_another_host_with_the_same_hardware(tmp_path: Path):
     assert newest_step(tmp_path, provenance=moved) == 5
 
 
-def test_unusable_snapshot_is_deleted_after_a_new_one_is_saved(tmp_path: Path):
+def test_snapshot_that_cannot_be_used_is_deleted_after_a_new_one_is_saved(tmp_path: Path):
     save(tmp_path, 500)
     other = {**PROVENANCE, "versions": {}}
     again = snapshots(tmp_path, provenance=other)
@@ -175,7 +175,7 @@ def test_unusable_snapshot_is_deleted_after_a_new_one_is_saved(tmp_path: Path):
     assert [path.name for path in (tmp_path / KEY).iterdir()] == ["step-0000000003"]
 
 
-def test_a_resumed_job_keeps_smaller_micro_batches(tmp_path: Path):
+def test_job_resumed_after_out_of_memory_keeps_its_smaller_micro_batches(tmp_path: Path):
     save(tmp_path, 5, accumulation=4)
     after = snapshots(tmp_path, accumulation=1)
     assert after.newest()
@@ -201,7 +201,7 @@ def test_edited_source_file_changes_the_source_digest(
     assert source_digest() != before, "edited since it was loaded: nobody knows what runs"
 
 
-def test_what_differs_names_changed_versions_and_hardware():
+def test_snapshot_conditions_include_versions_and_hardware_and_changes_are_named():
     found = conditions(PROVENANCE)
     assert {"the code", "python", "torch", "device", "capability", "threads"} < set(found)
     assert what_differs(found, found) == ""

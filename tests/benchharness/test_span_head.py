@@ -75,7 +75,7 @@ def test_span_targets_are_the_tokens_of_the_first_gold_answer():
 def test_training_a_span_head_on_hidden_answers_is_an_error():
     example = SpanExample(id="7", question="?", context="A storm.")
     features = encode([example], make_tokenizer("bytes"), Limits(max_tokens=64))
-    with pytest.raises(DataError, match=r"squad/v2.0 hides the answer of 7"):
+    with pytest.raises(DataError, match=r"answer of example 7 in squad/v2.0 is not published"):
         targets(features, [example], TASK)
 
 

@@ -132,7 +132,7 @@ def test_tag_targets_are_at_the_first_tokens_of_words():
 
 def test_training_on_hidden_or_missing_tags_is_an_error():
     features = encode([sentence(WORDS)], make_tokenizer("bytes"), Limits(max_tokens=64))
-    with pytest.raises(DataError, match="conll2003/ner hides the tags of s"):
+    with pytest.raises(DataError, match="tags of example s in conll2003/ner are not published"):
         targets(features, [sentence(WORDS)], TASK)
     with pytest.raises(DataError, match="s has 7 words and 6 tags"):
         targets(features, [sentence(WORDS, GOLD[1:])], TASK)

@@ -145,7 +145,7 @@ def test_student_learns_teacher_outputs_after_the_layer_epochs(kept: Path) -> No
     assert [point.step for point in found.curve if point.scores] == [8, 10]
 
 
-def test_student_copied_with_all_layers_predicts_like_its_teacher(kept: Path) -> None:
+def test_student_that_copies_all_layers_predicts_like_its_teacher(kept: Path) -> None:
     values = {"layers": "0", "learning_rate": "1e-30", "from_teacher": "true"}
     student, folder = taught(kept, "glue/rte", **values)
     teacher, _ = plan("glue/rte")
@@ -156,7 +156,7 @@ def test_student_copied_with_all_layers_predicts_like_its_teacher(kept: Path) ->
     assert run_job(student, teacher=folder).evaluations[0].predictions != theirs.predictions
 
 
-def test_student_copied_with_fewer_layers_has_the_teacher_weights_of_these(
+def test_student_that_copies_some_layers_has_the_weights_of_these_teacher_layers(
     kept: Path, tmp_path: Path
 ) -> None:
     values = {"layers": "1", "learning_rate": "1e-30", "from_teacher": "true"}
@@ -306,7 +306,7 @@ def test_the_layer_loss_compares_states_and_attention_scores() -> None:
     assert found.tolist() == pytest.approx(expected, rel=1e-4)
 
 
-def test_loss_in_layer_epochs_is_only_the_layer_loss() -> None:
+def test_loss_during_the_layer_epochs_is_only_the_layer_loss() -> None:
     """Check also that the loss after the layer epochs has no layer loss."""
     same, targets = Same("glue/rte", layer_weight=2.0, layer_epochs=1.0), torch.tensor([0, 1, 0])
     student = quiet(same.student)
@@ -339,7 +339,7 @@ def test_a_student_with_another_hidden_size_has_a_projection(tmp_path: Path) -> 
     assert all(np.isfinite(losses(found)))
 
 
-def test_a_student_without_token_types_can_have_a_teacher_with_them(
+def test_student_without_token_types_can_learn_from_a_teacher_with_token_types(
     kept: Path, tmp_path: Path
 ) -> None:
     checkpoint = save_checkpoint(tmp_path / "student", "distilbert")
@@ -390,7 +390,7 @@ def test_layers_kept_by_a_student_are_spaced_as_in_distilbert(
 
 
 @pytest.mark.parametrize("family", ["deberta", "deberta-v2", "convbert", "distilbert", "electra"])
-def test_every_family_can_be_computed_with_one_layer(tmp_path: Path, family: str) -> None:
+def test_encoder_of_every_family_can_be_reduced_to_one_layer(tmp_path: Path, family: str) -> None:
     encoder = load_encoder(str(save_checkpoint(tmp_path, family)), None, 1)
     whole = len(layers_of(encoder.network).layers)
     keep_layers(encoder, 1)

@@ -48,7 +48,7 @@ def settings_of(
     return {name: setting.value for name, setting in found.settings.items()}
 
 
-def test_text_recipe_has_the_settings_of_t5():
+def test_text_to_text_recipe_has_the_settings_of_t5():
     found = settings_of(T5_SMALL, "glue/mnli", **TEXT)
     assert (found["learning_rate"], found["schedule"]) == (1e-3, "constant")
     assert (found["optimizer"], found["steps"], found["epochs"]) == ("adafactor", 2**18, 0.0)
@@ -163,7 +163,9 @@ def test_text_to_text_job_runs_for_each_head_type(checkpoint: Path):
         assert len(predictions_of(dev)) == len(dev.predictions)
 
 
-def test_generated_answers_that_are_not_a_label_are_counted_in_a_flag(checkpoint: Path):
+def test_generated_answers_that_are_not_a_label_are_counted_in_a_warning_of_the_run(
+    checkpoint: Path,
+):
     job = text_job(checkpoint, steps="1", evaluations="1", learning_rate="1e-9")
     dev = run_job(job).evaluations[0]
     assert dev.scores == {"accuracy": 0.0}
@@ -172,7 +174,9 @@ def test_generated_answers_that_are_not_a_label_are_counted_in_a_flag(checkpoint
 
 
 @pytest.mark.parametrize("optimizer", ["adafactor", "adamw"])
-def test_a_text_job_resumes_bit_for_bit(checkpoint: Path, tmp_path: Path, optimizer: str):
+def test_interrupted_text_to_text_job_resumes_bit_for_bit(
+    checkpoint: Path, tmp_path: Path, optimizer: str
+):
     job = text_job(checkpoint, optimizer=optimizer, best_checkpoint="true", dropout="0.1")
     whole = run_job(job)
     stop(job, tmp_path, step=4)
@@ -181,7 +185,7 @@ def test_a_text_job_resumes_bit_for_bit(checkpoint: Path, tmp_path: Path, optimi
     assert deterministic(again) == deterministic(whole)
 
 
-def test_a_text_job_can_start_from_another_text_job(checkpoint: Path, tmp_path: Path):
+def test_text_to_text_job_can_start_from_another_text_to_text_job(checkpoint: Path, tmp_path: Path):
     first = text_job(checkpoint, "glue/mnli", limit=12, steps="2", evaluations="1")
     run_job(first, keep=tmp_path / first.key)
     plan = plan_jobs(

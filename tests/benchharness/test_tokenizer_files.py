@@ -297,7 +297,7 @@ def test_token_ids_of_unusual_tokenizers_match_their_file(tmp_path: Path, name: 
         assert tokens.ids.tolist() == told.encode(text, add_special_tokens=False).ids
 
 
-def test_texts_are_counted_that_do_lower_case_would_tokenize_differently(tmp_path: Path):
+def test_texts_that_do_lower_case_would_tokenize_differently_are_counted(tmp_path: Path):
     folder = write(tmp_path, wordpiece(lowercase=False), "BertTokenizerFast", do_lower_case=True)
     tokenizer = load_tokenizer(folder, make_config("bert"))
     assert_reads_as_the_file(tokenizer, folder)
@@ -305,7 +305,7 @@ def test_texts_are_counted_that_do_lower_case_would_tokenize_differently(tmp_pat
     assert tokenizer.source.of > 100
 
 
-def test_tokenizer_difference_without_effect_is_reported_with_0_texts(tmp_path: Path):
+def test_tokenizer_difference_that_changes_no_text_is_reported_with_0_texts(tmp_path: Path):
     lower = normalizers.Sequence([normalizers.BertNormalizer(lowercase=True)])
     folder = write(tmp_path, changed("normalizer", lower, wordpiece()), "BertTokenizerFast")
     tokenizer = load_tokenizer(folder, make_config("bert"))
@@ -383,7 +383,7 @@ def test_internally_inconsistent_tokenizer_json_is_an_error(tmp_path: Path):
         load_tokenizer(folder, make_config("bert"))
 
 
-def test_a_vocabulary_without_an_unknown_token_loads(tmp_path: Path):
+def test_tokenizer_whose_vocabulary_has_no_unknown_token_can_be_loaded(tmp_path: Path):
     made = wordpiece()
     made.model.unk_token = "[NONE]"
     tokenizer = load_tokenizer(write(tmp_path, made, "BertTokenizerFast"), make_config("bert"))
@@ -398,7 +398,7 @@ MORE = {"rembert": "RemBertTokenizer", "splinter": "SplinterTokenizer", "layoutl
 
 @pytest.mark.parametrize("family", [*TYPED, *MORE])
 @pytest.mark.parametrize("name", ["PreTrainedTokenizerFast", "RobertaTokenizer", "own"])
-def test_token_types_are_used_if_the_network_has_two_of_them(
+def test_token_types_are_used_if_the_network_has_two_token_types(
     tmp_path: Path, family: str, name: str
 ):
     config = make_config("bert", type_vocab_size=2)

@@ -27,14 +27,14 @@ def test_encoded_rows_equal_those_of_the_tokenizer(kind: str):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_null_position_is_the_classification_token(kind: str):
+def test_null_answer_position_is_that_of_the_classification_token(kind: str):
     tokenizer = make_tokenizer(kind)
     frame = Frame.of(tokenizer, 2)
     row, _ = frame.row(*tokenize_ids(["a tower", "stood"], tokenizer).values())
     assert row[frame.null] == tokenizer.cls_token_id
 
 
-def test_rows_of_a_tokenizer_without_special_tokens_have_none():
+def test_encoded_rows_have_no_special_tokens_if_the_tokenizer_has_none():
     tokenizer = make_tokenizer("bare")
     frame = Frame.of(tokenizer, 2)
     assert (frame.size, frame.null) == (0, 0)
@@ -42,7 +42,7 @@ def test_rows_of_a_tokenizer_without_special_tokens_have_none():
     assert frame.row(first, second)[0].tolist() == tokenizer("the tower", " stood")["input_ids"]
 
 
-def test_frame_returns_the_first_position_of_each_text_in_a_row():
+def test_first_position_of_each_text_in_an_encoded_row_is_found():
     frame = Frame.of(make_tokenizer("bytes"), 2)  # <s> a </s></s> b </s>
     a, b = np.array([50, 51], dtype=np.int32), np.array([60], dtype=np.int32)
     row, _ = frame.row(a, b)
@@ -90,7 +90,7 @@ def test_repeated_text_is_tokenized_only_once(monkeypatch: pytest.MonkeyPatch):
     assert calls == [["a", "b"], ["c"]]
 
 
-def test_covering_returns_the_tokens_of_a_range_of_characters():
+def test_tokens_that_cover_a_range_of_characters_are_found():
     text = "in Warsaw 🐦 she"
     tokens = tokenize([text], make_tokenizer("bytes"))[text]
     first, last = tokens.covering(10, 11) or (0, 0)

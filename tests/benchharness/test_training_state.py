@@ -167,7 +167,7 @@ def signal_at_call(count: int) -> Iterator[None]:
         sys.setprofile(None)
 
 
-def test_a_diverged_training_has_no_state_to_save(monkeypatch: pytest.MonkeyPatch):
+def test_diverged_training_raises_an_error_when_its_state_is_saved(monkeypatch: pytest.MonkeyPatch):
     training = begin(make_network(), having(RECIPE, learning_rate=1e30, warmup_ratio=0.0))
     training.step()
     training.step()

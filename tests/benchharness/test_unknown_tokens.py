@@ -31,7 +31,7 @@ def numbers(tokenizer: Any, *texts: str) -> tuple[int, int, int, int]:
     return tokens, unknown, lost, words
 
 
-def test_unknown_tokens_are_counted_once_per_text():
+def test_unknown_tokens_of_a_repeated_text_are_counted_once():
     tokens, unknown, lost, words = numbers(TINY, "the bird", f"the {STRANGE[1]}", "the bird")
     assert (unknown, lost, words) == (1, 0, 0)
     assert tokens == sum(
@@ -51,7 +51,7 @@ def test_words_of_a_script_that_the_tokenizer_drops_are_counted_as_lost():
     assert tokens
 
 
-def test_a_byte_tokenizer_has_no_unknown_tokens():
+def test_byte_level_tokenizer_has_no_unknown_tokens():
     assert numbers(odd_tokenizer("bytes"), "Он жил \u200b 東京 \U0001f600")[1:3] == (0, 0)
 
 
@@ -99,7 +99,7 @@ def test_unknown_token_counts_are_stored_in_the_feature_cache(tmp_path: Path, mo
     assert found.counts[2:].tolist() == [1, 3]
 
 
-def test_texts_tokenized_after_counting_ends_are_not_counted():
+def test_unknown_tokens_in_texts_tokenized_after_counting_has_ended_are_not_counted():
     with counting(TINY) as count:
         pass
     tokenize(["the bird"], TINY)
@@ -115,7 +115,7 @@ def read(unknown: tuple[int, int], lost: tuple[int, int] = (0, 9), **source: Any
     return Reading.of({"model": {"tokenizer_source": source}, "data": data})
 
 
-def test_only_high_shares_of_unknown_tokens_are_reported():
+def test_unknown_tokens_are_reported_only_if_their_share_is_high():
     few, many = read((1, 100)), read((30, 100), (5, 10))
     assert few is not None
     assert (few.unknown, few.told) == ({"a/b:dev": (1, 100)}, None)

@@ -40,7 +40,7 @@ class Slow:
     [DECOUPLED, having(DECOUPLED, layer_decay=0.5), having(DECOUPLED, schedule="cosine")],
     ids=["plain", "layers", "cosine"],
 )
-def test_decoupled_weight_decay_equals_composers_adamw(recipe: Recipe):
+def test_decoupled_weight_decay_equals_that_of_decoupled_adamw_in_composer(recipe: Recipe):
     """The learning rate rises and falls over the schedule; each layer has its own maximum."""
     network, steps = make_network(dropout=0.0), 12
     optimizer = make_optimizer(network, recipe)
@@ -66,7 +66,7 @@ def test_decoupled_weight_decay_equals_composers_adamw(recipe: Recipe):
     assert math.prod(taken) < 0.96, "the decay must be large enough to be seen"
 
 
-def test_decoupled_weight_decay_is_divided_by_the_learning_rate():
+def test_decoupled_weight_decay_is_converted_by_dividing_it_by_the_learning_rate():
     """A weight decay of 0.1 at a learning rate of 5e-5 removes 5e-6 of a weight per step."""
     usual = having(RECIPE, learning_rate=5e-5, weight_decay=0.1)
     per_step = having(usual, weight_decay=0.0, decoupled_weight_decay=5e-6)

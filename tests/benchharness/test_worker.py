@@ -30,7 +30,7 @@ from tests.helpers.stopped_jobs import forked
 AX = find_task("ax")
 
 
-def test_a_result_has_evaluations_curve_cost_and_provenance():
+def test_result_of_a_job_has_evaluations_a_curve_cost_and_provenance():
     job = make_job("cola")
     lines: list[Progress] = []
     result = run_job(job, lines.append)
@@ -76,7 +76,7 @@ def test_job_stores_predictions_of_all_rows_and_scores_only_public_labels():
     assert len(test.predictions) == 48
 
 
-def test_the_mnli_job_also_predicts_the_diagnostic():
+def test_mnli_job_also_predicts_the_glue_diagnostic():
     result = run_job(make_job("mnli"))
     names = [(e.task, e.split) for e in result.evaluations]
     assert ("glue/ax", "test") in names

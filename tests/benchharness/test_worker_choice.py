@@ -132,7 +132,7 @@ def test_every_head_can_hold_out_training_rows(
     assert result.evaluations[0].split == "dev"
 
 
-def test_select_on_is_part_of_the_job_key():
+def test_setting_select_on_is_part_of_the_job_key():
     keys = [
         make_job("glue/rte", **BEST | more).key
         for more in ({}, {"select_on": "train:0.1"}, {"select_on": "train:0.2"})

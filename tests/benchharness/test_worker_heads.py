@@ -33,7 +33,7 @@ CONLL2012 = ("conll2012/coref", "conll2012/srl")
         *CONLL2012,
     ],
 )
-def test_a_job_with_every_head_predicts_and_scores_dev(name: str):
+def test_job_with_each_type_of_head_predicts_and_scores_dev(name: str):
     task = find_task(name)
     job = plan_job(
         "tiny",

@@ -128,7 +128,7 @@ def test_killed_process_ends_the_other_processes_and_its_signal_is_returned(tmp_
     assert not file.exists()
 
 
-def test_forget_others_resets_rank_and_number_of_processes(monkeypatch):
+def test_forget_others_makes_a_process_count_as_the_only_one(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "4")
     monkeypatch.setenv("RANK", "3")
     assert (count_processes(), own_rank()) == (4, 3)

@@ -71,7 +71,7 @@ def test_fine_tuning_job_caches_no_encoder_states(model: str, cache: Path):
     assert not cache.exists()
 
 
-def test_job_with_lora_rank_adds_adapter_parameters_and_records_peft(model: str):
+def test_job_with_lora_rank_adds_adapter_parameters_and_records_the_peft_version(model: str):
     peft = pytest.importorskip("peft")
     result = run(model, "glue/cola", lora_rank=4, learning_rate=1e-3, epochs=3)
     plain = run(model, "glue/cola", learning_rate=1e-3, epochs=3)

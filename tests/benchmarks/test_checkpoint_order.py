@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import pytest
 
-from benchharness.leaderboard.comparing.curves import StageCurve, StagePoint
+from benchharness.extensions.curves.curves import StageCurve, StagePoint
 from benchharness.leaderboard.job import Stage
 from benchharness.models import find_models
 from benchmarks import pretrain
@@ -27,7 +27,7 @@ def curve(scores, told_apart):
     return StageCurve(**words, points=points, told_apart=told_apart)
 
 
-def test_checkpoint_order_counts_only_significant_pairs():
+def test_checkpoint_order_is_compared_only_for_significantly_different_pairs():
     full = curve({10: 0.5, 20: 0.7, 30: 0.6}, {(0, 1): 1, (1, 2): -1, (0, 2): 1})
     cheap = curve({10: 0.30, 20: 0.35, 30: 0.30, 40: 0.9}, {})
     assert ordered_pairs(full, cheap) == (2, 3)

@@ -96,7 +96,9 @@ def data(tmp_path: Path) -> Path:
     return folder
 
 
-def test_derived_data_have_entity_tags_and_valid_answer_offsets(data: Path, tmp_path: Path):
+def test_derived_benchmark_data_have_entity_tags_and_valid_answer_offsets(
+    data: Path, tmp_path: Path
+):
     for benchmark in ("conll2003", "squad", "swag"):
         derived.write(benchmark, data, "train", 3, tmp_path)
     tags = (tmp_path / "conll2003" / "eng.train").read_text().splitlines()

@@ -70,7 +70,7 @@ def test_speed_ratios_are_robust_to_a_machine_that_slows_down():
     assert "3.0 times as fast as best" in comparison.sentence()
 
 
-def test_program_that_was_not_run_has_no_speed_ratios():
+def test_benchmark_program_that_was_not_run_has_no_speed_ratio():
     record = make_record()
     runs = record["workloads"][0]["runs"]
     record["workloads"][0]["runs"] = [run for run in runs if run["side"] != "default"]
@@ -81,7 +81,7 @@ def test_program_that_was_not_run_has_no_speed_ratios():
     assert mean_ratio([comparison], "default") is None
 
 
-def test_workload_without_runs_is_omitted():
+def test_benchmark_comparison_omits_a_workload_without_runs():
     record = make_record()
     record["workloads"].append({**record["workloads"][0], "runs": []})
     assert len(comparisons(record)) == 1
@@ -153,7 +153,7 @@ def test_performance_page_has_every_placeholder_and_no_machine_path():
         assert "/tmp" not in path.read_text(encoding="utf-8")
 
 
-def test_growth_figure_has_two_lines_per_series():
+def test_scaling_figure_has_a_measured_and_a_proportional_line_per_parameter():
     figure = growth_figure(make_points())
     root = ET.fromstring(figure)
     lines = [element for element in root.iter() if element.tag.endswith("polyline")]
@@ -163,12 +163,12 @@ def test_growth_figure_has_two_lines_per_series():
     assert 0 <= min(numbers) <= max(numbers) < 800
 
 
-def test_growth_curves_are_medians_per_program():
+def test_scaling_curves_are_medians_of_the_repetitions_of_each_program():
     points = [{"series": "rows", "rows": 4, "side": "ours", "seconds": s} for s in (1.0, 9.0, 2.0)]
     assert curves(points, "rows") == {"ours": [(4, 2.0)]}
 
 
-def test_growth_series_vary_a_single_parameter():
+def test_each_scaling_series_varies_a_single_parameter():
     for name, points in SERIES.items():
         others = {n: {getattr(p, n) for p in points} for n in ("rows", "tokens", "layers", "seeds")}
         assert len(others.pop(name)) == len(points) > 1

@@ -106,7 +106,7 @@ def test_gpu_test_modules_are_found_without_importing_them(
 
 
 @pytest.mark.usefixtures("two_steps")
-def test_gpu_record_lists_every_commit_and_refuses_another_device(
+def test_gpu_benchmark_record_lists_every_commit_and_refuses_another_device(
     call: Callable[..., int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for commit in ("one", "other+", "other+"):
@@ -134,7 +134,7 @@ def test_gpu_section_of_the_page_shows_no_cpu_measurements() -> None:
     assert re.match(r"# Performance\n\n(.+\n)+\n## On a GPU\n\n<!-- gpu -->\n", page)
 
 
-def test_gpu_speed_ratio_is_against_the_fastest_transformers_flags() -> None:
+def test_gpu_speed_ratio_is_relative_to_the_fastest_flags_of_transformers() -> None:
     peaks = {"fp32": 1.0, "bf16": 10.0, "tf32": 5.0}
     about = {"peak_gflops": peaks, "cores": 2, "processor": "p", "versions": {"torch": "2"}}
     seconds = {"ours": 10.0, "best-gpu": 45.0, "best-compiled": 30.0, "default": 120.0}
@@ -147,7 +147,7 @@ def test_gpu_speed_ratio_is_against_the_fastest_transformers_flags() -> None:
     assert TRIAL not in page
 
 
-def test_gpu_score_table_compares_devices_per_task_and_in_total() -> None:
+def test_gpu_score_table_compares_cpu_and_gpu_scores_per_task_and_in_total() -> None:
     seeds = [{"accuracy": a, "f1": 0.7} for a in (0.80, 0.81, 0.82)]
     near = [{"accuracy": a, "f1": 0.7} for a in (0.801, 0.810, 0.819)]
     steps = {"glue/rte device": {"scores": seeds}, "glue/rte CPU": {"scores": near}}

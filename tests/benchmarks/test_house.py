@@ -68,7 +68,7 @@ def test_strings_that_are_not_imported_do_not_count_as_imports(tree, text: str) 
     assert (circles, rooms["core"][STRING_IMPORTS]) == ([], 0)
 
 
-def test_each_extension_is_measured_separately_from_the_core(tree) -> None:
+def test_code_size_of_each_extension_is_measured_separately_from_the_core(tree) -> None:
     rooms, _ = tree(
         **{
             "benchharness/extensions/__init__": "\n",
@@ -95,7 +95,7 @@ def test_import_cycle_between_extension_and_core_is_counted_in_both(tree) -> Non
     assert [room[CIRCULAR] for room in rooms.values()] == [1, 1]
 
 
-def test_exceeded_size_limit_error_suggests_a_limit_and_a_changelog_entry() -> None:
+def test_error_for_an_exceeded_size_limit_suggests_a_new_limit_and_a_changelog_entry() -> None:
     limits = {"core": {LINES: 100, ANY: 5}}
     assert not list(house.faults({"core": {LINES: 100, ANY: 5}}, limits))
     (fault,) = house.faults({"core": {LINES: 1_000, ANY: 5}}, limits)
@@ -109,7 +109,7 @@ def test_exceeded_size_limit_error_suggests_a_limit_and_a_changelog_entry() -> N
 @pytest.mark.parametrize(
     ("words", "lines", "code"), [((), 9, 0), (("--check",), 9, 1), (("--check",), 10, 0)]
 )
-def test_exceeded_size_limit_exits_with_1_only_with_the_check_option(
+def test_size_report_exits_with_1_for_an_exceeded_limit_only_with_option_check(
     monkeypatch, capsys, words, lines: int, code: int
 ) -> None:
     monkeypatch.setattr(house, "measure", lambda: ({"core": {LINES: 10}}, []))

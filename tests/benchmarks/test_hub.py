@@ -45,7 +45,7 @@ def only_rte(root: Path, labels: tuple[str, ...] = RTE.label_names) -> None:
         card.write_text(card.read_text().replace(RTE.label_names[0], labels[0]))
 
 
-def test_hub_check_accepts_a_model_that_matches_the_tables(tmp_path: Path) -> None:
+def test_hub_check_accepts_a_hub_model_that_matches_its_registration(tmp_path: Path) -> None:
     for name in ("deberta-v3-base", "deberta-v3-small"):
         write_model(tmp_path / "hub", MODELS[name])
     report = tmp_path / "report.md"
@@ -77,7 +77,7 @@ def of_another_family(folder: Path) -> None:
     ],
     ids=["safetensors", "a vocabulary", "a tokenizer", "a family", "no config", "moved", "gone"],
 )
-def test_hub_check_reports_a_model_that_differs_from_the_tables(
+def test_hub_check_reports_a_hub_model_that_differs_from_its_registration(
     tmp_path: Path, change: Callable[[Path], object], words: str
 ) -> None:
     change(write_model(tmp_path / "hub", MODELS["deberta-v3-small"]))
@@ -90,7 +90,7 @@ def test_hub_check_reports_a_model_that_differs_from_the_tables(
     assert "`microsoft/deberta-v3-small`" in report.read_text()
 
 
-def test_hub_check_reports_only_data_that_differ_from_the_tables(tmp_path: Path) -> None:
+def test_hub_check_reports_only_data_sets_that_differ_from_their_tasks(tmp_path: Path) -> None:
     only_rte(tmp_path / "hub")
     code, said = ask(tmp_path / "hub", tmp_path / "home", "--only", "nyu-mll/glue (rte")
     assert code == 0, said

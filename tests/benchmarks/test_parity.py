@@ -110,7 +110,7 @@ def test_planted_training_fault_exceeds_the_parity_limit(pairs: Mapping[str, Any
     assert pairs["faults"][fault] > least
 
 
-def test_parity_certificate_tests_ten_planted_training_faults():
+def test_parity_certificate_has_ten_planted_training_faults():
     assert len(PLANTED) == 10
 
 
@@ -149,7 +149,7 @@ def test_parity_page_has_every_comparison_and_a_summary():
     assert "All of it holds" not in text
 
 
-def test_parity_over_the_limit_holds_if_fp64_shows_similar_rounding_errors():
+def test_parity_difference_above_the_limit_is_accepted_if_fp64_shows_rounding_errors():
     pair = make_findings().cases[0]
     over = replace(pair, fp32=replace(pair.fp32, weights=2e-5))
     assert not over.holds
@@ -161,7 +161,7 @@ def test_parity_over_the_limit_holds_if_fp64_shows_similar_rounding_errors():
     assert "transformers' in parentheses: bert pair 1.5e-05 (1.0e-05)." in text
 
 
-def test_planted_training_fault_is_detected_in_a_comparison_with_fp64(tmp_path: Path):
+def test_planted_training_fault_differs_from_fp64_far_more_than_rounding_errors(tmp_path: Path):
     checkpoint = save_family(tmp_path / "bert", "bert", **still("bert"))
     start = Start.of(str(checkpoint), "pair")
     expected, double = train_theirs(start), train_theirs(start, double=True)

@@ -102,7 +102,7 @@ def test_01_job_stopped_four_times_resumes_identically(tmp_path: Path):
     assert found.provenance["resumed"] == {"times": 4, "steps": [2, 3, 8, 12]}
 
 
-def test_01_signal_is_deferred_until_best_weights_and_predictions_match(
+def test_01_snapshot_waits_until_best_weights_and_predictions_are_of_the_same_evaluation(
     tmp_path: Path, monkeypatch
 ):
     """A snapshot must not combine weights and predictions of different evaluations."""

@@ -63,7 +63,7 @@ def test_02_job_starts_over_if_all_snapshots_are_damaged(tmp_path: Path, kept: P
     assert deterministic(found) == expected
 
 
-def test_02_draft_of_a_partial_snapshot_is_ignored_and_deleted(
+def test_02_temporary_folder_of_an_incomplete_snapshot_is_ignored_and_deleted(
     tmp_path: Path, kept: Path, expected
 ):
     """A process that is killed before it writes the manifest leaves such a folder."""

@@ -61,7 +61,7 @@ def test_04_workers_end_with_killed_driver_and_same_command_resumes(tmp_path: Pa
     output, _ = second.communicate()
     assert second.returncode == 0, output
     assert "tiny CoLA seed 1 resumes after step" in output
-    assert "1 of 1 jobs are finished" in output
+    assert "1 of 1 job is finished" in output
     with open_store(tmp_path / "results" / "leaderboard.sqlite", create=False) as store:
         (row,) = store.runs()
         assert row.status == "finished"

@@ -64,21 +64,21 @@ def test_06_one_of_many_simultaneous_results_of_a_job_is_stored(tmp_path: Path) 
         assert len(store.attempts(make_job().key)) == 1
 
 
-def test_06_force_reruns_stored_jobs(store: Store) -> None:
+def test_06_option_force_runs_stored_jobs_again(store: Store) -> None:
     jobs = jobs_of(2)
     for _ in range(2):
         driven(store, MadeEngine(), jobs, force=True)
     assert [len(store.attempts(job.key)) for job in jobs] == [2, 2]
 
 
-def test_47_late_result_is_neither_added_nor_replaces_the_first(store: Store) -> None:
+def test_47_late_second_result_of_a_job_is_not_stored(store: Store) -> None:
     first, late = make_result(), make_result(cost=make_cost(seconds=999.0))
     assert store.add_missing(first)
     assert not store.add_missing(late)
     assert store.result(first.job.key) == first
 
 
-def test_47_late_result_of_a_timed_out_job_counts(store: Store) -> None:
+def test_47_late_result_of_a_job_with_a_stored_timeout_is_stored(store: Store) -> None:
     assert store.add_missing(make_failure(kind="timeout"))
     assert store.add_missing(make_result())
     assert not store.add_missing(make_failure(kind="timeout"))

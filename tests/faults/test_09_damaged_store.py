@@ -153,7 +153,7 @@ def test_09_flipped_bit_anywhere_never_gives_a_wrong_result(tmp_path: Path) -> N
     assert 0 < errors < 60
 
 
-def test_09_run_key_in_an_index_without_its_run_is_reported_as_damage(
+def test_09_run_key_that_is_in_an_index_but_has_no_run_is_reported_as_damage(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A flipped bit in a row id has this effect; a patched key lookup simulates it."""

@@ -74,7 +74,7 @@ def test_13_unwritable_report_is_an_error_before_training(
     assert not (tmp_path / "results").exists()
 
 
-def test_13_unwritable_report_or_read_only_store_is_an_error_on_rerun(
+def test_13_unwritable_report_or_store_of_a_repeated_command_is_an_error_before_training(
     bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(bench).code == 0

@@ -62,13 +62,13 @@ def test_21_truncated_file_is_an_error_that_names_it(tmp_path: Path, name: str) 
         read_changed(name, tmp_path, cut)
 
 
-def test_21_other_version_of_squad_is_detected_by_content(tmp_path: Path) -> None:
+def test_21_file_of_another_squad_version_is_detected_by_its_content(tmp_path: Path) -> None:
     for version, other in (("v1.1", "v2.0"), ("v2.0", "v1.1")):
         with pytest.raises(DataError, match=rf"train-{version}\.json contains SQuAD {other[1:]}"):
             read_changed(f"squad/{version}", tmp_path / version, original(f"squad/{other}"))
 
 
-def test_21_missing_level_of_race_is_an_error(tmp_path: Path) -> None:
+def test_21_race_file_without_passages_of_a_school_level_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no passage of the level"):
         read_changed("race/all", tmp_path, original("race/all"))
 

@@ -66,7 +66,7 @@ def test_21_predictions_of_another_benchmark_are_refused(
 
 
 @pytest.mark.parametrize("called", ["predictions.json", "na_prob.json", "null_odds.json", "x"])
-def test_21_answers_and_no_answer_odds_are_distinguished_by_values(
+def test_21_files_of_answers_and_of_no_answer_odds_are_distinguished_by_their_values(
     tmp_path: Path, called: str
 ) -> None:
     rows, task = rows_of("squad/v2.0"), find_task("squad/v2.0")

@@ -17,7 +17,7 @@ WRONG = ["7", "-1", "one", "", "nan", "None", "1.0", " 1", "True"]
 
 @pytest.mark.parametrize("label", WRONG)
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_22_unknown_label_in_a_tsv_file_is_an_error_with_the_line(
+def test_22_unknown_label_in_a_tsv_file_is_an_error_with_the_line_number(
     tmp_path: Path, split: str, label: str
 ):
     content = f"sentence\tlabel\nfine\t1\nodd\t{label}\n"

@@ -42,7 +42,7 @@ def check_any(context: str, text: str, kind: str, limits: Limits) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("text", NASTY, ids=[ascii(text)[:20] for text in NASTY])
-def test_26_odd_texts_are_encoded_as_question_and_as_context(kind: str, text: str):
+def test_26_unusual_texts_are_encoded_as_question_and_as_context(kind: str, text: str):
     check_any(text, "Who?", kind, Limits(max_tokens=64, stride=500))
     check_any("A storm in Warsaw.", text, kind, Limits(max_tokens=64, stride=500))
     check_any(text, text, kind, Limits(max_tokens=384))

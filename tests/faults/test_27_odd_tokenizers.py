@@ -55,7 +55,7 @@ def test_27_vocabulary_without_its_unknown_token_is_an_error():
         pair.encode(PAIRS, tokenizer, Limits(max_tokens=16))
 
 
-def test_27_tokenizer_without_special_tokens_finds_spans():
+def test_27_predicted_span_is_decoded_with_a_tokenizer_without_special_tokens():
     tokenizer = make_tokenizer("bare")
     example = question("A storm in Warsaw.", "Warsaw")
     features = span.encode([example], tokenizer, Limits(max_tokens=64))

@@ -61,7 +61,7 @@ def test_32_fetched_model_and_task_run_offline(tmp_path, repositories):
 
     ran, seconds = bench(tmp_path, endpoint, *RUN)
     assert ran.returncode == 0, ran.stderr
-    assert "1 of 1 jobs are finished." in ran.stdout
+    assert "1 of 1 job is finished." in ran.stdout
     # The libraries' own retries take from half a minute to several; fetching, how slow we are here.
     assert seconds < 15 + 3 * fetching
 
@@ -81,7 +81,7 @@ def test_32_fetched_model_and_task_run_offline(tmp_path, repositories):
     ],
     ids=["data", "known model", "any model"],
 )
-def test_32_unreachable_hub_is_one_sentence_within_5_seconds(tmp_path, words):
+def test_32_unreachable_hub_is_an_error_of_one_sentence_within_5_seconds(tmp_path, words):
     ended, seconds = bench(tmp_path, NOWHERE, "run", *words, "--db", "x.sqlite")
     assert ended.returncode == 4
     assert ended.stdout == ""

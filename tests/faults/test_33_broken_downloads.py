@@ -79,7 +79,7 @@ def test_33_corrupted_weights_are_an_error_and_are_fetched_again(
     assert (Path(again.stdout.strip()) / WEIGHTS).read_bytes() == (source / WEIGHTS).read_bytes()
 
 
-def test_33_corrupted_rows_are_an_error_and_are_fetched_again(tmp_path: Path) -> None:
+def test_33_corrupted_data_file_is_an_error_and_is_fetched_again(tmp_path: Path) -> None:
     write_embedded(tmp_path / "hub", COLA.source)
     name = "cola/train-00000-of-00001.parquet"
     path = tmp_path / "hub" / "datasets" / HUB / REVISION / name
@@ -95,7 +95,9 @@ def test_33_corrupted_rows_are_an_error_and_are_fetched_again(tmp_path: Path) ->
 
 
 @pytest.mark.soak
-def test_33_each_refused_download_is_one_error_line(tmp_path: Path, repositories: Path) -> None:
+def test_33_each_download_that_the_hub_refuses_is_an_error_of_one_line(
+    tmp_path: Path, repositories: Path
+) -> None:
     """Fetch one checkpoint per HTTP status, all in one process."""
     refused = {f"org/refused-{status}": status for status in (401, 403, 404, 429, 500)}
     with serve_hub(repositories) as server:

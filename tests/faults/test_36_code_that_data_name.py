@@ -258,7 +258,7 @@ REFUSED = {
 """Exit codes of commands that do not always exit with 0: they need code or other runs."""
 
 
-def test_36_every_command_is_in_the_list_of_tested_calls() -> None:
+def test_36_untrusted_code_is_tested_with_every_command() -> None:
     assert WORDS.keys() == {name for name, command in commands().items() if command.place}
 
 

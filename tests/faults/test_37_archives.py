@@ -47,13 +47,13 @@ def faults_of(folder: Path, content: bytes) -> list[str]:
 
 
 @pytest.mark.parametrize("name", OUTSIDE)
-def test_37_path_outside_the_zip_is_a_fault(tmp_path: Path, name: str):
+def test_37_zip_file_whose_path_points_outside_the_zip_is_reported(tmp_path: Path, name: str):
     assert faults_of(tmp_path, zipped({**clean("glue"), name: b"index\tprediction\n"}))
 
 
 @pytest.mark.parametrize("place", ["../../", "/x/", "C:\\x\\", "a/../../"])
 @pytest.mark.parametrize(("suite", "name"), [("glue", "CoLA.tsv"), ("superglue", "CB.jsonl")])
-def test_37_prediction_file_with_an_outside_path_is_one_fault(
+def test_37_prediction_file_whose_path_points_outside_the_zip_is_reported_once(
     tmp_path: Path, suite: str, name: str, place: str
 ):
     files = {place + n if n == name else n: content for n, content in clean(suite).items()}
@@ -94,7 +94,7 @@ def test_37_nested_zip_bomb_is_not_unpacked(
     assert any("in.zip unpacks to 200,000 bytes" in str(fault) for fault in check(path))
 
 
-def test_37_zip_with_false_sizes_is_a_fault(tmp_path: Path):
+def test_37_zip_that_states_wrong_file_sizes_is_reported(tmp_path: Path):
     content = bytearray(zipped({"CoLA.tsv": b"0" * 5000}))
     place = content.rindex(b"PK\x01\x02") + 24  # the size in the central directory
     content[place : place + 4] = (10).to_bytes(4, "little")

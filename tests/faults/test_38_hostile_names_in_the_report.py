@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.browser
-def test_38_html_names_are_text_in_a_browser(browser: "Browser", tmp_path: Path) -> None:
+def test_38_names_that_contain_html_are_shown_as_text_in_a_browser(
+    browser: "Browser", tmp_path: Path
+) -> None:
     names = [*HOSTILE_HTML, "a\u202eb", "a\ud800b"]
     runs: list[Result | Failure] = [make_result(make_job(model=name)) for name in names]
     runs += [make_failure(make_job(model=name, seed=1), error=name) for name in names]
@@ -39,7 +41,7 @@ def test_38_html_names_are_text_in_a_browser(browser: "Browser", tmp_path: Path)
 
 
 @pytest.mark.parametrize("name", HOSTILE_HTML)
-def test_38_html_names_add_no_elements_to_the_page(name: str) -> None:
+def test_38_names_that_contain_html_add_no_elements_to_the_page(name: str) -> None:
     settings = {name: Setting(value=name, source=name)}
     job = replace(make_job(model=name), checkpoint=name, recipe=name, settings=settings)
     failed = make_failure(make_job(model=name, seed=1), error=name, details=name)

@@ -40,7 +40,7 @@ def test_40_yaml_repeated_keys_and_deep_nesting_are_invalid_toml(
         resolve_sweep(find_model("bert"), "glue/rte", str(path), {})
 
 
-def test_40_grid_with_too_many_points_is_an_error(tmp_path: Path):
+def test_40_sweep_with_too_many_combinations_of_values_is_an_error(tmp_path: Path):
     """Five settings with a hundred values each are 10^10 recipes; none is built."""
     names = ("learning_rate", "epochs", "weight_decay", "adam_epsilon", "max_grad_norm")
     lines = [f"{name} = {[n / 1000 for n in range(1, 101)]}" for name in names]

@@ -67,7 +67,7 @@ ALIKE = (
 )
 
 
-def test_42_similar_names_are_separate_leaderboard_rows(tmp_path: Path) -> None:
+def test_42_models_with_similar_names_are_separate_leaderboard_entries(tmp_path: Path) -> None:
     with open_store(tmp_path / "x.sqlite") as store:
         for name in (*ALIKE, *NAMES):
             store.add_result(make_result(make_job(model=name, weights=f"of {name!r}")))

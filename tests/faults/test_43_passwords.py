@@ -106,7 +106,7 @@ COMMAND_LINES = {
 """Whether the command has --db, by command."""
 
 
-def test_43_every_command_is_in_the_list_of_tested_calls() -> None:
+def test_43_passwords_are_tested_with_every_command() -> None:
     assert CALLS.keys() == COMMAND_LINES.keys()
 
 

@@ -153,7 +153,9 @@ def test_49_results_unstored_at_the_end_are_stored_by_the_next_command(
     assert told.left_out == [0, 2], "only what had failed runs again"
 
 
-def test_49_result_too_large_for_the_store_is_kept_next_to_it(path: Path, store: Store) -> None:
+def test_49_result_too_large_for_the_database_is_kept_in_a_file_next_to_it(
+    path: Path, store: Store
+) -> None:
     jobs = jobs_of(2)
     large = make_result(jobs[0], provenance={"words": "0123456789" * 100_000})
 

@@ -59,7 +59,7 @@ def is_refused(ended: Any, *words: str) -> None:
     assert all(word in ended.err for word in words), ended.err
 
 
-def test_50_role_that_cannot_create_tables_is_an_error(bench: Any, poor: str) -> None:
+def test_50_database_role_that_cannot_create_tables_is_an_error(bench: Any, poor: str) -> None:
     is_refused(bench(*RUN, "--db", poor), "permission denied", "poor", "CREATE")
 
 
@@ -136,7 +136,7 @@ def test_50_results_are_kept_if_the_store_raises_any_exception(
     ],
 )
 @pytest.mark.parametrize("command", ["leaderboard", "run"])
-def test_50_malformed_url_is_a_one_sentence_error(
+def test_50_malformed_database_url_is_an_error_of_one_sentence(
     bench: Any, url: str, words: str, command: str
 ) -> None:
     if words == "could not be used":  # what the driver itself says

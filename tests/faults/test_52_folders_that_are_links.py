@@ -35,7 +35,7 @@ def is_untouched(folder: Path) -> bool:
 
 
 @pytest.mark.parametrize("words", [(), ("--dry-run",)])
-def test_52_locks_behind_a_link_are_refused(
+def test_52_folder_of_locks_that_is_a_link_is_refused(
     bench: Any, victim: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     (tmp_path / "results").mkdir()
@@ -46,7 +46,7 @@ def test_52_locks_behind_a_link_are_refused(
     assert is_untouched(victim)
 
 
-def test_52_locks_are_not_written_through_a_link_that_is_made_after_the_start(
+def test_52_locks_are_not_written_if_their_folder_becomes_a_link_during_the_run(
     victim: Path, tmp_path: Path
 ) -> None:
     holds = Holds(tmp_path / "locks")
@@ -79,7 +79,7 @@ def test_52_foreign_files_among_the_locks_are_not_deleted(tmp_path: Path) -> Non
     assert {path.name for path in locks.iterdir()} == {"precious", KEY[:63], f"{KEY}.txt"}
 
 
-def test_52_only_dead_status_files_of_a_real_folder_are_deleted(
+def test_52_live_files_of_ended_runs_are_deleted_unless_their_folder_is_a_link(
     victim: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "live").symlink_to(victim)

@@ -10,12 +10,12 @@ TABLE = (HERE.parents[1] / "docs" / "faults.md").read_text(encoding="utf-8")
 NUMBERS = re.findall(r"(?m)^\| (\d+) \|", TABLE)
 
 
-def test_fault_table_has_every_number_once() -> None:
+def test_documented_table_of_faults_has_every_number_once() -> None:
     assert [str(number) for number in range(1, 53)] == NUMBERS
 
 
 @with_all_extensions
-def test_faults_in_the_table_are_exactly_the_tested_faults() -> None:
+def test_documented_faults_are_exactly_the_tested_faults() -> None:
     tested = set()
     own = HERE.parent.glob("extensions/*/test_[0-9]*.py")
     for path in (*HERE.glob("test_[0-9]*.py"), *own):

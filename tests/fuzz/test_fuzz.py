@@ -54,7 +54,7 @@ def is_refused(draw: Random, cases: list[Case], folder: Path) -> bool:
 
 
 @every_reader
-def test_readers_accept_valid_files(reader: Reader, tmp_path: Path) -> None:
+def test_readers_of_user_files_accept_valid_files(reader: Reader, tmp_path: Path) -> None:
     cases = reader.cases()
     assert cases, "a reader without a valid file would pass every test"
     for case in cases:
@@ -62,7 +62,9 @@ def test_readers_accept_valid_files(reader: Reader, tmp_path: Path) -> None:
 
 
 @every_reader
-def test_readers_raise_only_bench_errors(reader: Reader, tmp_path: Path) -> None:
+def test_readers_of_user_files_raise_only_bench_errors_for_mutated_files(
+    reader: Reader, tmp_path: Path
+) -> None:
     cases, drawn = reader.cases(), list[bool]()
 
     @settings(
@@ -92,7 +94,7 @@ KINDS = (
 """Readers of files that users provide, grouped by kind."""
 
 
-def test_soak_run_draws_100000_inputs_and_10000_of_every_kind() -> None:
+def test_long_fuzz_run_has_at_least_100000_inputs_and_10000_of_every_kind() -> None:
     counts = {reader.name: round(LONG * reader.share) for reader in READERS}
     assert sum(counts.values()) >= 100_000
     for kind in KINDS:
@@ -101,7 +103,9 @@ def test_soak_run_draws_100000_inputs_and_10000_of_every_kind() -> None:
 
 @pytest.mark.soak
 @every_reader
-def test_readers_raise_only_bench_errors_on_many_inputs(reader: Reader, tmp_path: Path) -> None:
+def test_readers_of_user_files_raise_only_bench_errors_for_many_mutated_files(
+    reader: Reader, tmp_path: Path
+) -> None:
     cases, refused = reader.cases(), 0
     count = round(LONG * reader.share)
     for number in range(count):

@@ -50,7 +50,7 @@ def test_parity_statement_names_what_the_certificate_does_not_cover() -> None:
     assert parity_of(make_result()).startswith("none")  # from elsewhere
 
 
-def test_parity_statement_of_other_code_names_the_certified_version() -> None:
+def test_parity_statement_for_runs_of_another_version_names_the_certified_version() -> None:
     of = f"proved, fp32 CPU of benchharness {certificate()['version']}"
     assert parity_of(trained(method=METHOD + 1)).startswith(of)
     newer = trained()
@@ -65,12 +65,12 @@ def test_failures_baselines_and_untrained_runs_have_no_parity_statement() -> Non
     assert parity_of(replace(asked, cost=replace(asked.cost, steps=0))) == ""
 
 
-def test_parity_family_of_a_pretraining_checkpoint_comes_from_its_record() -> None:
+def test_parity_statement_of_a_pretraining_checkpoint_uses_the_recorded_model_family() -> None:
     stage = Stage(run="mine", step=100, tokens=None, family="roberta")
     assert parity_of(trained("", stage=stage)) == "proved, fp32 CPU"
 
 
-def test_malformed_provenance_is_treated_as_having_no_parity() -> None:
+def test_parity_statement_of_a_run_with_malformed_provenance_begins_with_none() -> None:
     for said in ({"model": 3}, {"machine": []}, {"code": None}):
         assert parity_of(make_result(provenance=said)).startswith("none")
 

@@ -101,7 +101,9 @@ def test_job_properties_are_derived_from_settings_start_and_tasks() -> None:
         *(("lr", False), ("batch_size=16", False), ("lr=fast", False), ("epochs=3", False)),
     ],
 )
-def test_setting_matches_by_short_and_full_name_and_value(word: str, fits: bool) -> None:
+def test_word_from_the_command_line_matches_a_setting_by_short_or_full_name_and_value(
+    word: str, fits: bool
+) -> None:
     assert is_setting(word, {"learning_rate": Setting(value=3e-4, source="")}) == fits
 
 

@@ -47,7 +47,9 @@ def test_stored_predictions_round_trip(task: str, prediction: Prediction) -> Non
         (ChoicePrediction(id="0", option=1), ["id", "option", "scores"]),
     ],
 )
-def test_stored_prediction_fields_are_unchanged(prediction: Prediction, fields: list[str]) -> None:
+def test_fields_of_stored_predictions_are_the_same_as_in_earlier_versions(
+    prediction: Prediction, fields: list[str]
+) -> None:
     """Fix the fields on which the digests of results depend."""
     assert list(to_row(prediction)) == fields
 

@@ -22,7 +22,7 @@ def test_score_name_is_made_of_metric_and_split(task: str, measure: Measure, nam
     assert score_name(task, measure) == name
 
 
-def test_score_rules_use_the_same_score_name_for_dev_and_test() -> None:
+def test_suite_rules_use_the_same_score_name_for_dev_and_test_splits() -> None:
     assert rule_name(Measure("dev_mm", "accuracy")) == "accuracy_mm"
     assert rule_name(Measure("test_mm", "accuracy")) == "accuracy_mm"
 

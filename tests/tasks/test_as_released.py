@@ -85,7 +85,9 @@ def multirc(*questions: tuple[int, list[tuple[int, int]]]) -> str:
     return to_lines([{"idx": 7, "version": 1.1, "passage": {"text": "x", "questions": found}}])
 
 
-def test_multirc_accepts_number_gaps_and_questions_without_right_options(tmp_path: Path) -> None:
+def test_multirc_accepts_gaps_in_row_numbers_and_questions_without_right_options(
+    tmp_path: Path,
+) -> None:
     text = multirc((40, [(210, 0), (215, 0)]), (44, [(230, 1), (231, 0)]))
     rows = read_as(tmp_path, "superglue/multirc", "dev", {"superglue/MultiRC/val.jsonl": text})
     assert [e.id for e in rows.examples] == ["7-40-210", "7-40-215", "7-44-230", "7-44-231"]
@@ -189,7 +191,7 @@ def test_squad_answer_missing_from_the_context_is_retained_and_counted(tmp_path:
     assert rows.examples[0].answer_texts == ("Bonn", "Berlin", "Rome")  # type: ignore[attr-defined]
 
 
-def test_duplicate_squad_question_id_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_duplicate_squad_question_id_is_an_error_that_names_the_id(tmp_path: Path) -> None:
     one = json.loads(squad("In Bonn.", ("Bonn", 3), name="q7"))
     text = json.dumps({**one, "data": one["data"] * 2})
     with pytest.raises(DataError, match=r"has 2 rows with the id 'q7': download the official file"):
@@ -244,7 +246,7 @@ def test_tydiqa_file_of_all_languages_is_split_by_language(tmp_path: Path) -> No
     ]
 
 
-def test_irregular_rows_do_not_change_the_fingerprint_of_a_split(tmp_path: Path) -> None:
+def test_corrected_answer_offset_does_not_change_the_fingerprint_of_a_split(tmp_path: Path) -> None:
     moved = {"squad/dev-v1.1.json": squad("In Bonn.", ("Bonn", 5))}
     right = {"squad/dev-v1.1.json": squad("In Bonn.", ("Bonn", 3))}
     rows = [

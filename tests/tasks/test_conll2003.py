@@ -55,7 +55,7 @@ def test_iob1_and_iob2_files_are_read_as_iob2(tmp_path: Path, content: str) -> N
         IOB1.replace(" NNP I-NP", "").replace(" NN I-NP", ""),
     ],
 )
-def test_conll_reader_ignores_line_ends_document_marks_and_extra_columns(
+def test_conll_reader_accepts_other_line_ends_byte_order_marks_tabs_and_fewer_columns(
     tmp_path: Path, content: str
 ) -> None:
     assert read_ner(tmp_path, content) == SENTENCES
@@ -89,5 +89,5 @@ def test_conll2003_tags_have_the_order_of_the_hub() -> None:
     assert " ".join(ENTITY_TAGS) == expected
 
 
-def test_headline_metric_of_conll2003_is_entity_f1() -> None:
+def test_main_metric_of_conll2003_is_entity_f1() -> None:
     assert [metric.name for metric in NER.metrics] == ["f1"]

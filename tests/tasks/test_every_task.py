@@ -1,4 +1,4 @@
-"""Every task of every suite: embedded rows, metrics, and rows from a local hub server."""
+"""Every task of every suite: bundled rows, metrics, and rows from a local hub server."""
 
 import os
 import sys
@@ -73,7 +73,7 @@ def test_tasks_and_metrics_match_the_official_leaderboards(suite: str) -> None:
 
 
 @every_split
-def test_every_embedded_split_has_unique_ids(name: str, split: str) -> None:
+def test_every_bundled_split_has_unique_ids(name: str, split: str) -> None:
     examples = read_mini(name, split)
     assert len({example.id for example in examples}) == len(examples) >= 40
     assert len({type(example) for example in examples}) == 1
@@ -87,7 +87,7 @@ def test_labels_are_hidden_only_in_test_splits_scored_by_a_server(name: str, spl
 
 
 @every_split
-def test_every_embedded_example_passes_the_check(name: str, split: str) -> None:
+def test_every_bundled_example_passes_the_data_check(name: str, split: str) -> None:
     task = TASKS[name]
     for example in read_mini(name, split):
         check(task, example)
@@ -130,7 +130,7 @@ def check(task: Task, example: Example) -> None:  # noqa: C901  (one case for ea
 
 
 @every_split
-def test_every_embedded_split_has_every_class(name: str, split: str) -> None:
+def test_every_bundled_split_has_every_class(name: str, split: str) -> None:
     task, examples = TASKS[name], read_mini(name, split)
     if isinstance(task, PairTask) and task.labels and not any(e.is_hidden for e in examples):
         found = [e.label for e in examples if isinstance(e, PairExample)]
@@ -179,7 +179,9 @@ def test_metrics_declare_the_library_that_they_import(
 
 
 @every_split
-def test_row_limit_keeps_groups_whole_and_is_reproducible(name: str, split: str) -> None:
+def test_rows_read_with_a_limit_are_reproducible_and_keep_groups_whole(
+    name: str, split: str
+) -> None:
     task, whole = TASKS[name], read_mini(name, split)
     part = read(task, split, MINI, limit=20)
     assert 1 <= len(part.examples) <= 20
@@ -198,7 +200,7 @@ COMMITS = {"main": "a" * 40, CONVERTED: "b" * 40}
 
 
 def stored_rows(task: Task, split: str) -> list[dict[str, Any]]:
-    """Return the embedded rows as the hub stores them; RACE's in the order of an archive."""
+    """Return the bundled rows as the hub stores them; RACE's in the order of an archive."""
     found = rows(replace(task.source, arrange=None), split, MINI)
     if task.suite == "race":
         found = sorted(found, key=lambda row: str(row["example_id"])[::-1])

@@ -30,7 +30,7 @@ def first(name: str, split: str, data: Data) -> PairExample:
 
 
 @pytest.mark.parametrize("name", ["glue/mrpc", "glue/qqp"])
-def test_f1_of_mrpc_and_qqp_is_that_of_the_positive_class(name: str) -> None:
+def test_f1_of_mrpc_and_qqp_is_the_f1_of_the_positive_class(name: str) -> None:
     """Score two of three positives and one false alarm: precision, recall and F1 are 2/3."""
     negative, positive = GLUE[name].labels
     gold = [positive, positive, positive, negative, negative, negative, negative]
@@ -50,7 +50,7 @@ def test_mnli_has_matched_and_mismatched_dev_and_test_splits() -> None:
     ]
 
 
-def test_glue_diagnostics_are_predicted_by_mnli_models_per_category() -> None:
+def test_glue_diagnostic_set_uses_mnli_models_and_has_four_categories() -> None:
     ax = GLUE["glue/ax"]
     assert ax.trained_on == "glue/mnli"
     assert ax.labels == GLUE["glue/mnli"].labels

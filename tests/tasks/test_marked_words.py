@@ -53,7 +53,9 @@ def test_span_missing_from_the_text_is_cut_at_the_end_of_the_text() -> None:
 
 @pytest.mark.parametrize("index", [-1, 2, 99])
 def test_marked_span_with_a_word_index_outside_the_text_is_an_error(index: int) -> None:
-    with pytest.raises(ValueError, match=f"word index {index} is not inside the 2 words"):
+    with pytest.raises(
+        ValueError, match=f"word index {index} is out of range: the text has 2 words"
+    ):
         word_mark("only two", index, "two")
 
 
@@ -63,5 +65,5 @@ def test_marked_span_has_the_given_character_offsets() -> None:
 
 @pytest.mark.parametrize(("start", "end"), [(-1, 2), (3, 3), (2, 6), (5, 4)])
 def test_marked_span_with_offsets_outside_the_text_is_an_error(start: int, end: int) -> None:
-    with pytest.raises(ValueError, match="are not inside 'a bat'"):
+    with pytest.raises(ValueError, match="are not a valid span of 'a bat'"):
         character_mark("a bat", "a", start, end)

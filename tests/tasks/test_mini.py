@@ -1,4 +1,4 @@
-"""Tests that the embedded data equal the output of their generator."""
+"""Tests that the bundled data equal the output of their generator."""
 
 from pathlib import Path
 
@@ -34,7 +34,7 @@ def test_data_generator_reproduces_the_committed_files(tmp_path: Path) -> None:
     assert [name for name in written if written[name] != committed[name]] == []
 
 
-def test_embedded_data_files_are_under_5_megabytes() -> None:
+def test_bundled_data_files_are_under_5_megabytes() -> None:
     files = data_files(mini_folder())
     assert sum(map(len, files.values())) < 5_000_000
     assert sum(len(data) for name, data in files.items() if name.startswith("glue/")) < 1_500_000
@@ -75,7 +75,7 @@ def test_generated_scene_uses_words_of_a_single_domain() -> None:
     assert scene.place in scene.domain.places
 
 
-def test_generated_scene_has_five_sentence_forms() -> None:
+def test_generated_scene_can_be_worded_in_five_sentence_forms() -> None:
     scene = draw_scene(seeded("scene"))
     who, verb, what, where = scene.person, scene.verb, scene.thing, scene.place
     assert scene.active() == sentence(f"the {who} {verb.past} the {what} {where}")

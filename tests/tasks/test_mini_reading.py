@@ -1,4 +1,4 @@
-"""Tests of the embedded SQuAD and RACE files: official keys, exact offsets, valid answers."""
+"""Tests of the bundled SQuAD and RACE files: official keys, exact offsets, valid answers."""
 
 import json
 from collections import Counter
@@ -28,7 +28,7 @@ def passages(split: str, level: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("split", ["train", "dev"])
-def test_embedded_squad_files_state_their_version(split: str) -> None:
+def test_bundled_squad_files_state_their_version(split: str) -> None:
     for version, named in (("1.1", "1.1"), ("2.0", "v2.0")):
         content = json.loads((SQUAD / f"{split}-v{version}.json").read_text("utf-8"))
         assert content["version"] == named
@@ -36,7 +36,7 @@ def test_embedded_squad_files_state_their_version(split: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["train-v1.1", "dev-v1.1", "train-v2.0", "dev-v2.0"])
-def test_embedded_squad_answers_are_at_their_offsets(name: str) -> None:
+def test_bundled_squad_answers_are_at_their_offsets(name: str) -> None:
     for context, question in questions(name):
         for answer in question["answers"] + question.get("plausible_answers", []):
             start = answer["answer_start"]
@@ -69,7 +69,7 @@ def test_squad_v2_paragraphs_have_two_kinds_of_unanswerable_questions() -> None:
         assert (answered["who"], answered[untold], answered[crosswise]) == (2, 0, 1)
 
 
-def test_embedded_squad_dev_contexts_are_not_in_train() -> None:
+def test_bundled_squad_dev_contexts_are_not_in_train() -> None:
     train, dev = ({p["context"] for p in paragraphs(f"{s}-v1.1")} for s in ("train", "dev"))
     assert not train & dev
     assert len(questions("train-v1.1")) == 640
@@ -86,7 +86,7 @@ def test_race_passages_have_four_questions_of_four_options(level: str) -> None:
 
 
 @pytest.mark.parametrize("level", ["middle", "high"])
-def test_embedded_race_answers_are_in_the_passage_and_balanced(level: str) -> None:
+def test_bundled_race_answers_are_in_the_passage_and_balanced(level: str) -> None:
     letters: Counter[str] = Counter()
     for passage in passages("train", level):
         for answer, options in zip(passage["answers"], passage["options"], strict=True):
@@ -96,7 +96,7 @@ def test_embedded_race_answers_are_in_the_passage_and_balanced(level: str) -> No
     assert max(letters.values()) / letters.total() < 0.4
 
 
-def test_race_high_passages_contain_one_wrong_option() -> None:
+def test_only_high_level_race_passages_contain_a_wrong_option() -> None:
     def told(level: str) -> set[int]:
         return {
             sum(option in passage["article"] for option in options)
@@ -108,7 +108,7 @@ def test_race_high_passages_contain_one_wrong_option() -> None:
     assert told("high") == {2}
 
 
-def test_embedded_race_ids_are_file_names() -> None:
+def test_bundled_race_ids_are_file_names() -> None:
     for path in RACE.glob("dev/*/*.txt"):
         assert json.loads(path.read_text("utf-8"))["id"] == f"{path.parent.name}{path.name}"
 

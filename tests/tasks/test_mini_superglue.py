@@ -1,4 +1,4 @@
-"""Tests that the embedded SuperGLUE files have the official layouts, valid offsets and no leaks."""
+"""Tests that the bundled SuperGLUE files have the official layouts, valid offsets and no leaks."""
 
 import json
 from collections import Counter
@@ -46,7 +46,7 @@ def test_superglue_rows_have_the_official_keys_and_hidden_test_labels(task: str)
 
 
 @pytest.mark.parametrize("task", [*KEYS, "MultiRC", "ReCoRD"])
-def test_embedded_superglue_row_indexes_start_at_zero(task: str) -> None:
+def test_bundled_superglue_row_indexes_start_at_zero(task: str) -> None:
     for split in ("train", "val", "test"):
         assert [row["idx"] for row in rows(f"{task}/{split}")] == list(
             range(len(rows(f"{task}/{split}")))
@@ -54,7 +54,7 @@ def test_embedded_superglue_row_indexes_start_at_zero(task: str) -> None:
 
 
 @pytest.mark.parametrize("task", LABELS)
-def test_embedded_superglue_labels_are_valid_and_balanced(task: str) -> None:
+def test_bundled_superglue_labels_are_valid_and_balanced(task: str) -> None:
     for split in ("train", "val"):
         counts = Counter(row["label"] for row in rows(f"{task}/{split}"))
         assert set(counts) == LABELS[task]
@@ -73,13 +73,13 @@ def test_superglue_rows_are_unique_across_splits(task: str) -> None:
     assert len(set(seen)) == len(seen)
 
 
-def test_embedded_wic_offsets_mark_the_word() -> None:
+def test_bundled_wic_offsets_mark_the_word() -> None:
     for row in rows("WiC/train"):
         assert row["sentence1"][row["start1"] : row["end1"]] == row["word"]
         assert row["sentence2"][row["start2"] : row["end2"]] == row["word"]
 
 
-def test_embedded_wsc_spans_are_at_their_word_index() -> None:
+def test_bundled_wsc_spans_are_at_their_word_index() -> None:
     for row in rows("WSC/train"):
         words, target = row["text"].split(), row["target"]
         assert words[target["span2_index"]] == target["span2_text"] == "it"
@@ -87,7 +87,7 @@ def test_embedded_wsc_spans_are_at_their_word_index() -> None:
         assert " ".join(words[first : first + 2]).lower() == target["span1_text"].lower()
 
 
-def test_embedded_record_span_ends_are_inclusive() -> None:
+def test_bundled_record_span_ends_are_inclusive() -> None:
     for row in rows("ReCoRD/train"):
         text, (query,) = row["passage"]["text"], row["qas"]
         names = [text[e["start"] : e["end"] + 1] for e in row["passage"]["entities"]]
@@ -98,7 +98,7 @@ def test_embedded_record_span_ends_are_inclusive() -> None:
             assert answer["text"] in names
 
 
-def test_embedded_record_answers_are_balanced_between_persons_and_towns() -> None:
+def test_bundled_record_answers_are_balanced_between_persons_and_towns() -> None:
     answers = Counter(
         answer["text"] in TOWNS
         for row in rows("ReCoRD/train")
@@ -107,18 +107,18 @@ def test_embedded_record_answers_are_balanced_between_persons_and_towns() -> Non
     assert 0.4 < answers[True] / answers.total() < 0.6
 
 
-def test_embedded_record_test_rows_have_no_answers() -> None:
+def test_bundled_record_test_rows_have_no_answers() -> None:
     assert all(set(row["qas"][0]) == {"query", "idx"} for row in rows("ReCoRD/test"))
 
 
-def test_embedded_multirc_ids_are_consecutive_over_the_file() -> None:
+def test_bundled_multirc_ids_are_consecutive_over_the_file() -> None:
     questions = [q for row in rows("MultiRC/val") for q in row["passage"]["questions"]]
     answers = [a for question in questions for a in question["answers"]]
     assert [q["idx"] for q in questions] == list(range(len(questions)))
     assert [a["idx"] for a in answers] == list(range(len(answers)))
 
 
-def test_embedded_multirc_questions_have_right_and_wrong_answers() -> None:
+def test_bundled_multirc_questions_have_right_and_wrong_answers() -> None:
     for row in rows("MultiRC/train"):
         for question in row["passage"]["questions"]:
             labels = [answer["label"] for answer in question["answers"]]
@@ -126,7 +126,7 @@ def test_embedded_multirc_questions_have_right_and_wrong_answers() -> None:
             assert 3 <= len(labels) <= 5
 
 
-def test_embedded_multirc_test_rows_have_no_labels() -> None:
+def test_bundled_multirc_test_rows_have_no_labels() -> None:
     answers = [
         answer
         for row in rows("MultiRC/test")
@@ -136,7 +136,7 @@ def test_embedded_multirc_test_rows_have_no_labels() -> None:
     assert {frozenset(answer) for answer in answers} == {frozenset({"text", "idx"})}
 
 
-def test_embedded_axb_rows_name_one_phenomenon_and_have_string_ids() -> None:
+def test_bundled_axb_rows_name_one_phenomenon_and_have_string_ids() -> None:
     diagnostics = rows("AX-b/AX-b")
     assert [row["idx"] for row in diagnostics] == [str(i) for i in range(len(diagnostics))]
     assert {row["label"] for row in diagnostics} == {"entailment", "not_entailment"}
@@ -146,7 +146,7 @@ def test_embedded_axb_rows_name_one_phenomenon_and_have_string_ids() -> None:
     assert set().union(*named) == columns
 
 
-def test_embedded_axg_pairs_differ_only_in_the_pronoun() -> None:
+def test_bundled_axg_pairs_differ_only_in_the_pronoun() -> None:
     winogender = rows("AX-g/AX-g")
     assert len(winogender) == 100
     for first, second in zip(winogender[::2], winogender[1::2], strict=True):

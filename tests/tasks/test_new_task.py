@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_declared_task_can_be_read_and_scored(folder: Path) -> None:
+def test_rows_of_a_newly_declared_task_can_be_read_and_scored(folder: Path) -> None:
     examples = read(IRONY, "dev", parse_data(str(folder))).examples
     assert examples[1] == PairExample(id="1", text_a="What lovely rain.", label="ironic")
     predictions = [PairPrediction(id=e.id, label="ironic") for e in examples]

@@ -86,7 +86,7 @@ def test_folder_without_race_data_is_an_error(tmp_path: Path) -> None:
         ({"article": None}, r"row 2 cannot be converted: its article is None"),
     ],
 )  # fmt: skip
-def test_malformed_race_passage_is_an_error_that_names_it(
+def test_malformed_race_passage_is_an_error_that_names_the_passage(
     tmp_path: Path, changed: Any, error: str
 ) -> None:
     write_passages(tmp_path, "middle1")
@@ -95,7 +95,7 @@ def test_malformed_race_passage_is_an_error_that_names_it(
         read_race(data)
 
 
-def test_file_that_is_not_a_race_passage_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_file_that_is_not_a_race_passage_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     data = write_file(tmp_path, "race/train/high/7.txt", "[")
     with pytest.raises(DataError, match=r"high.7\.txt is not JSON"):
         read_race(data)

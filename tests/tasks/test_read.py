@@ -95,7 +95,7 @@ def _no_text(row: Row) -> PairExample:
         (_no_text, "has a text that is not a string"),
     ],
 )
-def test_row_that_cannot_be_converted_is_an_error_that_names_it(
+def test_row_that_cannot_be_converted_is_an_error_that_names_the_row(
     tmp_path: Path, convert: object, reason: str
 ) -> None:
     data = write(tmp_path, ["label\tsentence", "1\tOh."])
@@ -123,7 +123,9 @@ def test_row_with_a_value_of_the_wrong_type_is_an_error(row: Row, reason: str) -
         pair("text")(row)
 
 
-def test_rows_with_a_limit_have_another_fingerprint(tmp_path: Path) -> None:
+def test_fingerprint_of_rows_read_with_a_limit_differs_from_that_of_all_rows(
+    tmp_path: Path,
+) -> None:
     lines = [f"{i % 2}\tSentence {i}." for i in range(40)]
     data = write(tmp_path, ["label\tsentence", *lines])
     whole, part = read(IRONY, "train", data), read(IRONY, "train", data, limit=10)

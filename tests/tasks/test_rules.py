@@ -158,7 +158,7 @@ def test_score_rules_accept_fractions_and_percentages():
 
 
 @pytest.mark.parametrize("rule", RULES.values(), ids=RULES)
-def test_every_score_rule_cites_a_source_and_needs_its_cells(rule):
+def test_every_score_rule_cites_a_source_and_gives_none_without_scores(rule):
     scores = {task: dict.fromkeys(names, 50.0) for task, names in rule.cells.items()}
     assert rule.cite
     assert rule.score(scores) == 50.0

@@ -91,7 +91,7 @@ GOOD = to_lines([row("neutral")])
         (GOOD + "[1]\n", r"jsonl line 2 is JSON, but not an object: found list"),
         (
             GOOD + '{"gold_label": "neutral"}\n',
-            r"line 2 has no 'sentence1', which contains the premise: found",
+            r"line 2 has no value for the premise: expected 'sentence1', found",
         ),
         (to_lines([row("neutral", 3)]), r"snli train .* row 0 cannot be converted: .*premise is 3"),
         (GOOD.encode() + b'{"\xff"}', r"jsonl line 2 is not UTF-8"),

@@ -51,5 +51,5 @@ def test_folder_named_hub_is_selected_by_an_explicit_path(
     assert parse_data("./hub").source == "files"
 
 
-def test_embedded_data_are_in_the_tasks_package() -> None:
+def test_bundled_data_are_in_the_tasks_package() -> None:
     assert (mini_folder().parent / "task.py").is_file()

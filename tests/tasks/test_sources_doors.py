@@ -57,7 +57,7 @@ def fingerprints(data: Data, *tasks: str) -> dict[str, str]:
 
 @cache
 def of_mini(*tasks: str) -> dict[str, str]:
-    """Return the fingerprints of the embedded rows."""
+    """Return the fingerprints of the bundled rows."""
     return fingerprints(MINI, *tasks)
 
 
@@ -127,7 +127,7 @@ def test_matched_and_mismatched_mnli_may_be_in_separate_folders(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("name", ["CoLA", "cola", "my-grammar"])
-def test_data_folder_may_be_that_of_a_single_task(tmp_path: Path, name: str) -> None:
+def test_data_folder_may_be_the_folder_of_a_single_task(tmp_path: Path, name: str) -> None:
     shutil.copytree(mini_folder() / "glue" / "CoLA", tmp_path / name)
     data = parse_data(str(tmp_path / name))
     assert fingerprints(data, "glue/cola") == of_mini("glue/cola")

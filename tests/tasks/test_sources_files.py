@@ -110,7 +110,7 @@ def test_missing_file_is_an_error_that_names_the_expected_files(tmp_path: Path) 
         ("sentence\tlabel\na\t-1\n", r"line 2 has the label '-1'; expected one of 0, 1\."),
         ("sentence\tlabel\na\t\n", r"line 2 has the label ''"),
         ("text\tlabel\na\t0\n", r"line 1 has no column .*'sentence'.* found text, label\."),
-        ("sentence\nOh.\n", r"line 1 has no column 'label', .* found sentence\."),
+        ("sentence\nOh.\n", r"line 1 has no column for the label: .* found sentence\."),
         ("", r"line 1 has no column .* found an empty file\."),
         (b"sentence\tlabel\nfine\t0\ncaf\xe9\t0\n", r"train\.tsv line 3 is not UTF-8 text"),
     ],
@@ -145,7 +145,7 @@ def test_labels_without_names_are_read_as_numbers(tmp_path: Path) -> None:
         rows(source, "train", data)
 
 
-def test_has_rows_only_checks_that_the_file_exists(tmp_path: Path) -> None:
+def test_has_rows_checks_that_the_file_exists_without_reading_it(tmp_path: Path) -> None:
     assert not has_rows(SOURCE, "train", Data(source="files", folder=tmp_path))
     write(tmp_path, "old.txt", "damaged")
     data = Data(source="files", folder=tmp_path)
@@ -155,6 +155,6 @@ def test_has_rows_only_checks_that_the_file_exists(tmp_path: Path) -> None:
     assert has_rows(SOURCE, "dev", Data(source="hub"))
 
 
-def test_unknown_split_is_an_error_that_lists_the_known_ones(tmp_path: Path) -> None:
+def test_unknown_split_is_an_error_that_lists_the_known_splits(tmp_path: Path) -> None:
     with pytest.raises(BenchError, match="no split 'validation'; its splits are train, dev, test"):
         read_rows(tmp_path, "validation")

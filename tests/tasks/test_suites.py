@@ -27,7 +27,7 @@ def test_every_task_belongs_to_a_suite_and_every_suite_task_exists() -> None:
     assert {name for suite in SUITES.values() for name in suite.tasks} == set(TASKS)
 
 
-def test_tasks_without_training_rows_name_a_task_with_them_or_are_zero_shot() -> None:
+def test_tasks_without_training_rows_name_a_training_task_or_are_zero_shot() -> None:
     trainers = {task.trained_on for task in TASKS.values() if task.trained_on}
     assert all("train" in TASKS[name].source.splits for name in trainers)
     alone = [task for task in TASKS.values() if task.trained_on is None]
@@ -74,7 +74,7 @@ def test_short_task_name_in_two_suites_is_an_error() -> None:
         find_task("rte")
 
 
-def test_ambiguous_task_name_selects_the_only_task_that_fits() -> None:
+def test_ambiguous_task_name_selects_the_task_if_only_one_passes_the_filter() -> None:
     assert find_task("rte", lambda task: task.suite == "superglue").name == "superglue/rte"
     (found,) = select_tasks([], ["RTE"], fits=lambda task: task.suite == "glue")
     assert found.name == "glue/rte"
@@ -103,7 +103,7 @@ def test_suite_collection_expands_to_its_suites() -> None:
     assert find_suites("GLUE") == (SUITES["glue"],)
 
 
-def test_suite_collections_contain_suites_and_have_other_names() -> None:
+def test_suite_collections_contain_only_suites_and_share_no_name_with_a_suite() -> None:
     assert not set(COLLECTIONS) & set(SUITES)
     assert all(set(members) <= set(SUITES) for members in COLLECTIONS.values())
 

@@ -310,7 +310,7 @@ def test_record_query_has_one_text_to_text_training_row_per_answer():
     assert [cast_of(task).targets(e) for e in learned] == [("a",), ("c",)]
 
 
-def test_text_target_is_missing_for_hidden_labels_but_not_for_false_ones():
+def test_text_target_is_missing_for_hidden_labels_but_not_for_the_label_false():
     task = find_task("superglue/boolq")
     assert cast_of(task).targets(pair("a", "b", None)) == ()
     rows = rows_of(pair("a", "b", "False"))
@@ -328,7 +328,7 @@ def test_text_target_is_missing_for_hidden_labels_but_not_for_false_ones():
         if t.kind not in {"tag", "role", "coref", "ranking", "timed", "labels"}
     ],
 )
-def test_gold_text_targets_of_the_embedded_data_score_1(name: str):
+def test_gold_text_targets_of_the_bundled_data_score_1(name: str):
     task = find_task(name)
     leader = find_task(task.trained_on) if task.trained_on else task
     cast = cast_of(leader)

@@ -7,7 +7,11 @@ from benchharness.hyperparameter import COUNT_OR_NONE, hyperparameter
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterOptions:
-    """Options for low-rank adapters (LoRA): their rank, or 0 to train the encoder's weights."""
+    """Options for low-rank adapters (LoRA).
+
+    Attributes:
+        lora_rank: Rank of the adapters; 0 to train the encoder's own weights without adapters.
+    """
 
     lora_rank: int = hyperparameter(
         COUNT_OR_NONE,

@@ -15,7 +15,7 @@ from benchharness.worker.technique import Prepared, Technique
 class Adapters(Technique):
     """Technique that trains low-rank adapters, and merges them into the encoder at the end."""
 
-    whole_vocabulary = True  # embeddings are not trained, so removing unused ones saves nothing
+    whole_vocabulary = True  # embeddings are not trained, so leaving out unused ones saves nothing
 
     def on_network(self, prepared: Prepared) -> None:
         """Add adapters to the layers of the encoder that compute queries and values."""

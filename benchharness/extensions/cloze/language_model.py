@@ -79,7 +79,7 @@ class LanguageModel:
     def prepare(self, device: torch.device) -> None:
         """Prepare the network for `log_probabilities`; call this once.
 
-        The network is moved to a device. Hooks are added that select the fastest attention, and the
+        The network is moved to `device`. Hooks are added that select the fastest attention, and the
         positions at which the head is computed.
         """
         self.network.to(device)
@@ -95,7 +95,11 @@ class LanguageModel:
         encoder.register_forward_hook(_take_places)
 
     def log_probabilities(self, readings: Sequence[Reading]) -> Tensor:
-        """Return the log-probabilities of the tokens that one batch of readings asks for.
+        """Return the log-probabilities of the tokens that are scored in a batch of inputs.
+
+        Args:
+            readings: Inputs of the batch. A masked language model needs exactly one position in the
+                `places` of each.
 
         Returns:
             One value per pair in the `asked` of the first reading, then of the second one etc.,
@@ -109,7 +113,7 @@ class LanguageModel:
         types = np.zeros_like(ids)
         positions, places, asked = [], list[int](), list[tuple[int, int]]()
         for row, reading in enumerate(readings):
-            order = np.arange(len(reading))  # order in which the row has the tokens of the text
+            order = np.arange(len(reading))  # for each token of the row, its position in the text
             if is_first:
                 (place,) = reading.places  # a masked language model is read at one position
                 order = np.concatenate([[place], np.delete(order, place)])
@@ -143,8 +147,8 @@ class LanguageModel:
         return found
 
 
-# The positions at which the head is computed. The hooks read them from a context variable, because
-# transformers' networks do not pass benchharness's arguments through.
+# The hooks read the positions at which the head is computed from a context variable, because the
+# networks of transformers do not pass unknown arguments on to their encoder.
 
 
 @dataclass(frozen=True)
@@ -209,7 +213,7 @@ def load_language_model(
             "text: scoring without training needs a fast tokenizer (tokenizer.json)."
         )
     if checkpoint in BUILTIN_FOLDERS:
-        torch.manual_seed(seed)  # seeds the weights that are drawn next
+        torch.manual_seed(seed)  # seeds the random weights that are initialized next
         network = loader.from_config(config, dtype=torch.float32)
     else:
         network = _load(loader, folder, config, checkpoint, trust)

@@ -1,6 +1,7 @@
-"""Prompts for scoring a task with a language model: a pattern and, for classes, a word per label.
+"""Prompts for scoring a task with a language model.
 
-The patterns from papers are in patterns.toml, and `scoring.py` fills in an example.
+A prompt is a text pattern and, for classification and regression, a word per label. The patterns
+from papers are in patterns.toml, and `scoring.py` inserts an example into a pattern.
 """
 
 import tomllib
@@ -17,8 +18,8 @@ from benchharness.recipes.zero_shot import USUAL_MAX_TOKENS
 from benchharness.tasks.task import ChoiceTask, Task
 
 PATTERN, WORD = "pattern", "word "
-"""Name of the setting that contains the pattern. Prefix of the settings that contain the word for a
-label (the prefix is followed by the label)."""
+"""PATTERN is the name of the setting that contains the pattern. WORD is the prefix of the settings
+that contain the words for labels: the name of each is the prefix, followed by the label."""
 
 
 @dataclass(frozen=True, kw_only=True)

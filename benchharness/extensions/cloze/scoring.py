@@ -41,7 +41,7 @@ CHUNK = 1024
 masked copies of their texts) are in memory at once."""
 
 NEVER = -1e4
-"""Score of a candidate without tokens. It is so low that another candidate is chosen."""
+"""Score of a candidate without tokens. It is so low that any candidate with tokens is preferred."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,9 @@ BLANK = re.compile(r"@placeholder|_+")
 def candidates(
     task: Task, example: Any, values: Mapping[str, Any], kept: int | None = None
 ) -> list[Candidate]:
-    """Return the candidate texts of an example, one per label of the task or option of the example.
+    """Return the candidate texts of an example: one per label of its task, or one per option.
+
+    A regression task has two labels, "low" and "high", for the ends of its scale.
 
     Args:
         task: Task of the example.
@@ -291,6 +293,9 @@ def fitted(
         values: Settings with the pattern and the words for the labels.
         limit: Maximum number of tokens of a candidate, including special tokens.
 
+    Returns:
+        The tokens of each candidate, in the order of the labels or options.
+
     Raises:
         JobError: The candidates do not fit even without the longest text.
     """
@@ -388,7 +393,7 @@ class Scoring:
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """Task that a language model answers without training, with the settings for this.
+    """Task that is scored without training, with the language model and the settings for this.
 
     Attributes:
         model: The language model.
@@ -406,10 +411,11 @@ class Asked:
     def encoded(
         self, chunk: Sequence[Any], shortened: Callable[[str], None]
     ) -> Iterator[list[Encoded]]:
-        """Yield the encoded candidates of each example; shorten its longest text if necessary.
+        """Yield the encoded candidates of each example.
 
-        All texts are tokenized in one call, which is fastest. Only the candidates of shortened
-        examples are tokenized again.
+        If they have too many tokens, the longest text of the example is shortened. All texts are
+        tokenized in one call, which is fastest. Only the candidates of shortened examples are
+        tokenized again.
 
         Args:
             chunk: The examples.
@@ -435,7 +441,9 @@ def predict_untrained(
     """Predict the answers of examples without training, from the scores of their candidates.
 
     The candidate with the highest score is predicted, in a tie the first one. For a regression
-    task, the prediction is a value between the ends of the scale, weighted by the two scores.
+    task, the prediction is a value between the ends of the scale, weighted by the two scores. For a
+    task that measures pseudo-perplexity (`weighs_tokens`), the example's only text is predicted,
+    with the likelihood of its tokens (their geometric mean).
 
     Args:
         asked: The task, the language model and the settings.
@@ -445,6 +453,10 @@ def predict_untrained(
 
     Returns:
         One prediction per example, in the same order.
+
+    Raises:
+        ModelError: The model reads fewer tokens than the setting `max_tokens`.
+        JobError: The candidates of an example do not fit into `max_tokens` tokens.
     """
     check_reach(int(asked.values["max_tokens"]), asked.model.max_tokens)
     predictions: list[Prediction] = []

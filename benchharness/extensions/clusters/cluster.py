@@ -78,8 +78,8 @@ class RemoteJob:
             values.
         orders: The options of the engine.
         mark: Path of an empty file that the driver creates in the folder of saved models. A node
-            that does not see the file does not share this folder. There, jobs that save a model or
-            need a saved one fail, and other jobs run without snapshots.
+            that does not see the file does not share this folder. On such a node, jobs that save a
+            model or need a saved one fail, and other jobs run without snapshots.
         version: The version of benchharness on the driver's machine.
     """
 
@@ -94,7 +94,10 @@ class RemoteJob:
 
 
 def version() -> str:
-    """Return the version of benchharness, which must be the same on all machines of a run."""
+    """Return a text with the versions of benchharness and of its training method (`METHOD`).
+
+    It must be the same on all machines of a run.
+    """
     return f"{__version__}, method {METHOD}"
 
 
@@ -180,7 +183,11 @@ RETRIES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Lost:
-    """Message that the connection to a job was lost; `reason` is a clause after "because"."""
+    """Message that the connection to a job was lost.
+
+    Attributes:
+        reason: A clause that can follow "because", such as "its node stopped it".
+    """
 
     reason: str
 
@@ -203,13 +210,13 @@ class Cluster(Protocol):
         """Return how many remote jobs (at least one) may be queued or running at the same time."""
 
     def send(self, remote: RemoteJob) -> Any:
-        """Send a remote job to the next node that can run it; return the cluster's handle of it."""
+        """Send a remote job to the next node that can run it; return a handle for this job."""
 
     def news(self, sent: Mapping[str, Any]) -> Iterable[tuple[str, News]]:
-        """Return pairs (ticket, message) about jobs, or wait a moment if there are no messages.
+        """Return pairs (ticket, message) about jobs, or nothing after a short wait.
 
-        Messages may be late, repeated or missing. `sent` contains the handle of each job, keyed by
-        the job's ticket.
+        Messages may be late, repeated or missing. `sent` contains the handle of each job that was
+        sent and has not ended, keyed by the job's ticket.
         """
 
     def cancel(self, sent: Collection[Any]) -> None:
@@ -287,7 +294,7 @@ class ClusterEngine:
         return bool(self._sent)
 
     def _send(self, job: Job, attempt: int, report: Report, note: str = "") -> None:
-        # Send only variables that jobs need on every node, and never a token.
+        # Only variables that jobs need on every node are sent, and never an access token.
         names = (VARIABLE, "OMP_NUM_THREADS", *WAITING)
         remote = RemoteJob(
             ticket=uuid4().hex,
@@ -368,10 +375,16 @@ CANCEL_SECONDS = SAVING_SECONDS + 10
 
 
 def placement(cluster: Cluster, choice: EngineChoice, *, gpus: int, cpus: int) -> Placement:
-    """Return the placement of a run's jobs on a cluster.
+    """Return the slots and the engine for running jobs on a cluster.
 
-    `gpus` and `cpus` are the numbers of GPUs and CPU cores per job. Raises BenchError if one of the
-    user's engine options is invalid.
+    Args:
+        cluster: The cluster.
+        choice: The engine, and the options that the user chose for it.
+        gpus: Number of GPUs per job.
+        cpus: Number of CPU cores per job.
+
+    Raises:
+        BenchError: One of the options is invalid.
     """
     numbers = read_numbers(choice)
     memory = int(numbers.get("memory", 0) * 1e9)
@@ -385,8 +398,12 @@ def placement(cluster: Cluster, choice: EngineChoice, *, gpus: int, cpus: int) -
 def gpus_of_job(choice: EngineChoice, *, there: bool) -> int:
     """Return the number of GPUs per job, which is 0 if jobs run on CPUs.
 
-    `there` is True if the cluster has or may have GPUs, which decides what `--device auto` means.
-    Raises BenchError if `--device` names a device of this machine, such as cuda:1.
+    Args:
+        choice: The engine, and the options that the user chose for it.
+        there: True if the cluster has or may have GPUs. `--device auto` then means cuda, else cpu.
+
+    Raises:
+        BenchError: `--device` names a device of this machine, such as cuda:1.
     """
     if choice.device not in ("auto", "cpu", "cuda"):
         raise BenchError(

@@ -41,7 +41,7 @@ KNOCK_SECONDS = 5.0
 
 
 def place(choice: EngineChoice) -> Placement:
-    """Connect to a Ray cluster, and return the placement of a run's jobs on it.
+    """Connect to a Ray cluster, and return the slots and the engine for running jobs on it.
 
     Raises BenchError if an option is invalid, no cluster answers, or no node is large enough for a
     job.
@@ -127,7 +127,12 @@ def jobs_at_once(sizes: Collection[NodeSize], gpus: int, cpus: int) -> int:
 
 
 class RayCluster:
-    """The connected Ray cluster, on which each job gets this number of GPUs and CPU cores."""
+    """The Ray cluster to which this process is connected.
+
+    Args:
+        gpus: Number of GPUs per job.
+        cpus: Number of CPU cores per job.
+    """
 
     name = "ray"
 
@@ -137,10 +142,10 @@ class RayCluster:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Context manager that starts the progress actor on this node, and disconnects at the end.
+        """Context manager that starts a ProgressActor on this node, and disconnects at the end.
 
-        Inside of it, nothing is printed to stdout, because Ray prints long messages about lost
-        nodes there. Lost jobs are reported anyway.
+        Within the context, nothing is printed to stdout, because Ray prints long messages about
+        lost nodes there. Lost jobs are reported anyway.
         """
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
             ray.get_runtime_context().get_node_id(), soft=False
@@ -226,11 +231,16 @@ class ProgressActor:
         self._notes[ticket] = note
 
     def take(self) -> dict[str, Progress]:
-        """Return the latest progress of jobs, keyed by ticket, and forget it."""
+        """Return the latest progress of each job, keyed by ticket, and forget it."""
         notes, self._notes = self._notes, {}
         return notes
 
 
 def run_on_node(remote: RemoteJob, progress: Any) -> Mapping[str, Any]:
-    """Run a remote job in a Ray task; send its progress to the driver's ProgressActor."""
+    """Run a remote job in a Ray task, and return its outcome as `run_remote` does.
+
+    Args:
+        remote: The job and everything that it needs.
+        progress: Handle of the driver's ProgressActor, which receives the progress of the job.
+    """
     return run_remote(remote, partial(progress.put.remote, remote.ticket), SECONDS_BETWEEN_NOTES)

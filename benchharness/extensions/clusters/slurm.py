@@ -1,4 +1,7 @@
-"""Jobs on a Slurm cluster, where all nodes share a folder. submitit submits a batch job per job."""
+"""Jobs on a Slurm cluster whose nodes share a folder.
+
+The library submitit submits each job as a batch job of Slurm.
+"""
 
 import json
 import os
@@ -51,7 +54,7 @@ CPUS = 8
 
 
 def place(choice: EngineChoice) -> Placement:
-    """Return the placement of a run's jobs in Slurm's queue.
+    """Return the slots and the engine for running jobs through Slurm's queue.
 
     Raises BenchError if an option is invalid, or if submitit or Slurm is not on this machine.
     """
@@ -170,7 +173,12 @@ class SlurmCluster:
 
 
 def run_on_node(remote: RemoteJob, note: Path) -> Mapping[str, Any]:
-    """Run a remote job inside a batch job; write its latest progress to the file `note`."""
+    """Run a remote job inside a batch job, and return its outcome as `run_remote` does.
+
+    Args:
+        remote: The job and everything that it needs.
+        note: The file to which the latest progress of the job is written.
+    """
 
     def write(progress: Progress) -> None:
         draft = note.with_suffix(".draft")

@@ -25,12 +25,13 @@ BEGIN, END = "#begin document", "#end document"
 """Beginnings of the lines that begin and end a document."""
 NO_WORD = "[WORD]"
 """Placeholder for words in the shared task's skeleton files, which lack the words because of the
-LDC's licence."""
+licence of their publisher, the LDC.
+"""
 
 FIRST_PROPOSITION = 11
-"""Index of the column with the first proposition. The columns before it are document, part, number,
-word, part of speech, parse, lemma, frameset, sense, speaker and named entity. The column after the
-last proposition has the coreference chains.
+"""Index of the column with the first proposition. The columns before it are document, part, index
+of the word in its sentence, word, part of speech, parse, lemma, frameset, sense, speaker and named
+entity. The column after the last proposition has the coreference chains.
 """
 
 
@@ -39,7 +40,7 @@ def document_records(files: OfficialFiles) -> Iterator[Record]:
 
     Every sentence has its `words`, its `part_id`, the `speaker` of its first word, `srl_frames`
     with the IOB2 tags of each predicate, and `coref_spans`, a list of [chain, first word, last
-    word].
+    word]. The indices of words count from 0 in the sentence.
 
     Args:
         files: The official files of the split.
@@ -140,11 +141,13 @@ MARK = re.compile(r"\(\d{1,9}\)?|\d{1,9}\)", re.ASCII)
 def chain_mentions(column: Sequence[str], place: str) -> Iterator[list[int]]:
     """Yield the mentions in a coreference column as [chain, first word, last word].
 
-    For example, "(7", "-", "7)" is the mention [7, 0, 2]. Bars separate several marks at a word. As
-    in scorer.pl, all marks that begin a mention are read before those that end one, so "7)|(7" is a
-    mention of one word. Mentions are yielded in the order in which scorer.pl reads their
-    beginnings, with one-word mentions first at each word. The order matters because scorer.pl
-    assigns a mention in two chains to the later one.
+    For example, the cells "(7", "-" and "7)" contain the mention [7, 0, 2]. If several mentions
+    begin or end at a word, bars separate their marks. As in scorer.pl, all marks that begin a
+    mention are read before those that end one, so "7)|(7" is a mention of one word.
+
+    Mentions are yielded in the order in which scorer.pl reads their beginnings; at each word,
+    mentions of one word come first. The order matters because scorer.pl assigns a mention in two
+    chains to the later chain.
 
     Args:
         column: The cell of each word.

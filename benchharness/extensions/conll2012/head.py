@@ -83,9 +83,8 @@ antecedent. FIRST_CODE or a higher number: it has an antecedent, which the numbe
 class CorefFeatures(Features):
     """Features of documents. An item is a document, and its rows are the document's segments.
 
-    Each array has one value per token.
-
     Attributes:
+        per_token: Names of the arrays below, which have one value per token.
         words: Index of the token's word in its document, from 1; 0 for special tokens.
         sentences: Index of the token's sentence in its document, from 0.
         speakers: Number of the token's speaker in its document, from 0.
@@ -203,7 +202,8 @@ def targets(
     hidden = next((e for e in examples if e.clusters is None), None)
     if hidden is not None:
         raise DataError(
-            f"{task.name} hides the clusters of {hidden.id}, so it cannot be used for training."
+            f"the clusters of example {hidden.id} in {task.name} are not published, so this "
+            "example cannot be used for training."
         )
     found = [
         [
@@ -266,7 +266,8 @@ class CorefNetwork(nn.Module):
         super().__init__()
         self.encoder = encoder.network
         size = encoder.config.hidden_size
-        # The layers of the model family before the dropout and the output layer.
+        # `read` consists of the layers of a token classifier of this model family that come before
+        # its dropout and its output layer.
         self.read = TokenClassifier.for_tags(encoder.network, encoder.config, 1).transform
         self.classifier = SpanRanker(size, genres, segments)
         self.segments = segments
@@ -277,8 +278,8 @@ class CorefNetwork(nn.Module):
         Args:
             targets: Gold mentions of every document, as returned by the function `targets`; None
                 outside of training.
-            **inputs: Inputs of the encoder, and the columns of CorefFeatures that are named in
-                `per_token`, `[rows, tokens]` each.
+            **inputs: Inputs of the encoder, and the arrays that are listed in
+                `CorefFeatures.per_token`, each of the shape `[rows, tokens]`.
         """
         told = {name: inputs.pop(name) for name in CorefFeatures.per_token}
         shape = told["words"].shape  # (rows, tokens)
@@ -297,7 +298,7 @@ class CorefNetwork(nn.Module):
             (0 if self.training else shape[0], shape[1], MAX_SPAN_TOKENS)
         )
         for number, part in enumerate(parts):
-            # One document at a time, because an antecedent must be in the same document.
+            # Documents are processed one at a time, because antecedents are in the same document.
             document = {name: values[part] for name, values in told.items()}
             found = self.classifier(states[part], document)
             if self.training and targets is not None:
@@ -429,10 +430,11 @@ class SpanRanker(nn.Module):
         self.apply(_initialise)
 
     def forward(self, states: Tensor, told: dict[str, Tensor]) -> Ranking:
-        """Rank the antecedents of one document, given its `states` `[rows, tokens, size]`.
+        """Score the spans of one document, and rank the possible antecedents of the kept spans.
 
-        `told` contains the columns of CorefFeatures that are named in `per_token`, `[rows, tokens]`
-        each.
+        `states` are the states of the encoder, `[rows, tokens, size]`; a row is a segment. `told`
+        contains the arrays that are listed in `CorefFeatures.per_token`, keyed by name; each has
+        the shape `[rows, tokens]`.
         """
         every = _candidates(told["words"], told["sentences"])
         embedded = self._embed(states, every)  # (spans, span)
@@ -475,7 +477,7 @@ class SpanRanker(nn.Module):
         features = self._features(spans, antecedents, buckets.gather(1, antecedents), told)
         nothing = best.new_zeros((len(best), 1))  # having no antecedent scores 0
         for turn in range(REFINEMENTS):
-            # The scores of every span, (spans, antecedents + 1).
+            # `found` contains the scores of every span, (spans, antecedents + 1).
             found = torch.cat([nothing, best + self._pairs(embedded, antecedents, features)], dim=1)
             if turn + 1 < REFINEMENTS:
                 embedded = self._refine(embedded, antecedents, found)
@@ -562,7 +564,7 @@ def _candidates(words: Tensor, sentences: Tensor) -> Spans:
 def _prune(scores: Tensor, spans: Spans, tokens: int) -> Tensor:
     """Return the sorted indices of the best spans; skip spans that partly overlap a better one."""
     wanted = min(MOST_KEPT, max(1, int(tokens * KEPT_PER_TOKEN)))
-    # Decide on the host, span by span, because each decision depends on all spans kept so far.
+    # Decide on the CPU, span by span, because each decision depends on all spans kept so far.
     order = scores.detach().float().sort(descending=True, stable=True).indices.cpu().numpy()
     firsts, lasts = spans.firsts.cpu().numpy(), spans.lasts.cpu().numpy()
     beyond = int(lasts.max(initial=0)) + 1
@@ -584,7 +586,7 @@ def _prune(scores: Tensor, spans: Spans, tokens: int) -> Tensor:
 
 def _bucket(distances: Tensor) -> Tensor:
     """Map distances to buckets: 0, 1, 2, 3, 4, then one per power of two, up to 64 and more."""
-    # The logarithms of 5 to 7 are between 2 and 3, which is bucket 5.
+    # The base-2 logarithms of 5, 6 and 7 are rounded down to 2, and 2 + 3 is bucket 5.
     powers = distances.clamp(min=1).float().log2().floor().long() + 3
     return torch.where(distances <= 4, distances, powers).clamp(max=DISTANCES - 1)
 
@@ -624,6 +626,13 @@ def decode(
     """Return the clusters of every document: the spans that are linked by antecedents.
 
     Clusters, and the mentions in them, are sorted by position.
+
+    Args:
+        logits: Codes of the antecedents, `[tokens, 30]`, for all tokens of all documents without
+            padding; see `CorefNetwork`.
+        features: The features of the documents.
+        examples: The documents.
+        task: Not used.
     """
     # The codes have the shape (tokens, 30): rows are concatenated, as in `features.token_ids`.
     bounds = features.starts[features.item_starts]  # (documents + 1,)
@@ -636,7 +645,7 @@ def decode(
 def _clusters(
     codes: NDArray[np.float32], words: NDArray[np.int64]
 ) -> tuple[tuple[Mention, ...], ...]:
-    places, widths = np.nonzero(codes >= FIRST_CODE)  # (linked spans,) both, in order
+    places, widths = np.nonzero(codes >= FIRST_CODE)  # both (linked spans,), in text order
     clusters: dict[Mention, list[Mention]] = {}
 
     def mention(place: int, width: int) -> Mention:

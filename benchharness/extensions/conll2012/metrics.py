@@ -107,11 +107,12 @@ def b_cubed(gold: Clusters, predicted: Clusters) -> Sums:
     """
     shared = _shared(gold, predicted).items()
     common = _common(map(set, gold), predicted)
-    # A gold and a predicted cluster share `count` mentions. Each of them adds common / (size of the
-    # gold cluster) to the numerator of recall, and common / (size of the predicted cluster) to that
-    # of precision. `count` and `common` differ only if a mention is in two gold clusters. If a gold
-    # cluster contains a mention twice, its size counts both, but the sum has only one term for the
-    # mention.
+    # `count` and `common` are numbers of mentions that a gold and a predicted cluster share. They
+    # differ only if a mention is in two gold clusters: `common` counts it for both, and `count` for
+    # the last one. Each of the `count` mentions adds `common` / (size of the gold cluster) to the
+    # numerator of recall, and `common` / (size of the predicted cluster) to that of precision. If a
+    # gold cluster contains a mention twice, its size counts both, but the sum has only one term for
+    # the mention.
     return Sums(
         total(count * common[both] / len(gold[both[0]]) for both, count in shared),
         sum(map(len, gold)),

@@ -8,7 +8,7 @@ from benchharness.leaderboard.comparing import Array, Breakdown, Units, divided,
 
 
 def breakdowns(_: Any, metric: str) -> Iterator[Breakdown]:
-    """Yield a decomposition of the mean F1 into sums over documents; nothing for other metrics.
+    """Yield a decomposition of the mean F1 into numbers per document; nothing for other metrics.
 
     Args:
         _: Not used.

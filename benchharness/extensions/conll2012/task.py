@@ -69,7 +69,7 @@ class CorefTask(Task):
     """Task of finding the mentions in a document, and grouping those that refer to the same entity.
 
     Attributes:
-        genres: Genres of documents. A model gets the genre as an input.
+        genres: Genres of documents. A model gets the genre of a document as an input.
     """
 
     convert: Callable[[Row], DocumentExample]
@@ -83,7 +83,10 @@ class CorefTask(Task):
     baseline_has_settings: ClassVar[bool] = False
 
     def problems(self, example: DocumentExample) -> Iterator[str]:
-        """Check the sentences, the speakers and the clusters of a document; see `Task.problems`."""
+        """Check an example, and yield a phrase such as "has no words" for each problem.
+
+        The words, the speakers and the mentions are checked; see `Task.problems`.
+        """
         return _cluster_faults(example)
 
 

@@ -75,7 +75,8 @@ def _source(arrange: Any, *, is_gold: bool) -> Source:
     }
     return Source(
         hub="ontonotes/conll2012_ontonotesv5",
-        # As for CoNLL-2003, the main branch has a loading script, which `datasets` does not run.
+        # The main branch has a loading script, which `datasets` does not run. So this revision is
+        # used, in which the hub stores the data as Parquet files.
         config="default",
         revision="refs/convert/parquet",
         hub_folder="english_v4",
@@ -288,6 +289,6 @@ RULES = (
         "predicates",
     ),
 )
-"""Rules of published scores that cover only one of the two tasks."""
+"""Rules for the scores of published systems, which cover only one of the two tasks."""
 
 SUITES = (suite_of(TASKS, "CoNLL-2012", RULE, collections=("seeds",)),)

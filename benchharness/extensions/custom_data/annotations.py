@@ -62,8 +62,8 @@ class Span(NamedTuple):
 
     Attributes:
         start: The index of the first character.
-        end: The index after the last character or, in exports of a few tools, of the last character
-            (see `_is_inclusive`).
+        end: The index after the last character. In exports of a few tools it is the index of the
+            last character itself (see `_is_inclusive`).
         label: The label.
         text: The text of the span if the file repeats it, else "".
     """
@@ -130,7 +130,10 @@ def with_words(table: Table) -> Table:
     a word is extended to the whole word, and a note reports this.
 
     The table is returned without such columns if it has no text, or if no column or several columns
-    mark spans.
+    mark spans. Spans that a reviewer rejected are left out, which a note reports.
+
+    Raises DataError if an item in the column is not a span, or if a span contains no word or
+    overlaps with another span.
     """
     table = replace(table, columns={n: _of_one(n, v) for n, v in table.columns.items()})
     table = _with_runs(table)
@@ -531,7 +534,9 @@ _LAYOUTS: tuple[tuple[str, Callable[[Any], bool], Callable[[str, Numbered], Tool
     ("Dataturks", _has_points, _points),
     ("MRQA", _has_questions, _questions),
 )
-"""Title, predicate and reader of each layout; the first whose predicate fits every row is used."""
+"""Layouts of exports: the title, a predicate for a single row, and the function that reads the
+rows. The first layout whose predicate is true for every row is used.
+"""
 
 
 # TSV files of INCEpTION and WebAnno, and annotation files of brat and PubTator.
@@ -540,19 +545,21 @@ WEBANNO = "#FORMAT=WebAnno TSV"
 
 
 def webanno_rows(name: str, text: str) -> Numbered:
-    """Read the sentences of a WebAnno TSV 3 file, with tags that encode one kind of its spans.
+    """Read the sentences of a WebAnno TSV 3 file, with tags that encode its spans.
 
-    The line of a word contains its number ("1-2": sentence and word), its character offsets, the
-    word, and a cell for each kind of annotation (feature). The cell is "_" outside of spans, and
-    "PER[1]" for each word of span 1, which has several words. The tags come from the first feature
-    in which a span has a label; features that are called "value" are tried first.
+    The line of a word contains the number of the word ("1-2" is word 2 of sentence 1), its
+    character offsets, the word, and a cell for each kind of annotation (feature). The cell is "_"
+    outside of spans, "PER" for a span of one word, and "PER[1]" for each word of a longer span with
+    the number 1. The tags encode the spans of only one feature: the first one that has labels,
+    where features that are called "value" are tried first.
 
     Args:
         name: The name of the file, for messages.
         text: The text of the file.
 
     Returns:
-        For each sentence, the number of its first line, and its lists "words" and "tags".
+        For each sentence, the number of its first line, and a dictionary with the lists "words" and
+        "tags".
 
     Raises:
         DataError: The file has no column of spans.
@@ -616,8 +623,9 @@ def brat_spans(name: str, text: str) -> tuple[list[list[Any]], Counter[str]]:
         text: The text of the file.
 
     Returns:
-        A list [start, end, label] per span, in characters; and the numbers of annotations that are
-        left out, keyed by a noun for them, such as "relations and events".
+        A list [start, end, label] per span, where `start` is the index of the first character and
+        `end` the index after the last one; and the numbers of annotations that are left out, keyed
+        by a noun for them, such as "relations and events".
 
     Raises:
         DataError: A span is malformed.

@@ -50,7 +50,8 @@ def read_cells(table: Table, *, is_part: bool = False) -> Table:
             are then not detected, because other rows of the file may have other values.
 
     Raises:
-        DataError: A cell has another form than the rest of its column; the error names its row.
+        DataError: A cell has another form than the rest of its column, or a marked span is invalid.
+            The error names the row.
     """
     columns = {name: _values(values) for name, values in table.columns.items()}
     if any(columns[name] is not values for name, values in table.columns.items()):
@@ -90,7 +91,7 @@ def _written(values: Sequence[Any], known: Sequence[Any]) -> Sequence[Any]:
     # lists.
     if not any(re.search(r"""[,'"]""", value) or _NUMPY.fullmatch(value) for value in read):
         return values
-    # A mixture of lists and quoted texts is neither a column of lists nor one of texts.
+    # The column is left unchanged unless all values are lists, all objects or all texts.
     kinds = {type(value) for value in read.values()}
     if len(kinds) > 1 or not kinds <= {list, dict, str}:
         return values
@@ -113,7 +114,7 @@ def _may_be_value(value: Any) -> bool:
 def value_of(text: str) -> Any:
     """Parse the text of a list, object or quoted string in the notation of JSON, Python or numpy.
 
-    Raises ValueError for any other text.
+    Tuples and sets are converted to lists. Raises ValueError for any other text.
     """
     if not _may_be_value(text):
         raise ValueError(text)

@@ -54,10 +54,10 @@ NAMED: Mapping[str, frozenset[str]] = {
 "label" is the class of a text and "number" its score; "category" is also a class, but less
 certainly. "right" is the correct one of several options, "distractor" a wrong option, and "why" an
 explanation that gives away the answer. "origin" describes the source of a row, its annotators, its
-time or its confidence; "fact" describes the writer of the text or the writing task; "meta" is an
-object that contains such facts about the row. "aspect" is a second text, which is judged within the
-first one. "coded" contains last words of names: a column "Q4_theme" judges the text in the column
-"Q4".
+time or its confidence; "fact" describes the writer of the text, the writing task or the file of the
+text; "meta" is an object that contains such facts about the row. "aspect" is a second text: the
+label judges only this aspect of the first text. "coded" contains last words of names: a column
+"Q4_theme" judges the text in the column "Q4".
 """
 
 NULLS = frozenset(("null", "\\n", "<na>", "nan", "nat"))
@@ -109,9 +109,9 @@ CURRENCY = re.compile(r"[$€£¥₹%]|\b(?:USD|EUR|GBP|CHF|JPY|INR)\b")
 PER_CENT = "%"
 
 FEW_ODD, MOST_ODD = 0.1, 3
-"""Limits for mistakes in a column: at most the share FEW_ODD of the values, and at most MOST_ODD
-different values. For example, a column with more words than that is not considered to contain
-numbers.
+"""Limits for mistakes in a column: FEW_ODD is the maximum share of values that are mistakes, and
+MOST_ODD the maximum number of different mistakes. For example, a column of numbers may contain a
+few words, but with more words it is not considered a column of numbers.
 """
 
 SEEN = 100
@@ -119,14 +119,14 @@ SEEN = 100
 numbers.
 """
 
-# Maximum numbers: SHORT_WORDS for the words in a label, MOST_CLASSES for classes, FEW for different
-# whole numbers that may be classes, MOST_SHOWN for the mappings that an error lists, and LONG_NAME
-# for the words in a column's name.
+# These are upper limits. SHORT_WORDS limits the words in a label, MOST_CLASSES the classes, FEW the
+# different whole numbers that may be classes, MOST_SHOWN the mappings that an error lists, and
+# LONG_NAME the words in the name of a column.
 SHORT_WORDS, MOST_CLASSES, FEW, MOST_SHOWN, LONG_NAME = 3, 1000, 20, 6, 8
 
 NAME_WORDS = 2.5
-"""If a table has a column of prose, other columns with at most this mean number of words contain
-names, places or addresses and not texts.
+"""If a table has a column of prose, other columns with at most this mean number of words are taken
+to contain names, places or addresses instead of texts.
 """
 
 SEPARATORS, RARE_SEPARATORS = "|;,", "#/"
@@ -160,11 +160,11 @@ def to_number(value: Any, decimal: str = ".") -> float:
             raise ValueError(value) from error
     word = CURRENCY.sub("", value).strip()
     other = "," if decimal == "." else "."
-    # Remove the separators of thousands in "1,234,567" and "1,234.5", or with decimal commas in
-    # "1.234,5".
+    # Remove the thousands separators in "1,234,567" and "1,234.5" or, if the decimal mark is a
+    # comma, in "1.234,5".
     if re.fullmatch(rf"[-+]?[1-9]\d{{0,2}}(\{other}\d{{3}})+(\{decimal}\d+)?", word):
         word = word.replace(other, "")
-    # "1.5" has no decimal comma, but `float` below would accept it.
+    # If the decimal mark is a comma, "1.5" is not a number, but `float` below would accept it.
     elif other in word and decimal == ",":
         raise ValueError(value)
     return float(word.replace(decimal, "."))
@@ -197,13 +197,15 @@ class Table:
     Attributes:
         name: The name of the file in messages.
         columns: The values of each column, keyed by its name.
-        ids: An id for each row, unique in the file: the number of a line, a row or a question.
-        unit: What the ids count, as messages name it: "line" in "reviews.csv line 7".
+        ids: An id for each row, unique in the file: usually the number of its line, or the row's
+            own number or key.
+        unit: The noun before an id in messages, such as "line" in "reviews.csv line 7".
         has_header: True if the names of the columns were read from the file.
         notes: Sentences for the user on how the file was read and what was guessed.
         ticked: The names of the columns whose cells are ticked or empty boxes.
-        made: The names of three columns, if spans are marked in a text: the column of words and the
-            column of tags, which were made from the spans, and the column of the spans. Else empty.
+        made: The names of three columns, if the file marks spans in a text: the columns of words
+            and of tags, which were made from the spans, and the column of the spans ("" if the
+            table does not contain it). Empty for other files.
         is_conll: True if the file has one word per line. Each row is then a sentence, and its id is
             the number of its first line.
     """
@@ -304,7 +306,10 @@ class Column:
 
     @cached_property
     def is_fact(self) -> bool:
-        """True if the name describes the writer of the text ("gender") or the task ("prompt")."""
+        """True if the name describes the writer of the text, the writing task or the text's file.
+
+        Examples are "gender", "prompt" and "filename".
+        """
         return bool({self.key, _last_word(self.name)} & NAMED["fact"])
 
     @cached_property
@@ -388,10 +393,11 @@ class Column:
     def decimal(self) -> str:
         """Decimal mark, "." or ",", with which more of the values are numbers.
 
-        If both marks give equally many numbers, the result is the point, unless points seem to
-        separate thousands. This is so if each value with a point has groups of three digits, some
-        of these values end in 0, and other values have no point. (If they were decimals that keep a
-        final 0, all values would have a point.)
+        The result is the point if more than half of the first values are not numbers with either
+        mark. If both marks give equally many numbers, the result is the point, unless points seem
+        to separate thousands. They do if each value with a point has groups of three digits, some
+        of these values end in 0, and other values have no point. (If the values were decimals that
+        keep a final 0, all of them would have a point.)
         """
         grouped = looks_grouped(self.known)
         is_mixed = len(grouped) < len(self.known) and any(word[-1] == "0" for word in grouped)
@@ -420,7 +426,7 @@ class Column:
 
     @cached_property
     def mean_words(self) -> float:
-        """Mean number of words per value; 0 unless all values are texts that are not numbers."""
+        """Mean number of words per value; 0 if the column is numeric or a value is not a text."""
         if self.is_list or self.numbers is not None or not self.known:
             return 0.0
         texts = [value for value in self.known if isinstance(value, str)]
@@ -434,7 +440,7 @@ class Column:
 
     @cached_property
     def is_flag(self) -> bool:
-        """True if all values are 0, 1 or booleans, and at most a tenth of them is missing."""
+        """True if all values are 0, 1 or booleans, and at most a tenth of them are missing."""
         if len(self.known) < (1 - FEW_ODD) * len(self.values):
             return False
         if self.known and all(isinstance(value, bool) for value in self.known):
@@ -445,8 +451,9 @@ class Column:
     def is_text(self) -> bool:
         """True if the values are sentences, or long names and terms that mostly differ.
 
-        Sentences have more than three words on average. Long names and terms have more than 12
-        characters on average, and more than half of them are different.
+        Sentences have more than three words on average, and more than a tenth of them are
+        different. Long names and terms have more than 12 characters on average, and more than half
+        of them are different.
         """
         if not self.mean_words:
             return False
@@ -457,7 +464,10 @@ class Column:
 
     @cached_property
     def is_date(self) -> bool:
-        """True if every value that is not missing is a date, a time or a time stamp."""
+        """True if all values are dates, durations or Unix times, apart from missing ones.
+
+        False if the column has a usual name for classes or scores, such as "label" or "points".
+        """
         if not self.known or self.key in CLASSES | NAMED["number"]:
             return False
         said = [v for v in self.known if not _is_missing(v)]
@@ -486,8 +496,10 @@ class Column:
     def is_id(self) -> bool:
         """True if the values only number or identify the rows.
 
-        This is so for names such as "id" or "user_id", for dates, times and hashes, and for whole
-        numbers that are different in all rows.
+        This is so for names such as "id" or "user_id", for columns without a name, for dates, Unix
+        times and hashes, and for more than 20 whole numbers that are all different. A column with a
+        usual name for labels or scores only counts if it is called "number" and its values only
+        rise or only fall.
         """
         # pandas writes its index as a column without a name, and reads it as "Unnamed: 0".
         if self.key in NAMED["id"] or self.key.startswith("unnamed") or not self.key:

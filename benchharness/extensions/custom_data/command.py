@@ -1,4 +1,4 @@
-"""`bench run --write-task`: write the task of the user's own data as a plugin to keep and edit."""
+"""`bench run --write-task`: write the task that is detected in the user's data as a plugin."""
 
 import os
 import shlex
@@ -51,9 +51,9 @@ def lines_of(found: Found, folder: Path) -> str:
     """Return the Python source of a plugin with the task that was found.
 
     Args:
-        found: The task.
-        folder: The folder of the plugin. The source contains the paths of metric scripts relative
-            to it.
+        found: The task that was detected in the user's data.
+        folder: The folder of the plugin. Paths of metric scripts in the source are relative to this
+            folder.
     """
     plain = found.own.to_json()
     plain["columns"] = {role: tuple(names) for role, names in found.own.columns.items()}

@@ -38,7 +38,8 @@ def read_json(path: Place, text: str) -> Table:
 def object_lines(path: Place, text: str, lines: Sequence[tuple[int, str]]) -> Table:
     """Read a row from each line, which is usually a JSON object.
 
-    If the file was cut off within its last line, this line is left out, and a note reports it.
+    If the file was cut off within its last line, and this is line 3 or a later one, the line is
+    left out, and a note reports it.
 
     Args:
         path: The file, for error messages.
@@ -284,9 +285,9 @@ def parsed(path: Place, text: str, line: int = 1) -> Any:
 def objects_table(path: Place, objects: Sequence[tuple[str, Any]], unit: str) -> Table:
     """Make a table from JSON objects, with a column per key.
 
-    The column of a key in a nested object is named by all keys on the way, joined by dots. If an
-    object lacks a key, the value in the key's column is None. Objects in the export format of a
-    known annotation tool are converted first.
+    The name of the column for a key in a nested object consists of all keys on the path, joined by
+    dots ("meta.source"). If an object lacks a key, the value in the key's column is None. Objects
+    in the export format of a known annotation tool are converted first.
 
     Args:
         path: The file, whose name becomes the name of the table.

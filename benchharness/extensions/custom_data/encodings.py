@@ -12,7 +12,7 @@ MAGIC = {
     b"%PDF": "a PDF",
     b"PK\x03\x04": "a zip archive or an Excel workbook",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook",
-    b"\x1f\x8b": "a gzip file, whose name must end in .gz",
+    b"\x1f\x8b": "a gzip file (which can be read if its name ends in .gz)",
     b"SQLite": "an SQLite database",
     b"PAR1": "Parquet",
 }

@@ -62,8 +62,8 @@ class Found:
         task: The task.
         data: The value of `--data` from which the rows are read: "hub", or a path.
         sentences: Notes for the user about the columns, the rows and the labels.
-        leaks: For each split except train, the number of rows whose text is also in train, and the
-            number of rows whose text is nearly identical to one in train.
+        leaks: Two numbers of rows for each split except train, keyed by split: rows whose text is
+            also in train, and rows whose text is only nearly identical to one in train.
     """
 
     own: OwnData
@@ -86,7 +86,7 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
 
     Args:
         place: A path or, with `hub`, "org/name[:config][@revision]".
-        hub: True if the rows are on the hub.
+        hub: True if `place` is the name of a data set on the hub.
         columns: The value of `--columns`; "" to detect the columns.
         metrics: The values of `--metric`; empty for the default metrics of this kind of task.
         encoding: The encoding of the files; "" to detect it.

@@ -27,8 +27,8 @@ def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[st
         rows: All rows of the file, including the header and possible title lines above it.
 
     Returns:
-        The names of the columns, the rows below them, and notes for the user on lines that are not
-        read as rows.
+        The names of the columns; the rows below them, without rows at the end that have only a row
+        number; and notes for the user on other lines that are not read as rows.
     """
     if not rows:
         return [], rows, ()

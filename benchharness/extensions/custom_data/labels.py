@@ -36,10 +36,12 @@ def with_labels(own: OwnData, tables: Mapping[str, Table], *, as_written: bool) 
     Args:
         own: The definition.
         tables: The rows of each split, keyed by split.
-        as_written: True if tags are labels of words as they are, and not tags of spans.
+        as_written: True to use tags unchanged as labels of single words, even if most of them look
+            like tags of spans (B-PER).
 
     Raises:
-        DataError: A column is missing, or there are fewer than two labels or different numbers.
+        DataError: A column is missing, there are fewer than two different labels or numbers, there
+            are more labels than half of the rows, or a label or tag has another form than the rest.
     """
     train = tables["train"]
     for name in (name for names in own.columns.values() for name in names):
@@ -112,8 +114,8 @@ def _with_unseen(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
 
 def _with_classes(own: OwnData, train: Table, column: str) -> OwnData:
     values = [class_name(v) for v in _flat(train.columns[column]) if v not in (None, "")]
-    # "None" was written by a program into empty cells if no other label begins with a capital (a
-    # person would have written "none"), or if other columns have "None" too.
+    # "None" is taken for an empty cell that a program wrote if no other label begins with a capital
+    # (a person would have written "none"), or if other columns have "None" too.
     others = (v for name, found in train.columns.items() if name != column for v in found)
     is_capital = any(value[:1].isupper() for value in values if value != "None")
     is_program = not is_capital or any(v == "None" for v in others)
@@ -137,7 +139,8 @@ def _no_labels(names: Collection[str]) -> Collection[str]:
     """Return the names that mean "no label" instead of a class."""
     none = {name for name in names if may_be_no_label(name)}
     words = {*names} - none
-    if not all(re.search(r"[^\W\d_]", word) for word in words):  # "-" may be a class next to "+"
+    # If another label has no letters, such as "+", then "-" may be a class as well.
+    if not all(re.search(r"[^\W\d_]", word) for word in words):
         none = {name for name in none if name.casefold() in NULLS or name == "None"}
     return none if len(words) > 1 and {name.casefold() for name in none} != {"unknown"} else ()
 
@@ -186,7 +189,14 @@ def _tag_order(tags: Collection[str]) -> Callable[[str], tuple[bool, str]]:
 
 
 def written_tags(own: OwnData, train: Table) -> Iterator[tuple[int, int, str]]:
-    """Yield the row index, the position in the row and the text of each tag, as it is written."""
+    """Yield the row index, the position in the row and the original text of each tag.
+
+    Empty tags are skipped. If each row is a single word, all positions are 0.
+
+    Args:
+        own: The definition of the task.
+        train: The rows of train.
+    """
     for row, value in enumerate(train.columns[own.columns["tags"][0]]):
         each = (
             fields_of(value) if isinstance(value, str) and "sentence" not in own.columns else value
@@ -221,7 +231,7 @@ def _with_range(own: OwnData, tables: Mapping[str, Table]) -> OwnData:
     (name,) = own.columns["number"]
     own = replace(own, decimal=Column("", tables["train"].columns[name]).decimal)
     numbers = {split: _numbers(own, table) for split, table in tables.items()}
-    # If every number in a test split is -1, its labels are hidden.
+    # The labels of test are hidden if every number there is -1, and none in train is negative.
     if set(numbers.get("test", ())) == {-1.0} and min(numbers["train"], default=-1.0) >= 0:
         del numbers["test"]
     found = [number for each in numbers.values() for number in each]

@@ -56,8 +56,8 @@ class Leak(NamedTuple):
 def words_of(example: Example) -> tuple[str, ...]:
     """Return the words by which the text of an example is compared with others, in lower case.
 
-    They are the words of `Traits.own_texts` if the example has any, else the words of all its
-    texts. If these texts have no words, the result has one item: the texts as they are.
+    If the example lists the texts to compare (`Traits.own_texts`), only these are used, else all of
+    its texts. If they have no words, the result has one item: the texts, joined unchanged.
     """
     texts = example.traits.own_texts or example.traits.texts
     found = [word for text in texts for word in re.findall(r"\w+", text.lower())]
@@ -73,7 +73,7 @@ def find_leaks(train: Sequence[Example], others: Sequence[Example]) -> list[Leak
         others: The examples of dev or test.
 
     Returns:
-        One leak per row of `others` that is found, in the order of `others`.
+        One leak per row of `others` whose text is in train, in the order of `others`.
     """
     asked: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, example in enumerate(others):
@@ -101,7 +101,8 @@ def duplicate_groups(
         is_near: True if rows with nearly identical texts are grouped too.
 
     Returns:
-        A name of the row's group, keyed by the id of the row.
+        The name of each row's group, keyed by the id of the row. A row that shares nothing is alone
+        in its group.
     """
     keys = tuple(
         tuple(re.findall(r"\w+", e.traits.passage.lower())) if e.traits.passage else words_of(e)

@@ -19,8 +19,8 @@ def read_xml(path: Place, text: str) -> Table:
     The parent is the root, and the rows are its children with the most frequent name. If the root
     has only one child, this child counts as the root, and so on.
 
-    Raises DataError if the text is not XML or has no repeated elements, and if it declares
-    entities, which may expand to any amount of text.
+    Raises DataError if the text is not XML, has no repeated elements or too deeply nested ones, or
+    declares entities, which may expand to any amount of text.
     """
     if "<!ENTITY" in text:
         raise DataError(
@@ -44,7 +44,7 @@ def read_xml(path: Place, text: str) -> Table:
             "same name."
         )
     rows = [child for child in root if child.tag == tag]
-    # An element that occurs twice in a parent becomes a list in all rows.
+    # Elements whose name occurs twice or more in some parent become a list in all rows.
     several = {
         (inner.tag, name)
         for row in rows

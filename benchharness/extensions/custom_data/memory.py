@@ -76,6 +76,8 @@ def cells_per_byte(head: bytes) -> float:
 def check_memory(path: Place, size: int, cells: float) -> None:
     """Raise DataError if the rows of a file will not fit into memory.
 
+    Files of at most HEAD_BYTES are not checked.
+
     Args:
         path: The file, for error messages.
         size: The size of the file in bytes, after unpacking.

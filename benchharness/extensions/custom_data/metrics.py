@@ -1,7 +1,7 @@
 """Metrics for `--metric`: those of benchharness, of the `evaluate` library, or of a script.
 
 A metric of the library is Python code that someone else wrote. It runs only if the user has named
-it (tasks/foreign_code.py), and only while the code is the same as when the task was detected.
+it (tasks/foreign_code.py), and only as long as its code is the same as when the task was detected.
 evaluate takes seconds to import, so it is imported only when it is needed.
 """
 
@@ -166,8 +166,9 @@ def metrics_of(
 def metric_names(words: Sequence[str]) -> list[str]:
     """Return a unique name for the metric of each value of `--metric`.
 
-    The names are also the names of the scores. If an earlier metric has the same name, the options
-    are added to the name, as in f1_weighted and f1_spam, or "evaluate_" is put before it.
+    The names are also the names of the scores. If an earlier metric has the same name, the values
+    of the metric's options are appended to the name, as in f1_weighted, or the class, as in
+    f1_spam. A metric of the evaluate library without options gets the prefix "evaluate_" instead.
 
     Raises BenchError if a metric is given twice.
     """
@@ -285,9 +286,10 @@ def _code(word: str, script: Script | None) -> Code:
 
 @cache
 def load_script(source: str, config: str | None, script: Script | None) -> Any:
-    """Load a metric of the library `evaluate`, which runs the metric's code.
+    """Load a metric of the library `evaluate`; loading runs the metric's code.
 
-    The caller must have called `require_named`, unless the user named the metric in this command.
+    Unless the user named the metric in this command, the caller must first call `require_named`,
+    which raises an error for code that is not allowed.
 
     Args:
         source: The name of the metric on the hub, or the path of a script.
@@ -349,7 +351,11 @@ def _changed(source: str) -> DataError:
 
 
 def script_digest(module: Any) -> str:
-    """Return the SHA-256 (hex) of the code of a loaded metric."""
+    """Return the SHA-256 (hex) of the code of a metric, including the local modules it imports.
+
+    Args:
+        module: The metric, as `load_script` returned it.
+    """
     return _digest(Path(inspect.getfile(type(module))))
 
 
@@ -392,8 +398,9 @@ def check_script(
     # NaN, with which every comparison is false.
     if not best > (metric.compute(moved, examples) or 0.0):
         raise BenchError(
-            f"--metric {word!r} does not score right answers higher than wrong ones ({best:g}): "
-            "use a metric that is higher for better answers, because a leaderboard ranks by it."
+            f"--metric {word!r} does not score right answers higher than wrong ones (right answers "
+            f"score {best:g}): use a metric that is higher for better answers, because a "
+            "leaderboard ranks by it."
         )
     return Script(digest, best)
 

@@ -139,8 +139,8 @@ def label_notes(
             has = "1 row of {} has" if len(odd) == 1 else f"{len(odd)} rows of {{}} have"
             counts = "its prediction counts" if len(odd) == 1 else "their predictions count"
             yield f"{has.format(split)} a label that train lacks ({names}): {counts} as wrong"
-    # If dev is held out from train, equal texts are all in train or all in dev, so both are
-    # searched.
+    # If dev is held out from train, equal texts are all in train or all in dev. So both splits are
+    # searched for equal texts with different labels.
     rows = [*splits["train"], *(splits["dev"] if own.held_out else ())]
     yield from _contradictions(own, table, rows)
 
@@ -270,7 +270,9 @@ def leak_note(own: OwnData, split: str, leaks: Sequence[Leak], count: int) -> st
     named = ", ".join(f"{leak.row} (like {leak.train} of train)" for leak in leaks[:MOST_NAMED])
     more = f", and {len(leaks) - MOST_NAMED} more" if len(leaks) > MOST_NAMED else ""
     made = own.held_out and split == "dev"
-    split_here = ", although dev was split off here; most texts are nearly equal" if made else ""
+    split_here = (
+        ", although dev was split off from train; most texts are nearly equal" if made else ""
+    )
     return (
         f"LEAK: {len(leaks)} of {count} rows of {split} repeat rows of train{split_here} ({same} "
         f"exactly, {len(leaks) - same} nearly), ids: {named}{more}"

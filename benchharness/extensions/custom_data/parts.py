@@ -138,8 +138,8 @@ def _has_texts(path: Path, how: Written) -> bool:
     except DataError:
         with opened(path) as file:
             first, second = file.readline(), file.readline()
-        # The file cannot be read as a table. Its lines are texts if the first one has a comma or
-        # semicolon but no tab, or if it is the only one.
+        # The file cannot be read as a table. Its lines are texts if the first line has no tab, and
+        # if it has a comma or semicolon or is the only line.
         return b"\t" not in first and (b"," in first or b";" in first or not second)
     names = [key_of(name) for name in table.columns]
     return table.has_header and len(names) == 1 and names[0] not in ONE_COLUMN

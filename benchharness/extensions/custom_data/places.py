@@ -45,9 +45,10 @@ def split_of(name: str) -> str:
 def split_files(path: Path) -> dict[str, list[Place]]:
     """Find the files of each split in a folder or an archive, keyed by split.
 
-    The split of a single file is "all". Files whose names differ only in digits are parts of one
-    file, in order. A folder that is read as a whole, such as one with a folder per class, is
-    returned instead of files.
+    A single file has the key "all". So has a folder that is read as a whole, such as one with a
+    subfolder per class; the folder is then returned instead of its files. If a split has several
+    files, they are parts of one file, whose names differ only in digits, or a file of texts and a
+    file of their labels.
 
     Args:
         path: A file, a folder or an archive.
@@ -240,7 +241,8 @@ def ending_of(path: Place) -> str:
 def kind_of(path: Place) -> str:
     """Return the format of a file according to its ending, such as "table" for .csv.
 
-    Returns "" if the ending is unknown.
+    A name that ends in the name of a split, such as "eng.train", has the format "text". Returns ""
+    if the ending is unknown.
     """
     ending = ending_of(path)
     # CoNLL-2003's "eng.train" and "eng.testa" end in a split's name; their text shows the layout.
@@ -252,7 +254,8 @@ def stamp_of(path: Place) -> tuple[int, int]:
     """Return a file's size in bytes and modification time in ns, which show whether it has changed.
 
     For a folder these are the total size and the latest time of its contents. Members of an archive
-    always have (1, 0): if the archive changes, it is opened again and has new members.
+    always have (1, 0): if the archive changes, it is opened again and has new members. Raises
+    DataError if a path cannot be read.
     """
     if not isinstance(path, Path):
         return 1, 0

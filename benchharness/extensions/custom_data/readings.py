@@ -211,7 +211,12 @@ def check_header(table: Table, columns: Sequence[Column]) -> None:
 
 
 def is_row_above(table: Table, columns: Sequence[Column]) -> bool:
-    """Return whether line 1 of a table is a row, judged by the values below it."""
+    """Return whether line 1 is a row of the table and not column names, judged by the values below.
+
+    Args:
+        table: The table.
+        columns: The columns of the table.
+    """
     # A name above dates or numbers shows that line 1 has names, however long they are. Questions
     # (Google Forms) are names too.
     is_named = any(
@@ -255,8 +260,8 @@ def split_column(table: Table) -> str:
         if odd or len(set(splits.values())) < len(splits) or "train" not in splits.values():
             raise DataError(
                 f"{table.name} has {', '.join(map(repr, odd or splits))} in the column {name!r}: "
-                f"expected train, and one value each for {' and '.join(list(SPLIT_NAMES)[1:])}; "
-                "rename the values, or remove the column."
+                "expected one value for train, and at most one each for "
+                f"{' and '.join(list(SPLIT_NAMES)[1:])}; rename the values, or remove the column."
             )
         return name
     return ""
@@ -749,10 +754,10 @@ def _text_roles(columns: Sequence[Column]) -> Iterator[dict[str, tuple[str, ...]
     texts = _texts(columns)
     by_key = _by_key(columns, texts)
     for one, other in PAIRS:
-        # Columns with only one or two words per cell are a pair of texts if their names form a
-        # pair, and if no other column contains texts.
         if not {one, other} <= by_key.keys():
             continue
+        # Columns with only one or two words per cell are usually not in `texts`. Two such columns
+        # are accepted as a pair of texts only if `texts` is empty.
         if by_key[one] in texts or by_key[other] in texts or not texts:
             pair = (by_key[one].name, by_key[other].name)
             yield {"text": pair[:1], "text2": pair[1:]}
@@ -831,12 +836,13 @@ def _targets(columns: Sequence[Column]) -> list[dict[str, tuple[str, ...]]]:
     varied = [pair for pair in [*best, *named] if len(pair[0].distinct) > 1]
     if best and varied and all(len(column.distinct) < 2 for column, _ in best):
         best, named = [], varied
-    # If there are several topics, the stance may be the label as well.
+    # If "target" has several values, these may be topics instead of labels. A column for the stance
+    # on the topic may then be the label as well.
     if [column.key for column, _ in best] == ["target"] and best[0][0].numbers is None:
         best += [p for p in named if p[0].words & {"stance", "sentiment", "polarity"}]
     flags = [column for column, _ in fitting if column.is_flag]
-    # A column for each label, such as "toxic" and "insult". If every row has exactly one 1, they
-    # may be classes as well.
+    # There is a column for each label, such as "toxic" and "insult". If every row has exactly one
+    # 1, the labels may be classes as well.
     if len(best) != 1 and len(flags) > 1 and len(flags) == len(fitting):
         names = tuple(column.name for column in flags)
         one = all(sum(map(float, row)) == 1 for row in zip(*(c.values for c in flags), strict=True))
@@ -867,7 +873,7 @@ def _label_roles(column: Column) -> tuple[str, ...]:
         return _number_roles(column)
     is_bool = all(isinstance(value, bool) for value in column.known)
     are_tags = _are_sentences_of_tags(column)
-    # A value that consists of three numbers with commas between them is not a decimal number.
+    # A value that consists of three or more numbers with commas between them is no decimal number.
     are_several = any(len(found) > 2 for found in _sets_in(column.distinct))
     if not (is_bool or are_tags) and (are_several or separator_of(column.known)):
         return ("labels",)
@@ -890,9 +896,10 @@ def _list_roles(column: Column) -> tuple[str, ...]:
     is_menu = column.key.startswith("options") and len(column.distinct) == 1
     if all(map(is_entity_tag, inner)) or is_menu:
         return ()
-    # If all lists have one item, the items are classes. If some lists are empty, the items may be
-    # classes or labels, of which a text has any number. If only a few are empty, nobody has
-    # labelled these texts yet, and the items are classes.
+    # If every list has one item, the items are classes. If some lists are empty and all others have
+    # one item, the number of empty lists matters: a few belong to texts that nobody has labelled
+    # yet, and the items are classes; many may also mean that no label applies, so the items are
+    # classes or labels.
     counts = frozenset(map(len, column.known))
     empty = sum(not value for value in column.known)
     if counts == {0, 1} and empty <= FEW_ODD * len(column.known):
@@ -975,9 +982,10 @@ def _sets_in(values: Collection[str]) -> list[list[str]]:
 def separator_of(values: Sequence[Any]) -> str:
     """Detect the separator between labels in a cell; return "" if each cell has one label.
 
-    The values contain several labels if their parts repeat and there are fewer different parts than
-    different values, or if each part is also a value of its own. In both cases, no part may have
-    more than three words.
+    The values contain several labels in two cases: each part also occurs alone in another cell; or
+    the parts repeat, there are at most as many different parts as different values, at least a
+    tenth of the cells have the separator, and it is one of SEPARATORS. In both cases, no part may
+    have more than three words.
 
     Args:
         values: The values of a column; empty ones are ignored.
@@ -989,8 +997,9 @@ def separator_of(values: Sequence[Any]) -> str:
         several = sum(len(found) > 1 for found in parts)
         short = all(0 < len(part.split()) <= SHORT_WORDS for part in counts)
         whole = len(set(known))
-        # There must be fewer different parts than different values. If some value has several
-        # parts, an equal number is allowed too: the added share is then above 0 and at most 1.
+        # If no value has several parts, `several` is 0, and there must be fewer different parts
+        # than different values. Otherwise `several / len(parts)` is above 0 and at most 1, so there
+        # may also be equally many.
         is_new = len(counts) < whole + several / len(parts)
         repeats = min(counts.values()) > 1 or len(counts) < len(parts) / 3
         alone = {found[0] for found in parts if len(found) == 1}

@@ -2,13 +2,15 @@
 
 A mapping gives roles to columns, and these roles determine the kind of task:
 
-    text [text2] label          one class                (label=a+b: the only column that holds 1)
-    text [text2] labels         several labels, or none  (labels=a+b: each column that holds 1)
+    text [text2] label          one class                (label=a+b: one column per class)
+    text [text2] labels         several labels, or none  (labels=a+b: one column per label)
     text [text2] number         a number
-    words tags [sentence]       a tag per word           (with `sentence` a row is a word)
+    words tags [sentence]       a tag per word           (with `sentence`, each row is one word)
     context question answer [start]   a span of the context
-    question options answer [context] one of the options (options=a+b: a column per option)
-    question option label [context]   the same, with a row per option
+    question options answer [context] one of the options (options=a+b: one column per option)
+    question option label [context]   one of the options (each row is one option)
+
+With one column per class or label, a cell is 1 if the class or label applies to the text, else 0.
 
 Any task may have the roles `group`, `split` and `verdict` as well. Rows of one group are all in
 train or all in dev if dev is split off from train. `split` contains train, dev or test for each
@@ -67,8 +69,8 @@ SHAPES: Mapping[Kind, Shape] = {
     ),
     "choice": _shape("options answer", "question context keys", "one of several options"),
 }
-"""Roles and names of each kind of task. A multiple-choice task may also have the roles in
-LONG_CHOICE.
+"""Roles and names of each kind of task. A multiple-choice task whose rows are single options has
+the roles in LONG_CHOICE instead.
 """
 LONG_CHOICE = ("question", "option", "label")
 """Needed roles of a multiple-choice task whose rows are single options."""
@@ -175,9 +177,10 @@ def numbers_in(right: object) -> list[int]:
 def first_number(pairs: Sequence[tuple[object, Sequence[object]]]) -> int:
     """Return the number that stands for the first option in answers, 1 or 0.
 
-    It is 1 only if this is certain: some answer equals the number of its options and would be out
-    of range if the first option were 0. In addition, no answer is 0, at least three quarters of the
-    answers are single numbers, and they are not the texts of options.
+    The result is 1 only if this is certain: some answer equals the number of its options and would
+    be out of range if the first option were 0. In addition, some answer is 1 and none is 0, at
+    least three quarters of the answers are single numbers, and the answers are not the texts of
+    options.
 
     Args:
         pairs: The answer and the options of each row.

@@ -58,7 +58,8 @@ class OwnData:
     """Definition of a task on a user's data; it does not contain the paths of the data files.
 
     Attributes:
-        title: The name of the data file without its ending, or of the data set on the hub.
+        title: The title of the task: the name of the data file without its ending, or of the data
+            set on the hub, in lower case.
         kind: The kind of task, such as "class" for one class per text (see roles.py).
         columns: The names of the columns with each role, keyed by role: {"text": ("review",),
             "label": ("stars",)}.
@@ -178,8 +179,9 @@ class OwnData:
 def define(data: Mapping[str, Any]) -> Task:
     """Build and register the task of a stored definition, or return the registered task.
 
-    If `data` has no digits (see `OwnData`) but the definition of the registered task has, the
-    registered task is replaced: it lacks the paths of its scripts, or was forged.
+    If the definition of the registered task has stored digits (`OwnData.digits`) and `data` has
+    none, the registered task is replaced: it lacks the paths of its scripts, or its digits may have
+    been forged.
 
     Args:
         data: The definition, as `OwnData.to_json` returned it.
@@ -634,7 +636,7 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
         texts = row["answer"][0]
         texts = texts if isinstance(texts, list) else [texts] if texts else []
         starts = row["start"][0] if row.get("start") else None
-        # The start may also be a pair of start and end.
+        # For a single answer, the cell of starts may also be the pair [start, end].
         if isinstance(starts, list) and (len(texts), len(starts)) == (1, 2):
             starts = starts[:1]
         # If the start is a number and not a list, there is only one answer. If it is missing, the
@@ -678,7 +680,8 @@ def answers_in(own: OwnData, table: Table) -> list[tuple[Any, Sequence[Any]]]:
     """Return the answer and the options of each row of a multiple-choice task.
 
     Rows with a hidden answer are left out. The result is empty if each row is a single option, or
-    if the options have keys: then an answer is not the number, letter or text of an option.
+    if the options have keys: in these two cases an answer is not the number, letter or text of an
+    option.
     """
     if "option" in own.columns or "keys" in own.columns:
         return []

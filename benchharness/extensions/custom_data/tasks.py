@@ -1,6 +1,6 @@
 """Functions that the core calls to create tasks from users' own data.
 
-They are the interface `benchharness.tasks.custom.CustomTasks`.
+They implement the interface `benchharness.tasks.custom.CustomTasks`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

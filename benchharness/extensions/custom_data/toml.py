@@ -36,16 +36,18 @@ KEYS: Mapping[str, tuple[type, str]] = {
     "metrics": (list, 'a list such as ["accuracy"]'),
     "encoding": (str, 'an encoding such as "latin-1"'),
     "no_header": (bool, "true or false"),
-    "recipe": (dict, "a value for each setting, such as { epochs = 5 }"),
+    "recipe": (dict, "a value for each hyperparameter, such as { epochs = 5 }"),
 }
-"""Keys that a file may have. A value is the type of the key's value, and its description in errors.
+"""Keys that a file may have, each with the type of its value and a description of the value for
+error messages.
 """
 
 
 def read_task(file: Path) -> tuple[Task, Mapping[str, Any]]:
-    """Read a task and the settings of its recipe, keyed by name, from a TOML file.
+    """Read a task from a TOML file.
 
-    Raises BenchError with one line per mistake in the file.
+    Returns the task, and the hyperparameters of its recipe, keyed by name. Raises BenchError with
+    one line per mistake in the file.
     """
     try:
         said = tomllib.loads(file.read_text(encoding="utf-8"))
@@ -76,9 +78,9 @@ def _mistakes(said: Mapping[str, Any]) -> Iterator[str]:
         elif not isinstance(value, KEYS[key][0]):
             yield f"{key} is {value!r}, expected {KEYS[key][1]}"
     for key in {"name", "columns"} - set(said):
-        yield f"its {key} is missing, expected {KEYS[key][1]}"
+        yield f"the key {key} is missing, expected {KEYS[key][1]}"
     if ("data" in said) == ("hub" in said):
-        yield "it must have either data or hub, which names the source of the rows"
+        yield "either data or hub (and not both) must name the source of the rows"
 
 
 def _misfits(said: Mapping[str, Any]) -> Iterator[str]:

@@ -27,7 +27,8 @@ def read_conll(path: Place, text: str) -> Table:
     """Read a CoNLL file, which has one word per line and an empty line after each sentence.
 
     A row of the table is a sentence. The columns "1", "2", ... contain lists with one value per
-    word, in the order of the columns in the file. Comment lines are skipped, with a note.
+    word, in the order of the columns in the file. Comment lines are skipped; a note reports this
+    unless the file is CoNLL-U.
 
     Raises DataError if the lines have different numbers of fields, or only one field.
     """
@@ -127,7 +128,7 @@ def ends_in_labels(text: str) -> bool:
 
 
 def read_at(path: Place, text: str) -> Table:
-    """Read a row from each line: its text before the last "@", and its label after it."""
+    """Read a row from each line: the text before the last "@", and the label after the "@"."""
     found = [(str(n), _AT.fullmatch(line)) for n, line in enumerate(text.split("\n"), start=1)]
     rows = [(n, {"text": match[1], "label": match[2]}) for n, match in found if match]
     return objects_table(path, rows, "line")
@@ -162,7 +163,7 @@ def sign_of_tags(text: str) -> str:
     """Return the separator between words and tags ("_" in "dog_NN", "/" in "dog/NN").
 
     Only the first 20,000 characters are examined. Returns "" unless nearly all words in them have a
-    tag, and the number of different tags is small.
+    tag, the number of different tags is small, and a line has two or more words on average.
     """
     words = text[:20_000].rpartition("\n")[0].split()
     lines = sum(bool(line.strip()) for line in text[:20_000].split("\n")[:-1])

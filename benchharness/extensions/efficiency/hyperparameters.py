@@ -24,8 +24,8 @@ class TimedOptions:
 
     Attributes:
         heads: Head types of the tasks to which these options apply.
-        reference: Size of that BERT: a key of `SHAPES`.
-        passes: Number of passes over all documents that each of the two models makes.
+        reference: Size of the BERT: a key of `SHAPES`.
+        passes: Number of times that each of the two models processes all documents.
     """
 
     heads: ClassVar = ("timed",)

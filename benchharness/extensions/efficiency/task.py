@@ -39,7 +39,9 @@ class TimedPrediction(Prediction):
             time (0 on a GPU), and the reference model's CPU time (on a GPU, its wall time). The
             values are this document's share of these times, in proportion to its number of tokens.
         predict: The same three times for a prediction pass.
-        alone: Wall time and CPU time (0 on a GPU) for predicting this document alone.
+        alone: Wall time and CPU time (0 on a GPU) for predicting this document alone. If there are
+            more than 100 documents, only 100 of them are measured, and each other document has the
+            times of the nearest of these in the order of the documents.
         peaks: Peak memory of the process in bytes, first during prediction, then during training.
             It is measured for the whole split, so all documents have the same values.
         largest: Number of documents in the largest micro-batch with which training fits on the

@@ -24,11 +24,11 @@ from benchharness.tasks.task import Metric
 
 DOCUMENTS = 8192
 """Number of documents that are generated for each task with random tokens. By default fewer are
-timed (see `TimedTask.usual_limit`); `--limit` sets their number."""
+timed (see `TimedTask.usual_limit`). `--limit` sets how many are timed."""
 
 MINI = 8
-"""Number of documents in the mini data (small data for trying a task out). Their lengths are the
-usual ones divided by the same number."""
+"""Number of documents in the mini data (small data for trying a task out). It is also the number by
+which the lengths of these documents are divided."""
 
 _SEED, _SHORTEST = 42, 16
 

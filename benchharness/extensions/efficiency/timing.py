@@ -2,9 +2,9 @@
 
 A timing job uses the same code as other jobs: batches, packing, number format and optimizer are
 those of its recipe. As in papers, all layers compute every token and the whole vocabulary is
-trained, even if the head reads only some states and the documents contain only some tokens. The
-encoder and a reference model take turns, pass by pass, so that a slowdown of the machine affects
-both.
+trained, even if the head reads only some states and the documents contain only a part of the
+vocabulary. The encoder and a reference model take turns, pass by pass, so that a slowdown of the
+machine affects both.
 """
 
 import time
@@ -62,7 +62,8 @@ LARGEST = 4096
 PHASES = ("predict", "train")
 
 Times = NDArray[np.float64]
-"""Times in seconds, `[..., 2]`; the last axis is wall-clock time and processor time."""
+"""Times in seconds, `[..., 2]`. The last axis is wall-clock time and processor time; on a GPU,
+processor time is 0."""
 
 
 def time_encoder(job: Job, report: Reporter) -> Result:
@@ -135,9 +136,17 @@ def check_machine(planned: str, compute: Compute) -> None:
 
 
 def documents(examples: Sequence[TimedExample], encoder: Encoder, max_tokens: int) -> Features:
-    """Encode documents with at most `max_tokens` tokens each, including special tokens.
+    """Encode the documents of a timing task.
 
-    If the task specifies only numbers of tokens, the documents consist of random tokens.
+    Args:
+        examples: Documents. If the task specifies only their numbers of tokens, they consist of
+            random tokens.
+        encoder: Encoder whose tokenizer and vocabulary are used.
+        max_tokens: Maximum number of tokens per document, including special tokens.
+
+    Raises:
+        ModelError: The documents are random tokens, and the encoder reads fewer than `max_tokens`
+            tokens.
     """
     if not examples[0].tokens:
         return encode(examples, encoder.tokenizer, Limits(max_tokens=max_tokens))
@@ -214,7 +223,10 @@ class Side:
     def training(self, recipe: Recipe, batches: TaskBatches) -> Iterator[int]:
         """Return an iterator that runs one training step whenever it is advanced.
 
-        The training has a million steps, so it practically never ends.
+        Args:
+            recipe: Recipe of the training. Its number of steps is replaced by a million, so that
+                the training practically never ends.
+            batches: Documents to train on.
         """
         schedule: Schedule = replace(recipe.schedule, steps=10**6)
         selection = replace(recipe.selection, evaluations=1)

@@ -20,8 +20,9 @@ def average(task: Task, members: Sequence[Sequence[Prediction]]) -> tuple[Predic
     """Combine the predictions of an ensemble's members for the same examples.
 
     How predictions are averaged depends on the answer type of the task (see
-    `benchharness.tasks.answers`). In a tie, the label that is listed first in the task wins. If the
-    task has no list of labels, the prediction of the first member wins.
+    `benchharness.tasks.answers`). In a tie between labels or options, the one that the task or the
+    example lists first wins. In a tie between tags or texts, the one wins that was predicted by the
+    member with the lowest index.
 
     Args:
         task: Task of the predictions.

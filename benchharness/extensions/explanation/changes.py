@@ -38,8 +38,8 @@ class Try:
             no option does.
         moved: The new score minus the run's score; None if no option changes the setting, or if one
             of the two runs failed.
-        share: `moved` divided by the difference between the scores of the two trainings; None if
-            one of these numbers is unknown, or if the scores do not differ.
+        share: `moved` divided by the other training's score minus the run's score; None if one of
+            these numbers is unknown, or if the two scores do not differ.
         error: The reason if `moved` is None; else empty.
     """
 

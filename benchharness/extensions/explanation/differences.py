@@ -179,7 +179,8 @@ def _check_task(run: Training, other: Training) -> None:
     names = {task.name, task.name.partition("/")[2], task.source.config}
     names |= {task.source.hub, task.source.hub.rpartition("/")[2]}
     ours = f"run {run.name.removeprefix('run ')} was trained on {distinct_title(task.name)}"
-    names = {name.lower() for name in names} | {"default"}  # a usual name of configurations
+    # Many data sets have a configuration with the name "default".
+    names = {name.lower() for name in names} | {"default"}
     for word in other.task.split():  # names of a data set and its configuration
         theirs = word.lower()
         if not names.isdisjoint({theirs, theirs.replace("-", ""), theirs.rpartition("/")[2]}):
@@ -336,7 +337,8 @@ _NEEDS: Mapping[str, Callable[[_Pair], bool]] = {
     ),
     # run_qa.py reports the number of windows instead of rows.
     **dict.fromkeys(("train_rows", "dev_rows"), lambda pair: pair.head != "span"),
-    "train_data": lambda pair: all(pair.has("train_data")),  # only runs of benchharness have it
+    # Only runs of benchharness have digests of their rows.
+    "train_data": lambda pair: all(pair.has("train_data")),
     "dev_data": lambda pair: all(pair.has("dev_data")),
 }
 """Conditions under which a difference in a setting can affect the result, keyed by setting."""

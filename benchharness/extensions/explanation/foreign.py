@@ -48,8 +48,8 @@ def read_training(place: str, run: Result, store: Store) -> Training:
     Args:
         place: Value of `--from`: a Trainer's output folder, a file with its arguments, the key of a
             run, or a published result ("TABLE: SYSTEM").
-        run: Stored run with which the training will be compared. Its task and model are assumed for
-            a recipe, and its task for a published result.
+        run: Stored run with which the training will be compared. A recipe is resolved for the task
+            and the model of this run, and a published result must be on its task.
         store: The database of stored runs.
 
     Raises:
@@ -125,8 +125,8 @@ def _of_folder(folder: Path, run: Result) -> Training:
     args = _arguments(of(_ARGUMENTS), folder / "README.md")
     if not (args or state or results):
         raise DataError(
-            f"{folder} contains no training: expected a Trainer's {_ARGUMENTS}, {_STATE}, "
-            f"{_RESULTS[-1]}, or a README.md with its hyperparameters."
+            f"{folder} does not describe a training run: expected a Trainer's {_ARGUMENTS}, "
+            f"{_STATE}, {_RESULTS[-1]}, or a README.md with its hyperparameters."
         )
     args = {**dict(_of_state(state)), **args}
     adapter = _object(folder / "adapter_config.json")
@@ -338,13 +338,14 @@ def _of_file(path: Path, job: Job) -> Training:
         script, args = _of_command(_text(path), place)
     if not script and "learning_rate" not in args:
         raise DataError(
-            f"{path} contains no training: expected the command line of run_glue.py, run_qa.py, "
-            f"run_swag.py or run_ner.py, a JSON file with their arguments, a {_ARGUMENTS}, a model "
-            "card, or a recipe (TOML)."
+            f"{path} does not describe a training run: expected the command line of run_glue.py, "
+            "run_qa.py, run_swag.py or run_ner.py, a JSON file with their arguments, a "
+            f"{_ARGUMENTS}, a model card, or a recipe (TOML)."
         )
     if script:
         args = {**_placed(_defaults(script), f"the default of {script}"), **args}
-    # In run_qa.py, the stride is the overlap of windows; in benchharness, it is their distance.
+    # In run_qa.py, the stride is the overlap of adjacent windows. In benchharness, it is the
+    # distance between their starts.
     if script.startswith("run_qa"):
         stride = args["doc_stride"]
         args["doc_stride"] = Said(f"so that {stride.value} overlap", stride.place)

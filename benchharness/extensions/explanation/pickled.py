@@ -48,7 +48,7 @@ def read_arguments(path: Path) -> Mapping[str, Any]:
     except DAMAGED as error:
         raise DataError(
             f"{path} is damaged or was not written by torch.save ({error}). Copy it again, or use "
-            "another file of that training."
+            "another file of the same training run."
         ) from None
     if found is None or "learning_rate" not in found.state:
         holds = f"an object of {found.name}" if found else "no object"
@@ -115,7 +115,7 @@ def _objects(path: Path) -> Iterator[Any]:
     with zipfile.ZipFile(path) as archive:
         members = [m for m in archive.infolist() if m.filename.endswith("/data.pkl")]
         if len(members) != 1 or members[0].file_size > LARGEST:
-            raise ValueError(f"it has {len(members)} pickles, or one of over {LARGEST:,} bytes")
+            raise ValueError(f"it does not have exactly one pickle of at most {LARGEST:,} bytes")
         yield _Arguments(path).run(BytesIO(archive.read(members[0])))
 
 
@@ -142,8 +142,8 @@ class _Arguments(Machine):
         is_known = is_class or called.name in _CALLED or module.startswith("torch._utils")
         if not is_known and (args or not new):
             raise DataError(
-                f"{self.path} was not loaded, because it would run code ({called.name}), unlike a "
-                "Trainer's files. Use another file of that training."
+                f"{self.path} was not loaded, because it would run code ({called.name}). A "
+                "Trainer's files never do this. Use another file of the same training run."
             )
         if called.name == "collections.OrderedDict":
             return {}

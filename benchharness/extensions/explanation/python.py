@@ -26,15 +26,20 @@ def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.Dat
         db: The database that contains the run.
 
     Returns:
-        A data frame with one row per setting: its `name`, the run's value (`ours`), the other
-            training's value (`theirs`), the sources of both (`ours_from`, `theirs_from`), the
-            largest effect that benchharness has measured (`points`, with its `source`), and the
+        A data frame with one row per setting that differs: its `name`, the run's value (`ours`),
+            the other training's value (`theirs`), the sources of both (`ours_from`, `theirs_from`),
+            the largest effect that benchharness has measured (`points`, with its `source`), and the
             option that gives a run the other value (`change`). `frame.attrs` has the `metric`,
             the `gap` (the other score minus the run's, from 0 to 1), the `flags` of both scores,
             the names of settings that only the run specifies (`not_said`), that only the other
             training specifies (`unread`) and that benchharness does not know (`unknown`), the
             default values that are `assumed` for the other training, and the number of `compared`
             settings.
+
+    Raises:
+        BenchError: There is no such run or training, or the two are on different tasks.
+        DataError: The folder or file contains no training arguments, is damaged, or would run code
+            when it is loaded.
     """
     with open_store(fspath(db), create=False) as store:
         found = explain_run(trained(store, key), fspath(where), store)

@@ -106,8 +106,8 @@ def of_run(result: Result) -> Training:
     """Return the settings of a stored run, with their sources, and its scores."""
     job = result.job
     values = {n: Said(s.value, s.source) for n, s in job.settings.items() if n != START_FROM}
-    # Decoupled weight decay is not multiplied by the learning rate (as in Composer). It is divided
-    # by this rate, so that it can be compared with usual weight decay.
+    # Decoupled weight decay (as in Composer) is not multiplied by the learning rate. Divide it by
+    # the learning rate, so that it can be compared with usual weight decay.
     if decoupled := values.pop("decoupled_weight_decay", None):
         share = decoupled.value / values["learning_rate"].value
         values["weight_decay"] = Said(share, decoupled.place)
@@ -239,7 +239,7 @@ def _case(
         found[_TOKENIZER] = _lowers(tokens["normalizer"] or {})
     if isinstance(config.get("do_lower_case"), bool):
         found[_TOKENIZER_CONFIG] = config["do_lower_case"]
-    if len({*found.values()}) > 1:  # the version of transformers determines which one is used
+    if len({*found.values()}) > 1:  # transformers' version determines which file is used
         text = ", ".join(f"{value_text(case)} by {file}" for file, case in found.items())
         yield "lower_case", (text, _TOKENIZER_CONFIG)
     elif found:
@@ -457,7 +457,7 @@ def _selection(args: Values, total: int) -> Found:
         and total
         and (every := _number(args, "eval_steps", "logging_steps")[0])
     ):
-        count = total // every if every >= 1 else 1 / every  # below 1, it is a share of all steps
+        count = total // every if every >= 1 else 1 / every  # below 1, `every` is a share
         yield "evaluations", Said(round(count), how.place)
 
 

@@ -101,7 +101,7 @@ class Written:
     )
     collapsed_too: bool = option(
         False,
-        "Also put scores of collapsed runs on a model card, with a mark that they learned nothing.",
+        "Put scores on a model card even if the runs learned nothing; the card marks these scores.",
         head=OUTPUT,
     )
     no_texts: NoTexts = False

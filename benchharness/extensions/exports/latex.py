@@ -110,7 +110,7 @@ _MEANINGS = {
 }
 """LaTeX source for each character that LaTeX would not print literally (source2e, ltoutenc)."""
 
-_LIGATURE = re.compile(r"([-',])(?=\1)")  # two in a row would become a dash or a quotation mark
+_LIGATURE = re.compile(r"([-',])(?=\1)")  # two of them would become a dash or a quotation mark
 
 _LATIN = "ßæøåÆØÅ"
 

@@ -84,7 +84,7 @@ def score_lines(boards: Iterable[Board]) -> Iterator[ScoreLine]:
 
 
 def _lines(board: Board, entry: Entry) -> Iterator[ScoreLine]:
-    # The suite's score is left out if the board was reduced to some of the suite's tasks.
+    # Leave out the suite's score if the leaderboard was reduced to some of the suite's tasks.
     if entry.score is not None and set(board.rule.cells) <= set(board.tasks):
         scores, name = entry.seed_scores or (entry.score,), (board.suite, "dev", board.rule.name)
         finished = [run for run in entry.runs if run.status == "finished"]

@@ -157,7 +157,8 @@ def write_baseline(
     out: str = option(BASELINE, "Baseline file to write.", metavar="FILE"),
     allow_weak: bool = option(
         False,
-        "Include tasks with collapsed runs or a single seed; every check warns about them.",
+        "Include tasks with a single seed or with runs that learned nothing; "
+        "`bench check` warns about them.",
     ),
     chosen: Chosen,
 ) -> None:
@@ -252,8 +253,8 @@ def _show_baseline(made: Baseline, *, as_json: bool) -> None:
     print_table(rows, ("task", "mean", "spread", "seeds", "examples", "would see"), "nothing")
     tasks = f"{len(rows)} task{'s' * (len(rows) > 1)}"
     typer.echo(
-        f"would see: the true drop that 4 of 5 checks detect (of {tasks} with {DEFAULT_SEEDS} "
-        "seeds)."
+        f"would see: the real drop that 4 of 5 checks detect (in checks of {tasks} with "
+        f"{DEFAULT_SEEDS} seeds)."
     )
     for task, sample in made.tasks.items():
         if weakness := sample.weakness:

@@ -87,7 +87,7 @@ def failure_of_marked(root: Path, *words: Any, **arguments: Any) -> str:
 
     Args:
         root: Folder to which the paths `baseline` and `data_file` are relative.
-        words: Positional arguments of the marker. None are allowed, so a check with any fails.
+        words: Positional arguments of the marker. The check fails if there are any.
         arguments: Keyword arguments of the marker: options of `bench check`.
 
     Returns:
@@ -278,7 +278,8 @@ def _run(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
 
 def _driven(session: Session, planned: Plan, tasks: Sequence[str]) -> Found:
     with session.run(planned) as driven:
-        driven.store.forget_named_code()  # deletes a record that would outlive this store
+        # This deletes a record about custom metrics that is stored outside of the database.
+        driven.store.forget_named_code()
         samples = Samples(driven.store)
         runs = {task: driven.store.runs(task=_trained(task)) for task in tasks}
         found = {task: samples.of(task, runs[task]) for task in tasks}
@@ -318,7 +319,7 @@ def _store_of(planned: Plan) -> Iterator[str]:
     try:
         root.mkdir(parents=True, exist_ok=True)
         lock.acquire(timeout=0)
-    except OSError:  # also filelock's Timeout, which is a subclass
+    except OSError:  # filelock's Timeout is a subclass of OSError
         with scratch_folder() as folder:
             yield str(folder / "check.sqlite")
         return
@@ -340,7 +341,7 @@ def _delete_old(root: Path) -> None:
     interrupted check starts over.
     """
     for path in list(root.iterdir()):
-        # Names of stores are 32 hexadecimal digits; their lock files end with ".lock".
+        # The name of a database is 32 hexadecimal digits; its lock file ends with ".lock".
         is_ours = re.fullmatch(r"[0-9a-f]{32}(\.lock)?", path.name)
         with suppress(OSError):  # another check may delete it at the same time
             if is_ours and path.lstat().st_mtime + KEPT_SECONDS < time.time():

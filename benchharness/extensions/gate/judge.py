@@ -134,7 +134,7 @@ class TaskVerdict:
         p_value: Probability of such a drop if nothing has changed, corrected for the number of
             tasks (Holm).
         tolerated: Drop above which the task fails, whatever the results of other tasks are.
-        detectable: True drop of the score that four of five checks detect.
+        detectable: Drop of the expected score (without noise) that four of five checks detect.
         is_worse: True if the score is significantly worse than the baseline's.
         flips: Examples that most runs predicted correctly before and wrongly now, or the reverse.
         change: First difference between the training losses now and in the baseline; None if there
@@ -208,7 +208,7 @@ class Verdict:
 
     @property
     def failed(self) -> tuple[TaskVerdict, ...]:
-        """Tasks whose scores are worse, or whose training changed without permission."""
+        """Tasks whose scores are worse, or whose losses changed although `may_change` is False."""
         return tuple(t for t in self.tasks if t.is_worse or (t.change and not self.may_change))
 
     @property
@@ -264,7 +264,7 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
     """Compare the new runs with the baseline's, and return the verdict on each task.
 
     If nothing has changed, the probability that any task is reported as worse is at most `alpha`,
-    and the probability that more collapsed runs are reported is at most half of `alpha`.
+    and the probability that an increase of collapsed runs is reported is at most half of `alpha`.
 
     Args:
         title: Title of the verdict.
@@ -285,7 +285,7 @@ def judge(  # noqa: PLR0913  (what a verdict is made of)
         _require_same_examples(task, before[task], sample, ids)
     found = {task: _compared(before[task], sample) for task, sample in now.items()}
     pairs = {task: pair for task, pair in found.items() if pair is not None}
-    # One example changes the score by 1 / examples, which is the smallest spread that is assumed.
+    # One example changes the score by 1 / examples. A smaller standard deviation is not assumed.
     chances = (drop_p_values(b.scores, n.scores, 1 / b.examples) for b, n in pairs.values())
     corrected = holm(list(map(float, chances)))
     # Holm's threshold for the smallest p-value: a drop with a p-value below it fails the task
@@ -365,7 +365,8 @@ def _seen(before: Sample, now: Sample) -> tuple[Sequence[float], int, float]:
 
 def _change(before: Sample, now: Sample) -> Change | None:
     """Return the first changed loss; None if other weights, devices or libraries may explain it."""
-    # If both makers are unknown (""), they may differ, so no losses are compared.
+    # `maker` names the device and the libraries. If it is unknown ("") on both sides, they may
+    # still differ, so no losses are compared.
     alike = before.conditions.weights == now.conditions.weights and before.maker == now.maker
     return find_change(before.first_losses, now.first_losses) if alike and now.maker else None
 
@@ -442,9 +443,10 @@ def tolerated_drop(before: Any, after_count: int, resolution: float, alpha: floa
 def detectable_drop(
     before: Any, after_count: int, resolution: float, alpha: float, seeds: int | None = None
 ) -> float:
-    """Return the true drop that a check detects with probability POWER.
+    """Return the size of the drop that a check detects with probability POWER.
 
-    With a true drop, the test statistic has a noncentral t distribution.
+    It is a drop of the expected score. If there is such a drop, the test statistic has a noncentral
+    t distribution.
 
     Args:
         before: Scores of the baseline, one per seed.
@@ -480,8 +482,8 @@ def count_collapses(
 ) -> Collapses:
     """Count the new runs that collapsed (learned nothing), and compare them with the baseline's.
 
-    If nothing has changed, the probability that more collapsed runs are reported is at most half of
-    `alpha`.
+    If nothing has changed, the probability that an increase of collapsed runs is reported is at
+    most half of `alpha`.
 
     Args:
         before: Runs of the baseline, keyed by task.
@@ -526,7 +528,7 @@ def collapse_p_value(first: int, both: int, seeds: int, before: int, runs_before
         before: Number of runs of the baseline that collapsed.
         runs_before: Number of runs in the baseline.
     """
-    one_seed = [1 - ACCEPTED, ACCEPTED * (1 - ACCEPTED), ACCEPTED**2]  # 0, 1, 2 collapsed
+    one_seed = [1 - ACCEPTED, ACCEPTED * (1 - ACCEPTED), ACCEPTED**2]  # of 0, 1, 2 collapsed runs
     # The number of collapsed runs is distributed as the convolution of the distributions of each
     # seed. `known` is the p-value of Fisher's one-sided test: the hypergeometric probability of
     # `first` or more collapsed runs among the new seeds.

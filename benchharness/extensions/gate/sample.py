@@ -17,7 +17,8 @@ from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import Example
 from benchharness.tasks.suites import find_task
 
-# Conditions that must be equal in both sets of runs, so that only code or weights can differ.
+# Conditions of runs. New runs can be compared with the runs of a baseline only if all conditions,
+# except for the weights, are equal.
 
 Value = str | int | float | bool
 
@@ -62,7 +63,7 @@ class Conditions:
 
 
 def conditions_of(job: Job) -> Conditions:
-    """Return the conditions of a job, which are the same for all of its seeds."""
+    """Return the conditions of a job. Jobs that differ only in the seed have equal conditions."""
     return Conditions(
         weights=job.weights,
         fingerprints=dict(job.fingerprints),
@@ -268,7 +269,10 @@ class Sample:
 
     @property
     def unfit(self) -> str:
-        """Clause that says why a check against these runs detects no drop; empty if it can."""
+        """Reason why these runs are unfit as a baseline, as a clause; empty if they are fit.
+
+        They are unfit if some of them have collapsed, or if there is only one seed.
+        """
         if self.collapsed:
             return (
                 f"{len(self.collapsed)} of {len(self.seeds)} seeds collapsed (seed "
@@ -278,9 +282,10 @@ class Sample:
 
     @property
     def weakness(self) -> str:
-        """Clause that says why a check against these runs detects at most large drops.
+        """Reason why a check against these runs can detect only large drops, if any, as a clause.
 
-        It is empty if there is no such reason.
+        It is `unfit` or, if this is empty, a clause about fewer than FEW_SEEDS seeds. It is empty
+        if neither applies.
         """
         few = len(self.seeds) < FEW_SEEDS
         return self.unfit or (f"it has {len(self.seeds)} seeds" if few else "")
@@ -382,7 +387,7 @@ def sample_of(
         collapsed: Seeds of the runs that have learned nothing.
 
     Raises:
-        DataError: The results are predictions for other examples.
+        DataError: A result has predictions for other examples than `examples`.
     """
     return Sample(
         conditions=conditions_of(results[0].job),

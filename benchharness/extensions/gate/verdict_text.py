@@ -63,7 +63,7 @@ def explanations(verdict: Verdict) -> Iterator[str]:
     yield from (
         "Scores are means over seeds, times 100; p is corrected for the number of tasks.",
         f"If nothing has changed, the chance that any task fails is at most {verdict.alpha:.0%}.",
-        "Drops above `tolerated` fail. True drops of `would see` are detected in 4 of 5 checks.",
+        "Drops above `tolerated` fail. Real drops of `would see` make 4 of 5 checks fail.",
     )
     if verdict.collapses.seeds and not verdict.collapses.is_more:
         yield (
@@ -133,8 +133,8 @@ def _sample(sample: Sample) -> dict[str, Any]:
 # A verdict as Markdown, for a pull request or the step summary of a workflow.
 
 SPECIAL = re.compile(r"[\\`*\[\]<>#|&]|(?<![^\W_])_|_(?![^\W_])")
-"""Pattern of characters that Markdown or HTML could read as markup. It does not match parentheses,
-because a link also needs square brackets, or underscores within a word such as `a_b`.
+"""Pattern of characters that Markdown or HTML could read as markup. It matches neither underscores
+within a word such as `a_b`, nor parentheses, because a link also needs square brackets.
 """
 
 

@@ -28,7 +28,7 @@ from benchharness.training.batching import Features, Indices
 from benchharness.training.compute import Layout, Part
 
 SAMPLE = 64
-"""Number of examples whose logits are compared between transformers and the run's network."""
+"""Maximum number of examples whose logits are compared between transformers and the run."""
 
 BATCH = 8
 """Number of rows per batch in the comparison. The rows of a batch differ in length, so that most of
@@ -266,7 +266,8 @@ def scale_of(model: TrainedModel) -> tuple[float, float]:
 
     In a run, the network predicts numbers on a normalized scale. In an exported model, the last
     layer applies the offset and the factor, so its outputs are on the scale of the task. If the
-    layer has no bias (GPT), the offset is 0. For other tasks the result is UNSCALED.
+    layer has no bias (GPT), the offset is 0. For other tasks, and for text-to-text models, the
+    result is UNSCALED (offset 0, factor 1).
     """
     task, network = model.task, model.network
     if model.recipe.text or not isinstance(task, PairTask) or not task.is_regression:
@@ -295,11 +296,16 @@ def _wrong(model: TrainedModel, what: str, cause: str) -> JobError:
 
 
 def name_fault(plain: PlainModel, task: Task) -> str:
-    """Describe how the labels in a model's config differ from the task's; "" if they are equal."""
+    """Describe how the labels in a model's config differ from the task's; "" if they do not.
+
+    Only labels of classes and of tags are compared.
+    """
     config, names = plain.network.config, getattr(task, "tags", getattr(task, "labels", ()))
     known = [name for _, name in sorted(config.id2label.items())]
     is_wrong = names and plain.kind in ("pair", "tag") and known != [*names]
-    return f"its config names the outputs {known}, the task {names}" if is_wrong else ""
+    return (
+        f"its config names the outputs {known}, but the task names them {names}" if is_wrong else ""
+    )
 
 
 # Encode rows with the tokenizer alone, and as the run encodes them.
@@ -394,7 +400,9 @@ def _sample(read: _Read) -> list[Any]:
 
 def _compare(model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) -> float:
     """Return the largest difference of two logits; raise JobError if it is too large."""
-    if plain.kind == "tag":  # compare sentences without their documents, with the same weights
+    if plain.kind == "tag":
+        # The exported model tags single sentences, without the context of their documents. So
+        # compare it with the run's weights on single sentences.
         model = replace(model, head=TAG, recipe=replace(model.recipe, tag=None))
     read = _Read.of(model, plain, examples)
     rows, ours = read.all_rows, own_rows(read.features, range(len(read.features)))

@@ -304,8 +304,8 @@ def exact_p(
         lost: Number of rows that only the original predicts correctly.
         gained: Number of rows that only the variant predicts correctly.
         loss: Assumed true loss, as a fraction.
-        over: Pair of gamma, and of the number of fractions that are tried in the interval. More
-            than the default change the result by less than 1e-5.
+        over: Pair (gamma, number of fractions that are tried in the interval). A larger number than
+            the default changes the result by less than 1e-5.
     """
     gamma, shares = over
     least = float(score_statistic(np.array(lost), np.array(gained), rows, loss)) - 1e-9

@@ -92,9 +92,9 @@ def load_trained(
         raise BenchError(f"the model in {folder} was not trained on {task}, but on {known}.")
     compute = find_compute(precision or _precision_here(job.precision), deterministic=False)
     try:
-        with torch.random.fork_rng(devices=[]):  # keeps the caller's random state
+        with torch.random.fork_rng(devices=[]):  # restore the caller's random state
             run = kept_network(folder, job, compute, task=task)
-    except UnfitError as error:  # its advice is only for runs
+    except UnfitError as error:  # the text after the colon is advice for runs
         raise ModelError(f"{str(error).rpartition(': ')[0]}: train it again.") from error
     (setup,) = run.setups
     return TrainedModel(

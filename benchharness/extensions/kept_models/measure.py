@@ -86,8 +86,8 @@ def dev_rows(model: TrainedModel, data: str = "") -> dict[str, tuple[Example, ..
     job = replace(model.job, data=data) if data else model.job
     if is_label(job.data) and not Path(job.data).exists():
         raise DataError(
-            f"the rows were not found, because the model's folder does not contain the path of "
-            f"{job.data}: pass it as --rows, in the format of --data-file or --data."
+            f"the rows were not found, because the model's folder contains only a shortened path, "
+            f"{job.data}: pass the full path as --rows, in the format of --data-file or --data."
         )
     found = {n: read_split(job, f"{model.task.name}:{n}").examples for n in names}
     if any(example.is_hidden for examples in found.values() for example in examples):
@@ -147,8 +147,9 @@ def load_variant(path: Path, model: TrainedModel, name: str = "") -> Variant:
     Args:
         path: The folder or the ONNX file.
         model: The run's network with which the loaded model will be compared.
-        name: Name in tables. If it is empty, it is "onnx" or "int8" for an ONNX file, and the name
-            of the folder otherwise.
+        name: Name in tables. If it is empty, the name is "int8" for an ONNX file with "qint8" in
+            its name, "onnx" for model.onnx, the file's name without extension for any other ONNX
+            file, and the name of the folder for a folder.
 
     Raises:
         BenchError: The model cannot be loaded, or is for another type of task or other labels.

@@ -9,6 +9,8 @@ KEY = re.compile("[0-9a-fA-F]{4,64}")
 def model_folder(where: str | Path, db: str) -> Path:
     """Return the folder of a model.
 
+    An existing folder, and any text that cannot be a key, is returned as a path.
+
     Args:
         where: Path of the folder, or the first characters of the key of a run that kept its model.
         db: Database of the run, as in `--db`.

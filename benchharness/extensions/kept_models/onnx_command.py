@@ -84,14 +84,20 @@ def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
         wanted: Options for the ONNX files.
 
     Returns:
-        A comparison of each ONNX file with the model.
+        A comparison of each ONNX file with the model; empty if no ONNX files are requested.
+
+    Raises:
+        BenchError: ONNX files are requested, but cannot be written or compared.
     """
     # This is imported late because of torch, which `bench model --help` does not need.
     from benchharness.extensions.kept_models import card, measure, onnx_files
 
     folder, data = taken.folder, found.result.job.data
     odd = taken.checked.unexplained
-    other = f"{odd} predictions on dev rows differ from the stored ones, which were scored."
+    other = (
+        f"{odd} predictions on dev rows differ from the stored ones. The scores are those of the "
+        "stored predictions."
+    )
     notes = [*([found.note] if found.note else []), *([other] if odd else [])]
     made = replace(
         card.card_of(folder, data), notes=notes, license=wanted.license, seeds=found.seeds
@@ -124,7 +130,10 @@ def _fails(found: "Check", wanted: Variants) -> bool:
 
 
 def tell_checks(checks: "Sequence[Check]") -> None:
-    """Print comparisons of variants: a table, a sentence each, and the changed predictions."""
+    """Print comparisons of variants: a table, and per variant a sentence and changed predictions.
+
+    Only predictions that became right or wrong are printed.
+    """
     from benchharness.extensions.kept_models import card
 
     lines = [dict(zip(card.CHECK_COLUMNS, line, strict=True)) for line in card.check_lines(checks)]

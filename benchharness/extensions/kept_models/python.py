@@ -90,13 +90,15 @@ def model(
     Args:
         key: The beginning of the run's key, or the name of a leaderboard entry, as for `bench
             model`.
-        task: The task, if the run was trained on several, or the entry has runs on several.
+        task: The task, if the run was trained on several tasks, or if the leaderboard entry has
+            runs on several tasks.
         collapsed_too: Whether to return a model that has learned nothing, instead of an error.
         db: The database.
 
     Raises:
         BenchError: The model was not kept, no transformers class represents it, or it has learned
             nothing.
+        JobError: The model's predictions differ from the stored ones by more than rounding.
     """
     with TemporaryDirectory() as place, open_store(fspath(db), create=False) as store:
         found = find_run(store, fspath(db), key, Within(tasks=listed(task)))

@@ -21,7 +21,7 @@ KINDS: Mapping[str, Kind] = {
     "choice": "choice",
     "tag": "tags",
 }
-"""Kinds of custom tasks (see the extension custom_data), keyed by the equivalent kind of any task.
+"""Kinds of custom tasks (see the extension custom_data), keyed by the equivalent `kind` of a task.
 Only for these kinds can `--columns` assign roles, such as "text", to the columns of a table.
 """
 

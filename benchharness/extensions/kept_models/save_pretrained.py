@@ -129,7 +129,8 @@ def take(
             run.write(draft)
             checked = check_own(model, dev)
         else:
-            model.network.encoder = _encoder_of(model)  # it returns the same states in fp32
+            # In fp32, the encoder without its wrapper returns the same states.
+            model.network.encoder = _encoder_of(model)
             write_published(model, draft, found.auto_class)
             if found.auto_class == BODY:
                 write_modules(model, draft)
@@ -168,7 +169,7 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
     save_file(kept, folder / WEIGHTS, metadata={"format": "pt"})
     config.to_json_file(folder / "config.json")
     save_tokenizer(tokenizer, folder)
-    if model.recipe.text:  # sets the maximum length and greedy decoding
+    if model.recipe.text:  # save the maximum length and greedy decoding
         encoder: Any = model.network.encoder
         encoder.generation_config.save_pretrained(folder)
 
@@ -183,8 +184,8 @@ MODES = (*POOLINGS, "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens")
 def write_modules(model: TrainedModel, folder: Path) -> None:
     """Write the files from which sentence-transformers knows how vectors are computed.
 
-    The releases 2 to 6 can read them: the modules have their names in release 5, which release 6
-    reads too, whereas earlier releases cannot read the names in release 6.
+    The releases 2 to 6 of sentence-transformers can read these files. The modules have the names
+    of release 5, which release 6 reads too. Earlier releases cannot read the names of release 6.
 
     Args:
         model: Trained retrieval model.
@@ -280,7 +281,7 @@ def _shared_run(model: TrainedModel, result: Result) -> KeptRun:
     shared = shared_outcome(result)
     assert isinstance(shared, Result), "only for results"
     job = shared.job
-    if job.trust.remote_code and class_of(model).lacking:  # needed to find the code
+    if job.trust.remote_code and class_of(model).lacking:  # the name is needed to find the code
         job = replace(job, checkpoint=result.job.checkpoint)
     return KeptRun.of(job, model.limits, result.evaluations, result.curve, shared.provenance)
 

@@ -142,7 +142,8 @@ PARADIGMS = tuple(sorted(name for names in PHENOMENA.values() for name in names)
 
 
 def _arrange_blimp(rows: Sequence[Row]) -> list[Row]:
-    found = [{**row, "pair_id": int(str(row["pair_id"]))} for row in rows]  # files have strings
+    # The official files have the ids as strings, and the hub has them as numbers.
+    found = [{**row, "pair_id": int(str(row["pair_id"]))} for row in rows]
     _check_groups([text(row, "UID") for row in found], PARADIGMS, "paradigm")
     return sorted(found, key=lambda row: (text(row, "UID"), number(row, "pair_id")))
 

@@ -1,4 +1,4 @@
-"""Needle in a haystack: the length of text that an encoder can use, by a task at five lengths."""
+"""Needle in a haystack: texts of five lengths show the length of text that an encoder can use."""
 
 from benchharness.extension import Extension
 

@@ -4,8 +4,9 @@ The sentence and the question are from Mohtashami and Jaggi (Landmark Attention,
 except that the number is a word. The lengths are from LongEmbed (Zhu et al., EMNLP 2024), and the
 depths (positions of the sentence, in percent of the text) from Kamradt. Those works query an
 embedding or a language model, whereas here an encoder is fine-tuned. Other numbers occur all over
-the text, so single words do not reveal the answer. A pair of words ("is seven") does, and this is
-equally easy at every length. So an encoder that fails only at large lengths cannot read that far.
+the text, so a single word does not reveal the answer. Two adjacent words ("is seven") reveal it,
+and they are equally easy to recognize at every length. So an encoder that fails only at large
+lengths cannot read that far.
 """
 
 from functools import partial

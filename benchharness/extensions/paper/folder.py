@@ -214,8 +214,8 @@ whether the user has edited a file."""
 def check_paper(folder: Path) -> None:
     """Raise BenchError if the folder of a paper cannot be written.
 
-    BenchError is also raised if the folder has files that `bench paper` has not written, or that
-    were edited afterwards.
+    BenchError is also raised if the folder contains files (other than hidden ones) but no valid
+    manifest of `bench paper`, or if a file that `bench paper` wrote was edited afterwards.
     """
     try:
         check_place(folder / MANIFEST)

@@ -35,6 +35,10 @@ def paper(
         plugins: Plugin files, as in `run`.
         **options: The options of `bench paper`, listed below, with Python values as in `run`.
 
+    Returns:
+        The keys of all jobs of the paper, the errors of failed jobs, and access to the stored
+        results.
+
     Raises:
         BenchError: The request is impossible, or no job has finished.
     """

@@ -214,7 +214,7 @@ def citations(suites: Iterable[str]) -> dict[str, str]:
     found = {}
     for suite in suites:
         for line in text.splitlines():
-            # @article{wang2019glue, keywords={glue}, title={...}, ...}
+            # A line looks like this: @article{wang2019glue, keywords={glue}, title={...}, ...}
             key, keywords = re.findall(r"\{(\w+), keywords=\{([\w, ]+)\}", line)[0]
             if suite in keywords.split(", "):
                 found[key] = line

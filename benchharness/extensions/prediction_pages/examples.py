@@ -49,7 +49,7 @@ class PredictedTask:
         data: Source of the data.
         systems: One or two systems that made the predictions.
         splits: Splits with their examples, the predictions of the first system (`one`) and those of
-            the second system (`other`). If the examples could not be read, they are empty.
+            the second system (`other`). If the examples could not be read, no split has examples.
         texts: True if the page shows the texts of the examples.
         reason: Sentence that explains why the examples could not be read; empty if they were.
     """
@@ -114,12 +114,13 @@ class ExampleView:
         id: Id of the example.
         split: Split of the example.
         blocks: Texts; empty if texts are not shown.
-        options: Answer options as tuples (number, text, is it the gold answer?); empty if they are
-            not listed.
+        options: Answer options as tuples (number, text, True if it is the gold answer); empty if
+            they are not listed.
         gold: Gold answer; "hidden" if it is not published, "unknown" if it could not be read.
         answers: For each system, the distinct answers of its seeds, most frequent first.
-        near: Description of how close the first system's answers are to the gold answer.
-        state: "all", "some" or "none", for the seeds with which the first system is right; empty if
+        near: Description of how close the first system's answers are to the gold answer; empty if
+            the gold answer is unknown.
+        state: Number of the first system's seeds that are right: "all", "some" or "none"; empty if
             the gold answer is unknown.
         flip: 1 if the first system is right with a larger fraction of its seeds than the second, -1
             if with a smaller fraction, else 0.
@@ -178,7 +179,10 @@ def rows_of(task: Task, split: PredictedSplit) -> Iterator[Row]:
 
 
 def shares_of(row: Row) -> tuple[float, ...]:
-    """Return, for each system, the fraction of its seeds that answer an example correctly."""
+    """Return, for each system, the fraction of its seeds that answer an example correctly.
+
+    The result is empty if the gold answer is unknown.
+    """
     return tuple(fmean(found.right for found in side) for side in row.judged)
 
 

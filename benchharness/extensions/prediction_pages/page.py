@@ -80,16 +80,18 @@ class PredictionsView:
         title: Title of the task.
         data: Source of the data.
         systems: One or two systems that made the predictions.
-        texts: Sentence about the example texts on the page.
+        texts: Sentences about the example texts on the page.
         measures: Names of the scores.
         scores: One tuple per run: name of the system, seed, and the scores as text.
         notes: Warnings about the scores of runs.
         matrices: Confusion matrices; empty if gold answers are unknown.
-        matrix_names: Noun for the items that the matrices count, and their caption.
+        matrix_names: Noun for the items that the matrices count, and the caption of the matrices.
         kind: Noun for the classes or types that `types` lists.
-        types: For each class or type of answer, the statistics of each system.
-        slices: Statistics of slices of the examples.
-        examples: Examples, hardest first.
+        types: For each class or type of answer, the statistics of each system; empty if gold
+            answers are unknown.
+        slices: Statistics of slices of the examples; empty if gold answers are unknown.
+        examples: Examples, hardest first or, if gold answers are unknown, those first on which the
+            seeds of the first system disagree the most.
         splits: Names of the splits.
         states: Numbers of examples that the first system answers correctly with "none", "some" and
             "all" of its seeds; empty if gold answers are unknown.
@@ -124,7 +126,7 @@ def render_predictions(predicted: PredictedTask, generated: str, home: str = "")
 
     Args:
         predicted: Predictions to show.
-        generated: Date and time for the page.
+        generated: Date and time at which the page is generated, as text.
         home: URL of the leaderboard's page, for a link; empty for no link.
     """
     view = build_view(predicted)

@@ -35,7 +35,9 @@ class PredictionPages:
         folder: Folder for the pages.
         home: File name of the report, which is in the parent of `folder`.
         texts: True if the pages show the texts of the examples.
-        notes: Messages (the keys) about predictions that have no page, and pages without texts.
+        notes: Dictionary whose keys are messages about predictions that have no page, and about
+            pages without texts; the values are None. A dictionary keeps the order of the messages
+            and drops repeated ones.
     """
 
     def __init__(self, folder: Path, home: str, *, texts: bool = True) -> None:
@@ -56,9 +58,9 @@ class PredictionPages:
     def __call__(self, store: Store, boards: Iterable[Board]) -> Pages:
         """Write a page for each entry and task of the leaderboards.
 
-        Each page compares the entry with the best other model on the task. Pages of an earlier
-        report that are not written again are deleted. Messages about predictions without a page,
-        and about pages without example texts, are added to `notes`.
+        Each page compares the entry with the best other model on the task, if there is one. Pages
+        of an earlier report that are not written again are deleted. Messages about predictions
+        without a page, and about pages without example texts, are added to `notes`.
 
         Returns:
             Relative URLs of the pages, keyed by the HTML id of the entry's section in the report

@@ -59,7 +59,7 @@ def read_conversations(
 ) -> Reading:
     """Read a prediction file of QuAC, CoQA or HotpotQA, and report all problems in it.
 
-    As for the official scripts, some questions may be missing.
+    Some questions may be missing, because the official scripts count them as wrong.
 
     Args:
         name: The name of the file, for messages.

@@ -36,7 +36,7 @@ def quac_records(files: OfficialFiles) -> Iterator[Record]:
                 "context": value(dialog, "context", place),
                 **parallel_lists(asked, place, keys),
             }
-            # A question has answers by several people, so these are lists of lists, as on the hub.
+            # A question has answers by several people, so both columns are lists of lists.
             for key in ("text", "answer_start"):
                 found = [[value(each, key, place) for each in several] for several in answers]
                 fields[f"answers.{key}s"] = found
@@ -62,7 +62,7 @@ def coqa_records(files: OfficialFiles) -> Iterator[Record]:
             "questions": (items(story, "questions", place), ("input_text", "turn_id")),
             "answers": (items(story, "answers", place), answer),
         }
-        # Answers by additional annotators, which the training file lacks.
+        # Add the answers by additional annotators, which the training file lacks.
         for name in ("0", "1", "2"):
             found = items(others, name, place) if name in others else []
             lists[f"additional_answers.{name}"] = found, ("input_text",)

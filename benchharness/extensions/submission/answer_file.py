@@ -136,9 +136,9 @@ class Text:
 class LabelSet:
     """Answer type for tasks whose answer is any number of labels.
 
-    The server's form is a JSON list of names in the task's order. In a file that is read, an answer
-    may also consist of names with a separator between them, or be a single name, or be an empty
-    text if the row has no label.
+    The benchmark's server expects a JSON list of names in the task's order. When a file is read, an
+    answer may also be several names with a separator between them, a single name, or, for a row
+    without labels, an empty text or "(none)".
 
     Attributes:
         names: Names of all labels in the task's order.
@@ -282,7 +282,7 @@ class AnswerFile:
         task: Name of the task whose predictions the file contains.
         rows: Number of answers that the file must have.
         answers: Type of the answers.
-        fill: Answer, as its name in the task, for every row of a task that was not run.
+        fill: Name (in the task) of the answer that every row gets if the task was not run.
         split: Split of the task.
         format: "tsv" is GLUE's table of indices and predictions, "lines" has one answer per line
             (XTREME), "jsonl" has one object with idx and label per line, and "multirc" has one
@@ -291,7 +291,7 @@ class AnswerFile:
         questions: Number of MultiRC's questions in all paragraphs; None for any number.
         missing_are_wrong: True if rows may be missing. Their answers are read as None and count as
             wrong.
-        names: Indices of the rows, keyed by the ids that the file may have instead of indices.
+        names: Index of each row, keyed by row id. The file may have these ids instead of indices.
         header: Names of the two columns in a table.
     """
 
@@ -413,8 +413,8 @@ class PredictionFile:
             `predictions` are marked as `missing`.
         sweep_order: Ids of questions in the order in which the file lists no-answer scores. SQuAD's
             script orders equal scores in this way when it searches for the best threshold.
-        columns: Pairs (predicted tags, gold tags), one per sentence, as they are in a file with
-            CoNLL's columns; empty for other files.
+        columns: Pairs (predicted tags, gold tags), one per sentence, in the tag scheme of a file
+            with CoNLL's columns of entity tags; empty for other files.
     """
 
     predictions: tuple[Prediction, ...]

@@ -268,9 +268,10 @@ def _option(options: Sequence[str], text: str) -> int:
 
 
 def read_none(path: Path, task: Task, _rows: SplitRows, _: NoAnswer) -> PredictionFile:
-    """Raise DataError, because the task is a measurement, which has no prediction files."""
+    """Raise DataError: the task measures speed and memory, so it has no prediction files."""
     raise DataError(
-        f"{path} cannot be scored: {task.name} is a measurement, which only `bench run` can make."
+        f"{path} cannot be scored: {task.name} measures speed and memory, which only `bench run` "
+        "can do."
     )
 
 
@@ -321,7 +322,7 @@ def read_predictions(
 
     The formats are tables (GLUE, SNLI, SWAG, RACE), JSON lines (SuperGLUE), the JSON files of SQuAD
     and similar tasks, TREC run files, and CoNLL columns. In CoNLL columns, the last column is the
-    prediction, except that roles have one column per predicate.
+    prediction; for semantic roles, each predicate has a column with predictions.
 
     Args:
         path: Path of the file.

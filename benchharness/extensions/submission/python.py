@@ -34,7 +34,8 @@ def score(
         predictions: Path of a prediction file as for `bench score`, a mapping or Series keyed by
             example id, or a sequence with one prediction per example, in order. A prediction is the
             name of a label, a number, the text of an answer ("" for no answer), the index of an
-            option (from 0), the tags of a sentence, or a list of labels.
+            option (from 0), the tags of a sentence, a list of labels, or, for retrieval, a list of
+            document ids (best first) or a mapping from document ids to scores.
         data: Source of the labelled rows, as for `--data`.
         split: Name of the split; by default the first dev split, or the first test split if there
             is no dev split.

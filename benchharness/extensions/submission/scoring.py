@@ -84,8 +84,8 @@ def score_files(
         files: Prediction files, one for each split.
         task: Name of the task.
         data: Source of the labelled rows, as in --data.
-        splits: Splits in the order of the files. If it is empty, the first dev splits of the task
-            are used, or the first test splits if it has no dev split.
+        splits: Splits in the order of the files. If it is empty, the task's dev splits are used in
+            their order, as many as there are files, or its test splits if it has no dev split.
         no_answer: No-answer scores and threshold, for SQuAD 2.0.
 
     Raises:

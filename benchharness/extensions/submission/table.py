@@ -49,16 +49,19 @@ def in_order(
     faults: Faults,
     names: Mapping[str, int] = MappingProxyType({}),
 ) -> list[Any] | None:
-    """Return the answers in the order of `ids`, and report all problems with their indices.
+    """Return the answers in the order of `ids`, and report problems with their indices.
+
+    Indices that should begin at 0, but are consecutive from another number, such as 1, are shifted;
+    this is reported. Of the rows that are out of order, only the first is reported.
 
     Args:
         rows: Answers with their indices.
-        ids: Expected indices.
-        faults: Collector of problems.
-        names: Indices, keyed by the ids that the file may have instead of indices.
+        ids: Expected indices, in the order of the result.
+        faults: Collector of problems, to which a wrong number of answers is added too.
+        names: Index of each row, keyed by row id. The file may have these ids instead of indices.
 
     Returns:
-        The answers; None if the indices are not exactly the expected ones.
+        The answers; None if an expected index is missing, or if an index is repeated or unexpected.
     """
     if len(rows) != len(ids):
         faults.add(_count(len(rows), len(ids)))

@@ -219,7 +219,7 @@ SUBMITTED = (*SUBMISSIONS, *FORMS)
 """Names of the suites that have a submission."""
 
 
-# Select the stored runs for a submission: for each task, the run with the best dev score.
+# Select the stored runs for a submission.
 
 
 def choose_runs(

@@ -69,7 +69,7 @@ def options_among(options: RunOptions, among: Sequence[str]) -> RunOptions:
 
     Raises:
         BenchError: There are fewer than two encoders, one is a baseline, or training starts from
-            a multi-task model, which cannot be trained with a sweep.
+            a multi-task model, which is possible only with one value per setting.
     """
     names = names_in(among)
     if len(names) < 2:
@@ -141,7 +141,7 @@ class Inference:
     """Cost of inference with an encoder, measured in a separate process.
 
     Attributes:
-        tokens_per_second: Tokens that are predicted per second, without padding.
+        tokens_per_second: Number of tokens, without padding, that the encoder processes per second.
         peak_memory_bytes: Peak memory of the GPU; on a CPU, peak memory of the whole process, which
             includes about half a gigabyte of libraries.
         parameters: Number of parameters.

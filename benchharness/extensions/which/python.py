@@ -25,10 +25,10 @@ class Choice:
         answers: The rankings in the order of the tasks; the one for the mean is the last.
         cost: The cost of prediction on this machine, keyed by encoder: an `Inference`, or a
             sentence with the reason why it was not measured.
-        runs: The number of finished runs.
+        runs: The number of runs of the search that have ended.
         of: The number of runs in the whole grid.
-        left: Description of the next runs of the search; empty if no other run can change the
-            answer.
+        left: Description of the round of the search that was not completed, with which the same
+            call continues; empty if no other run can change the answer.
         failures: A sentence for each job that failed in this call.
     """
 
@@ -80,6 +80,9 @@ def which(
         progress: True to show progress bars, False to show none. None shows them only in a terminal
             or a notebook.
         **options: The options of `bench which`, listed below, with Python values as in `run`.
+
+    Returns:
+        The rankings of the encoders, their costs of prediction, and the state of the search.
 
     Raises:
         BenchError: The request is invalid, or the time budget is too short for one run of each

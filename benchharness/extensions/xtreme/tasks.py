@@ -45,8 +45,7 @@ from benchharness.tasks.task import (
 )
 
 MINI = "mini"
-"""Language code of the mini data. These are used for languages that have no mini data of their own.
-"""
+"""Language code of the mini data that are used for languages without mini data of their own."""
 
 REVISIONS = {
     "facebook/xnli": "b8dd5d7af51114dbda02c0e3f6133f332186418e",

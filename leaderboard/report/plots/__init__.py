@@ -38,9 +38,9 @@ class Axis:
         low: Value at the low end.
         high: Value at the high end.
         start: Position of the low end, in the units of the SVG drawing.
-        end: Position of the high end.
+        end: Position of the high end, in the same units.
         values: Values that have ticks.
-        text: Function that formats the value of a tick.
+        text: Function that converts the value of a tick to the text next to the tick.
         log: True if the axis is logarithmic.
     """
 
@@ -149,7 +149,7 @@ def log_axis(
         label: Label with the unit.
         span: Positions of the low and the high end in the drawing.
         steps: Round values in ascending order that may have ticks.
-        text: Function that formats the value of a tick.
+        text: Function that converts the value of a tick to the text next to the tick.
     """
     above = [value for value in values if value > 0]
     low, high = min(above), max(above)
@@ -232,9 +232,10 @@ class Mark:
         x: Horizontal position.
         y: Vertical position.
         note: Text that is shown on hover.
-        paths: SVG paths, keyed by their CSS classes.
+        paths: SVG paths of which the mark consists, keyed by the CSS class of each path.
         texts: Labels.
-        entry: Id of the entry, whose marks are highlighted together; may be empty.
+        entry: Id of the leaderboard entry; all marks with the same id are highlighted together.
+            May be empty.
         href: Link that a click follows; may be empty.
     """
 
@@ -289,8 +290,8 @@ class Table:
     Attributes:
         columns: Titles of the columns. The first column contains the names of the rows.
         rows: Rows.
-        words: Titles of the columns that contain text; all others contain numbers, except the
-            first.
+        words: Titles of the columns that contain text, without the first column. All other columns
+            contain numbers.
     """
 
     columns: tuple[str, ...]
@@ -315,8 +316,8 @@ class Figure:
         marks: Marks.
         texts: Labels that are drawn above the marks.
         table: Table of the same numbers.
-        spans: Upper and lower ends of the pieces of each vertical grid line, if grid lines must not
-            cross headings. If empty, grid lines have the full height.
+        spans: Pairs (upper end, lower end) of the pieces into which each vertical grid line is
+            divided, so that it does not cross headings. If empty, grid lines have the full height.
     """
 
     title: str
@@ -358,7 +359,7 @@ Corner = tuple[float, float]
 
 
 def polyline(corners: Sequence[Corner]) -> str:
-    """Return the SVG path of a line through the points; empty if there are no points."""
+    """Return the SVG path of a line through `corners`, pairs (x, y); empty without corners."""
     return "M" + " ".join(f"{x:g},{y:g}" for x, y in corners) if corners else ""
 
 
@@ -450,8 +451,8 @@ _Box = tuple[float, float, float, float]  # left, top, right, bottom
 def shortened(text: str, longest: int = _LONGEST) -> str:
     """Return a text for display in a chart.
 
-    Invisible characters are escaped. A text with more than `longest` characters is cut and ends
-    with "…".
+    Invisible characters are escaped. A text that then has more than `longest` characters is cut to
+    this length, and ends with "…".
     """
     seen = visible(text)
     return seen if len(seen) <= longest else seen[: longest - 1] + "…"

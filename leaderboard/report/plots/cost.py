@@ -42,7 +42,7 @@ Facts = Mapping[str, RunFacts]
 
 
 def facts_of(run: Result | Failure) -> RunFacts | None:
-    """Return the cost of a run; None unless it is a finished run of a fine-tuned model."""
+    """Return the cost of a run; None if the run failed or did not fine-tune a model."""
     if isinstance(run, Failure) or run.job.kind != "model" or not run.cost.parameters:
         return None
     # The machine is the GPU or, without one, the CPU with its number of threads. A run may have
@@ -78,7 +78,7 @@ class Timed:
 
 TIMED_SUITE = "efficiency"
 TIMED_TASK = f"{TIMED_SUITE}/drawn-256"
-"""Task on which prediction is timed. Its documents have about 256 tokens."""
+"""Task on which prediction is timed for plots. Its documents have about 256 tokens."""
 
 
 def timed_of(rows: Iterable[RunRow]) -> Timed:
@@ -169,8 +169,8 @@ def training_flops(size: ModelSize, facts: RunFacts) -> float | None:
     """Estimate the FLOPs of training as 6·N·T (Kaplan et al. 2020, section 2.1).
 
     N is the number of parameters without embeddings (all parameters if that is unknown), and T the
-    number of training tokens. Returns None if not all weights were trained, or if the model is not
-    dense (see `ModelSize`), because the estimate would be wrong.
+    number of training tokens. Returns None if T is 0. Also returns None if not all weights were
+    trained, or if the model is not dense (see `ModelSize`), because the estimate would be wrong.
     """
     if not (size.is_dense and facts.trains_all and facts.tokens):
         return None
@@ -188,12 +188,12 @@ class Quantity:
         note: Explanation of how the quantity is counted, with a reference.
         of: Function that computes the quantity from a run's cost and the size of its model. It
             returns None if the quantity is unknown.
-        text: Function that formats the quantity.
-        steps: Round values for ticks.
+        text: Function that converts the quantity to text with its unit.
+        steps: Round values that may have ticks on the axis.
         adds_up: True if the quantity is summed over tasks, False if it is a property of the model.
-        machine: Measurement that determines the machine, if the quantity is a time, because times
-            on different machines cannot be compared: "trained" (the training) or "timed" (a
-            separate timing). Empty for other quantities.
+        machine: For a time, the measurement that it comes from: "trained" (the training itself) or
+            "timed" (a separate measurement of the speed). Only times on the same kind of machine
+            are compared. Empty for other quantities.
     """
 
     name: str

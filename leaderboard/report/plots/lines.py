@@ -5,22 +5,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, marked, shown
-from benchharness.leaderboard.comparing.curves import StageCurve, StagePoint, layer_curves
 from benchharness.leaderboard.job import ZERO_SHOT
 from benchharness.leaderboard.report import plots as chart
-from benchharness.leaderboard.report.plots.cost import count_text
 from benchharness.leaderboard.result import CurvePoint
 from benchharness.leaderboard.statistics import Interval
-from benchharness.leaderboard.text import grouped
 from benchharness.tasks.suites import title_of
 
 # Line plots whose points may have vertical lines, for all plots of scores against a number.
 
-_ACROSS, _UP = (48, chart.WIDTH - 20), (232, 16)
+ACROSS, _UP = (48, chart.WIDTH - 20), (232, 16)
 """Positions of the ends of the x and y axes in most plots."""
 
 _STYLES = 4
@@ -29,7 +26,7 @@ distinguished."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Point:
+class Point:
     """Point of a line plot; `y` is a score in percent.
 
     `ends` are the ends of a vertical line through the point. `note`, `entry` and `href` have the
@@ -47,16 +44,16 @@ class _Point:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Line:
+class Line:
     """Line of a plot. It goes through `corners` or, if there are none, through its points."""
 
     name: str
-    points: Sequence[_Point]
+    points: Sequence[Point]
     corners: Sequence[chart.Corner] = ()
 
 
-def _line_figure(
-    lines: Sequence[_Line],
+def line_figure(
+    lines: Sequence[Line],
     x: chart.Axis,
     score: str,
     *,
@@ -123,7 +120,7 @@ def _line_figure(
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Kind:
+class Kind:
     """Kind of number against which medians are plotted, such as layers or numbers of rows.
 
     `axis` creates the axis for these numbers. `columns` are the titles of the table's columns; the
@@ -136,19 +133,9 @@ class _Kind:
     note: str
 
 
-_LAYERS = _Kind(
-    axis=lambda places: chart.linear_axis(
-        [0.0, *places], "layer (0 is the embeddings)", _ACROSS, smallest=1
-    ),
-    columns=("model", "layer", "95 % interval"),
-    by="layer",
-    note="Each point is the median score, over seeds, of a head on one layer of the frozen "
-    "encoder. Vertical lines are 95 % intervals of the median, for three seeds or more.",
-)
-
-_SHOTS = _Kind(
+_SHOTS = Kind(
     axis=lambda places: chart.log_axis(
-        places, "training rows", _ACROSS, steps=[2**n for n in range(30)], text="{:g}".format
+        places, "training rows", ACROSS, steps=[2**n for n in range(30)], text="{:g}".format
     ),
     columns=("model", "training rows", "lowest to highest"),
     by="number of training rows",
@@ -157,22 +144,48 @@ _SHOTS = _Kind(
 )
 
 
-def _against(lines: Sequence[_Line], title: str, kind: _Kind) -> chart.Figure:
+def line_plot(lines: Sequence[Line], title: str, kind: Kind) -> chart.Figure:
+    """Plot medians over seeds against a number.
+
+    Args:
+        lines: Lines of the plot, whose points are made by `point_over_seeds`.
+        title: Name of the score, which is the title too.
+        kind: Kind of number on the horizontal axis.
+    """
     places = [point.x for line in lines for point in line.points]
-    return _line_figure(
+    return line_figure(
         lines,
         kind.axis(places),
         title,
         title=title,
         description=f"{len(places)} scores by {kind.by}. The table below contains all of them.",
         note=kind.note,
-        table=_table(lines, kind.columns),
+        table=table_of(lines, kind.columns),
     )
 
 
-def _over_seeds(
-    x: float, names: tuple[str, ...], said: str, scored: Cell | StagePoint, ends: Interval | None
-) -> _Point:
+class Scored(NamedTuple):
+    """Scores over seeds, for a point of a plot.
+
+    Attributes:
+        median: Median of the scores.
+        values: Score of each seed.
+        notes: Warnings about the scores.
+    """
+
+    median: float
+    values: Sequence[float]
+    notes: Sequence[str]
+
+    @classmethod
+    def of(cls, cell: Cell) -> "Scored":
+        """Return the scores of a leaderboard's cell."""
+        return cls(cell.median, cell.values, cell.notes)
+
+
+def point_over_seeds(
+    x: float, names: tuple[str, ...], said: str, scored: Scored, ends: Interval | None
+) -> Point:
     """Create the point for a median over seeds.
 
     Args:
@@ -183,19 +196,19 @@ def _over_seeds(
         ends: Ends of the vertical line through the point.
     """
     between = f"{shown(ends.low)} to {shown(ends.high)}" if ends else "–"
-    notes = scored.notes if isinstance(scored, Cell) else scored.flags
-    middle = marked(shown(scored.median), notes)
-    return _Point(
+    middle = marked(shown(scored.median), scored.notes)
+    values = ", ".join(map(shown, scored.values))
+    return Point(
         x=x,
         y=100 * scored.median,
-        note="; ".join((f"{said}: {middle} ({', '.join(map(shown, scored.values))})", *notes)),
+        note="; ".join((f"{said}: {middle} ({values})", *scored.notes)),
         ends=(100 * ends.low, 100 * ends.high) if ends else None,
         cells=(*names, str(len(scored.values)), middle, between),
     )
 
 
-def _table(
-    lines: Iterable[_Line], columns: Sequence[str], words: Sequence[str] = ()
+def table_of(
+    lines: Iterable[Line], columns: Sequence[str], words: Sequence[str] = ()
 ) -> chart.Table:
     """Create a table of the points.
 
@@ -210,30 +223,6 @@ def _table(
     )
 
 
-def layer_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[chart.Figure, ...]:
-    """Plot scores over the layers of frozen encoders whose states are used as features.
-
-    Args:
-        named: Entries of the leaderboard with their ids.
-        board: Leaderboard.
-
-    Returns:
-        A figure per task, with a line per model. Only models with scores for several layers are
-        shown.
-    """
-    entries = {id(each.entry): each for each in named}
-    found: dict[str, list[_Line]] = {}
-    for curve in layer_curves(board):
-        points = []
-        for p in curve.points:
-            names, said = (curve.name, str(p.layer)), f"{curve.name}, layer {p.layer}"
-            point = _over_seeds(p.layer, names, said, p.cell, p.interval)
-            each = entries[id(p.entry)]
-            points.append(replace(point, entry=each.id, href=each.href(p.cell)))
-        found.setdefault(curve.title, []).append(_Line(name=curve.name, points=points))
-    return tuple(_against(lines, title, _LAYERS) for title, lines in found.items())
-
-
 def shot_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[chart.Figure, ...]:
     """Plot scores over the number of training rows in few-shot runs.
 
@@ -246,10 +235,10 @@ def shot_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[chart
         numbers of rows are shown. The zero-shot score of the same model counts as 0 rows.
     """
     found = ((title_of(task), _shot_lines(named, task)) for task in board.tasks)
-    return tuple(_against(lines, title, _SHOTS) for title, lines in found if lines)
+    return tuple(line_plot(lines, title, _SHOTS) for title, lines in found if lines)
 
 
-def _shot_lines(named: Sequence[chart.NamedEntry], task: str) -> list[_Line]:
+def _shot_lines(named: Sequence[chart.NamedEntry], task: str) -> list[Line]:
     """Return a line per model and recipe, whose points are sorted by number of training rows."""
     found: dict[str, dict[int, chart.NamedEntry]] = {}
     untrained: dict[str, chart.NamedEntry] = {}
@@ -268,70 +257,10 @@ def _shot_lines(named: Sequence[chart.NamedEntry], task: str) -> list[_Line]:
             cell, names = each.entry.cells[task], (name, f"{shots:,}")
             ends = Interval(low=min(cell.values), high=max(cell.values))
             said = f"{name}, {shots} rows"
-            point = _over_seeds(shots, names, said, cell, ends)
+            point = point_over_seeds(shots, names, said, Scored.of(cell), ends)
             points.append(replace(point, entry=each.id, href=each.href(cell)))
-        lines += [_Line(name=name, points=points)] if len(points) > 1 else []
+        lines += [Line(name=name, points=points)] if len(points) > 1 else []
     return lines
-
-
-def stage_figures(curves: Iterable[StageCurve]) -> tuple[chart.Figure, ...]:
-    """Plot scores over the checkpoints of pretraining runs.
-
-    Returns a figure per pretraining run and score, with a line per recipe and precision.
-    """
-    groups = grouped(((curve.run, curve.task or curve.title), curve) for curve in curves)
-    return tuple(map(_stage_figure, groups.values()))
-
-
-def _stage_figure(curves: Sequence[StageCurve]) -> chart.Figure:
-    in_tokens = all(p.stage.tokens is not None for curve in curves for p in curve.points)
-    said, lines, labels = list[str](), [], []
-    for curve in curves:
-        name = f"{curve.recipe}, {curve.precision}"
-        said.append(f"{name}: {curve.summary}.")
-        points = []
-        for point in curve.points:
-            step, tokens = point.stage.step, point.stage.tokens
-            facts = (point.model, f"{step:,}", "–" if tokens is None else f"{tokens:,}", name)
-            x = float((tokens if in_tokens else step) or 0)
-            points.append(_over_seeds(x, facts, f"{point.model}, {name}", point, point.interval))
-        lines.append(_Line(name=name, points=points))
-        for part in curve.stretches:
-            inside = points[part.first : part.last + 1]
-            labels.append((part.trend, [(point.x, point.y) for point in inside]))
-    if scopes := sorted({curve.scope for curve in curves if curve.scope}):
-        said.append(
-            "Vertical lines are 95 % intervals of the median over seeds. A segment rises or falls "
-            "if the checkpoints at its ends differ significantly (Student's t test at 5 % over "
-            f"{' or '.join(scopes)}, with Holm's correction for all pairs of checkpoints)."
-        )
-    places = [point.x for line in lines for point in line.points]
-    columns = ("checkpoint", "step", "tokens", "recipe", "95 % interval")
-    return _line_figure(
-        lines,
-        _stage_axis(places, "tokens of pretraining" if in_tokens else "steps of pretraining"),
-        curves[0].title,
-        labels=labels,
-        title=f"{curves[0].run}, {curves[0].title}",
-        description=f"{len(places)} scores of checkpoints. The table below contains all of them.",
-        note=" ".join(said),
-        table=_table(lines, columns, ("recipe",)),
-    )
-
-
-_STEPS = tuple(10.0**power * factor for power in range(16) for factor in (1, 2, 5))
-
-_SPREAD = 5.0
-"""Smallest ratio between the last and the median step for which the axis is logarithmic."""
-
-
-def _stage_axis(places: Sequence[float], label: str) -> chart.Axis:
-    """Create the axis for steps or tokens; logarithmic if most checkpoints are near the start."""
-    above = sorted(place for place in places if place > 0)
-    if above and above[-1] >= _SPREAD * above[len(above) // 2]:
-        label += " (logarithmic)"
-        return chart.log_axis(places, label, _ACROSS, steps=_STEPS, text=count_text)
-    return replace(chart.linear_axis([0.0, *places], label, _ACROSS, smallest=1), text=count_text)
 
 
 # Learning curves: small charts of the loss and the dev scores over the steps of training.
@@ -367,6 +296,9 @@ def seed_figures(
     curves: Mapping[str, Sequence[CurvePoint]], split: str = "dev"
 ) -> tuple[chart.Figure, ...]:
     """Plot the learning curves of several runs in common charts: the loss, and up to two scores.
+
+    A chart has a line per run. Charts with fewer than two steps are left out, and values that are
+    not finite leave a gap in the line.
 
     Args:
         curves: Points of the learning curves, keyed by the name of the run, e.g. "seed 0".

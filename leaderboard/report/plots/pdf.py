@@ -14,7 +14,7 @@ _ALIGN = {"start": "left", "middle": "center", "end": "right"}
 
 
 def to_pdf(figure: chart.Figure) -> bytes:
-    """Draw a chart of points and lines as PDF.
+    """Draw a chart of points and lines; return the contents of a PDF file.
 
     Equal charts give equal bytes if the version of matplotlib is the same.
     """

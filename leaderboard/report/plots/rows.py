@@ -12,7 +12,7 @@ from benchharness.tasks.suite import ScoreRule
 from benchharness.tasks.suites import find_task, title_of
 
 MOST_ROWS = 200
-"""Maximum number of rows in a figure. More rows would not be readable."""
+"""Maximum number of leaderboard entries in a figure. More rows would not be readable."""
 
 _STEP = 20  # height of a row
 
@@ -20,8 +20,9 @@ _STEP = 20  # height of a row
 def spread_of_task(named: Sequence[chart.NamedEntry], task: str) -> chart.Figure | None:
     """Plot the scores of leaderboard entries on a task seed by seed, with one row per entry.
 
-    A row shows the score of each seed, the median and its 95 % interval. At most 200 entries are
-    shown, best median first. Returns None if there are fewer than two scores.
+    A row shows the score of each seed, the median and, for three or more seeds, the median's 95 %
+    interval. At most 200 entries are shown, best median first. Returns None if there are fewer than
+    two scores.
     """
     found = [(each, each.entry.cells[task]) for each in named if task in each.entry.cells]
     if sum(len(cell.values) for _, cell in found) < 2:
@@ -117,6 +118,8 @@ def categories_of_task(
     named: Sequence[chart.NamedEntry], rule: ScoreRule, task: str
 ) -> chart.Figure | None:
     """Plot the scores of leaderboard entries for each category of a task's examples, as bars.
+
+    Only the first four entries have bars; the table below the figure contains up to 200 entries.
 
     Args:
         named: Entries of the leaderboard with their ids.

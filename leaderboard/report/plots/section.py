@@ -1,7 +1,8 @@
 """Section of the report with all plots of one leaderboard."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.report.plots import (
@@ -11,7 +12,7 @@ from benchharness.leaderboard.report.plots import (
     named_entries,
 )
 from benchharness.leaderboard.report.plots.cost import Facts, Sizes, Timed
-from benchharness.leaderboard.report.plots.lines import layer_figures, shot_figures
+from benchharness.leaderboard.report.plots.lines import shot_figures
 from benchharness.leaderboard.report.plots.rows import (
     MOST_ROWS,
     categories_of_task,
@@ -24,13 +25,14 @@ from benchharness.leaderboard.report.plots.tradeoff import (
     tradeoffs,
 )
 from benchharness.leaderboard.report.table import Contrasts
+from benchharness.leaderboard.store.store import Store
 from benchharness.tasks.suites import title_of
 
 _FEW_ROWS = 60  # maximum total number of rows in seed-by-seed plots that are open initially
 
 FEW_ENTRIES = 16
-"""Maximum number of entries for which all plots are plain SVG. If there are more, plots are
-compressed, because the page would open slowly otherwise."""
+"""Maximum number of entries of a leaderboard whose plots are all plain SVG. If there are more
+entries, the largest plots are compressed, because the page would open slowly otherwise."""
 
 BoardKey = tuple[str, tuple[str, ...], int | None, str]
 
@@ -40,6 +42,48 @@ Pages = Mapping[tuple[str, str], str]
 
 Places = Mapping[str, str]
 """Addresses of the files that contain the details of runs, keyed by the ids of their sections."""
+
+
+Draw = Callable[[Sequence[NamedEntry], Board], tuple[Figure, ...]]
+"""Function that draws figures, given a leaderboard and its entries with the ids of their marks. The
+leaderboard may have been reduced to its best entries."""
+
+
+class Plot(NamedTuple):
+    """Figures that an extension adds to the plots of each leaderboard.
+
+    Attributes:
+        heading: Heading above the figures.
+        prepare: Function `(store, board, examples)` that returns the function which draws. It gets
+            the leaderboard with all of its entries. If `examples` is false, it must not read
+            predictions and examples, because that would take too long. It raises BenchError if
+            there can be no figures; the message becomes a note on the report.
+    """
+
+    heading: str
+    prepare: Callable[[Store, Board, bool], Draw]
+
+
+class Drawing(NamedTuple):
+    """Function that draws figures of a leaderboard.
+
+    Attributes:
+        kind: Class of the section with the figures, which also ends the ids in it.
+        heading: Heading above the figures.
+        draw: The function.
+    """
+
+    kind: str
+    heading: str
+    draw: Draw
+
+
+class Added(NamedTuple):
+    """Figures that an extension has added, with their kind and heading as in Drawing."""
+
+    kind: str
+    heading: str
+    figures: tuple[Figure, ...]
 
 
 def board_key(board: Board) -> BoardKey:
@@ -55,18 +99,19 @@ class Background:
     Attributes:
         sizes: Sizes of checkpoints, keyed by lower-case name.
         timed: Prediction times of checkpoints.
-        stages: Figures of pretraining runs, keyed by leaderboard. They are computed separately,
-            because they need all entries of a leaderboard.
+        drawings: Functions of extensions that draw figures, keyed by leaderboard (see
+            `board_key`).
         contrasts: Significance tests of pairs of entries, keyed by leaderboard.
-        predictions: Addresses of pages that show predictions.
-        places: Addresses of the files that `write_runs` has written with the details of runs; empty
-            if these details are in the page itself.
-        sections: Further sections, as pairs of a heading and HTML, keyed by leaderboard.
+        predictions: Addresses of pages that show predictions (see `Pages`).
+        places: Addresses of the files that `write_runs` has written with the details of runs (see
+            `Places`); empty if these details are in the page itself.
+        sections: Further sections for each leaderboard, as pairs (heading, HTML), keyed by
+            leaderboard.
     """
 
     sizes: Sizes = field(default_factory=dict)
     timed: Timed = field(default_factory=Timed)
-    stages: Mapping[BoardKey, tuple[Figure, ...]] = field(default_factory=dict)
+    drawings: Mapping[BoardKey, Sequence[Drawing]] = field(default_factory=dict)
     contrasts: Mapping[BoardKey, Contrasts] = field(default_factory=dict)
     predictions: Pages = field(default_factory=dict)
     places: Places = field(default_factory=dict)
@@ -80,7 +125,7 @@ class Tradeoff:
     Attributes:
         anchor: Id of the figures in the page.
         score: Name of the score: the suite's score, or the title of a task.
-        measured: Number of points that were measured here, and not published.
+        measured: Number of points for models that were measured here.
         figures: One figure per kind of cost.
         table: Table of the points with all their costs.
     """
@@ -100,15 +145,14 @@ class Plots:
         anchor: Id of the section.
         title: Title of the suite.
         data: Description of the data.
-        entries: Ids and names of the entries that can be highlighted in all plots.
+        entries: Pairs (id, name) of the entries that can be highlighted in all plots.
         first: Id of the trade-off plots that are open initially. They are for the suite's score or,
             without one, for the task with results of the most models.
         tradeoffs: Scores against costs.
         spreads: Scores seed by seed, one figure per task.
         categories: Scores for each category of examples, one figure per task.
-        stages: Scores over the checkpoints of pretraining runs.
         shots: Scores over the number of training rows.
-        layers: Scores over the layers of encoders.
+        added: Figures of extensions.
     """
 
     anchor: str
@@ -119,18 +163,24 @@ class Plots:
     tradeoffs: tuple[Tradeoff, ...]
     spreads: tuple[Figure, ...]
     categories: tuple[Figure, ...]
-    stages: tuple[Figure, ...]
     shots: tuple[Figure, ...]
-    layers: tuple[Figure, ...]
+    added: tuple[Added, ...]
 
     @property
     def is_small(self) -> bool:
-        """True if the seed-by-seed plots have at most 60 rows in total, and are open initially."""
+        """True if the seed-by-seed plots have at most 60 rows in total.
+
+        They are then open initially, unless they are compressed.
+        """
         return sum(len(figure.marks) for figure in self.spreads) <= _FEW_ROWS
 
     @property
     def is_packed(self) -> bool:
-        """True if all plots except the first are compressed, and unpacked when they are opened."""
+        """True if plots are compressed in the page, and unpacked when a reader opens them.
+
+        These are the seed-by-seed plots, and the trade-off plots except those in `first`. All other
+        plots are never compressed.
+        """
         return len(self.entries) > FEW_ENTRIES
 
     def draws(self, kind: str) -> bool:
@@ -170,9 +220,11 @@ def build_plots(board: Board, anchor: str, facts: Facts, background: Background)
         tradeoffs=found,
         spreads=tuple(filter(None, spreads)),
         categories=tuple(filter(None, categories)),
-        stages=background.stages.get(board_key(board), ()),
         shots=shot_figures(named, board),
-        layers=layer_figures(named, board),
+        added=tuple(
+            Added(kind, heading, draw(named, board))
+            for kind, heading, draw in background.drawings.get(board_key(board), ())
+        ),
     )
 
 

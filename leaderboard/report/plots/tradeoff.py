@@ -35,13 +35,14 @@ class Point:
         name: Name of the model.
         details: Further description: recipe and precision, or the source of a published score.
         score: Score in percent.
-        low: Lowest score of a seed.
-        high: Highest score of a seed.
+        low: Lowest score of a seed, in percent.
+        high: Highest score of a seed, in percent.
         costs: Known costs, keyed by `Quantity.name`.
         machine: Kind of machine that trained the model; empty if there were several.
         href: Link to the runs or to the published scores.
         flags: Warnings about the score.
-        has_learned: False if the runs have learned nothing; the point is then not on a front.
+        has_learned: False if the runs have learned nothing. Such a point is never on a Pareto
+            front.
     """
 
     kind: Literal["measured", "published"]
@@ -68,10 +69,10 @@ def measured_points(
 ) -> list[Point]:
     """Return a point per leaderboard entry that has the score, and whose runs have known costs.
 
-    Baselines and ensembles are left out, because they are not trained encoders.
+    Entries that are not single trained models, such as baselines and ensembles, are left out.
 
     Args:
-        named: Entries of the leaderboard.
+        named: Entries of the leaderboard with the ids of their marks.
         rule: Rule of the suite's score.
         task: Task of the score; None for the suite's score.
         facts: Costs of runs, keyed by the runs' keys.
@@ -125,8 +126,9 @@ def _measured(
 def published_points(board: Board, anchor: str, task: str | None, sizes: Sizes) -> list[Point]:
     """Return a point per published dev score of a single model.
 
-    The list is empty if the leaderboard's data are synthetic or incomplete, because its scores
-    cannot be compared with published scores.
+    Human scores, ensembles and the best of several runs are left out. The list is empty if the
+    leaderboard's data are synthetic or incomplete, because its scores cannot be compared with
+    published scores.
 
     Args:
         board: Leaderboard.
@@ -343,10 +345,10 @@ def _mark(point: Point, place: chart.Corner, y: chart.Axis, cost: str) -> chart.
 
 
 def cost_table(points: Sequence[Point]) -> chart.Table:
-    """Create a table of the points with all their costs.
+    """Create a table of the points that have a cost, with all their costs.
 
-    Measured scores come first, then published scores; each part is sorted by score, best first, and
-    contains at most 200 (`MOST_MARKS`) scores.
+    Measured points come first, then published ones. Each of these two kinds is sorted by score,
+    best first, and limited to 200 points (`MOST_MARKS`).
     """
     ranked = sorted((point for point in points if point.costs), key=lambda point: -point.score)
     # Leave out the column with prediction times if no model was timed.

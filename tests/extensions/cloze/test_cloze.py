@@ -123,7 +123,7 @@ CONFIGS = [
 
 
 @pytest.mark.parametrize("config", CONFIGS, ids=[config.model_type for config in CONFIGS])
-def test_pseudo_log_likelihood_of_packed_copies_equals_one_mask_at_a_time(config) -> None:
+def test_pseudo_log_likelihood_in_packed_batches_equals_masking_one_token_at_a_time(config) -> None:
     model = model_of(config)
     expected = [one_mask_at_a_time(model, text) for text in SENTENCES]
     model.prepare(torch.device("cpu"))

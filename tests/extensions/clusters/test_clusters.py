@@ -201,11 +201,11 @@ def local(tmp_path_factory):
 
 
 @needs_submitit
-def test_submitit_job_stores_its_result_and_empties_the_slurm_folder(tmp_path):
+def test_run_with_submitit_stores_results_and_leaves_the_slurm_folder_empty(tmp_path):
     options = ("--engine", "slurm", "--address", "local", "--jobs", "2")
     ended = run(sweep(tmp_path / "b.sqlite", *options, tasks=("glue/wnli",), seeds=1), tmp_path)
     assert ended.returncode == 0, ended.stderr
-    assert "1 of 1 jobs are finished" in ended.stdout
+    assert "1 of 1 job is finished" in ended.stdout
     evaluations, results = table(tmp_path / "b.sqlite")
     assert len(evaluations) == 1
     engine = {"name": "submitit's local executor", "attempt": 1}
@@ -215,7 +215,7 @@ def test_submitit_job_stores_its_result_and_empties_the_slurm_folder(tmp_path):
 
 @pytest.mark.soak
 @needs_submitit
-def test_submitit_sweep_with_a_killed_job_equals_the_local_sweep(tmp_path, local):
+def test_submitit_sweep_with_a_killed_job_gives_the_same_results_as_a_local_sweep(tmp_path, local):
     options = ("--engine", "slurm", "--address", "local", "--jobs", "2")
     driver = subprocess.Popen(
         sweep(tmp_path / "b.sqlite", *options),
@@ -249,7 +249,7 @@ def own(tmp_path_factory):
 
 @pytest.mark.soak
 @needs_submitit
-def test_submitit_jobs_on_custom_data_equal_the_local_jobs(tmp_path, own):
+def test_submitit_and_local_jobs_on_custom_data_give_the_same_results(tmp_path, own):
     path, evaluations = own
     options = ("--engine", "slurm", "--address", "local", "--jobs", "2")
     ended = run(sweep(tmp_path / "b.sqlite", *options, data_file=path), tmp_path)
@@ -335,7 +335,7 @@ def is_over(process):
 @pytest.mark.timeout(3600)
 @needs_ray
 @pytest.mark.skipif(bool(reason := why_not()), reason=reason)
-def test_ray_jobs_on_custom_data_equal_the_local_jobs(tmp_path, own):
+def test_ray_and_local_jobs_on_custom_data_give_the_same_results(tmp_path, own):
     path, evaluations = own
     size = ("--engine-option", "cpus=1", "--engine-option", "memory=1")
     options = ("--engine", "ray", "--address", HEAD, *size)
@@ -354,7 +354,9 @@ def test_ray_jobs_on_custom_data_equal_the_local_jobs(tmp_path, own):
 @pytest.mark.timeout(3600)
 @needs_ray
 @pytest.mark.skipif(bool(reason := why_not()), reason=reason)
-def test_ray_sweep_with_a_disconnected_and_killed_node_equals_the_local_sweep(tmp_path, local):
+def test_ray_sweep_with_a_disconnected_and_killed_node_gives_the_results_of_a_local_sweep(
+    tmp_path, local
+):
     size = ("--engine-option", "cpus=1", "--engine-option", "memory=1")
     options = ("--engine", "ray", "--address", HEAD, *size)
     command, log = sweep(tmp_path / "b.sqlite", *options), tmp_path / "log"

@@ -161,7 +161,7 @@ def test_repeated_or_late_cluster_results_are_used_once(how):
     assert sorted(outcome.job.seed for outcome in outcomes) == [0, 1]
 
 
-def test_job_refused_by_a_cluster_node_fails_with_its_message():
+def test_job_refused_by_a_cluster_node_fails_with_the_message_of_the_node():
     (outcome,), cluster, _ = run(jobs_of("refused"))
     assert outcome.error == "node7: there is no such folder."
     assert cluster.sent == [0]
@@ -217,7 +217,7 @@ def test_exception_in_the_progress_callback_cancels_running_cluster_jobs():
     assert len(cluster.cancelled) == 2
 
 
-def test_memory_request_is_estimated_by_job_kind_unless_set():
+def test_memory_request_is_estimated_from_the_job_unless_the_user_sets_it():
     small = make_job()
     floor = replace(small, kind="baseline", weights="baseline:majority:1")
     usual = Needs(gpus=2, cpus=4)
@@ -263,7 +263,9 @@ def test_node_passes_its_visible_gpus_to_the_worker(monkeypatch):
     assert Result.from_json(left).provenance["environment"]["CUDA_VISIBLE_DEVICES"] == "5"
 
 
-def test_node_without_visible_devices_lists_gpus_or_refuses_the_job(monkeypatch, nvidia_smi):
+def test_node_without_cuda_visible_devices_lists_its_gpus_or_refuses_the_job(
+    monkeypatch, nvidia_smi
+):
     """Slurm's cgroups limit the GPUs of a job without setting CUDA_VISIBLE_DEVICES."""
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     asked = remote(make_job("ok"), needs=Needs(gpus=1, cpus=1, memory_bytes=0))
@@ -286,7 +288,7 @@ def test_node_registers_the_custom_task_of_a_job():
     assert TASKS[own.name].definition == own.to_json()
 
 
-def test_node_refuses_a_job_of_another_version():
+def test_node_refuses_a_job_from_another_version_of_benchharness():
     left = run_remote(remote(make_job("ok"), version="0.0.1, method 1"), lambda _: None)
     assert "install the same version on every node" in left["refused"]
 
@@ -313,7 +315,7 @@ def test_trained_encoders_are_passed_between_jobs_through_a_shared_folder(tmp_pa
     assert [path.name for path in (tmp_path / "shared").iterdir()] == [first.key]
 
 
-def test_run_on_a_node_without_the_shared_folder_is_an_error(tmp_path):
+def test_job_that_saves_its_model_fails_on_a_node_without_the_shared_folder(tmp_path):
     class Elsewhere(FakeCluster):
         def _end(self, ticket, remote, job, turns):
             remote.mark.unlink()

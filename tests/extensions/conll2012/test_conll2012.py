@@ -131,7 +131,7 @@ def test_conll2012_skeleton_files_without_words_are_an_error(
         ("coref", "0   0       It   PRP   (TOP(S(NP*)       -    -", "0   0  It  -", r"line 9 has 10 columns; expected CoNLL-2012's 12"),
     ],
 )  # fmt: skip
-def test_malformed_conll2012_line_is_an_error_that_names_it(
+def test_malformed_conll2012_line_is_an_error_that_states_the_cause(
     tmp_path: Path, task: str, old: str, new: str, error: str
 ):
     assert old in PLAIN
@@ -210,7 +210,7 @@ def test_predicate_index_outside_the_sentence_is_reported():
 
 
 @pytest.mark.parametrize("task", [COREF, SRL])
-def test_embedded_conll2012_rows_are_the_same_in_the_official_layout(tmp_path: Path, task):
+def test_bundled_conll2012_rows_are_the_same_in_the_official_layout(tmp_path: Path, task):
     deep = tmp_path / "conll-2012/v4/data/development/data/english/annotations/bc/mini/00"
     deep.mkdir(parents=True)
     text = (mini_folder() / "conll2012/dev.english.v4_gold_conll").read_text("utf-8")

@@ -84,7 +84,7 @@ def test_coreference_targets_are_word_ranges_with_cluster_numbers():
     found = targets(features, [DOCUMENT, other], COREF)
     assert found.tolist() == [[[1, 2, 1], [5, 5, 1]], [[0, 0, 0], [0, 0, 0]]]
     hidden = DocumentExample(id="nw/2/000", sentences=(("a",),), speakers=("-",))
-    with pytest.raises(DataError, match="hides the clusters of nw/2/000"):
+    with pytest.raises(DataError, match=r"the clusters of example nw/2/000 .* are not published"):
         targets(features, [hidden], COREF)
 
 
@@ -235,7 +235,7 @@ def test_antecedent_scores_match_a_span_by_span_computation():
         torch.testing.assert_close(found.scores[number, 1:], expected, rtol=1e-4, atol=1e-4)
 
 
-def test_coreference_loss_is_the_marginal_likelihood_of_gold_antecedents():
+def test_coreference_loss_is_the_negative_marginal_log_likelihood_of_gold_antecedents():
     torch.manual_seed(1)
     places = torch.arange(4)
     spans = Spans(places * 0, places, places, places + 1, places + 1)
@@ -329,7 +329,7 @@ def test_coreference_loss_ignores_padded_rows():
     assert loss(table, torch.zeros(2)).tolist() == [2.0, 1.5]
 
 
-def test_coreference_heads_are_cached_by_number_of_training_segments():
+def test_coreference_head_is_created_once_per_number_of_training_segments():
     assert head_for(COREF) is head_for(COREF)
     assert head_for(COREF, CorefOptions(training_segments=3)) is not head_for(COREF)
     assert isinstance(

@@ -205,7 +205,7 @@ def test_dev_split_without_any_training_label_is_an_error(tmp_path):
         find_own(str(tmp_path))
 
 
-def test_dev_split_share_that_groups_change_is_reported(tmp_path):
+def test_dev_share_that_deviates_because_groups_stay_whole_is_reported(tmp_path):
     rows = [[sentence(n), "ab"[n % 2], "one" if n < 78 else f"user{n}"] for n in range(80)]
     path = table(tmp_path, [["text", "label", "user"], *rows])
     said = " ".join(find_own(path, columns="text=text,label=label,group=user").sentences)
@@ -222,7 +222,7 @@ def test_texts_with_contradicting_labels_are_counted(tmp_path):
 # Verdicts.
 
 
-def test_rows_that_the_verdict_column_rejects_are_skipped(tmp_path):
+def test_rows_with_a_rejecting_verdict_are_skipped_and_counted(tmp_path):
     rows = [[sentence(n), "ab"[n % 2], "rejected" if n % 5 == 0 else "ok"] for n in range(60)]
     path = table(tmp_path, [["text", "label", "state"], *rows])
     found = find_own(path, columns="text=text,label=label,verdict=state")
@@ -289,7 +289,7 @@ def test_disagreeing_annotations_of_a_row_are_an_error_that_names_the_line(tmp_p
         ("B VB NN DT", None),
     ],
 )
-def test_span_tags_are_recognised_in_all_usual_spellings(tags, wanted):
+def test_span_tags_are_recognised_in_all_usual_tagging_schemes(tags, wanted):
     written = tags.split()
     spelling = spelling_of(Counter(written))
     assert not spelling.odd

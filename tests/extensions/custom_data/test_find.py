@@ -221,7 +221,7 @@ def test_iobes_tags_are_converted_to_iob2(tmp_path):
     assert example.tags == ("O", "B-PER", "I-PER", "O", "B-LOC")
 
 
-def test_test_split_may_have_hidden_tags(tmp_path):
+def test_missing_tags_in_a_test_split_are_read_as_hidden(tmp_path):
     for name, first in {"train": 0, "dev": 60, "test": 120}.items():
         rows = [
             [n, word, "" if name == "test" else tag]
@@ -382,20 +382,20 @@ def test_near_duplicates_are_not_split_between_train_and_dev(tmp_path):
     assert len(numbers) <= len(dev) / 2 + 3  # both of nearly every two
 
 
-def test_data_of_nearly_equal_texts_only_is_split_with_a_leak_warning(tmp_path):
+def test_data_set_of_only_near_duplicates_is_split_with_a_leak_warning(tmp_path):
     rows = [
         [f"please book a table for {n} people at the place now", "ab"[n % 2]] for n in range(80)
     ]
     found = find_own(table(tmp_path, [["text", "label"], *rows]))
     assert found.leaks["dev"][1] > 10
-    assert "although dev was split off here" in found.sentences[-1]
+    assert "although dev was split off from train" in found.sentences[-1]
 
 
 @pytest.mark.parametrize(
     ("columns", "rows", "said"),
     [
         ("text,label,split", [("x", "train"), ("x", "")], "''"),
-        ("text,label,split", [("x", "train"), ("x", "valid"), ("x", "dev")], "one value each"),
+        ("text,label,split", [("x", "train"), ("x", "valid"), ("x", "dev")], "at most one each"),
         ("text,label,split", [("x", "1"), ("x", "2")], "remove the column"),
     ],
 )
@@ -459,7 +459,7 @@ def test_partly_labelled_test_file_is_reported_as_not_scored(tmp_path):
         assert sentences.count(unscored) == said
 
 
-def test_annotation_without_a_choice_is_an_empty_label_set(tmp_path):
+def test_label_studio_annotation_without_a_choice_is_an_empty_label_set(tmp_path):
     def task(number, *choices, seen=True):
         value = {"from_name": "topic", "type": "choices", "value": {"choices": list(choices)}}
         said = [{"result": [value] if choices else []}] if seen else []
@@ -504,7 +504,9 @@ def test_archive_is_read_like_the_folder_that_it_contains(tmp_path):
         (lambda task: task["annotations"][0]["result"][0].pop("value"), "Label Studio"),
     ],
 )
-def test_label_studio_export_with_conflicts_or_damage_is_an_error(change, said, tmp_path):
+def test_label_studio_export_with_conflicting_or_damaged_annotations_is_an_error(
+    change, said, tmp_path
+):
     value = {"from_name": "mood", "type": "choices", "value": {"choices": ["a"]}}
     tasks = [{"data": {"text": "t"}, "annotations": [{"result": [value]}]} for _ in range(9)]
     copied = json.loads(json.dumps(tasks))
@@ -568,7 +570,7 @@ def test_no_header_option_is_an_error_for_files_that_are_no_tables(tmp_path):
         find_own(bare, columns="text=1,label=2")
 
 
-def test_lines_above_the_header_are_skipped_in_partial_reads(tmp_path):
+def test_comment_lines_above_the_header_are_skipped_in_partial_reads(tmp_path):
     head = "# printed by Kim, page 1\n\n"
     (tmp_path / "rows.csv").write_text(head + as_csv([["text", "n"], *([t, 1] for t, _ in TWO)]))
     (part,) = read_parts(str(tmp_path / "rows.csv"))
@@ -596,9 +598,7 @@ def test_column_count_of_each_row_is_checked_once_in_partial_reads(tmp_path, mon
             list(read_parts(str(tmp_path / "odd.csv")))
 
 
-def test_excel_file_without_openpyxl_and_damaged_archives_are_one_line_errors(
-    tmp_path, monkeypatch
-):
+def test_missing_openpyxl_and_damaged_archives_are_one_line_errors(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     for name, said in {"a.xlsx": "xlsx", "a.csv.gz": "pack it again", "a.zip": "again"}.items():
         (tmp_path / name).write_bytes(b"PK\x03\x04 nothing" * 9)
@@ -615,7 +615,7 @@ def test_tagging_row_without_a_list_of_words_is_an_error(tmp_path):
         find_own(str(tmp_path / "tags.jsonl"))
 
 
-def test_folder_of_a_known_benchmark_is_an_error_that_shows_its_command(tmp_path: Path) -> None:
+def test_error_for_a_folder_of_a_benchmark_shows_the_command_that_runs_it(tmp_path: Path) -> None:
     objects = [{"_id": str(n), "title": "", "text": f"text {n}"} for n in range(3)]
     for name in ("corpus", "queries"):
         (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(o) + "\n" for o in objects))
@@ -625,7 +625,9 @@ def test_folder_of_a_known_benchmark_is_an_error_that_shows_its_command(tmp_path
         find_own(str(tmp_path))
 
 
-def test_race_folder_is_an_error_that_shows_its_command(tmp_path: Path) -> None:
+def test_error_for_a_folder_of_the_race_dataset_shows_the_command_that_runs_it(
+    tmp_path: Path,
+) -> None:
     article = {"article": "a b", "questions": ["c"], "options": [["d", "e"]], "answers": ["A"]}
     for name in ("train/middle", "train/high", "dev/middle", "dev/high"):
         folder = tmp_path / "RACE" / name
@@ -652,7 +654,7 @@ def test_header_detection_is_the_same_for_whole_and_partial_reads(
     assert len(part.ids) == 20
 
 
-def test_value_of_a_row_does_not_depend_on_other_rows_of_its_part(tmp_path: Path) -> None:
+def test_cell_values_in_partial_reads_do_not_depend_on_other_rows(tmp_path: Path) -> None:
     rows = [{"premise": "yes", "hypothesis": "true"}, {"premise": "yes", "hypothesis": "a cat"}]
     for count in (1, 2):
         file = tmp_path / f"{count}.jsonl"
@@ -669,7 +671,7 @@ def examples_in(path: str) -> list:
     return [row for row in rows if not row.is_hidden]
 
 
-def test_position_of_the_gold_option_is_shuffled_for_an_answer_column(tmp_path: Path) -> None:
+def test_gold_option_from_its_own_column_is_not_always_at_the_same_position(tmp_path: Path) -> None:
     rows = [(exam(n)[0], exam(n)[1], exam(n)[1][n % 4]) for n in range(40)]
     wrong = [[o for o in options if o != right] for _, options, right in rows]
     lines = [[asked, *others, right] for (asked, _, right), others in zip(rows, wrong, strict=True)]

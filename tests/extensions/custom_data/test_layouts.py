@@ -295,7 +295,7 @@ EVERY = LAYOUTS | KEPT_ASIDE | DAMAGED | PUBLIC | MESSY | COMMON
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_each_known_file_layout_has_the_expected_outcome(name, tmp_path):
+def test_task_in_each_file_layout_is_detected_or_refused_with_the_expected_message(name, tmp_path):
     wanted = EVERY[name]
     if ("workbook" in name or "legend" in name) and name != "a workbook of no such name":
         pytest.importorskip("openpyxl")

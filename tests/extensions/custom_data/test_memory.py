@@ -103,7 +103,7 @@ def _write_columns(path: Path, count: int = 60_000) -> None:
         file.write_table(rows, max_chunksize=10_000)
 
 
-def test_parquet_file_too_large_for_memory_is_refused_from_its_footer(
+def test_parquet_file_too_large_for_memory_is_refused_before_its_rows_are_unpacked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Decompressing the rows could take more memory than there is."""
@@ -166,7 +166,7 @@ def test_free_memory_is_the_minimum_of_machine_container_and_limit(
     assert memory.free_memory() <= 2**30
 
 
-def test_memory_estimate_is_within_a_factor_of_three_of_the_peak(tmp_path: Path) -> None:
+def test_memory_estimate_is_within_a_factor_of_three_of_the_peak_memory(tmp_path: Path) -> None:
     """Short cells take the most memory, because each is an object."""
     path = tmp_path / "rows.csv"
     path.write_text("a,b,c\n" + "".join(f"x{n},{n},y\n" for n in range(30_000)))

@@ -60,7 +60,7 @@ def script(tmp_path, evaluate_copies):
     load_script.cache_clear()
 
 
-def test_script_metric_is_the_headline_and_built_in_metrics_are_details(script, tmp_path):
+def test_metric_script_is_the_main_metric_and_built_in_metrics_are_computed_too(script, tmp_path):
     path = script("balanced_script", BALANCED)
     found = find_own(str(GOOD["comma"].write(tmp_path)), metrics=[f"evaluate:{path}"])
     (metric,) = found.task.metrics
@@ -203,7 +203,7 @@ def test_f1_of_a_single_class_can_be_selected_as_the_metric(tmp_path):
     assert found.task.metrics[0].compute(guesses, examples) == pytest.approx(2 / 3)
 
 
-def test_metrics_of_the_same_name_are_made_unique():
+def test_metrics_with_the_same_name_get_unique_score_names():
     assert metric_names(["f1", "evaluate:f1,average=weighted"]) == ["f1", "f1_weighted"]
     assert metric_names(["evaluate:f1", "f1:pos", "accuracy"]) == ["f1", "f1_pos", "accuracy"]
     assert metric_names(["accuracy", "evaluate:./accuracy.py"]) == ["accuracy", "evaluate_accuracy"]

@@ -149,7 +149,7 @@ def run(folder: Path, task: str = "glue/rte", **values: str) -> Result:
     "task",
     ["glue/rte", "glue/stsb", "squad/v2.0", "swag/regular", "conll2003/ner", "superglue/wic"],
 )
-def test_custom_network_with_only_a_forward_method_trains_with_every_head(
+def test_custom_network_with_only_a_forward_method_is_trained_with_each_head(
     tmp_path: Path, task: str
 ):
     assert run(save_own(tmp_path / "own"), task).cost.steps > 0
@@ -186,7 +186,7 @@ def test_losses_with_a_reduced_vocabulary_equal_those_with_the_full_one(tmp_path
     assert cut == pytest.approx(whole, rel=1e-4)
 
 
-def test_features_option_is_an_error_without_output_hidden_states(tmp_path: Path):
+def test_features_option_is_an_error_for_a_network_without_output_hidden_states(tmp_path: Path):
     folder = save_own(tmp_path / "own")
     with pytest.raises(ModelError, match="does not accept output_hi"):
         run(folder, features="last")
@@ -357,5 +357,5 @@ def test_checkpoint_of_a_transformers_family_needs_no_custom_code(tmp_path: Path
     check_loadable(folder, CODE)
 
 
-def test_base_network_code_of_the_tests_has_no_embedding_methods():
+def test_network_code_of_these_tests_defines_no_get_input_embeddings_method():
     assert "get_input_embeddings" not in MODELING

@@ -53,7 +53,7 @@ def ran(tmp_path_factory):
     return bh.run("tiny", data_file=path, db=folder / "own.sqlite", **options)
 
 
-def test_multi_label_run_is_scored_with_baselines(ran):
+def test_multi_label_model_and_its_baselines_are_scored(ran):
     assert not ran.failures
     assert "3 labels: comedy, crime, drama); micro F1" in ran.said[0]
     frame = ran.frame().set_index("model")
@@ -100,7 +100,7 @@ def test_job_contains_its_task_definition(ran):
 
 
 @pytest.mark.soak
-def test_killed_custom_data_job_resumes_with_the_uninterrupted_result(tmp_path):
+def test_killed_job_on_custom_data_resumes_to_the_result_of_an_uninterrupted_job(tmp_path):
     found, values = find_own(str(GOOD["comma"].write(tmp_path))), {"epochs": "3", "batch_size": "8"}
     where = {"overrides": values, "limit": 48, "precision": "fp32"}
     job = plan_job("tiny", [found.task], found.data, **where)
@@ -259,7 +259,7 @@ def test_multi_label_predictions_score_equally_from_a_file_and_a_list(tmp_path):
 # A data set of the hub.
 
 
-def test_run_of_a_hub_data_set_records_its_commit(tmp_path):
+def test_run_on_a_hub_data_set_records_the_commit_of_the_data_set(tmp_path):
     """Labels have the names of its ClassLabel; "main" is resolved once."""
     commit = "c" * 40
     rows = [{"sentence": text, "label": int(label == "pos")} for text, label in TWO]
@@ -289,7 +289,7 @@ def test_run_of_a_hub_data_set_records_its_commit(tmp_path):
 # What is said once.
 
 
-def test_single_task_leaderboard_has_no_score_column(bench, tmp_path):
+def test_leaderboard_of_a_single_task_has_no_column_for_the_suite_score(bench, tmp_path):
     rows = [[text if n % 9 else "", label] for n, (text, label) in enumerate(TWO)]
     (tmp_path / "gaps.csv").write_text(as_csv([["text", "label"], *rows]))
     words = ["run", "--model", "majority", "--no-baselines", "--seeds", "1", "--data-file"]
@@ -304,7 +304,7 @@ def test_single_task_leaderboard_has_no_score_column(bench, tmp_path):
     assert "score" not in table
 
 
-def test_file_without_a_header_can_be_run_from_command_line_and_python(bench, tmp_path):
+def test_file_without_a_header_is_accepted_by_command_line_and_python_api(bench, tmp_path):
     path = tmp_path / "bare.csv"
     path.write_text(as_csv(TWO))
     refused = bench(*RUN, "--data-file", str(path), "--columns", "text=1,label=2", "--dry-run")

@@ -79,7 +79,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_each_inferred_task_kind_is_trained_and_scored_with_baselines(name, tmp_path):
+def test_each_kind_of_detected_task_is_trained_and_scored_next_to_baselines(name, tmp_path):
     kind = KINDS[name]
     place = kind.write(tmp_path)
     options = {"columns": kind.columns, "db": tmp_path / "own.sqlite", **SETTINGS}
@@ -92,7 +92,7 @@ def test_each_inferred_task_kind_is_trained_and_scored_with_baselines(name, tmp_
     assert len(bh.predictions(ran.keys[0], db=ran.db)) > 5
 
 
-def test_part_of_speech_predictions_are_not_flagged_as_collapsed():
+def test_varied_part_of_speech_predictions_are_not_flagged_as_constant():
     tags = answer_type(next(task for task in TASKS.values() if task.kind == "tag"))
     found = [TagPrediction(id="1", tags=("N", "V")), TagPrediction(id="2", tags=("V", "N", "N"))]
     none = [TagPrediction(id=str(n), tags=("O",) * n) for n in (1, 2, 3)]
@@ -117,7 +117,7 @@ def test_part_of_speech_predictions_are_not_flagged_as_collapsed():
     ],
     ids=["another name", "joined texts", "marked spans", "lists of words"],
 )
-def test_predict_reads_plain_texts_for_any_name_of_the_text_column(
+def test_predict_accepts_plain_texts_whatever_the_name_of_the_text_column(
     write, columns, tmp_path, bench, monkeypatch
 ):
     options = {"columns": columns, "db": tmp_path / "own.sqlite", **SETTINGS}

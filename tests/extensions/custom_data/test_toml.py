@@ -51,7 +51,7 @@ def test_task_from_a_toml_file_is_trained(loads, file, bench):
     assert json.loads(ended.out)["finished"] == 3
 
 
-def test_task_recipe_overrides_the_model_but_not_the_command_line(loads, file):
+def test_recipe_in_a_toml_task_overrides_the_model_recipe_but_not_the_command_line(loads, file):
     plugins.load_plugins([file])
     (point,) = resolve_sweep(MODELS["tiny"], "mine/reviews", None, {"epochs": "4"})
     assert [point.settings[n].value for n in ("epochs", "max_tokens")] == [4, 24]

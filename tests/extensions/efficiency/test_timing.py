@@ -197,7 +197,7 @@ def test_timing_job_on_another_machine_than_planned_is_an_error() -> None:
     check_machine(machine_name(torch.get_num_threads()), CPU)
 
 
-def test_timed_models_cannot_be_an_ensemble() -> None:
+def test_measurements_of_several_models_cannot_form_an_ensemble() -> None:
     with pytest.raises(BenchError, match="cannot form an ensemble"):
         answer_type(TASK).average([])
 

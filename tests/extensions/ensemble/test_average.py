@@ -74,7 +74,7 @@ def test_averaging_pools_answers_that_are_equal_after_normalisation():
     assert found.text == "the bridge"
 
 
-def test_no_answer_score_is_the_exact_mean_for_large_logits():
+def test_averaged_no_answer_score_is_the_exact_mean_for_large_logits():
     found = one(SQUAD, span("x", -3000.0), span("x", 1000.0))
     assert found == span("x", -1000.0)
 

@@ -84,7 +84,7 @@ def test_identical_ensembles_are_stored_once(bench, stored):
     assert sorted(r.job.model for r in ensembles()) == ["mine", "minilm x3", "minilm x3 + bert"]
 
 
-def test_json_of_an_ensemble_lists_its_members_and_common_scores(bench, stored):
+def test_json_of_an_ensemble_has_its_members_and_scores_on_common_splits(bench, stored):
     ended = bench("ensemble", "bert", "minilm", "--name", "both", "--db", "board.sqlite", "--json")
     (made,) = json.loads(ended.out)
     assert (made["name"], made["task"]) == ("both", "glue/rte")
@@ -110,7 +110,7 @@ def test_ensemble_with_too_few_members_is_an_error(bench, stored, words, sentenc
     assert ensembles() == []
 
 
-def test_ensemble_cannot_be_a_member(bench, stored):
+def test_ensemble_cannot_be_a_member_of_another_ensemble(bench, stored):
     bench("ensemble", "minilm", "--db", "board.sqlite")
     ended = bench("ensemble", "minilm x3", "bert", "--db", "board.sqlite")
     assert "is an ensemble" in ended.err

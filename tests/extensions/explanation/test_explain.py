@@ -437,7 +437,7 @@ def test_json_file_of_another_layout_is_a_data_error(name, place, tmp_path):
         explained(place, folder)
 
 
-def test_settings_of_a_deleted_checkpoint_are_listed_as_unread(place, tmp_path):
+def test_settings_of_a_deleted_checkpoint_count_as_specified_only_by_the_other_run(place, tmp_path):
     save_checkpoint(tmp_path / "small")
     run = store_run(tmp_path / "board.sqlite", "glue/mrpc", tmp_path / "small", {"accuracy": 0.7})
     other = write_folder(tmp_path / "out", tmp_path / "small")
@@ -462,8 +462,8 @@ def test_invalid_explain_arguments_are_one_line_errors(bench, place, tmp_path):
         store.add_failure(failed)
     words = "bench: "
     for asked, other, code, part in (
-        (key, tmp_path / "empty", 4, "contains no training"),
-        (key, tmp_path / "notes.txt", 4, "contains no training"),
+        (key, tmp_path / "empty", 4, "does not describe a training run"),
+        (key, tmp_path / "notes.txt", 4, "does not describe a training run"),
         (key, tmp_path / "nowhere", 2, "is not a folder, file, key or published result"),
         (key, "bert_paper_ablation: BURT", 2, "no published result on glue/mrpc is called"),
         (key, "feedfeed", 2, "feedfeed"),

@@ -219,7 +219,7 @@ CONSTANT = {"glue/rte": ("constant predictions",)}
         ("ccc", False, "50.0"),
     ],
 )
-def test_median_score_of_a_collapsed_run_is_never_bold(
+def test_median_score_is_not_bold_if_it_comes_from_a_collapsed_run(
     seeds: str, learned: bool, text: str
 ) -> None:
     one = [
@@ -240,7 +240,7 @@ def test_median_score_of_a_collapsed_run_is_never_bold(
     assert board.best("glue/rte") == (text if learned else "40.0")
 
 
-def test_latex_notes_name_rows_of_one_model_by_differing_settings() -> None:
+def test_latex_notes_distinguish_rows_of_one_model_by_their_different_settings() -> None:
     """Regression test: two entries of a model were both "tiny" in every note."""
     rows = [
         replace(

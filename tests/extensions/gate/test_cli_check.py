@@ -104,7 +104,7 @@ def test_check_passes_for_runs_similar_to_the_baseline(checked, learn):
     assert "tolerated" in ended.out
 
 
-def test_check_exits_with_3_at_a_drop_and_lists_lost_examples(checked, learn):
+def test_check_exits_with_3_at_a_score_drop_and_lists_newly_wrong_examples(checked, learn):
     learn(world=2, rte=0.4)
     ended = checked("--limit", "100")
     assert ended.code == 3
@@ -143,7 +143,7 @@ def test_check_reports_a_task_without_a_baseline_and_compares_the_others(checked
     assert "None of 2 tasks is significantly worse" in ended.out
 
 
-def test_check_deletes_its_records_of_custom_metric_code(checked, monkeypatch, tmp_path):
+def test_finished_check_deletes_its_record_of_custom_metric_code(checked, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr("benchharness.leaderboard.store.store.named_code", lambda: {"key"})
     assert checked().code == 0
@@ -173,7 +173,7 @@ def test_check_command_accepts_a_custom_data_file(bench, learn, monkeypatch, tmp
     assert "cannot be combined with --suite" in ended.err
 
 
-def test_check_with_another_recipe_is_not_compared(checked, learn):
+def test_check_does_not_compare_runs_with_another_recipe(checked, learn):
     learn(rte=0.1)
     ended = checked("--set", "epochs=1")
     assert ended.code == 4
@@ -181,7 +181,7 @@ def test_check_with_another_recipe_is_not_compared(checked, learn):
     assert "No task could be compared" in ended.out
 
 
-def test_check_on_changed_rows_is_not_compared(checked, learn):
+def test_check_does_not_compare_scores_on_changed_rows(checked, learn):
     file = Path("results/baseline.json")
     digest = baseline()["tasks"]["glue/rte"]["conditions"]["fingerprints"]["glue/rte:dev"]
     file.write_text(file.read_text().replace(digest, "0" * 64))
@@ -194,7 +194,7 @@ def rewrite(**fields):
     Path("results/baseline.json").write_text(json.dumps({**baseline(), **fields}))
 
 
-def test_check_of_another_checkpoint_is_compared_with_a_note(checked):
+def test_check_compares_another_checkpoint_and_prints_a_note(checked):
     tasks = baseline()["tasks"]
     for sample in tasks.values():
         sample["conditions"]["weights"] = "sha256:another"
@@ -221,7 +221,7 @@ def test_check_with_a_failed_job_exits_with_1_unless_a_task_is_worse(checked, le
     assert checked().code == 3
 
 
-def test_baseline_with_one_seed_is_an_error_unless_weak_ones_are_allowed(bench, learn):
+def test_baseline_with_one_seed_is_an_error_unless_weak_baselines_are_allowed(bench, learn):
     learn()
     bench(*RUN, "--seeds", "1")
     make = ("check", "--write", "--model", "tiny", "--suite", "glue")
@@ -243,7 +243,9 @@ def test_baseline_with_one_seed_is_an_error_unless_weak_ones_are_allowed(bench, 
 @pytest.mark.parametrize(
     ("seeds", "said"), [(2, "cannot detect any drop"), (3, "can only detect drops of .* or more")]
 )
-def test_baseline_of_eight_tasks_reports_detectable_drops(bench, learn, seeds, said):
+def test_writing_a_baseline_of_eight_tasks_reports_which_drops_are_detectable(
+    bench, learn, seeds, said
+):
     tasks = ("cola", "sst2", "mrpc", "qqp", "mnli", "qnli", "rte", "wnli")
     learn(**dict.fromkeys(tasks, 0.7))
     named = [word for task in tasks for word in ("--task", f"glue/{task}")]
@@ -255,7 +257,7 @@ def test_baseline_of_eight_tasks_reports_detectable_drops(bench, learn, seeds, s
     assert "none" in {row["would see"] for row in rows["tasks"]} or seeds > 2
 
 
-def test_baseline_of_collapsed_runs_is_an_error_unless_weak_ones_are_allowed(bench, learn):
+def test_baseline_of_collapsed_runs_is_an_error_unless_weak_baselines_are_allowed(bench, learn):
     learn(rte=CONSTANT)
     bench(*RUN)
     make = ("check", "--write", "--model", "tiny", "--suite", "glue")

@@ -19,7 +19,7 @@ HOSTILE = Unjudged(
 FOUND = verdict(unjudged=[HOSTILE], notes=["The checkpoint is not the baseline's."])
 
 
-def test_verdict_markdown_has_a_table_and_lost_examples():
+def test_verdict_markdown_has_a_table_and_the_examples_that_became_wrong():
     text = to_markdown(FOUND)
     lines = text.splitlines()
     assert lines[0] == "## bench check: tiny on mini data"
@@ -49,7 +49,7 @@ def test_passing_check_is_annotated_by_a_single_notice():
     assert line.startswith("::notice title=bench check::None of 2")
 
 
-def test_verdict_json_has_scores_flips_and_exit_codes():
+def test_verdict_json_has_scores_changed_examples_and_exit_codes():
     facts = json.loads(json.dumps(facts_of(FOUND), allow_nan=False))
     assert facts["exit_code"] == 3
     rte = facts["tasks"]["glue/rte"]

@@ -25,7 +25,7 @@ GONE = Unjudged(task="glue/wnli", reason="it is not in the baseline", exit_code=
 DIED = Unjudged(task="glue/rte", reason="seed 1 failed: killed", exit_code=FAILED_JOB)
 
 
-def test_only_the_task_with_a_drop_is_worse():
+def test_only_the_task_with_a_score_drop_is_reported_as_worse():
     found = verdict()
     assert [task.task for task in found.worse] == ["glue/rte"]
     rte, cola = found.tasks
@@ -60,7 +60,7 @@ def test_runs_identical_to_the_baseline_are_not_worse():
     assert "None of 2 tasks is significantly worse" in found.sentence
 
 
-def test_flips_are_decided_by_majority_and_sorted_by_clarity():
+def test_examples_whose_majority_outcome_changed_are_sorted_by_size_of_the_change():
     before = sample((0.8, 0.8, 0.8), ["1101", "1100", "1010"])
     now = sample((0.5, 0.5), ["0011", "0111"])
     lost, gained_e = find_flips(before, now, IDS)[0], find_flips(before, now, IDS)[-1]

@@ -135,7 +135,7 @@ def test_variant_check_compares_the_onnx_file_of_the_folder(
     assert found.costs[1].memory > size
 
 
-def test_variant_check_flags_constant_predictions_as_undetectable_loss(
+def test_variant_check_warns_that_constant_predictions_make_a_loss_undetectable(
     bench: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measure, "_memory", lambda *_: 10**6)

@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return taken_folder(tmp_path_factory.mktemp("models") / "bert", "bert", "MultipleChoice")
 
 
-def test_onnx_logits_equal_those_of_the_class_for_other_input_shapes(
+def test_onnx_logits_equal_those_of_transformers_for_other_input_shapes(
     folder: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     fp32, int8 = export(folder, int8=True)

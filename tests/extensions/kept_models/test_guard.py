@@ -125,7 +125,7 @@ def test_power_and_needed_rows_match_the_exact_test() -> None:
     assert 76 < sum(chance(verdict.needed, *each, 37 / 874) for each in shown) < 86
 
 
-def test_verdict_is_inconclusive_on_one_row_and_not_worse_on_equal_rows() -> None:
+def test_verdict_is_inconclusive_on_one_row_and_not_worse_on_300_equal_predictions() -> None:
     for lost, gained in [(0, 0), (1, 0), (0, 1)]:
         alone = judge_counts(1, lost, gained)
         assert alone.told == "cannot be told"
@@ -184,7 +184,7 @@ def test_correlation_loss_is_tested_by_the_bootstrap() -> None:
     assert worse.told == "worse"
 
 
-def test_f1_verdict_is_not_worse_on_equal_rows_and_inconclusive_on_few() -> None:
+def test_f1_verdict_on_equal_predictions_is_not_worse_or_with_few_rows_inconclusive() -> None:
     draws = np.random.default_rng(5)
     gold = draws.choice(["equivalent", "not_equivalent"], 408)
     one = np.where(draws.random(408) < 0.85, gold, "equivalent")

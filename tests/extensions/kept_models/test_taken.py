@@ -325,7 +325,7 @@ def test_exported_model_reproduces_stored_predictions(runs: Mapping[str, Kept], 
         ("glue/rte", {"features": "mix"}, ""),  # no class
     ],
 )
-def test_exported_models_of_other_heads_reproduce_stored_predictions(
+def test_exported_models_with_other_heads_families_or_features_reproduce_predictions(
     task: str, settings: Mapping[str, str], family: str, tmp_path: Path
 ):
     named = {"model": str(save_family(tmp_path / family, family))} if family else {}
@@ -364,8 +364,8 @@ def test_model_without_a_transformers_class_is_exported_for_bench_predict(tmp_pa
     odd = take(model, result, tmp_path / "odd", [Dev(each.name, rows, other)], anyway=True)
     store: Any = None  # a card reads none
     finish(odd, Found(store=store, db="", result=result), Variants())
-    count = f"{len(other)} predictions on dev rows differ from the stored ones, which "
-    assert f"{count}were scored." in (tmp_path / "odd" / "README.md").read_text()
+    count = f"{len(other)} predictions on dev rows differ from the stored ones. The scores are "
+    assert f"{count}those of the stored" in (tmp_path / "odd" / "README.md").read_text()
     assert f"{len(other)} differ by more than rounding." in odd.checked.sentence
     taken = take(model, result, tmp_path / "to", [Dev(each.name, rows, right)])
     assert (taken.checked.sampled, taken.checked.unexplained) == (0, 0)
@@ -399,7 +399,7 @@ def test_model_without_a_transformers_class_is_exported_for_bench_predict(tmp_pa
         ("glue/rte", {"as_text": True}, "t5", ""),
     ],
 )
-def test_missing_transformers_class_is_derived_from_task_and_recipe(
+def test_task_and_recipe_determine_the_transformers_class_or_why_there_is_none(
     task: str, values: Mapping[str, Any], family: str, lacking: str
 ):
     recipe: Recipe = having(RECIPE, **values)
@@ -439,7 +439,7 @@ def test_model_command_accepts_a_model_name_or_a_run_key(bench):
     assert "the model was kept already." in bench("model", key[:8], "--retrain").out
 
 
-def test_dry_run_names_models_without_a_transformers_class(bench):
+def test_dry_run_lists_models_without_a_transformers_class(bench):
     run = ("run", "--model", "tiny", "--task", "superglue/wic", "--data", "mini", "--dry-run")
     said = (
         "transformers has no class for a classifier that reads the marked words of WiC, so these "
@@ -449,7 +449,7 @@ def test_dry_run_names_models_without_a_transformers_class(bench):
     assert said not in bench(*run).out
 
 
-def test_changed_label_counts_as_a_change_of_its_probability_margin():
+def test_label_change_despite_equal_probabilities_counts_as_the_probability_margin():
     """The stored probabilities are equal, but the stored label does not follow from them."""
     task = find_task("glue/mrpc")
     scores = (0.9, 0.1)

@@ -144,7 +144,7 @@ def test_export_check_refuses_files_with_other_vectors(
         check(found.model, folder, "AutoModel", found.dev)
 
 
-def test_card_of_an_exported_retriever_names_sentence_transformers(found: Vectors) -> None:
+def test_model_card_of_an_exported_retriever_mentions_sentence_transformers(found: Vectors) -> None:
     again = load_trained(found.taken.folder, precision="fp32")
     features = again.head.encode(found.dev[0].rows.examples, again.tokenizer, again.limits)
     vectors = predict(again.network, features, again.compute, lambda _: None)

@@ -84,11 +84,11 @@ def test_minimal_pairs_have_the_texts_compared_by_the_official_code() -> None:
 @pytest.mark.parametrize(
     ("task", "file", "text", "said"),
     [
-        ("supplement", "hypernym.jsonl", '{"good": "a"}\n', "line 1 has no 'sentence_good'"),
+        ("supplement", "hypernym.jsonl", '{"good": "a"}\n', "expected 'sentence_good'"),
         ("ewok", "social-relations.jsonl", None, "lacks the group social-relations, .* all 11"),
         ("comps", "comps_odd.jsonl", None, "its group 'comps_odd' is not one of the 4"),
         ("zorro", "binding-principle_a.txt", "a\nb\nc\n", "has 3 lines; expected two"),
-        ("multiblimp", "nld/data.tsv", "sen\twrong\na\tb\n", "no column 'wrong_sen'"),
+        ("multiblimp", "nld/data.tsv", "sen\twrong\na\tb\n", "expected 'wrong_sen'"),
     ],
 )
 def test_malformed_minimal_pair_files_are_an_error(

@@ -33,7 +33,7 @@ def rows(task: Any, split: str = "dev", data: str = "hub", limit: int | None = N
     return read(task, split, parse_data(data), limit=limit)
 
 
-def test_needle_rows_are_the_same_on_every_machine() -> None:
+def test_generated_needle_rows_have_fixed_fingerprints() -> None:
     found = [rows(task, data="mini").fingerprint[:8] for task in NEEDLE_TASKS]
     assert found == ["64a69c79", "f358c84f", "486a3d6e", "96da95f3", "5fcfa590"]
     assert rows(SHORT).fingerprint[:8] == "a966eddd"

@@ -57,7 +57,9 @@ def _files(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_paper_is_identical_from_an_archive_in_another_environment(paper, tmp_path, encoder):
+def test_paper_from_an_imported_archive_is_identical_in_another_environment(
+    paper, tmp_path, encoder
+):
     code, printed = paper()
     assert code == 0, printed.err
     first = _files(tmp_path / "paper")

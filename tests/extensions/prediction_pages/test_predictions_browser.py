@@ -107,7 +107,7 @@ def test_confusion_matrix_cell_filters_examples_and_is_kept_in_the_url(
         assert again.page.url == path.as_uri()
 
 
-def test_url_anchor_shows_the_example_with_this_number(browser: "Browser", path: Path) -> None:
+def test_url_anchor_shows_the_example_with_the_number_in_it(browser: "Browser", path: Path) -> None:
     with opened(browser, path) as found:
         choose(found, "order", "place")
         assert found.page.url.endswith("#order=place")
@@ -120,7 +120,7 @@ def test_url_anchor_shows_the_example_with_this_number(browser: "Browser", path:
         assert found.complaints == []
 
 
-def test_prediction_page_shows_the_hardest_examples_without_scripts(
+def test_prediction_page_shows_the_hardest_examples_without_javascript(
     browser: "Browser", path: Path
 ) -> None:
     with opened(browser, path, scripts=False) as found:

@@ -73,7 +73,9 @@ def read_coqa(folder: Path, data: list[dict[str, Any]], split: str = "dev") -> S
 
 
 @pytest.mark.parametrize("sets", [200, pytest.param(1_000, marks=pytest.mark.soak)])
-def test_scores_of_random_predictions_equal_the_official_script(sets: int, tmp_path: Path) -> None:
+def test_coqa_scores_of_random_predictions_equal_the_official_script(
+    sets: int, tmp_path: Path
+) -> None:
     draw = random.Random("coqa")
     domains = reading_oracle.IN_DOMAIN | reading_oracle.OUT_OF_DOMAIN
     for _ in range(sets):
@@ -176,7 +178,7 @@ def test_invalid_coqa_conversations_are_an_error(
         read_coqa(tmp_path, [data])
 
 
-def test_prediction_file_is_read_back_equal(tmp_path: Path) -> None:
+def test_written_coqa_prediction_file_is_read_back_equal(tmp_path: Path) -> None:
     rows = read(COQA, "dev", Data(source="mini"))
     guesses = [
         SpanPrediction(id=row.id, text=row.context.split()[place % 5])

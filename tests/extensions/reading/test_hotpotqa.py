@@ -57,7 +57,9 @@ def read_hotpot(folder: Path, data: Any, split: str = "dev") -> SplitRows:
 
 
 @pytest.mark.parametrize("sets", [200, pytest.param(1_000, marks=pytest.mark.soak)])
-def test_scores_of_random_predictions_equal_the_official_script(sets: int, tmp_path: Path) -> None:
+def test_hotpotqa_scores_of_random_predictions_equal_the_official_script(
+    sets: int, tmp_path: Path
+) -> None:
     draw = random.Random("hotpotqa")
     path = tmp_path / "predictions.json"
     for _ in range(sets):
@@ -148,7 +150,7 @@ def test_invalid_hotpotqa_files_are_an_error(tmp_path: Path, data: Any, reason: 
         read_hotpot(tmp_path, data)
 
 
-def test_prediction_file_is_read_back_equal(tmp_path: Path) -> None:
+def test_written_hotpotqa_prediction_file_is_read_back_equal(tmp_path: Path) -> None:
     rows = read(HOTPOT, "dev", Data(source="mini"))
     examples = [row for row in rows.examples if isinstance(row, SpanExample)]
     guesses = [

@@ -71,7 +71,9 @@ def read_quac(folder: Path, data: list[dict[str, Any]], split: str = "dev") -> S
 
 
 @pytest.mark.parametrize("sets", [200, pytest.param(1_000, marks=pytest.mark.soak)])
-def test_scores_of_random_predictions_equal_the_official_script(sets: int, tmp_path: Path) -> None:
+def test_quac_scores_of_random_predictions_equal_the_official_script(
+    sets: int, tmp_path: Path
+) -> None:
     draw = random.Random("quac")
     keys = set()
     for number in range(sets):
@@ -189,7 +191,7 @@ def test_quac_context_excludes_the_cannotanswer_marker(tmp_path: Path) -> None:
     assert {row.context for row in found if isinstance(row, SpanExample)} == {"A"}
 
 
-def test_prediction_file_is_read_back_equal(tmp_path: Path) -> None:
+def test_written_quac_prediction_file_is_read_back_equal(tmp_path: Path) -> None:
     rows = read(QUAC, "dev", Data(source="mini"))
     draw = random.Random("file")
     guesses = [

@@ -161,7 +161,7 @@ def test_unknown_label_in_a_label_set_is_an_error_that_names_the_line(
 def test_scoring_a_file_for_a_speed_measurement_task_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "speeds.tsv"
     path.write_text("index\tprediction\n")
-    with pytest.raises(DataError, match="is a measurement, which only `bench run`"):
+    with pytest.raises(DataError, match="measures speed and memory, which only `bench run`"):
         read_predictions(
             path, TASKS["efficiency/fixed-512"], SplitRows(examples=(), fingerprint="")
         )

@@ -305,7 +305,7 @@ LAYOUTS = (
 
 
 @pytest.mark.parametrize("name", LAYOUTS)
-def test_predictions_of_every_layout_can_be_stored(name, bench, made):
+def test_predictions_from_every_file_layout_can_be_stored(name, bench, made):
     path, _, examples = made(name)
     found = call(bench, path, "--task", name, *STORE)
     with open_store("board.sqlite") as store:

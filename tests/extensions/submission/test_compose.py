@@ -184,7 +184,7 @@ def test_submitting_incomplete_test_predictions_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-def test_filled_in_task_has_the_same_label_in_every_row(name: str) -> None:
+def test_file_for_a_task_without_a_run_has_the_same_label_in_every_row(name: str) -> None:
     file = FILES[name]
     examples = examples_of(file) if needs_examples(file, fill=True) else []
     content = compose(file, kind_of(file), filled(file, kind_of(file), examples), examples)

@@ -33,7 +33,7 @@ from tests.helpers.plugin_rows import exam, genes, manual
 from tests.helpers.prediction_files import guess, write
 
 READ = [name for name, task in TASKS.items() if task.kind != "timed"]
-"""All tasks except measurements, which have no predictions."""
+"""All tasks except those that measure speed and memory, which have no prediction files."""
 
 
 def right(task: Task, examples: Sequence[Example]) -> list[Prediction]:
@@ -70,7 +70,7 @@ SUBMITTED = [
 
 
 @pytest.mark.parametrize(("name", "split"), SUBMITTED)
-def test_submission_files_score_the_same_as_their_predictions(
+def test_submission_files_get_the_same_scores_as_the_predictions_in_them(
     name: str, split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`bench submit` writes random predictions, for SQuAD 2.0 with no-answer scores."""
@@ -213,7 +213,7 @@ def turns(folder: Path) -> None:
         ("turns/quac4", "tasks.md", "history=4", turns),
     ],
 )
-def test_predictions_of_documented_plugins_are_scored(
+def test_predictions_for_the_plugin_tasks_in_the_documentation_are_scored(
     name: str, page: str, words: str, write_data: Callable[[Path], None], tmp_path: Path
 ) -> None:
     (tmp_path / "plugin.py").write_text(block(page, words))

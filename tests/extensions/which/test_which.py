@@ -103,7 +103,7 @@ def test_search_over_equal_encoders_runs_the_complete_grid():
     assert len(searched(grid, lambda _: noise.normal())) == len(whole(grid))
 
 
-def test_search_tries_a_failing_encoder_once_per_grid_point():
+def test_search_tries_a_failing_encoder_once_per_hyperparameter_setting():
     noise = np.random.default_rng(3)
     ended = searched(grid_of(), lambda t: None if t.encoder == "b" else noise.normal())
     assert sum(trial.encoder == "b" for trial in ended) == 3
@@ -288,7 +288,7 @@ def test_search_accepts_custom_data_from_command_line_and_python(bench, tmp_path
     assert "cannot be combined with --task and --data" in printed.err
 
 
-def test_search_grid_has_a_point_per_features_setting(bench):
+def test_search_grid_contains_every_value_of_the_features_setting(bench):
     class ByFeatures(ByModel):
         def run(self, jobs, report):
             for job in jobs:
@@ -412,7 +412,7 @@ def test_search_can_export_the_model_of_the_best_encoder(bench, tmp_path, monkey
     assert "full exists already" in printed.err
 
 
-def test_search_with_a_multi_task_start_is_an_error(bench):
+def test_search_that_starts_from_a_multi_task_model_is_an_error(bench):
     engine = ByModel()
     code, printed = bench(engine, "--start-from", "multi-task")
     assert (code, engine.started) == (2, [])
@@ -491,7 +491,7 @@ def test_inference_cost_includes_speed_memory_and_parameters():
     check_cost(Inference(**measure_prediction(make_job("glue/rte"), seconds=0.1)))
 
 
-def test_inference_cost_counts_the_parameters_of_a_layer_mix():
+def test_inference_cost_counts_the_weights_of_a_mix_of_layers():
     mixed, plain = (
         measure_prediction(make_job("glue/rte", limit=16, features=features), seconds=0.01)
         for features in ("mix", "last")

@@ -357,7 +357,7 @@ KLINGON = json.dumps({"data": [{"paragraphs": [{"context": "x", "qas": [TYDI]}]}
 @pytest.mark.parametrize(
     ("place", "text", "said"),
     [
-        ("xnli test_de XNLI-1.0/xnli.test.tsv", XNLI, "has no column 'language'"),
+        ("xnli test_de XNLI-1.0/xnli.test.tsv", XNLI, "has no column for the language"),
         ("panx test_de panx_dataset/de/test", "de:Bonn\n", "has the word 'de:Bonn' but no tag"),
         ("panx dev panx_dataset/en/dev", "en:x\tMISC\n", "has the tag 'MISC'; expected one of"),
         (f"udpos dev {TREEBANK_DEV}", "1\tx\tNOUN\n", "line 1 has 3 columns; expected CoNLL-U's"),

@@ -161,7 +161,7 @@ def test_limited_leaderboard_excludes_few_shot_runs() -> None:
     assert [len(board.entries) for board in (full, limited)] == [1, 1]
 
 
-def test_runs_on_other_training_rows_have_a_separate_leaderboard_entry() -> None:
+def test_runs_on_different_training_rows_have_separate_leaderboard_entries() -> None:
     prints = [{"glue/rte:train": train, "glue/rte:dev": "d"} for train in "12"]
     board = one_board(make_row(key=str(n), seed=n, fingerprints=p) for n, p in enumerate(prints))
     assert [entry.seeds for entry in board.entries] == [(1, 1), (1, 1)]
@@ -228,7 +228,7 @@ def test_runs_with_different_shots_or_layers_never_share_an_entry(name: str) -> 
 
 
 @pytest.mark.parametrize("field", ["model", "recipe", "precision"])
-def test_runs_with_another_model_recipe_or_precision_have_separate_entries(field: str) -> None:
+def test_runs_with_different_models_recipes_or_precisions_have_separate_entries(field: str) -> None:
     rows = [make_row(key="a"), make_row(key="b", **{field: "other"})]
     assert len(one_board(rows).entries) == 2
 
@@ -276,13 +276,13 @@ def test_diagnostic_set_is_shown_but_excluded_from_the_suite_score() -> None:
     assert board.entries[0].score == pytest.approx(0.5)
 
 
-def test_identical_flags_of_several_seeds_are_listed_once() -> None:
+def test_identical_warnings_about_several_seeds_are_listed_once() -> None:
     flags = {"glue/rte": ("constant predictions",)}
     rows = [make_row(seed=seed, flags=flags) for seed in range(3)]
     assert one_board(rows).entries[0].cells["glue/rte"].flags == ("constant predictions",)
 
 
-def test_flag_of_mnli_does_not_apply_to_its_diagnostic_set() -> None:
+def test_warning_about_an_mnli_score_does_not_apply_to_the_diagnostic_set() -> None:
     flags = {"glue/mnli": ("constant predictions",)}
     scores = {"glue/mnli": {"accuracy": 0.3, "accuracy_mm": 0.3}, "glue/ax": {"mcc": 0.2}}
     row = replace(make_row(task="glue/mnli", flags=flags), scores=scores)

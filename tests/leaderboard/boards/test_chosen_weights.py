@@ -80,7 +80,7 @@ def test_selection_label_names_the_task_if_only_some_tasks_select_checkpoints():
     assert entry.selection_labels == (f"RTE: {SENTENCE}",)
 
 
-def test_diagnostic_set_has_no_label_for_checkpoint_selection_of_its_task():
+def test_diagnostic_set_does_not_get_the_checkpoint_selection_label_of_mnli():
     run = make_row(task="glue/mnli", selection=BEST)
     run = replace(run, scores={**run.scores, "glue/ax": {"mcc": 0.2}})
     (entry,) = one_board([run]).entries
@@ -137,7 +137,7 @@ def chosen(**fields: object) -> Result:
     return replace(result, provenance={**result.provenance, "selection": fields})
 
 
-def test_checkpoint_selection_of_a_run_is_stored_and_passes_the_check(tmp_path: Path):
+def test_checkpoint_selection_of_a_run_is_stored_and_passes_the_integrity_check(tmp_path: Path):
     with open_store(tmp_path / "s.sqlite") as store:
         store.add_result(chosen(**asdict(BEST)))
         store.add_result(make_result(make_job(seed=1)))

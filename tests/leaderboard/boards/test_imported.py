@@ -130,7 +130,7 @@ def test_invalid_or_missing_import_file_is_a_one_line_error(
 
 
 def test_duplicate_imported_rows_are_an_error(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"rows 1 and 2 of .* contain the same score"):
+    with pytest.raises(DataError, match=r"rows 1 and 2 of .* describe the same score"):
         list(read_rows(_json(tmp_path, ROW, {**ROW, "score": 0.5})))
 
 
@@ -245,7 +245,9 @@ def test_hostile_names_and_sources_of_imported_scores_are_escaped(store: Store) 
     assert "\0" not in file.getvalue()
 
 
-def test_flags_are_kept_by_an_export_and_import(tmp_path: Path, store: Store) -> None:
+def test_warnings_about_scores_are_kept_by_an_export_and_import(
+    tmp_path: Path, store: Store
+) -> None:
     flags = {"glue/rte": ("constant predictions",)}
     board = one_board(make_rows("stuck", data="hub", flags=flags))
     path = tmp_path / "rows.csv"

@@ -64,7 +64,7 @@ def test_start_task_of_a_run_can_be_in_another_suite() -> None:
     assert [entry.starts for entry in glue[0].entries] == [{}]
 
 
-def test_runs_with_different_first_runs_in_their_chain_are_distinct() -> None:
+def test_runs_whose_chains_of_start_runs_begin_differently_are_separate_entries() -> None:
     ones = [make_row(task="snli/snli", seed=0, key=f"snli {d}", recipe_digest=d,
                      scores={"accuracy": 0.5}) for d in "ab"]  # fmt: skip
     middles = [mnli(0, start_from=one.key) for one in ones]

@@ -132,7 +132,9 @@ def test_entry_name_of_a_sweep_contains_the_swept_setting() -> None:
     assert full_label(entry) == "minilm:sweep=lr,epochs=3:fp32"
 
 
-def test_column_heads_of_a_comparison_show_only_the_differing_settings(board: Board) -> None:
+def test_column_heads_of_a_comparison_show_only_settings_that_differ_between_entries(
+    board: Board,
+) -> None:
     minilm, both, rate, bert = board.entries
     assert heads([minilm, bert]) == ("minilm", "bert")
     assert heads([minilm, both]) == ("paper", "lr 3e-4, 3 epochs")

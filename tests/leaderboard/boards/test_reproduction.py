@@ -40,7 +40,7 @@ def cola(values: list[float], model: str = "minilm", **fields: object) -> Reprod
         ({"kind": "zero-shot"}, "was not trained on the task"),
     ],
 )
-def test_few_shot_layer_truncated_and_zero_shot_runs_are_not_reproductions(
+def test_few_shot_layer_truncated_and_zero_shot_runs_are_not_comparable_with_published_scores(
     fields: dict[str, object], reason: str
 ) -> None:
     """Regression test: a few-shot run was called 30 points below fine-tuning on all rows."""

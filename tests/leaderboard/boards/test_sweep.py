@@ -32,13 +32,13 @@ ROWS = [
 ]
 
 
-def test_best_point_of_a_sweep_is_chosen_per_task_by_median() -> None:
+def test_best_setting_of_a_sweep_is_selected_per_task_by_its_median_score() -> None:
     (entry,) = one_board(ROWS).entries
     assert entry.cells["glue/rte"].values == (0.70, 0.64, 0.63)
     assert entry.cells["glue/cola"].values == (0.45, 0.46, 0.47)
 
 
-def test_sweep_label_states_the_number_of_grid_points() -> None:
+def test_label_of_a_sweep_states_the_number_of_hyperparameter_settings() -> None:
     (entry,) = one_board(ROWS).entries
     assert entry.points == 3
     assert entry.recipe_label == "paper+set sweep, best of 3 on dev"
@@ -46,7 +46,7 @@ def test_sweep_label_states_the_number_of_grid_points() -> None:
     assert entry.recipe_label == "paper+set sweep, best of 2 on dev"
 
 
-def test_best_sweep_point_does_not_depend_on_the_order_of_runs() -> None:
+def test_best_setting_of_a_sweep_does_not_depend_on_the_order_of_runs() -> None:
     shuffled = random.Random(3).sample(ROWS, len(ROWS))
     assert build_boards(shuffled, GLUE) == build_boards(ROWS, GLUE)
 
@@ -62,7 +62,7 @@ def test_runs_with_different_values_are_separate_entries_unless_in_a_sweep() -> 
     assert best_points(rows, GLUE.rule) == rows
 
 
-def test_failed_sweep_point_is_never_the_best() -> None:
+def test_failed_setting_of_a_sweep_is_never_the_best() -> None:
     failed = make_failed_row(task="glue/rte", recipe_digest="1e-2", **SWEEP)
     (entry,) = one_board([failed, *ROWS]).entries
     assert entry.cells["glue/rte"].median == 0.64
@@ -70,7 +70,7 @@ def test_failed_sweep_point_is_never_the_best() -> None:
     assert count_points([failed, *ROWS]) == 3
 
 
-def test_sweep_whose_points_all_failed_shows_a_single_failure() -> None:
+def test_sweep_whose_settings_all_failed_shows_a_single_failure() -> None:
     rows = [
         make_failed_row(task="glue/rte", recipe_digest=rate, **SWEEP) for rate in ("2e-5", "3e-5")
     ]
@@ -79,7 +79,7 @@ def test_sweep_whose_points_all_failed_shows_a_single_failure() -> None:
 
 
 @pytest.mark.parametrize("more", [(0.64,), (0.64, 0.64)])
-def test_sweep_prefers_the_point_with_more_seeds_among_equal_points(
+def test_sweep_prefers_the_setting_with_more_seeds_among_settings_with_equal_scores(
     more: tuple[float, ...],
 ) -> None:
     rows = [*point("2e-5", "glue/rte", 0.64), *point("3e-5", "glue/rte", *more)]
@@ -87,7 +87,7 @@ def test_sweep_prefers_the_point_with_more_seeds_among_equal_points(
     assert len(entry.cells["glue/rte"].values) == max(1, len(more))
 
 
-def test_sweep_prefers_points_with_all_seeds_over_incomplete_points() -> None:
+def test_sweep_prefers_settings_with_all_seeds_over_incomplete_settings() -> None:
     rows = [
         *point("2e-5", "glue/rte", 0.99),
         *point("3e-5", "glue/rte", 0.70, 0.71, 0.72),
@@ -98,7 +98,7 @@ def test_sweep_prefers_points_with_all_seeds_over_incomplete_points() -> None:
     assert entry.points == 3
 
 
-def test_failed_seed_of_a_sweep_point_counts_as_a_seed() -> None:
+def test_failed_run_counts_as_a_seed_of_its_setting_in_a_sweep() -> None:
     rows = [
         *point("2e-5", "glue/rte", 0.80, 0.81),
         make_failed_row(task="glue/rte", seed=2, recipe_digest="2e-5", **SWEEP),
@@ -108,7 +108,7 @@ def test_failed_seed_of_a_sweep_point_counts_as_a_seed() -> None:
     assert entry.cells["glue/rte"].values == (0.80, 0.81)
 
 
-def test_sweep_of_equal_points_shows_the_expected_selection_gain() -> None:
+def test_sweep_of_equally_good_settings_shows_the_expected_selection_gain() -> None:
     draw = random.Random(1)
     rows = [
         run

@@ -198,6 +198,6 @@ def test_terminal_leaderboard_with_published_scores_fits_40_lines(
     assert lines_of(rows, monkeypatch, published="all") > 150
 
 
-def test_terminal_states_if_no_run_has_finished() -> None:
+def test_terminal_output_says_that_no_run_has_finished() -> None:
     text = of([make_failed_row()])
     assert "no run has finished" in text

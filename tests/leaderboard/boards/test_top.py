@@ -47,14 +47,14 @@ def test_shortened_leaderboard_keeps_the_best_trained_model() -> None:
     assert top_of(board, 2).best("glue/rte") == board.best("glue/rte") == "99.0"
 
 
-def test_shortened_leaderboard_keeps_the_named_runs() -> None:
+def test_shortened_leaderboard_keeps_the_entries_of_requested_runs() -> None:
     board = _board()
     last = next(entry for entry in board.entries if entry.model == "model 11")
     assert last not in top_of(board, 2).entries
     assert last in top_of(board, 2, keep={last.runs[0].key}).entries
 
 
-def test_report_is_shortened_to_the_run_limit() -> None:
+def test_leaderboard_is_reduced_to_fewer_entries_if_it_exceeds_the_run_limit() -> None:
     board = _board()
     runs = sum(len(entry.runs) for entry in board.entries)
     assert best_of([board], runs)[0] is board

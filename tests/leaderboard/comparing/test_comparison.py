@@ -48,7 +48,7 @@ def test_comparison_omits_the_suite_score_if_a_task_is_excluded() -> None:
         ([0.8, 0.3], [0.55001, 0.55], "more than 10,000 seeds"),
     ],
 )
-def test_recommended_seed_count_is_missing_with_a_stated_reason(
+def test_missing_recommended_seed_count_has_a_stated_reason(
     one: object, other: object, reason: str
 ) -> None:
     board = one_board([*make_rows("one", one), *make_rows("other", other)])
@@ -56,7 +56,7 @@ def test_recommended_seed_count_is_missing_with_a_stated_reason(
     assert (found.needed, found.reason) == (None, reason)
 
 
-def test_comparison_recommends_no_more_seeds_for_a_baseline() -> None:
+def test_comparison_with_a_baseline_recommends_no_seed_count() -> None:
     once = make_rows("majority", [0.7], kind="baseline")
     board = one_board([*make_rows("one", [0.8, 0.9, 0.7]), *once])
     (found,) = compare_seeds(board, board.entries, unread(["glue/rte"]))

@@ -34,7 +34,7 @@ def rte(**fields: object) -> Contrast:
     return contrast([drawn("glue/rte", **fields)], ("accuracy",), (0,), (0.0, 0.0))
 
 
-def test_comparison_of_single_runs_uses_mcnemars_test() -> None:
+def test_comparison_of_single_runs_by_accuracy_uses_mcnemars_test() -> None:
     found = rte()
     assert found.flipped is not None
     assert found.test == "McNemar, exact"
@@ -42,7 +42,7 @@ def test_comparison_of_single_runs_uses_mcnemars_test() -> None:
     assert found.examples == len(mini("glue/rte", "dev"))
 
 
-def test_comparison_uses_a_t_test_for_accuracy_and_permutations_for_mcc() -> None:
+def test_comparison_uses_a_t_test_for_several_seeds_and_permutations_for_mcc_of_one_seed() -> None:
     split = drawn("glue/rte", one=(0.9, 0.9, 0.9), other=(0.5, 0.5, 0.5))
     found = contrast([split], ("accuracy",), (0, 1, 2), (0.9, 0.7))
     assert found.test == "t, examples and seeds"
@@ -93,7 +93,7 @@ def test_flips_show_readable_gold_answers_and_predictions(name: str) -> None:
         assert flip.text
 
 
-def test_flips_apply_the_no_answer_threshold_of_the_headline_score() -> None:
+def test_flips_apply_the_no_answer_threshold_of_the_squad_score() -> None:
     task = find_task("squad/v2.0")
     example = SpanExample(id="q", question="Who?", context="Ann sang.", answers=())
     sure = SpanPrediction(id="q", text="Ann", no_answer_score=-1.0)

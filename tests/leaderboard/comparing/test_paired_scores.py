@@ -33,7 +33,7 @@ def splits_of(task: str) -> tuple[str, ...]:
 
 
 @pytest.mark.parametrize("name", sorted(n for n in RULES if find_task(n).head != "timed"))
-def test_per_example_parts_of_every_task_reproduce_its_headline_score(name: str) -> None:
+def test_per_example_parts_of_every_task_reproduce_its_score_on_the_leaderboard(name: str) -> None:
     chances = {"one": (0.85, 0.8), "other": (0.6, 0.65)}
     splits = [drawn(name, split, **chances) for split in splits_of(name)]
     names = score_names(name, RULES[name])
@@ -80,7 +80,7 @@ def test_examples_of_a_group_form_one_resampling_unit() -> None:
     assert {len(unit) for unit in units_of(mini("race/all", "dev"))} == {1}
 
 
-def test_accuracy_tests_apply_only_to_plain_accuracy_headlines() -> None:
+def test_score_counts_as_accuracy_only_if_it_is_the_accuracy_on_a_single_split() -> None:
     def is_accuracy(name: str) -> bool:
         splits = [drawn(name, split) for split in splits_of(name)]
         headline = headline_pairs(splits, score_names(name, RULES[name]))
@@ -92,7 +92,7 @@ def test_accuracy_tests_apply_only_to_plain_accuracy_headlines() -> None:
     assert not any(map(is_accuracy, others))
 
 
-def test_metric_that_is_not_additive_over_examples_has_no_breakdown() -> None:
+def test_metric_that_is_not_additive_over_examples_has_no_per_example_parts() -> None:
     task = find_task("glue/rte")
     odd = Metric(name="odd", compute=lambda p, e: float(p[0].label == e[0].label) + len(e))
     split = drawn("glue/rte")

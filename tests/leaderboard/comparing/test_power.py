@@ -38,7 +38,7 @@ def part(value: float, spread: float, units: float = 0.0) -> Part:
         (0.8, 0.8, 0.01, 39),
     ],
 )
-def test_required_seed_counts_for_equal_spreads_match_published_tables(
+def test_required_seed_counts_for_equal_standard_deviations_match_published_power_tables(
     effect: float, power: float, alpha: float, seeds: int
 ) -> None:
     assert seeds_needed([part(effect * 3.0, 3.0)], alpha, power) == seeds
@@ -52,7 +52,7 @@ def test_power_for_a_number_of_seeds_matches_statsmodels() -> None:
     assert power_of(part(0.0, 1).at(5), alpha=0.05) == pytest.approx(0.05)
 
 
-def test_test_of_seed_scores_alone_equals_the_two_sample_t_test() -> None:
+def test_significance_test_of_seed_scores_alone_equals_the_two_sample_t_test() -> None:
     draw = np.random.default_rng(2)
     one, other = draw.normal(0.3, 1, size=5), draw.normal(size=5)
     ours = difference(sample_of_table(one[None]), sample_of_table(other[None]))
@@ -62,7 +62,7 @@ def test_test_of_seed_scores_alone_equals_the_two_sample_t_test() -> None:
     assert (found.low, found.high) == pytest.approx((interval.low, interval.high))
 
 
-def test_test_of_identical_seeds_equals_the_paired_t_test_over_examples() -> None:
+def test_significance_test_of_identical_seeds_equals_the_paired_t_test_over_examples() -> None:
     draw = np.random.default_rng(3)
     one, other = draw.normal(0.1, 1, size=(50, 1)), draw.normal(size=(50, 1))
     ours = difference(*(sample_of_table(np.repeat(side, 3, axis=1)) for side in (one, other)))

@@ -87,7 +87,7 @@ def test_suite_score_has_a_narrower_interval_than_its_tasks() -> None:
     assert found.score.both.has(0.62)
 
 
-def test_clearly_different_models_have_a_single_rank_each() -> None:
+def test_clearly_different_models_have_a_single_possible_rank_each() -> None:
     found = uncertainty({"a": [0.9, 0.9, 0.91], "b": [0.6, 0.6, 0.61], "c": [0.3, 0.3, 0.31]})
     assert [found[name].ranks for name in "abc"] == [(1, 1), (2, 2), (3, 3)]
     assert [found[name].rank_label for name in "abc"] == ["1", "2", "3"]
@@ -147,7 +147,7 @@ def test_task_score_has_only_a_seed_interval_if_examples_are_unreadable() -> Non
     assert (a.score.examples, a.score.both is None) == (None, False)
 
 
-def test_entry_without_outcomes_of_a_task_has_no_rank() -> None:
+def test_single_seed_entry_without_readable_examples_of_a_task_has_no_rank_range() -> None:
     board = one_board(make_rows("a", [0.6]) + make_rows("b", [0.7]))
     known = drawn(board)
     known["glue/rte"][1] = "its examples could not be read."

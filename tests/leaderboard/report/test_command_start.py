@@ -52,7 +52,9 @@ def checkpoint(name: str) -> Start:
         ),
     ],
 )
-def test_shown_command_has_start_from_unless_the_recipe_sets_it(job: Job, words: str) -> None:
+def test_command_in_the_report_has_the_start_from_option_unless_the_recipe_sets_it(
+    job: Job, words: str
+) -> None:
     command = command_of(job)
     assert command.startswith(f"bench run --model minilm{words} --suite glue --task rte")
     assert "--set start_from" not in command

@@ -101,7 +101,7 @@ def test_report_shows_settings_weights_data_and_versions_of_each_run() -> None:
     assert job.key in text
 
 
-def test_report_omits_the_recipe_if_the_row_name_has_the_settings() -> None:
+def test_report_omits_the_recipe_if_the_entry_name_contains_the_changed_settings() -> None:
     job = make_job(overridden=True)
     setting = {**job.settings, "epochs": Setting(value=1, source="--set")}
     html = report([make_result(replace(job, settings=setting))])
@@ -125,7 +125,7 @@ def test_report_lists_failed_jobs_with_their_reason() -> None:
     assert "1 failed" in Page(html).text
 
 
-def test_report_legend_explains_only_displayed_marks() -> None:
+def test_report_legend_explains_only_displayed_formats_and_intervals() -> None:
     several = report(make_runs())
     alone = report(run for run in make_runs() if run.job.model == "distilbert-base")
     assert "<b>Bold</b> marks the best" in several
@@ -145,7 +145,7 @@ def test_report_escapes_invisible_characters(name: str, seen: str, tmp_path: Pat
     html.encode()
 
 
-def test_shown_command_reproduces_the_job() -> None:
+def test_command_in_the_report_reproduces_the_job() -> None:
     changed = {
         "learning_rate": Setting(value=3e-5, source="--set"),
         "epochs": Setting(value=3.0, source="arXiv:1810.04805"),
@@ -162,7 +162,7 @@ def test_shown_command_reproduces_the_job() -> None:
     )
 
 
-def test_shown_command_has_the_test_option_if_the_run_predicted_test_rows() -> None:
+def test_command_in_the_report_has_the_test_option_if_the_run_predicted_test_rows() -> None:
     job = make_job(task="glue/mnli")
     assert "--test" not in build_run(make_result(job)).command
     own, followed = ("glue/mnli:test", "glue/ax:test")
@@ -172,7 +172,7 @@ def test_shown_command_has_the_test_option_if_the_run_predicted_test_rows() -> N
     assert "--test" not in build_run(make_result(beside)).command
 
 
-def test_shown_command_has_every_value_of_a_recipe_from_a_file() -> None:
+def test_command_in_the_report_has_every_value_of_a_recipe_from_a_file() -> None:
     job = make_job(recipe="mine", own_recipe=True, settings={"learning_rate": 3e-5, "epochs": 2.0})
     command = build_run(make_result(job)).command
     assert command.endswith("--set learning_rate=3e-05 --set epochs=2.0")

@@ -74,7 +74,7 @@ def test_report_sorting_puts_missing_scores_last(report: Opened) -> None:
     ]
 
 
-def test_report_sorting_keeps_row_groups_together(report: Opened) -> None:
+def test_sorting_of_the_report_keeps_rows_of_the_same_kind_together(report: Opened) -> None:
     report.page.get_by_role("button", name="model", exact=True).click()
     assert report.names() == sorted(report.names())
     kinds = report.run("() => [...document.querySelectorAll('tbody')].map((b) => b.className)")
@@ -197,7 +197,7 @@ def test_clicking_a_score_opens_its_runs_and_links_open_single_runs(report: Open
     assert run.get_attribute("open") is not None
 
 
-def test_browser_t_test_matches_scipy(report: Opened) -> None:
+def test_t_test_that_the_report_computes_in_the_browser_matches_scipy(report: Opened) -> None:
     draw = random.Random(3)
     for one, other in ((2, 2), (3, 5), (10, 2), (5, 5)):
         samples = [

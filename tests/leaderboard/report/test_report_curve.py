@@ -46,7 +46,7 @@ def test_learning_curve_chart_has_a_line_per_seed() -> None:
     assert ends == sorted(ends, reverse=True)
 
 
-def test_learning_curve_points_match_the_tick_scales() -> None:
+def test_learning_curve_points_are_at_the_axis_positions_of_their_step_and_loss() -> None:
     (loss,) = curve_figures([point(0, 0.0), point(50, 0.5), point(100, 1.0)])
     x, y = loss.x, loss.y
     middle = ((x.start + x.end) / 2, (y.start + y.end) / 2)

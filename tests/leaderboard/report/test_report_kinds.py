@@ -57,7 +57,7 @@ def test_note_of_the_suite_score_has_mean_and_range_over_seeds() -> None:
     assert row.score.note == "over 3 seeds: mean 67.0, from 50.0 to 90.0"
 
 
-def test_only_hub_weights_link_to_their_card_and_paper() -> None:
+def test_only_models_whose_weights_are_from_the_hub_link_to_a_model_card_and_paper() -> None:
     rows = make_rows("roberta-base", [0.9], weights="hub:FacebookAI/roberta-base@e2da8e2")
     rows += make_rows("minilm", [0.8], weights="sha256:" + "ab" * 32)
     rows += make_rows("x", [0.7], weights='hub:we/a b"c?#@1')
@@ -121,7 +121,7 @@ def test_learning_curve_of_a_collapsed_run_is_flagged() -> None:
     assert "! the training loss never fell" in html
 
 
-def test_shown_commands_of_baselines_ensembles_and_trusted_checkpoints() -> None:
+def test_report_shows_the_command_that_repeats_a_baseline_ensemble_or_trusted_checkpoint() -> None:
     job = replace(make_job(model="majority", limit=None), **FLOOR)
     assert command_of(job) == (
         "bench run --model majority --suite glue --task rte --data mini --no-baselines"

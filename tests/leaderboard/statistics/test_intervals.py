@@ -119,7 +119,7 @@ def test_bootstrap_of_a_correlation_matches_scipy() -> None:
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.01)
 
 
-def test_difference_test_has_its_nominal_error_rate_and_a_matching_interval() -> None:
+def test_p_value_of_a_difference_has_its_nominal_error_rate_and_agrees_with_the_interval() -> None:
     held = []
     for seed in range(300):
         one, other = (layout(80, 5, (0.5, 0.3, 1.0), 1000 * side + seed) for side in (0, 1))

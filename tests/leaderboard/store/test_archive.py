@@ -98,12 +98,14 @@ def test_archive_of_an_empty_store_has_no_runs(tmp_path: Path) -> None:
     assert list(read_archive(tmp_path / "empty.jsonl.gz")) == []
 
 
-def test_digest_of_a_run_from_an_older_version_is_unchanged(store: Store, tmp_path: Path) -> None:
+def test_run_stored_before_a_field_of_job_existed_keeps_its_digest(
+    store: Store, tmp_path: Path
+) -> None:
     """Test a job that was stored before a field of Job existed, and lacks it in its JSON."""
     found = next(run for run in store.stored_runs() if run.status == "finished")
     data = json.loads(json.dumps(found.data))
     del data["job"]["plugins"]
-    with pytest.raises(StoreError, match="differs from what its store wrote"):
+    with pytest.raises(StoreError, match="was changed after it had been exported"):
         stored_to_run(StoredRun(**{**vars(found), "data": data}))
     digest = _run_of(data).digest
     older = StoredRun(**{**vars(found), "data": data, "digest": digest})
@@ -211,7 +213,7 @@ def test_run_with_malformed_data_is_an_error_and_changes_nothing(
     data = json.loads(json.dumps(found.data))
     change(data)
     before = list(store.stored_runs())
-    with pytest.raises(StoreError, match="differs from what its store wrote"):
+    with pytest.raises(StoreError, match="was changed after it had been exported"):
         store.add_stored([before[0], StoredRun(**{**vars(found), "data": data})])
     assert list(store.stored_runs()) == before
 
@@ -249,6 +251,6 @@ def test_forged_run_with_a_valid_digest_is_refused_without_any_change(
         key = Job.from_json(data["job"]).key
         fields |= {"key": key, "digest": _run_of(data).digest}
     before = [run.digest for run in store.stored_runs()]
-    with pytest.raises(StoreError, match="differs from what its store wrote"):
+    with pytest.raises(StoreError, match="was changed after it had been exported"):
         store.add_stored([StoredRun(**fields)])
     assert [run.digest for run in store.stored_runs()] == before

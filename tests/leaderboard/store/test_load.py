@@ -310,7 +310,7 @@ def test_queries_use_an_index_and_never_scan_a_table(store: Store) -> None:
 
 
 @pytest.mark.parametrize("names", [Store.suites, Store.models])
-def test_model_and_suite_names_are_read_from_a_covering_index(
+def test_model_and_suite_names_are_read_from_an_index_without_table_rows(
     store: Store, names: Callable[[Store], list[str]]
 ) -> None:
     """Check that only an index is read, and no row of the table."""
@@ -357,7 +357,7 @@ def reported(store: Store, page: Path, **wanted: bool) -> tuple[list[str], int]:
     return written, len(issued)
 
 
-def test_report_reads_and_writes_only_changed_runs(many: Path, tmp_path: Path) -> None:
+def test_repeated_report_reads_and_writes_only_changed_runs(many: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     with open_store(many) as store:
         written, first = reported(store, page)
@@ -491,7 +491,7 @@ def test_csv_export_with_an_unmatched_filter_is_an_error_without_output(
     assert (ended.code, ended.out) == (2, "")
 
 
-def test_report_of_many_runs_has_details_and_links_only_for_the_best_rows(
+def test_report_of_many_runs_has_run_details_and_links_only_for_the_best_entries(
     few: Path, bench: Any, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(report_module, "MOST_DETAILS", 150)
@@ -515,7 +515,7 @@ def test_report_of_many_runs_has_details_and_links_only_for_the_best_rows(
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_commands_on_a_million_results_take_at_most_eight_imports_of_pandas(
+def test_commands_on_a_million_results_take_at_most_8_times_as_long_as_importing_pandas(
     tmp_path: Path,
 ) -> None:
     path = make_store(tmp_path, SUITES, MODELS)
@@ -543,7 +543,9 @@ SCALE = {
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-def test_commands_on_a_suite_of_100000_runs_stay_within_time_and_memory(tmp_path: Path) -> None:
+def test_commands_on_a_suite_of_100000_runs_stay_within_their_time_and_memory_limits(
+    tmp_path: Path,
+) -> None:
     path = make_store(tmp_path, 1, 2_223)
     _seconds(NO_OP.split(), path)  # from here on it has nothing to do
     for words, (most_seconds, most_megabytes) in SCALE.items():

@@ -117,7 +117,7 @@ def test_merge_error_names_the_run_that_violates_the_schema(tmp_path: Path) -> N
     good = [_timed(seed, 1) for seed in range(120)]
     huge = replace(good[70], cost=make_cost(parameters=2**70))  # whole, and too large a number
     with open_store(tmp_path / "a") as store:
-        with pytest.raises(StoreError, match=rf"the run {huge.job.key[:12]} .* differs from what"):
+        with pytest.raises(StoreError, match=rf"the run {huge.job.key[:12]} .* was changed after"):
             store.add_results([*good[:70], huge, *good[71:]])
         assert store.count() == 0
 
@@ -206,7 +206,7 @@ def test_runs_deleted_by_another_process_meanwhile_are_skipped(tmp_path: Path) -
     assert [run.key for run in found] == [r.job.key for r in results if r is not results[110]]
 
 
-def test_import_takes_few_statements_per_run_and_constant_memory(
+def test_import_needs_few_sql_statements_per_run_and_constant_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(merging, "PIECE_SECONDS", 60)  # a transaction has statements of its own

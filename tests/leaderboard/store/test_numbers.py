@@ -98,7 +98,7 @@ def _count(path: str) -> int:
         return store.attempt_count()
 
 
-def test_valid_run_in_a_file_does_not_validate_an_invalid_one(
+def test_merge_of_a_valid_and_a_contradictory_run_on_one_split_is_refused(
     bench: Any, sound: Result, tmp_path: Path
 ) -> None:
     bad = _predicting(made("bad", "glue/rte", 1, {2}), OTHER_ROWS["fewer"])
@@ -168,7 +168,7 @@ def test_archive_of_a_store_with_contradicting_runs_can_be_imported(
     assert _count(here) == 3
 
 
-def test_import_is_accepted_if_a_stored_run_has_the_same_rows(
+def test_merge_is_accepted_if_at_least_one_stored_run_predicted_the_same_rows(
     bench: Any, sound: Result, tmp_path: Path
 ) -> None:
     bad = _predicting(made("bad", "glue/rte", 1, {2}), OTHER_ROWS["fewer"])
@@ -177,7 +177,7 @@ def test_import_is_accepted_if_a_stored_run_has_the_same_rows(
     assert bench("db", "merge", theirs, "--db", here).code == 0
 
 
-def test_score_without_predictions_is_consistent_with_any_run(
+def test_imported_score_without_predictions_contradicts_no_run(
     bench: Any, sound: Result, tmp_path: Path
 ) -> None:
     score = replace(

@@ -124,7 +124,7 @@ def test_newer_failure_never_hides_a_result(store: Store) -> None:
     assert [row.status for row in store.attempts(job.key)] == ["diverged", "finished", "diverged"]
 
 
-def test_run_list_has_the_newest_result_and_the_newest_failure(store: Store) -> None:
+def test_run_list_has_the_newest_result_or_the_newest_failure_of_each_job(store: Store) -> None:
     done, failed = make_job(seed=1), make_job(seed=2)
     for seconds in (1.0, 2.0):
         store.add_result(make_result(done, cost=make_cost(seconds=seconds)))
@@ -163,7 +163,7 @@ def test_finished_keys_accepts_more_keys_than_fit_one_sql_statement(store: Store
     assert store.finished_keys([]) == set()
 
 
-def test_recipes_with_equal_names_and_other_values_have_other_digests(store: Store) -> None:
+def test_recipes_with_equal_names_and_different_values_have_different_digests(store: Store) -> None:
     slow, fast = {"learning_rate": 1e-5}, {"learning_rate": 3e-5}
     for values, seed in ((slow, 1), (fast, 1), (slow, 2)):
         store.add_result(make_result(make_job(settings=values, seed=seed)))

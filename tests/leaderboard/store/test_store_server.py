@@ -71,7 +71,7 @@ def test_all_queries_of_a_reader_of_a_server_see_the_same_state(url: str) -> Non
             assert db.scalar(count) == 2
 
 
-def test_migrations_produce_the_schema_on_a_server(url: str) -> None:
+def test_new_store_on_a_server_has_the_current_schema(url: str) -> None:
     with open_store(url) as store, store._engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), SCHEMA) == []
 

@@ -57,7 +57,7 @@ def _f1(pairs: list[tuple[str, str]], label: str) -> float:
     return 2 * right / either if either else 0.0
 
 
-def test_macro_f1_includes_classes_absent_from_the_subset():
+def test_macro_f1_includes_classes_that_do_not_occur_in_the_examples():
     pairs = [("entailment", "entailment"), ("contradiction", "contradiction")]
     assert macro_f1(LABELS).compute(*build(pairs)) == pytest.approx(2 / 3)
 

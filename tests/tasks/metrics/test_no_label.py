@@ -118,7 +118,9 @@ def test_invalid_generated_options_count_as_wrong_and_are_flagged():
 @pytest.mark.parametrize(
     ("task", "noun"), [("superglue/record", "entity"), ("superglue/copa", "option")]
 )
-def test_flag_of_invalid_answers_calls_them_entities_or_options(task: str, noun: str) -> None:
+def test_flag_for_invalid_answers_says_entity_for_record_and_option_for_copa(
+    task: str, noun: str
+) -> None:
     rows = read(find_task(task), "dev", parse_data("mini"), limit=4)
     lost = [ChoicePrediction(id=e.id, option=-1, text="Atlantis") for e in rows.examples]
     flags = evaluate_split(f"{task}:dev", rows, lost).flags

@@ -25,7 +25,7 @@ def test_every_listed_system_is_in_a_published_table_or_a_lecture() -> None:
     assert not [system.name for system in systems() if not (system.rows or system.in_lectures)]
 
 
-def test_published_systems_are_listed_once_per_table() -> None:
+def test_no_published_system_is_listed_twice_for_one_table() -> None:
     keys = [(system.name, system.table) for system in systems()]
     assert len(keys) == len(set(keys))
 
@@ -73,7 +73,9 @@ def test_published_systems_without_a_built_in_model_have_a_reason(name: str, rea
         ("BERT-base features, last layer", "--recipe features"),
     ],
 )  # fmt: skip
-def test_published_systems_that_need_an_option_name_the_option(name: str, way: str) -> None:
+def test_published_system_without_a_model_name_has_instructions_how_to_run_it(
+    name: str, way: str
+) -> None:
     found = find_system(name, "any table")
     assert found is not None
     assert (found.status, found.model) == ("runs here", "")
@@ -87,7 +89,9 @@ def test_published_systems_that_need_an_option_name_the_option(name: str, way: s
         ("GTE-en-MLM-base", "gte-en-mlm-base", "--trust-remote-code"),
     ],
 )
-def test_models_with_remote_code_name_the_trust_option(name: str, model: str, option: str) -> None:
+def test_notes_of_models_with_remote_code_mention_the_trust_option(
+    name: str, model: str, option: str
+) -> None:
     found = find_system(name, "any table")
     assert found is not None
     assert found.model == model
@@ -129,7 +133,7 @@ def test_each_model_has_at_most_one_published_reference_per_task() -> None:
         assert len(tasks) == len(set(tasks)), references
 
 
-def test_reference_scores_of_a_model_belong_to_the_same_model() -> None:
+def test_published_reference_scores_of_a_model_are_those_of_its_checkpoint() -> None:
     for known, references in REFERENCES.items():
         name, _, features = known.partition(", features=")
         if features:

@@ -118,7 +118,9 @@ def one(table: str, system: str, task: str, score: str, split: str = "test") -> 
 
 
 @pytest.mark.parametrize("table", COUNTS_AND_SUMS)
-def test_published_tables_have_the_count_and_sum_of_their_source(table: str) -> None:
+def test_each_published_table_has_the_number_of_scores_and_the_total_of_its_source(
+    table: str,
+) -> None:
     rows = [row for row in ROWS if row.table == table]
     numbers = [Decimal(cell.printed) for row in rows for cell in row.cells]
     found = (len({row.system for row in rows}), len(numbers), str(sum(numbers)))
@@ -212,7 +214,7 @@ def reproduced(row: PublishedRow, name: str) -> float | None:
     return RULES[name].score(scores)
 
 
-def test_published_averages_match_their_cells_except_in_known_rows() -> None:
+def test_published_averages_equal_the_mean_of_their_task_scores_except_in_known_rows() -> None:
     """Compare to within the rounding of the cells (0.05) and of the average itself."""
     checked = 0
     off = {}
@@ -236,7 +238,7 @@ def test_published_tables_listed_as_incomplete_have_missing_cells() -> None:
     assert lacking == NOT_ENOUGH_CELLS.keys()
 
 
-def test_published_race_levels_pool_to_the_total_except_in_known_rows() -> None:
+def test_published_race_score_is_the_weighted_mean_of_both_levels_except_in_known_rows() -> None:
     off = {}
     for row in published("race"):
         values = {cell.scores[0]: cell for cell in row.of("race/all")}
@@ -278,7 +280,7 @@ def test_albert_paper_has_xlnet_scores_in_the_bert_row() -> None:
         ),
     ],
 )
-def test_editions_of_a_published_table_differ_in_one_score(
+def test_two_editions_of_a_published_table_differ_in_one_score_only(
     tables: tuple[str, str], place: tuple[str, str, str], printed: tuple[str, str], are_alike: bool
 ) -> None:
     editions: defaultdict[tuple[str, str, str], dict[str, str]] = defaultdict(dict)

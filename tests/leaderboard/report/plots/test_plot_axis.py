@@ -26,7 +26,7 @@ def read_off(axis: Axis, place: float) -> float:
 
 
 @given(scores)
-def test_linear_axis_places_values_inside_and_to_scale(values: list[float]) -> None:
+def test_linear_axis_places_values_between_its_ends_and_to_scale(values: list[float]) -> None:
     axis = linear_axis(values, "score", (300.0, 10.0))
     for value in values:
         assert 10.0 <= axis(value) <= 300.0
@@ -36,7 +36,7 @@ def test_linear_axis_places_values_inside_and_to_scale(values: list[float]) -> N
 
 
 @given(costs)
-def test_logarithmic_axis_places_values_inside_and_to_scale(values: list[float]) -> None:
+def test_logarithmic_axis_places_values_between_its_ends_and_to_scale(values: list[float]) -> None:
     axis = log_axis(values, "weights", (40.0, 500.0), steps=BY_NAME["parameters"].steps, text=str)
     factor = axis.high / axis.low
     for value in values:
@@ -75,5 +75,7 @@ def test_logarithmic_axes_have_2_to_7_distinct_ticks(values: list[float], quanti
         ("training-time", 172_800, "2 d"),
     ],
 )
-def test_axis_costs_are_written_with_their_units(name: str, value: float, text: str) -> None:
+def test_costs_are_formatted_with_three_digits_and_a_unit(
+    name: str, value: float, text: str
+) -> None:
     assert BY_NAME[name].text(value) == text

@@ -109,7 +109,7 @@ def test_published_points_are_dev_scores_of_single_models() -> None:
     assert minilm.costs == {"parameters": 22e6}
 
 
-def test_published_points_need_the_headline_metric_of_the_leaderboard() -> None:
+def test_published_score_that_lacks_a_metric_of_the_leaderboard_is_not_plotted() -> None:
     board = board_of([plotted(task="glue/mrpc", data="hub")])
     both = published_points(board, "board-1", "glue/mrpc", SIZES)
     assert "MiniLM-L6-H384" not in {point.name for point in both}  # prints accuracy alone

@@ -54,7 +54,7 @@ def test_seed_plot_has_a_bar_at_the_median_and_a_line_for_its_interval() -> None
     assert row.paths["interval"].count("v6") == 2
 
 
-def test_seed_plot_clips_long_intervals_without_an_end_cap() -> None:
+def test_seed_plot_clips_long_intervals_and_draws_no_cap_at_a_clipped_end() -> None:
     figure = figure_of(seeds_of("minilm", 0.600, 0.601, 0.6095))
     (row,) = figure.marks
     assert line(row) == (figure.x.start, figure.x.end)

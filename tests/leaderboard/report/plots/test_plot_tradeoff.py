@@ -57,7 +57,7 @@ def is_named(mark: Mark) -> bool:
     return mark.texts[0].kind == "label"
 
 
-def test_tradeoff_points_match_the_tick_scales() -> None:
+def test_tradeoff_points_are_at_the_axis_positions_of_their_cost_and_score() -> None:
     points = [point(52.5, 4.4e6), point(61.0, 22.7e6), point(87.4, 335e6), point(70, 110e6)]
     figure = only(points)
     for mark, drawn in zip(figure.marks, points, strict=True):
@@ -147,7 +147,7 @@ def test_training_times_are_shown_for_the_most_common_machine() -> None:
     assert len(figure.marks) == 2
 
 
-def test_labels_near_the_plot_edge_extend_inwards() -> None:
+def test_labels_of_points_near_the_plot_edge_extend_to_the_inside() -> None:
     figure = only([point(80, 1e5), point(60, 1e6), point(70, 1e9)])
     assert [mark.texts[0].anchor for mark in figure.marks[1:]] == ["start", "end"]
     assert not re.search(r"nan|inf", repr(figure))

@@ -63,7 +63,7 @@ def html() -> str:
     return html_of(list(make_runs()))
 
 
-def test_plot_circles_match_the_tick_labels_of_the_axes() -> None:
+def test_plot_circles_are_at_the_positions_that_the_tick_labels_imply() -> None:
     models = {"small": (5e6, 0.5), "middle": (50e6, 0.61), "large": (500e6, 0.74)}
     runs: list[Result | Failure] = [
         plotted(name, score=score, parameters=int(size)) for name, (size, score) in models.items()
@@ -141,7 +141,7 @@ def test_hostile_names_are_escaped_in_plots() -> None:
     assert "\u202e" not in hostile
 
 
-def test_store_without_finished_runs_has_no_plots() -> None:
+def test_report_without_finished_runs_has_no_plots() -> None:
     assert '<section class="plots"' not in html_of([])
     assert '<section class="plots"' not in html_of([make_failure()])
 

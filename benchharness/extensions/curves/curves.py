@@ -32,7 +32,7 @@ different if all checkpoints are equally good.
 """
 
 DRAWS = 1_000
-"""Number of resamples of the examples for a covariance matrix."""
+"""Number of resamples of the examples from which a covariance matrix is computed."""
 
 Trend = Literal["rises", "is flat", "falls"]
 
@@ -91,8 +91,9 @@ class StageCurve:
         scope: Sources of noise that the tests cover, e.g. "examples and seeds"; empty if none is
             known.
         stretches: Sections of the curve that rise, fall or are flat; empty if `scope` is empty.
-        told_apart: For each pair of points that differ significantly, the sign of the change. The
-            key is the pair of their indices, the lower index first.
+        told_apart: Pairs of points that differ significantly. A key is the pair of their indices,
+            the lower index first. The value is 1 if the later point is higher, and -1 if it is
+            lower.
     """
 
     run: str
@@ -109,7 +110,8 @@ class StageCurve:
     def summary(self) -> str:
         """Description of the curve's rising, falling and flat sections.
 
-        Example: "rises from step 0 to step 500 (+12.0), is flat from there to step 900 (+0.3)".
+        Example: "rises from step 0 to step 500 (+12.0), is flat from there to step 900 (+0.3)". If
+        no test was possible, the text states the reason instead.
         """
         if not self.stretches:
             return "not tested, because there is one seed and the examples could not be read"
@@ -261,18 +263,22 @@ def stage_curves(
 ) -> Iterator[StageCurve]:
     """Yield the curves of a pretraining run: first the mean of several tasks, then each task.
 
-    The mean is over the tasks on which all checkpoints have results. Every pair of checkpoints on a
-    curve is tested with Student's t test on the difference of their medians over seeds. The
-    variance of this difference is the sum of the variance due to seeds, pooled over the checkpoints
-    of the curve, and the variance due to the choice of examples. All checkpoints are scored on the
-    same examples. Holm's correction is applied to all pairs, so that a curve which is really flat
-    is found to rise or fall with a probability of at most 5 %.
+    The mean is over the tasks that count in the suite's score and on which all checkpoints have
+    results; its curve is left out if there are fewer than two such tasks. A task has a curve if two
+    checkpoints have results.
+
+    Every pair of checkpoints on a curve is tested with Student's t test on the difference of their
+    medians over seeds. The variance of this difference is the sum of the variance due to seeds,
+    pooled over the checkpoints of the curve, and the variance due to the choice of examples. All
+    checkpoints are scored on the same examples. Holm's correction is applied to all pairs, so that
+    a curve which is really flat is found to rise or fall with a probability of at most 5 %.
 
     Args:
         board: Leaderboard that contains the entries.
         line: Checkpoints of one pretraining run.
-        known: Outcomes, keyed by task. For each task, they are in the order of `line.entries`; None
-            for an entry without a result.
+        known: For each task, the outcomes of every checkpoint in the order of `line.entries`.
+            Instead of outcomes, there is a reason (str) if the examples were not read, and None for
+            an entry without a result.
     """
     counts = {task: sum(task in entry.cells for entry in line.entries) for task in board.tasks}
     tasks = [task for task in board.tasks if counts[task] > 1]
@@ -457,7 +463,9 @@ def _with_flat_ends(direction: int, first: int, last: int, *, signs: Signs) -> I
 # Layers of a frozen encoder: scores of heads whose features are the states of one layer.
 
 EMBEDDINGS, LAYER = "embeddings", "layer-"
-"""Values of the setting "features" for a single layer: "embeddings", or e.g. "layer-7"."""
+"""Value of the setting "features" for the embeddings, and beginning of its value for a layer, e.g.
+"layer-7".
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -476,12 +484,12 @@ class LayerPoint:
 
     @property
     def interval(self) -> Interval | None:
-        """95 % interval of the median over seeds; None for fewer than three seeds."""
+        """95 % confidence interval of the median over seeds; None for fewer than three seeds."""
         return useful_interval(self.cell.values)
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """Warnings about the score."""
+        """Warnings about the scores, e.g. "1 of 5 seeds collapsed (constant predictions)"."""
         return self.cell.notes
 
 

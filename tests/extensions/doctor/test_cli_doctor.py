@@ -7,7 +7,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from benchharness.cli.doctor import _versions, doctor
+from benchharness.extensions.doctor.command import _versions, doctor
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.sources import hub
 from tests.helpers.hub_server import serve_hub
@@ -94,7 +94,7 @@ def test_doctor_reports_a_cache_path_that_is_a_file_as_a_problem(tmp_path: Path)
 def test_doctor_warns_about_little_free_disk_space(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchharness.cli.doctor.FULL_BYTES", 2**80)
+    monkeypatch.setattr("benchharness.extensions.doctor.command.FULL_BYTES", 2**80)
     code, found = examine(tmp_path / "board.sqlite")
     assert code == 0
     assert found["checkpoint cache"]["state"] == "warning"
@@ -110,9 +110,12 @@ def test_doctor_requires_triton_only_with_a_gpu(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known = {"torch": "2.11", "triton": None}
-    monkeypatch.setattr("benchharness.cli.doctor.library_versions", lambda: known)
+    command = "benchharness.extensions.doctor.command"
+    monkeypatch.setattr(f"{command}.library_versions", lambda: known)
     for gpus, state in (([], "ok"), (["NVIDIA H100"], "warning")):
-        monkeypatch.setattr("benchharness.cli.doctor.find_gpus", lambda found=gpus: found)
+        monkeypatch.setattr(
+            "benchharness.extensions.doctor.command.find_gpus", lambda found=gpus: found
+        )
         found = {each.name: each.state for each in _versions()}
         assert (found["torch"], found["triton"]) == ("ok", state)
     known["torch"] = None

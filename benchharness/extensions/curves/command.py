@@ -9,16 +9,16 @@ import typer
 from benchharness.cli.chosen import Chosen, board_facts, print_heading
 from benchharness.cli.options import argument, with_options
 from benchharness.cli.output import print_json, print_table, tell_marks
-from benchharness.leaderboard.boards.board import Board
-from benchharness.leaderboard.boards.cell import marked, shown
-from benchharness.leaderboard.comparing.curves import (
+from benchharness.extensions.curves.curves import (
     LayerCurve,
     LayerPoint,
     StageCurve,
     StagePoint,
 )
+from benchharness.extensions.curves.find import find_curves, find_layers
+from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.cell import marked, shown
 from benchharness.leaderboard.text import visible
-from benchharness.stored.predictions import find_curves, find_layers
 
 Run = Annotated[
     str,

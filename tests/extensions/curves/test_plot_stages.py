@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import pytest
 
-from benchharness.leaderboard.comparing.curves import StageCurve, StagePoint, Stretch
+from benchharness.extensions.curves.curves import StageCurve, StagePoint, Stretch
+from benchharness.extensions.curves.figures import stage_figures
 from benchharness.leaderboard.job import Stage
-from benchharness.leaderboard.report.plots.lines import stage_figures
 from benchharness.leaderboard.statistics import Interval
 
 

@@ -96,7 +96,7 @@ def test_curve_prints_the_score_of_each_checkpoint_and_the_trend(bench, stored):
         (["none/step-*"], "no folder matches 'none/step-*': the folder none does not exist."),
     ],
 )
-def test_curve_of_fewer_than_two_comparable_checkpoints_is_a_one_sentence_error(
+def test_curve_with_fewer_than_two_comparable_checkpoints_gives_a_one_sentence_error(
     bench, stored, words, sentence
 ):
     ended = bench("curve", *words, "--db", "board.sqlite")
@@ -126,7 +126,7 @@ def test_checkpoints_of_different_families_on_one_curve_are_an_error(bench, stor
     assert ended.code == 2
     assert "small has checkpoints of two model families, " in ended.err
     assert ended.err.count("\n") == 1
-    assert "GLUE has no plot of scores over pretraining" in Path("page.html").read_text()
+    assert "GLUE has no plot of checkpoints of one pretraining run" in Path("page.html").read_text()
 
 
 def test_report_has_a_pretraining_curve_for_each_task_and_the_mean(stored):
@@ -145,7 +145,7 @@ def test_pretraining_plot_has_all_checkpoints_in_a_report_of_the_best_entries(st
     with open_store("board.sqlite") as store:
         make_report(store, Path("page.html"), Wanted(split=True))
     page = Path("page.html").read_text(encoding="utf-8")
-    assert "show the best 2 of 5 entries; the table shows all" in page
+    assert "show the best 1 of 5 entries; the table shows all" in page
     assert page.count('<tr id="row-') == 5
     section = page.split('<section class="stages"')[1].split("</section>")[0]
     assert "small/step-100," in section

@@ -10,8 +10,8 @@ import time
 import pytest
 from rich.console import Console
 
-from benchharness.cli import watch
 from benchharness.driver.live import LIVE, Followed, LiveFile, live_files
+from benchharness.extensions.watch import command as watch
 from benchharness.progress import Progress, Watcher
 from tests.helpers.fake_worker import make_failure, make_job, make_result
 from tests.helpers.plans import schedule_of

@@ -21,7 +21,14 @@ from benchharness.errors import StoreError, shown_place
 from benchharness.kept_folders import KEPT_MODELS, checkpoints_in, is_whole, shown_bytes
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import counted
-from benchharness.machine import OF_GPUS, cpu_has_bf16, cpu_model, library_versions, source_commit
+from benchharness.machine import (
+    OF_GPUS,
+    cache_folders,
+    cpu_has_bf16,
+    cpu_model,
+    library_versions,
+    source_commit,
+)
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
 
 FULL_BYTES = 2 * 2**30
@@ -102,18 +109,6 @@ def _hub() -> Iterator[Finding]:
 def _caches() -> Iterator[Finding]:
     for name, folder in cache_folders().items():
         yield _folder(name, folder)
-
-
-def cache_folders() -> dict[str, Path]:
-    """Return the folders of the Hugging Face caches for checkpoints and for data, keyed by name.
-
-    The libraries of Hugging Face are not imported.
-    """
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    return {
-        "checkpoint cache": Path(os.environ.get("HF_HUB_CACHE") or home / "hub"),
-        "data cache": Path(os.environ.get("HF_DATASETS_CACHE") or home / "datasets"),
-    }
 
 
 def _folder(name: str, folder: Path) -> Finding:

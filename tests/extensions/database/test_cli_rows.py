@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.cli import rows as rows_module
 from benchharness.errors import StoreError
+from benchharness.extensions.database import command as rows_module
 from benchharness.leaderboard.store.store import Store, open_store
 from tests.helpers.results import make_evaluation, make_failure, make_job, make_result
 
@@ -178,7 +178,7 @@ def test_simultaneous_deletions_write_separate_archives(bench, stored, monkeypat
         def now(cls, tz=None):
             return cls(2026, 11, 22, 13, 57, 18, tzinfo=tz)
 
-    monkeypatch.setattr("benchharness.cli.rows.datetime", Standing)
+    monkeypatch.setattr("benchharness.extensions.database.command.datetime", Standing)
     with open_store("board.sqlite") as store:
         keys = [row.key for row in store.runs()]
     for key in keys[:3]:
@@ -326,7 +326,7 @@ def test_help_of_bench_run_groups_its_options_under_headings(bench):
     ]
 
 
-def test_show_models_fits_80_columns_and_has_one_line_per_model_in_a_pipe(bench, monkeypatch):
+def test_show_models_fits_80_columns_and_prints_one_line_per_model_to_a_pipe(bench, monkeypatch):
     from benchharness.models import MODELS
 
     monkeypatch.setenv("COLUMNS", "80")

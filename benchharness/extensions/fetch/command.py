@@ -1,7 +1,7 @@
 """The command `bench fetch`, which downloads models and data so that later runs need no network.
 
-    python -P -m benchharness.cli.fetch model ID REVISION
-    python -P -m benchharness.cli.fetch task NAME
+    python -P -m benchharness.extensions.fetch.command model ID REVISION
+    python -P -m benchharness.extensions.fetch.command task NAME
 
 `bench fetch` starts one of these commands for each download. A download needs its own process that
 can be killed, because the Hugging Face libraries wait forever for a server that accepts a
@@ -20,11 +20,11 @@ from typing import Any
 
 import typer
 
-from benchharness.cli.doctor import cache_folders
 from benchharness.cli.options import AsJson, with_options
 from benchharness.cli.output import print_json
 from benchharness.driver.options import OPTIONS, RunOptions, option
 from benchharness.errors import BenchError, DataError, ModelError
+from benchharness.machine import cache_folders
 from benchharness.models import Trust, find_model
 from benchharness.models.spec import called
 from benchharness.models.weights import download
@@ -95,7 +95,7 @@ def _watch(words: Sequence[str], timeout: float) -> dict[str, Any]:
     kind, name, *_ = words
     name = full_title(name) if kind == "task" else called(name)
     typer.echo(f"fetching {kind} {name}", err=True)
-    command = (sys.executable, "-P", "-m", "benchharness.cli.fetch", *words)
+    command = (sys.executable, "-P", "-m", "benchharness.extensions.fetch.command", *words)
     error = ModelError if kind == "model" else DataError
     with subprocess.Popen(  # noqa: S603  (our own command, no shell)
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=_environment()

@@ -16,9 +16,9 @@ import typer
 from safetensors.torch import load_file
 from typer.testing import CliRunner
 
-from benchharness.cli import fetch as fetch_module
-from benchharness.cli.fetch import fetch
 from benchharness.errors import BenchError, DataError, ModelError
+from benchharness.extensions.fetch import command as fetch_module
+from benchharness.extensions.fetch.command import fetch
 from benchharness.models import MODELS
 from benchharness.tasks.sources import Data, hub, rows
 from benchharness.tasks.suites import SUITES, TASKS
@@ -90,7 +90,7 @@ def test_fetched_data_sets_can_be_read_offline(
     shutil.rmtree(tmp_path / "repos")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     again = subprocess.run(
-        [sys.executable, "-P", "-m", "benchharness.cli.fetch", "task", "glue/rte"],
+        [sys.executable, "-P", "-m", "benchharness.extensions.fetch.command", "task", "glue/rte"],
         capture_output=True,
         text=True,
         check=True,
@@ -153,7 +153,9 @@ def test_fetch_downloads_nothing_for_the_builtin_encoder(monkeypatch: pytest.Mon
     assert call("--model", "tiny")["fetched"] == []
 
 
-def test_fetch_includes_the_start_task_of_a_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fetch_includes_the_task_on_which_a_recipe_trains_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     fetched: list[str] = []
     monkeypatch.setattr(fetch_module, "go_offline_if_unreachable", lambda: False)
     monkeypatch.setattr(

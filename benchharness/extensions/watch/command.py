@@ -31,8 +31,8 @@ LOOK_SECONDS = 0.25
 """Seconds between two readings of the live files, to which runs write their progress."""
 
 NEXT_SECONDS = 5.0
-"""Seconds to wait for another run of the same process after a run has ended. Successive halving
-has several runs, one after the other."""
+"""Seconds to wait for another run of the same process after a run has ended. In successive halving,
+each round is such a run."""
 
 FIRST_LINES = 10
 """Largest number of lines about jobs that ended before `bench watch` was started. Of further jobs,

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from benchharness.errors import BenchError
+from benchharness.extensions.curves.curves import StageCurve, lines_of, stage_curves
 from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.comparing import Outcomes, first_part
-from benchharness.leaderboard.comparing.curves import StageCurve, lines_of, stage_curves
 from benchharness.leaderboard.job import Stage
 from tests.helpers.boards import GLUE, make_row
 
@@ -102,7 +102,7 @@ def test_trend_test_counts_the_sampling_of_examples_as_noise():
     assert parts(unsure) == [("is flat", 0, 2)]
 
 
-def test_curve_of_a_single_seed_without_example_results_has_no_trend():
+def test_curve_of_a_single_seed_without_predictions_has_no_trend():
     curve = curves_of(board_of({SST2: [[0.6], [0.9]]}))[SST2]
     assert (curve.scope, curve.stretches) == ("", ())
     assert "not tested, because there is one seed" in curve.summary
@@ -124,7 +124,7 @@ def test_mean_pretraining_curve_covers_tasks_common_to_all_checkpoints():
     assert len(found["glue/wnli"].points) == 2
 
 
-def test_pretraining_checkpoints_of_other_families_or_equal_steps_are_an_error():
+def test_pretraining_curve_of_two_model_families_or_two_checkpoints_of_one_step_is_an_error():
     stages = [Stage(run="run", step=1, family="bert"), Stage(run="run", step=2, family="roberta")]
     rows = [
         replace(make_row(f"m{stage.step}", SST2, weights=f"sha256:{stage.step}"), stage=stage)
