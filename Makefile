@@ -12,6 +12,8 @@
 #              BIN=folder takes the Python there as it is, where nothing can be installed
 # make house   the size of the core and of each extension, and what is counted of them, with their limits
 # make cli-page   writes docs/cli.md anew from the commands' options
+# make pictures   makes the pictures of the documentation anew, in docs; PICTURES="report.png ..."
+#              makes only these; needs Chromium; some minutes
 # make mutations   whether tests notice wrong operators in metrics, batching, statistics and keys;
 #              SAMPLE and SEED say how many of each file are tried, and which
 # make parity  whether trainings of every family and head are those of transformers, in docs/parity.md;
@@ -34,7 +36,7 @@ SEED ?= 1
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core check tests site extras soak benchmark benchmark-growth gpu house cli-page mutations parity equivalence hub gold clean
+.PHONY: help demo test test-core check tests site extras soak benchmark benchmark-growth gpu house cli-page pictures mutations parity equivalence hub gold clean
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -109,6 +111,9 @@ house: $(VENV)/installed-dev
 
 cli-page: $(VENV)/installed-dev
 	$(BIN)/python docs/site/cli_page.py
+
+pictures: $(VENV)/installed-dev
+	$(BIN)/python -m benchmarks.pictures $(PICTURES)
 
 mutations: $(VENV)/installed-dev
 	$(BIN)/python -m benchmarks.mutations --sample $(SAMPLE) --seed $(SEED)

@@ -3,7 +3,7 @@
 python -m benchmarks.regression_collapse
 """
 
-from tests.helpers.simulated_suites import alarming_shares
+from tests.extensions.gate.simulated_suites import alarming_shares
 
 DESIGNS = ((1, 5, 1), (1, 5, 3), (8, 2, 2), (8, 3, 3), (8, 5, 1), (8, 5, 3), (8, 10, 3))
 """Numbers of tasks, of the baseline's seeds and of the check's seeds."""

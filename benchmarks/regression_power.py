@@ -1,12 +1,12 @@
 """Simulate how often `bench check` fails, for the tables and the figure of docs/regression.md.
 
-python benchmarks/regression_power.py docs/regression.svg
+python -m benchmarks.regression_power docs/regression.svg
 """
 
 import sys
 from pathlib import Path
 
-from tests.helpers.simulated_suites import failing_share
+from tests.extensions.gate.simulated_suites import failing_share
 
 DESIGNS = ((5, 1), (5, 3), (10, 3), (10, 5))
 """Numbers of seeds of the baseline and of the check."""

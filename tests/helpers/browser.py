@@ -83,16 +83,19 @@ def opened(
     width: int = 1200,
     scripts: bool = True,
     anchor: str = "",
+    scale: int = 1,
     ready: str = "performance.getEntriesByName('ready').length > 0",
     timed: bool = False,
 ) -> Iterator[Opened]:
     """Open the file in a new window and wait for its scripts (a report sets `ready`).
 
-    With `timed`, the processor time of the page's main thread is measured.
+    With `timed`, the processor time of the page's main thread is measured. `scale` is the number of
+    pixels of a screenshot per CSS pixel.
     """
     context = browser.new_context(
         color_scheme=scheme,
         viewport={"width": width, "height": 800},
+        device_scale_factor=scale,
         java_script_enabled=scripts,
         reduced_motion="reduce",
     )
