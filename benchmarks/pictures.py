@@ -69,7 +69,7 @@ bench report predictions tiny bag-of-words --task squad/v2.0
     "checkpoints": """
 python -m benchmarks.pretrain --data mini --out mini-bert --steps 3000 --keep 9 --width 64 \
     --vocabulary 2000
-bench run --model 'mini-bert/step-*' --task qnli --task rte --data mini --seeds 5 \
+bench run --model 'mini-bert/step-*' --task glue/qnli --task glue/rte --data mini --seeds 5 \
     --set learning_rate=3e-4 --no-baselines
 """,
     "layers": """

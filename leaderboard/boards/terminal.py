@@ -34,6 +34,14 @@ _NAMES = 1  # index of the column of names, the only column whose cells may be w
 
 _FIRST_TASK = 3  # index of the first task's column, after rank, name and score
 
+_UNRANKED = {
+    "ensemble": "ensembles",
+    "zero-shot": "models without training",
+    "baseline": "baselines",
+    "imported": "imported scores",
+}
+"""Plural nouns for the kinds of entries that have no rank, in the order of the legend."""
+
 _NAME_WIDTH = 14  # minimum width of the column of names
 
 _WHOLE_NAMES = 0.75
@@ -288,8 +296,9 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
     if beside := [task for task in board.extras if any(task in e.cells for e in board.entries)]:
         place = ", and left out to fit the width" if found.left_out else ""
         yield f"{', '.join(map(title_of, beside))}: not part of the score{place}."
-    if any(not entry.is_single for entry in board.entries):
-        yield "ensembles and baselines are below the models and have no rank."
+    kinds = {entry.kind for entry in board.entries}
+    if others := [noun for kind, noun in _UNRANKED.items() if kind in kinds]:
+        yield f"below the models, without a rank: {', '.join(others)}."
     of_rows = grouped((said, entry.name) for entry in board.entries for said in _details(entry))
     for said, rows in of_rows.items():
         is_everybody = len(rows) == sum(entry.is_single for entry in board.entries) > 1

@@ -193,7 +193,7 @@ def write_baseline(
     ]
     if unfit and not allow_weak:
         raise BenchError(
-            "the baseline was not written, because checks against it could not detect any drop "
+            "the baseline was not written, because checks against it could miss drops "
             f"({'; '.join(unfit)}). Run more seeds, select other tasks with --task, or accept "
             "these with --allow-weak."
         )

@@ -145,7 +145,7 @@ def test_terminal_lists_ensembles_and_baselines_unranked_below_the_models() -> N
     lines = [line.split() for line in of(rows, width=120).splitlines()]
     placed = [line[:2] for line in lines if line[:1] in (["1"], ["2"], ["-"])]
     assert placed == [["1", "minilm"], ["2", "tiny"], ["-", "minilm"], ["-", "majority"]]
-    assert "are below the models and have no rank." in of(rows)
+    assert "below the models, without a rank: ensembles, baselines." in of(rows, width=120)
 
 
 def test_terminal_omits_empty_columns() -> None:
