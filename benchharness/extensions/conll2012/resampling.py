@@ -23,7 +23,7 @@ def _cluster_sums(predictions: Sequence[Any], examples: Sequence[Any], units: Un
     pairs = zip(predictions, examples, strict=True)
     return summed(
         [
-            [number for m in MEASURES.values() for number in m(e.clusters, p.clusters)]
+            [n for m in MEASURES.values() for n in m(e.chains or e.clusters, p.clusters)]
             for p, e in pairs
         ],
         units,

@@ -339,6 +339,6 @@ def read_predictions(
     if no_answer is not None and not takes_scores:
         option = "--na-prob-threshold" if no_answer.file is None else "--na-prob"
         raise DataError(
-            f"{task.name} does not use no-answer scores: only SQuAD 2.0 accepts {option}."
+            f"{task.name} has no questions without an answer: remove {option}."
         )
     return layout.read(path, task, rows, no_answer or NoAnswer())

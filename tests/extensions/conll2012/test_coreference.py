@@ -11,9 +11,11 @@ import pytest
 from benchharness.errors import DataError
 from benchharness.extensions.conll2012.files import write_clusters
 from benchharness.extensions.conll2012.metrics import b_cubed, ceaf_e, muc
+from benchharness.extensions.conll2012.resampling import breakdowns
 from benchharness.extensions.conll2012.task import ClusterPrediction, Clusters, DocumentExample
 from benchharness.extensions.conll2012.tasks import COREF
 from benchharness.extensions.submission.prediction_files import read_predictions
+from benchharness.leaderboard.comparing import CLOSE, units_of
 from benchharness.tasks.read import SplitRows, read
 from benchharness.tasks.sources import Data
 from benchharness.tasks.task import score
@@ -266,6 +268,9 @@ def test_overlapping_gold_chains_are_scored_as_by_the_official_scorer(
         for ours, theirs in (("muc", "muc"), ("b3", "bcub"), ("ceafe", "ceafe")):
             names = f"{ours}_recall", f"{ours}_precision", f"{ours}_f1"
             assert [found[name] for name in names] == pytest.approx(expected[theirs]), seed
+        ((parts, mean_f1),) = ((b.parts, b.score) for b in breakdowns(COREF, "f1"))
+        sums = parts(made, rows.examples, units_of(rows.examples)).sum(axis=0)
+        assert mean_f1(sums) == pytest.approx(found["f1"], abs=CLOSE), seed
         values.append(found["f1"])
         odd += bool(rows.odd)
     assert len(set(values)) > 40

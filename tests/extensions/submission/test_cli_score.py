@@ -458,7 +458,7 @@ def test_no_answer_options_are_an_error_for_squad_1(option, bench, made):
     value = path if option == "--na-prob" else "0.5"
     ended = bench("score", path, "--task", "squad/v1.1", "--data", "mini", option, value)
     assert ended.code == 4
-    assert f"only SQuAD 2.0 accepts {option}." in ended.err
+    assert f"has no questions without an answer: remove {option}." in ended.err
 
 
 def test_no_answer_probabilities_are_an_error_for_squad_1(bench, squad, made):
