@@ -9,8 +9,10 @@ from benchharness.errors import DataError
 from benchharness.tasks.examples import Example, Prediction
 
 NO_ANSWER = "(no answer)"
+"""Description of a missing answer, and of the answer "no answer"."""
 
 CONSTANT = "constant predictions"
+"""Warning that all examples of a split got the same answer."""
 
 Cell = tuple[str, str]
 """Row and column of a cell in a confusion matrix: names of the gold and the predicted answer."""

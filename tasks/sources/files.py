@@ -31,6 +31,7 @@ def mini_folder() -> Path:
 
 
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
+"""File extensions of the archives that can be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,8 +136,8 @@ class Files:
         For the file "CoLA/train.tsv" of GLUE, the possible paths in the data folder are
         "glue/CoLA/train.tsv", "CoLA/train.tsv" and "train.tsv", in this order. The last one means
         that the data folder is the folder of the task. This is not assumed if other splits of the
-        task are found at one of the other paths. Folders are preferred to archives, and official
-        names to alternative spellings.
+        task are found at one of the other paths, or if a folder named "CoLA" is next to the data
+        folder. Folders are preferred to archives, and official names to alternative spellings.
 
         Raises:
             DataError: If a file exists more than once, or if a folder cannot be read.

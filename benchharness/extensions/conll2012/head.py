@@ -85,7 +85,8 @@ class CorefFeatures(Features):
 
     Attributes:
         per_token: Names of the arrays below, which have one value per token.
-        words: Index of the token's word in its document, from 1; 0 for special tokens.
+        words: Index of the token's word in its document, from 1; 0 for special tokens and for
+            tokens that consist of white space.
         sentences: Index of the token's sentence in its document, from 0.
         speakers: Number of the token's speaker in its document, from 0.
         documents: Index of the token's document among the examples.

@@ -38,7 +38,7 @@ def mean_f1_of_sums(means: Array) -> Array:
             numerator and denominator of recall, then numerator and denominator of precision. Other
             axes are kept.
     """
-    # The parts contain four numbers per metric, one metric after the other.
+    # Each slice has every fourth number, e.g. the recall numerators of all metrics.
     recalled, gold, precise, predicted = (means[..., place::4] for place in range(4))
     precision, recall = divided(precise, predicted), divided(recalled, gold)
     mean: Array = divided(2 * precision * recall, precision + recall).mean(-1)

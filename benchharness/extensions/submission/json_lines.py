@@ -69,6 +69,9 @@ def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Rea
 def read_objects(content: bytes, faults: Faults) -> list[Object]:
     """Return the JSON objects in a file, with their line numbers.
 
+    If the file is a JSON array instead, this is reported, and the objects in the array are returned
+    with their positions, counted from 1.
+
     Args:
         content: Bytes of the file.
         faults: Collector of problems. Lines that are not objects, and an empty file, are added.
@@ -258,8 +261,8 @@ def _flat(objects: Sequence[Object], faults: Faults) -> Iterator[_Found]:
             ]
         except (KeyError, TypeError, AttributeError):
             faults.add(
-                'the object is not {"idx", "passage": {"questions": [{"idx", "answers": [{"idx", '
-                '"label"}]}]}}',
+                'the object does not have the structure {"idx", "passage": {"questions": [{"idx", '
+                '"answers": [{"idx", "label"}]}]}}',
                 line,
             )
 

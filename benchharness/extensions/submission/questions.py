@@ -239,7 +239,7 @@ def compare_ids(
     """Report questions that have no answer in a file, and answers to unknown questions.
 
     Answers to unknown questions are ignored. Missing answers are tolerated if an official script
-    counts them as wrong.
+    counts them as wrong, unless no question of the split has an answer.
 
     Args:
         found: Ids of the questions in the file.

@@ -219,7 +219,10 @@ def _answer(
 
 
 def read_rows(lines: Sequence[Line], faults: Faults, header: tuple[str, str]) -> list[Numbered]:
-    """Return the index and the answer in each line after the header.
+    """Return the index and the answer in each line of a table, except the header.
+
+    A first line that begins with a number is not a header but an answer. Lines with a wrong number
+    of columns are reported and left out.
 
     Args:
         lines: Lines of a table.
