@@ -17,8 +17,12 @@ from typing import Any, ClassVar, NamedTuple
 def later(default: Any) -> Any:
     """Create a dataclass field that is part of a fingerprint only if it differs from its default.
 
-    New fields of an existing example class must be created with this function. Otherwise the
-    fingerprints of all examples would change, and stored results would no longer match them.
+    A fingerprint is the digest of a split's examples, which is stored with results (see
+    `read.fingerprint`). New fields of an existing example class must be created with this function.
+    Otherwise all fingerprints would change, and stored results would no longer match the examples.
+
+    Args:
+        default: Default value of the field.
     """
     return field(default=default, metadata={"later": True})
 

@@ -109,9 +109,9 @@ class Passage(NamedTuple):
 
 
 def is_number(found: Any) -> bool:
-    """Return whether a value is an int or float whose absolute value is below 1e150.
+    """Return whether a value is an int or float below 1e150 in absolute value.
 
-    The square of such a number does not overflow.
+    The limit ensures that the square of the number does not overflow.
     """
     return isinstance(found, int | float) and abs(found) < 1e150
 
@@ -486,8 +486,8 @@ class AnswerType:
     def facts(self, prediction: Any, example: Any) -> dict[str, Any]:
         """Return an answer as plain data for users, keyed by name.
 
-        If the prediction has a probability for each class or option, of which one is predicted, the
-        value of "score" is the probability of the predicted one.
+        If the answer is a single class or option, and the prediction has probabilities, the value
+        of "score" is the probability of the answer.
         """
         raise NotImplementedError
 

@@ -121,6 +121,9 @@ class Files:
 
     The contents of folders are cached when they are first listed. Archives stay open as long as
     this object exists.
+
+    Args:
+        root: Path of the folder or archive.
     """
 
     def __init__(self, root: Path) -> None:
@@ -340,7 +343,7 @@ def _own_folder(source: Source) -> str:
 
 
 def name_key(name: str) -> str:
-    """Return a name in lower case and without punctuation, by which names are compared."""
+    """Return a name in lower case, without punctuation and spaces, for comparisons of names."""
     return re.sub(r"[\W_]", "", name).lower()
 
 

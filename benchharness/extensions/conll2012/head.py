@@ -198,7 +198,15 @@ def targets(
     """Return the gold mentions of every document, `[documents, mentions, 3]`, padded with 0.
 
     The three values of a mention are its first word, its last word and its cluster, each counted
-    from 1. Raises DataError if a document hides its clusters.
+    from 1.
+
+    Args:
+        features: Not used.
+        examples: The documents.
+        task: The task, which is named in the error message.
+
+    Raises:
+        DataError: A document hides its clusters.
     """
     hidden = next((e for e in examples if e.clusters is None), None)
     if hidden is not None:

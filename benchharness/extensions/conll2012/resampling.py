@@ -8,7 +8,10 @@ from benchharness.leaderboard.comparing import Array, Breakdown, Units, divided,
 
 
 def breakdowns(_: Any, metric: str) -> Iterator[Breakdown]:
-    """Yield a decomposition of the mean F1 into numbers per document; nothing for other metrics.
+    """Yield a decomposition of the mean F1, from which bootstrap resamples are scored.
+
+    The parts are the numerators and denominators of all coreference metrics for each document.
+    Nothing is yielded for another metric than the mean F1.
 
     Args:
         _: Not used.

@@ -459,7 +459,7 @@ does not compute the metric."""
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Functions that read and score prediction files in one layout.
+    """Functions that read and score the prediction files of one format.
 
     Attributes:
         read: Function `(path, task, rows, no_answer)` that reads a file.

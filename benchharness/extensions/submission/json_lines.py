@@ -27,7 +27,10 @@ LABEL_NAMES = ("label", "prediction", "pred", "answer")
 
 
 def write_json_lines(answers: Sequence[str | int]) -> bytes:
-    """Return the bytes of a file with one JSON object per answer, in the order of the rows."""
+    """Return the bytes of a file with one JSON object per answer, in the order of the rows.
+
+    An object has the keys "idx" (the index of the row) and "label" (the answer).
+    """
     return write_objects({"idx": index, "label": answer} for index, answer in enumerate(answers))
 
 

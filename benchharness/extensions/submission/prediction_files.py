@@ -216,7 +216,7 @@ def _plain(task: Task, rows: SplitRows) -> Answers:
 
 
 NUMBERED = re.compile(r"(?:.*-)?(\d+)", re.ASCII)
-"""Pattern of ids that end with the index of the row: "12", or "3-40-212" for index 212 in MultiRC."""
+"""Pattern of ids that end with the index of the row: "12", or "3-40-212" in MultiRC (index 212)."""
 
 Numbering = tuple[Sequence[int], Sequence[int], Mapping[str, int]]
 """Way in which a file may number its rows; see `_numberings`."""
