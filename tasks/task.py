@@ -639,7 +639,7 @@ def _choice_faults(example: ChoiceExample) -> Iterator[str]:
     if not count:
         yield "has no options"
     if gold is not None and not ((gold or example.answers) and set(gold) <= set(range(count))):
-        yield f"has the gold options {gold}; expected indices below {count}, the number of options"
+        yield f"has the gold options {gold}; expected one or more indices from 0 to {count - 1}"
 
 
 def _tag_faults(task: TagTask, example: TagExample) -> Iterator[str]:

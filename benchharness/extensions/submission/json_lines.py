@@ -182,8 +182,8 @@ class Option(NamedTuple):
     """Answer option of MultiRC.
 
     Attributes:
-        paragraph: Id of its paragraph.
-        question: Id of its question.
+        paragraph: Id of the paragraph to which the option belongs.
+        question: Id of the question to which the option belongs.
         label: 1 if the option is predicted to be a right answer, 0 if not; -1 if a file has no
             valid label.
     """

@@ -145,8 +145,9 @@ def _check_official(
         )
     elif len(answers) in UNANSWERABLE and all(isinstance(t, str) and t for _, t in answers):
         faults.add(
-            'no answer is "", although many questions have none: apply the threshold, because the '
-            "server does not read na_prob.json"
+            "every question is answered, although many are unanswerable: apply the threshold (write "
+            '"" for a question whose no-answer score exceeds it), because the server does not read '
+            "na_prob.json"
         )
 
 
