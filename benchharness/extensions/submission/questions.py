@@ -145,7 +145,7 @@ def _check_official(
         )
     elif len(answers) in UNANSWERABLE and all(isinstance(t, str) and t for _, t in answers):
         faults.add(
-            "every question is answered, although many are unanswerable: apply the threshold (write "
+            "every question is answered, although many have no answer: apply the threshold (write "
             '"" for a question whose no-answer score exceeds it), because the server does not read '
             "na_prob.json"
         )
