@@ -184,7 +184,7 @@ class AnswerType:
         return DataError(f"the prediction for {example.id!r} is {answer!r:.80}; {expected}.")
 
     def unpublished(self) -> str:
-        """Describe the part of the task's model that no class of transformers implements.
+        """Describe the part of the model that no class of the library transformers implements.
 
         Returns an empty text if there is a class for the whole model.
         """

@@ -56,7 +56,7 @@ class Data:
         """Official files in the folder or in the mini data; None for the hub.
 
         Raises:
-            DataError: If `folder` is a file but not an archive.
+            DataError: If `folder` is a file but not an archive, or if the archive is damaged.
         """
         if self.source == "mini":
             return Files(mini_folder())

@@ -434,7 +434,8 @@ class PredictionFile:
         left_out: Number of rows for which the file has no prediction, not counting the predictions
             that are marked as `missing`.
         sweep_order: Ids of questions in the order in which the file lists no-answer scores. SQuAD's
-            script orders equal scores in this way when it searches for the best threshold.
+            script orders equal scores in this way when it searches for the best threshold. None if
+            there are no such scores.
         columns: Pairs (predicted tags, gold tags), one per sentence, if the file has CoNLL's
             columns of entity tags. The tags are in the tag scheme of the file. Empty for other
             files.
