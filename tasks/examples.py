@@ -17,8 +17,12 @@ from typing import Any, ClassVar, NamedTuple
 def later(default: Any) -> Any:
     """Create a dataclass field that is part of a fingerprint only if it differs from its default.
 
-    New fields of an existing example class must be created with this function. Otherwise the
-    fingerprints of all examples would change, and stored results would no longer match them.
+    A fingerprint is the digest of a split's examples, which is stored with results (see
+    `read.fingerprint`). New fields of an existing example class must be created with this function.
+    Otherwise all fingerprints would change, and stored results would no longer match the examples.
+
+    Args:
+        default: Default value of the field.
     """
     return field(default=default, metadata={"later": True})
 
@@ -39,14 +43,16 @@ class Traits(NamedTuple):
             with and without one. Long passages are left out, because nearly all of them contain a
             negation.
         asked: The question, or "" if there is none.
-        passage: Text or name of a group that several rows may share. Such rows must not be divided
-            between train and dev, because the training rows would leak information. None if rows
-            share nothing.
+        passage: Text that several rows may share, or the name of a group of such rows. Rows with
+            the same value must not be divided between train and dev, because the training rows
+            would leak information. None if rows share nothing.
         stratum: Stratum for stratified sampling, usually the label.
         slices: Names of the slices, as defined by the benchmark, that contain the example.
         labels: Names of the example's labels or tags.
-        is_blank: True if a text of the example is empty.
-        is_unlearnable: True if none of the gold answers is in the context or among the options.
+        is_blank: True if a text of the example is empty; always False for types of examples that do
+            not set it, such as questions about a context.
+        is_unlearnable: True if the example has gold answers, but none of them is in the context or
+            among the options.
     """
 
     texts: tuple[str, ...]
@@ -105,10 +111,10 @@ class Example:
         return getattr(self, self.gold_field) is None
 
     def count_words(self) -> int:
-        """Return the number of words in the example, from which truncation can be predicted.
+        """Return the number of words in the example, from which its truncation is predicted.
 
-        Returns 0 if examples of this class are never truncated, e.g. because long contexts are
-        read in windows.
+        Returns 0 for classes of examples whose truncation is not predicted, e.g. because long
+        contexts are read in windows.
         """
         return 0
 
@@ -446,7 +452,8 @@ class SpanPrediction(Prediction):
     """Predicted answer to a question, with a score for "no answer".
 
     Attributes:
-        text: Best non-empty span, before the threshold is applied.
+        text: Best non-empty span, before the threshold is applied; it is "" if a prediction file, a
+            text-to-text model or a user answered "no answer".
         no_answer_score: Score of "no answer" minus the score of `text` (difference of logits), or a
             similar score from a classifier or a file. If it exceeds `threshold`, the prediction is
             "no answer".
@@ -477,8 +484,8 @@ class ChoicePrediction(Prediction):
     """Predicted option.
 
     Attributes:
-        option: Index of the chosen option; -1 if the answer in a prediction file is missing or is
-            not one of the options.
+        option: Index of the chosen option; -1 if a prediction file has no answer, or if the answer
+            from a file or a text-to-text model is not one of the options.
         scores: Probability of every option. For pseudo-perplexity, the only score is the geometric
             mean of the probabilities of the text's tokens.
         text: Answer from a prediction file or a text-to-text model if it is not one of the options,

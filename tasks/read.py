@@ -141,7 +141,8 @@ def draw_shots(rows: SplitRows, number: int, seed: int) -> SplitRows:
 
     Args:
         rows: Rows of the split.
-        number: Number of rows to draw. Fewer are drawn if the next group of rows does not fit.
+        number: Number of rows to draw. Fewer are drawn if the next group of rows does not fit; more
+            are drawn only if the first group alone exceeds the number.
         seed: Seed of the run, which selects the sample.
 
     Raises:
@@ -190,7 +191,7 @@ def _some(rows: SplitRows, indices: Iterable[int]) -> SplitRows:
 def part_of(examples: Iterable[Example]) -> SplitRows:
     """Create SplitRows from examples that were selected from a split or made from its examples.
 
-    The fingerprint is computed from these examples, and all counts are 0.
+    The fingerprint is computed from these examples. `left_out` and `cut` are 0, and `odd` is empty.
     """
     kept = tuple(examples)
     return SplitRows(examples=kept, fingerprint=fingerprint(kept))
@@ -234,6 +235,7 @@ def read(task: Task, split: str, data: Data, limit: int | None = None) -> SplitR
             for all rows.
 
     Raises:
+        BenchError: If the limit is below 1.
         DataError: If the split is missing, malformed or empty, if an id is repeated, or if a row
             cannot be converted to a valid example.
     """

@@ -44,7 +44,7 @@ class ScoreRule:
         """Return the mean of a task's scores that count; None if one of them is missing.
 
         Args:
-            task: Name of a task in `cells`.
+            task: Name of the task, which must be a key of `cells`.
             scores: Scores of the task, keyed by name.
         """
         return complete_mean([scores.get(cell) for cell in self.cells[task]])

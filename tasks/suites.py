@@ -202,7 +202,10 @@ def add_suite(suite: Suite, tasks: Sequence[Task]) -> None:
 
 
 def forget_suite(name: str) -> None:
-    """Unregister a suite that was added with `add_suite`, and the tasks that the suite lists."""
+    """Unregister a suite that was added with `add_suite`, and the tasks that the suite lists.
+
+    Tasks that were added with the suite, but that it does not list, stay registered.
+    """
     for task in _suites.pop(name).tasks:
         del _tasks[task]
 

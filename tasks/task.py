@@ -48,7 +48,9 @@ def has_no_label(_split: str, example: Any) -> bool:
 
 
 def cannot_be_learned(split: str, example: Any) -> bool:
-    """Return whether an example is in train, but no gold answer is in its context or options.
+    """Return whether an example is in train, but none of its gold answers can be learned.
+
+    This is so if none of them is in the context or among the options.
 
     This function can be the value of `Task.leaves_out`.
     """
@@ -275,7 +277,7 @@ class Task:
 
     @property
     def kind(self) -> str:
-        """Type of the task's answers, e.g. "class"; a key of `ANSWER_TYPES` or of an extension."""
+        """Type of the answers, e.g. "class": a key of `ANSWER_TYPES`, or one from an extension."""
         return self.head
 
     def usual_limit(self, *, is_gpu: bool) -> int | None:
@@ -637,7 +639,7 @@ def _choice_faults(example: ChoiceExample) -> Iterator[str]:
     if not count:
         yield "has no options"
     if gold is not None and not ((gold or example.answers) and set(gold) <= set(range(count))):
-        yield f"has the gold options {gold}; expected indices below {count}, the number of options"
+        yield f"has the gold options {gold}; expected one or more indices from 0 to {count - 1}"
 
 
 def _tag_faults(task: TagTask, example: TagExample) -> Iterator[str]:

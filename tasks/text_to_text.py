@@ -73,6 +73,7 @@ def rows_to_learn(rows: SplitRows, task: Task) -> SplitRows:
         task: The task.
 
     Raises:
+        BenchError: If the answers of the task have no text form.
         DataError: If no row is left.
     """
     cast = cast_of(task)

@@ -66,9 +66,9 @@ def compare_answers(
 
     Returns:
         Number of predictions that changed, and the largest absolute difference between two
-        corresponding numbers (probabilities, or the values of a regression). A regression's
-        prediction changed if the numbers differ by more than NEAR (0.0001); any other prediction
-        changed if the answers differ.
+        corresponding numbers (probabilities, no-answer scores, or the values of a regression). A
+        regression's prediction changed if the numbers differ by more than NEAR (0.0001); any other
+        prediction changed if the answers differ.
     """
     kind, differ, largest = answer_type(task), 0, 0.0
     for one, other in zip(found, stored, strict=True):

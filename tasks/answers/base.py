@@ -9,8 +9,10 @@ from benchharness.errors import DataError
 from benchharness.tasks.examples import Example, Prediction
 
 NO_ANSWER = "(no answer)"
+"""Description of a missing answer, and of the answer "no answer"."""
 
 CONSTANT = "constant predictions"
+"""Warning that all examples of a split got the same answer."""
 
 Cell = tuple[str, str]
 """Row and column of a cell in a confusion matrix: names of the gold and the predicted answer."""
@@ -107,9 +109,9 @@ class Passage(NamedTuple):
 
 
 def is_number(found: Any) -> bool:
-    """Return whether a value is an int or float whose absolute value is below 1e150.
+    """Return whether a value is an int or float below 1e150 in absolute value.
 
-    The square of such a number does not overflow.
+    The limit ensures that the square of the number does not overflow.
     """
     return isinstance(found, int | float) and abs(found) < 1e150
 
@@ -182,7 +184,7 @@ class AnswerType:
         return DataError(f"the prediction for {example.id!r} is {answer!r:.80}; {expected}.")
 
     def unpublished(self) -> str:
-        """Describe the part of the task's model that no class of transformers implements.
+        """Describe the part of the model that no class of the library transformers implements.
 
         Returns an empty text if there is a class for the whole model.
         """
@@ -484,8 +486,8 @@ class AnswerType:
     def facts(self, prediction: Any, example: Any) -> dict[str, Any]:
         """Return an answer as plain data for users, keyed by name.
 
-        If the prediction has a probability for each class or option, of which one is predicted, the
-        value of "score" is the probability of the predicted one.
+        If the answer is a single class or option, and the prediction has probabilities, the value
+        of "score" is the probability of the answer.
         """
         raise NotImplementedError
 

@@ -43,7 +43,7 @@ class Choices(AnswerType):
         try:
             number = float(answer)
         except (TypeError, ValueError):
-            raise self.refuse(example, answer, "expected a number") from None
+            raise self.refuse(example, answer, "expected the index of an option") from None
         if not 0 <= number < count or number % 1:
             raise self.refuse(example, answer, f"expected an index from 0 to {count - 1}")
         return ChoicePrediction(id=example.id, option=int(answer))

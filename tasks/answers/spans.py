@@ -129,6 +129,7 @@ class Spans(AnswerType):
 
         The weight of a text is the probability with which its model prefers the text to "no
         answer". The weights of texts that are equal after SQuAD's normalisation are added.
+        Predictions that are missing in a prediction file are ignored, unless all are missing.
         """
         texts: dict[str, str] = {}
         weights: defaultdict[str, float] = defaultdict(float)

@@ -228,7 +228,8 @@ def _gender_parity(predictions: Predictions, examples: Examples) -> float:
 gender_parity: PairMetric = Metric(name="parity", compute=_gender_parity)
 """AX-g's gender parity: fraction of the minimal pairs with equal predictions for both rows.
 
-A model with constant predictions has a parity of 1, so the accuracy should be shown too.
+Two outputs that are not valid labels do not count as equal. A model with constant predictions has a
+parity of 1, so the accuracy should be shown too.
 """
 
 

@@ -137,6 +137,7 @@ class Counts(NamedTuple):
 
 
 Ratio = Callable[[Counts], tuple[int, int]]
+"""Function that returns precision, recall or F1 as a pair (numerator, denominator)."""
 
 
 def precision(counts: Counts) -> tuple[int, int]:

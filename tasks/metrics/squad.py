@@ -82,6 +82,7 @@ def answer_f1(guess: str, gold: str) -> float:
 # the threshold for an article is fitted on other articles, which is unbiased.
 
 FOLDS = 5
+"""Number of folds for cross-fitted thresholds."""
 
 
 @dataclass(frozen=True, kw_only=True)

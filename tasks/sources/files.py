@@ -31,6 +31,7 @@ def mini_folder() -> Path:
 
 
 ARCHIVES = (".zip", ".tar.gz", ".tgz", ".tar")
+"""File extensions of the archives that can be read."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +56,7 @@ class Data:
         """Official files in the folder or in the mini data; None for the hub.
 
         Raises:
-            DataError: If `folder` is a file but not an archive.
+            DataError: If `folder` is a file but not an archive, or if the archive is damaged.
         """
         if self.source == "mini":
             return Files(mini_folder())
@@ -120,6 +121,9 @@ class Files:
 
     The contents of folders are cached when they are first listed. Archives stay open as long as
     this object exists.
+
+    Args:
+        root: Path of the folder or archive.
     """
 
     def __init__(self, root: Path) -> None:
@@ -135,8 +139,8 @@ class Files:
         For the file "CoLA/train.tsv" of GLUE, the possible paths in the data folder are
         "glue/CoLA/train.tsv", "CoLA/train.tsv" and "train.tsv", in this order. The last one means
         that the data folder is the folder of the task. This is not assumed if other splits of the
-        task are found at one of the other paths. Folders are preferred to archives, and official
-        names to alternative spellings.
+        task are found at one of the other paths, or if a folder named "CoLA" is next to the data
+        folder. Folders are preferred to archives, and official names to alternative spellings.
 
         Raises:
             DataError: If a file exists more than once, or if a folder cannot be read.
@@ -339,7 +343,7 @@ def _own_folder(source: Source) -> str:
 
 
 def name_key(name: str) -> str:
-    """Return a name in lower case and without punctuation, by which names are compared."""
+    """Return a name in lower case, without punctuation and spaces, for comparisons of names."""
     return re.sub(r"[\W_]", "", name).lower()
 
 

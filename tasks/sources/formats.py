@@ -435,14 +435,16 @@ def race_records(files: OfficialFiles) -> Iterator[Record]:
 # A file in CoNLL format has one word per line with its tags, and an empty line after each sentence.
 
 DOCUMENT = "-DOCSTART-"
+"""First column of a line that begins a document."""
 
 
 class Word(NamedTuple):
-    """Line of a file in CoNLL format, which has one word with its tags.
+    """Line of a file in CoNLL format, which describes one word.
 
     Attributes:
         line: Number of the line, counted from 1.
-        columns: Columns of the line: the word and its tags.
+        columns: Columns of the line. In CoNLL-2003, the first one is the word, and the last one is
+            its entity tag.
     """
 
     line: int
@@ -523,10 +525,11 @@ READERS: Mapping[Format, Reader] = MappingProxyType(
         "conll": conll_records,
     }
 )
+"""Functions that read the official files of a split, keyed by the format of the files."""
 
 
 def file_rows(files: OfficialFiles) -> list[Row]:
-    """Read the rows of a split from its official files; raise DataError if they are malformed."""
+    """Read the rows of a split from its official files; raise DataError if a file is malformed."""
     records = (files.source.read_records or READERS[files.source.format])(files)
     return [_row(files.source, files.split, record) for record in records]
 

@@ -72,6 +72,7 @@ def _is_whole(path: Path) -> bool:
 
 
 PROBE_SECONDS = 3.0
+"""Time in seconds within which the hub must answer."""
 
 
 def hub_is_reachable(timeout: float = PROBE_SECONDS) -> bool:
@@ -89,8 +90,8 @@ def hub_is_reachable(timeout: float = PROBE_SECONDS) -> bool:
 
 def _answers(timeout: float) -> bool:
     # These modules import ssl, which is not needed for local data and checkpoints.
-    from http.client import HTTPException  # noqa: PLC0415  (as said above)
-    from urllib import error, request  # noqa: PLC0415  (as said above)
+    from http.client import HTTPException  # noqa: PLC0415  (imports ssl)
+    from urllib import error, request  # noqa: PLC0415  (imports ssl)
 
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co")
     try:

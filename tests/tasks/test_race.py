@@ -79,7 +79,7 @@ def test_folder_without_race_data_is_an_error(tmp_path: Path) -> None:
         ({"answers": ["A"]}, r"7\.txt has 2 questions, 2 lists of options and 1 answers"),
         ({"options": OPTIONS[:1]}, r"7\.txt has 2 questions, 1 lists of options"),
         ({"options": [[], ["x"]]}, r"row 2 has no options"),
-        ({"options": [["x"], ["y"]]}, r"row 2 has the gold options \(1,\); expected indices below"),
+        ({"options": [["x"], ["y"]]}, r"row 2 has the gold options \(1,\); expected one or more"),
         ({"options": ["abcd", "efgh"]}, r"its options is 'abcd', expected texts"),
         ({"options": [[1, 2], ["y"]]}, r"its options is \[1, 2\], expected texts"),
         ({"questions": "Why?"}, r"7\.txt has no list 'questions': found str"),

@@ -48,7 +48,7 @@ most MOST_KEPT.
 """
 
 MAX_ANTECEDENTS = 50
-"""Number of possible antecedents per span that are scored in full."""
+"""Maximum number of possible antecedents per span that are scored in full."""
 REFINEMENTS = 2
 """Number of rounds in which spans are scored against their antecedents. Before every round except
 the first, the representation of a span is mixed with the representations of its likely antecedents
@@ -85,7 +85,8 @@ class CorefFeatures(Features):
 
     Attributes:
         per_token: Names of the arrays below, which have one value per token.
-        words: Index of the token's word in its document, from 1; 0 for special tokens.
+        words: Index of the token's word in its document, from 1; 0 for special tokens and for
+            tokens that consist of white space.
         sentences: Index of the token's sentence in its document, from 0.
         speakers: Number of the token's speaker in its document, from 0.
         documents: Index of the token's document among the examples.
@@ -161,8 +162,8 @@ _OF_WORDS = ("words", "sentences", "speakers", "genres")
 
 def _columns(example: DocumentExample, tokens: Tokens) -> dict[str, NDArray[np.int64]]:
     """Return each token's word, sentence and speaker; a token of only white space has word 0."""
-    starts = np.cumsum([0, *(len(word) + 1 for word in example.words)])  # 1 for the space
-    words = np.searchsorted(starts, tokens.starts, side="right")  # (tokens,), from 1
+    starts = np.cumsum([0, *(len(word) + 1 for word in example.words)])  # + 1 for a space
+    words = np.searchsorted(starts, tokens.starts, side="right")  # (tokens,), counted from 1
     sizes = [len(sentence) for sentence in example.sentences]
     names = {name: number for number, name in enumerate(dict.fromkeys(example.speakers))}
     sentences = np.repeat(np.arange(len(sizes)), sizes)[words - 1]  # (words,) -> (tokens,)
@@ -197,7 +198,15 @@ def targets(
     """Return the gold mentions of every document, `[documents, mentions, 3]`, padded with 0.
 
     The three values of a mention are its first word, its last word and its cluster, each counted
-    from 1. Raises DataError if a document hides its clusters.
+    from 1.
+
+    Args:
+        features: Not used.
+        examples: The documents.
+        task: The task, which is named in the error message.
+
+    Raises:
+        DataError: A document hides its clusters.
     """
     hidden = next((e for e in examples if e.clusters is None), None)
     if hidden is not None:
@@ -302,7 +311,8 @@ class CorefNetwork(nn.Module):
             document = {name: values[part] for name, values in told.items()}
             found = self.classifier(states[part], document)
             if self.training and targets is not None:
-                losses[firsts[number], 0] = found.loss(targets[number])  # at its first row
+                # The loss is stored at the first row of the document.
+                losses[firsts[number], 0] = found.loss(targets[number])
             elif not self.training:
                 codes[part] = found.codes(sizes[part], codes[part])
         return losses if self.training else codes

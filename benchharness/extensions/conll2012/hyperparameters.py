@@ -11,9 +11,9 @@ class CorefOptions:
     """Options for coreference resolution.
 
     Attributes:
-        training_segments: Maximum number of segments of a document that a training step reads, from
-            a random position on. A segment has at most `max_tokens` tokens. None for the default of
-            the head, which is 5.
+        training_segments: Maximum number of consecutive segments of a document that a training step
+            reads; the first one is chosen at random. A segment has at most `max_tokens` tokens.
+            None for the default of the head, which is 5.
     """
 
     heads: ClassVar = ("coref",)

@@ -88,10 +88,10 @@ def _common(gold: Iterable[Iterable[Mention]], predicted: Clusters) -> Counter[t
 
 
 def muc(gold: Clusters, predicted: Clusters) -> Sums:
-    """Compute MUC (Vilain et al. 1995) for one document, which counts links between mentions.
+    """Compute MUC (Vilain et al. 1995) for one document.
 
-    A cluster with n mentions has n - 1 links. A link is right if its mentions are in the same gold
-    cluster and in the same predicted cluster.
+    MUC counts links between mentions. A cluster with n mentions has n - 1 links. A link is right if
+    its mentions are in the same gold cluster and in the same predicted cluster.
     """
     # A gold cluster and a predicted cluster with n common mentions share n - 1 links.
     shared = sum(count - 1 for count in _shared(gold, predicted).values())

@@ -8,7 +8,10 @@ from benchharness.leaderboard.comparing import Array, Breakdown, Units, divided,
 
 
 def breakdowns(_: Any, metric: str) -> Iterator[Breakdown]:
-    """Yield a decomposition of the mean F1 into numbers per document; nothing for other metrics.
+    """Yield a decomposition of the mean F1, from which bootstrap resamples are scored.
+
+    The parts are the numerators and denominators of all coreference metrics for each document.
+    Nothing is yielded for another metric than the mean F1.
 
     Args:
         _: Not used.
@@ -38,7 +41,7 @@ def mean_f1_of_sums(means: Array) -> Array:
             numerator and denominator of recall, then numerator and denominator of precision. Other
             axes are kept.
     """
-    # The parts contain four numbers per metric, one metric after the other.
+    # Each slice has every fourth number, e.g. the recall numerators of all metrics.
     recalled, gold, precise, predicted = (means[..., place::4] for place in range(4))
     precision, recall = divided(precise, predicted), divided(recalled, gold)
     mean: Array = divided(2 * precision * recall, precision + recall).mean(-1)

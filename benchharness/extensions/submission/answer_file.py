@@ -40,7 +40,8 @@ class Labels:
     Attributes:
         written: Labels in the form that the benchmark's server expects (text or number), keyed by
             their names in the task.
-        synonyms: Labels in the server's form, keyed by other spellings, e.g. "true" keyed by "1".
+        synonyms: Labels in the server's form (as text), keyed by other spellings, e.g. "true" keyed
+            by "1".
             Numbers for labels such as "entailment" are not included, because they are ambiguous:
             sources number such labels differently.
     """
@@ -53,7 +54,10 @@ class Labels:
         return self.written[str(name)]
 
     def understand(self, found: Scalar) -> Understood:
-        """Interpret a value in a file as a label."""
+        """Interpret a value in a file as a label.
+
+        Other spellings of a label are understood, and described as a problem.
+        """
         # The types must be equal too: in JSON, true is not 1, and 1 is not "1".
         if any(type(found) is type(value) and found == value for value in self.written.values()):
             return Understood(found if isinstance(found, int) else str(found))
@@ -84,9 +88,13 @@ class Labels:
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """Answer type for tasks whose answer is a number from `low` to `high`.
+    """Answer type for tasks whose answer is a number.
 
-    Numbers are written with three decimals, as in jiant.
+    Numbers are written with three decimals, as in jiant, the toolkit of GLUE's authors.
+
+    Attributes:
+        low: Smallest valid number; minus infinity if there is none.
+        high: Largest valid number; infinity if there is none.
     """
 
     low: float
@@ -97,7 +105,10 @@ class Number:
         return f"{min(max(float(value), self.low), self.high):.3f}"
 
     def understand(self, found: Scalar) -> Understood:
-        """Interpret a value in a file as a number."""
+        """Interpret a value in a file as a number.
+
+        A finite number outside of the range is clipped, and described as a problem.
+        """
         has_range = math.isfinite(self.low) and math.isfinite(self.high)
         expected = f"a number from {self.low:g} to {self.high:g}" if has_range else "a number"
         if not _is_number(found) or math.isnan(number := float(str(found))):
@@ -181,6 +192,7 @@ class LabelSet:
 
 
 Answers = Labels | Number | Text | LabelSet
+"""Type of the answers in a file."""
 
 
 def _bare(found: Scalar) -> str:
@@ -217,7 +229,8 @@ class Fault:
         file: Name of the file.
         line: Number of the line, counted from 1; 0 if the problem concerns the file as a whole.
         sentence: Description of the problem.
-        mendable: True if there is only one possible fix, which `repair` can apply.
+        mendable: True if the problem has a clear fix. `repair` can then apply the fix, and a
+            prediction file with the problem can still be scored.
     """
 
     file: str
@@ -248,7 +261,7 @@ class Faults:
         Args:
             sentence: Description of the problem.
             line: Number of the line; 0 for the file as a whole.
-            mendable: True if there is only one possible fix.
+            mendable: True if the problem has a clear fix (see `Fault`).
             kind: Kind of the problem, by default the sentence. Of several problems of the same
                 kind, only the first is kept, and the others are counted.
         """
@@ -280,18 +293,21 @@ class AnswerFile:
     Attributes:
         name: File name that the server expects.
         task: Name of the task whose predictions the file contains.
-        rows: Number of answers that the file must have.
+        rows: Number of rows in the official test set; not used if the expected indices of the rows
+            are given, as when a prediction file is scored.
         answers: Type of the answers.
-        fill: Name (in the task) of the answer that every row gets if the task was not run.
+        fill: Answer that every row gets if the task was not run: the name of a label in the task, a
+            number, or the index of an option.
         split: Split of the task.
         format: "tsv" is GLUE's table of indices and predictions, "lines" has one answer per line
             (XTREME), "jsonl" has one object with idx and label per line, and "multirc" has one
             object per line and paragraph.
         paragraphs: Number of MultiRC's paragraphs; None for any number.
         questions: Number of MultiRC's questions in all paragraphs; None for any number.
-        missing_are_wrong: True if rows may be missing. Their answers are read as None and count as
-            wrong.
+        missing_are_wrong: True if rows may be missing. The answer of a missing row is read as None
+            and counts as wrong.
         names: Index of each row, keyed by row id. The file may have these ids instead of indices.
+            Empty if it must have indices.
         header: Names of the two columns in a table.
     """
 
@@ -327,7 +343,8 @@ def conclude(answers: Sequence[Any] | None, faults: Faults) -> Reading:
     """Return the result of reading a file.
 
     Args:
-        answers: Answers in the file; left out of the result if a problem has no clear fix.
+        answers: Answers in the file, or None if they cannot be read. The result does not contain
+            them if a problem has no clear fix.
         faults: Problems in the file.
     """
     found = faults.all()
@@ -342,6 +359,7 @@ Line = tuple[int, str]
 """Number of a line, counted from 1, and its text without the line break."""
 
 MARK = "\ufeff"
+"""Byte order mark, with which some programs begin a UTF-8 file."""
 
 
 def decoded(content: bytes, faults: Faults) -> str | None:
@@ -376,7 +394,11 @@ def lines_of(content: bytes, faults: Faults, expected: str) -> list[Line]:
     Args:
         content: Bytes of the file.
         faults: Collector of problems.
-        expected: Description of the expected content, used if the file is empty.
+        expected: Description of the expected content, such as "10 answers", used if the file is
+            empty.
+
+    Returns:
+        The number and the text of each line; an empty list if the file is not UTF-8 text.
     """
     text = decoded(content, faults)
     if text is None or not text.strip():
@@ -409,12 +431,14 @@ class PredictionFile:
     Attributes:
         predictions: One prediction per example, in the order of the examples.
         notes: Sentences about problems in the file that were tolerated.
-        left_out: Number of rows for which the file has no prediction, without those whose
-            `predictions` are marked as `missing`.
+        left_out: Number of rows for which the file has no prediction, not counting the predictions
+            that are marked as `missing`.
         sweep_order: Ids of questions in the order in which the file lists no-answer scores. SQuAD's
-            script orders equal scores in this way when it searches for the best threshold.
-        columns: Pairs (predicted tags, gold tags), one per sentence, in the tag scheme of a file
-            with CoNLL's columns of entity tags; empty for other files.
+            script orders equal scores in this way when it searches for the best threshold. None if
+            there are no such scores.
+        columns: Pairs (predicted tags, gold tags), one per sentence, if the file has CoNLL's
+            columns of entity tags. The tags are in the tag scheme of the file. Empty for other
+            files.
     """
 
     predictions: tuple[Prediction, ...]
@@ -436,7 +460,7 @@ does not compute the metric."""
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Functions that read and score prediction files in one layout.
+    """Functions that read and score the prediction files of one format.
 
     Attributes:
         read: Function `(path, task, rows, no_answer)` that reads a file.
@@ -457,8 +481,9 @@ class Form:
     Attributes:
         split: Prefix of the names of the splits that are submitted, or several prefixes.
         write: Function `(task, predictions, examples, threshold)` that returns the content of each
-            file, keyed by its name. The name is "" if the submission is a single file; "{}" in a
-            name is replaced by the language.
+            file for a task, keyed by the file's name. `threshold` is the no-answer threshold, or
+            None for the default. The name is "" if the submission is a single file; "{}" in a name
+            is replaced by the language.
         needs_rows: True if `write` needs the examples; otherwise it gets an empty sequence.
         ending: File extension if the submission is a single file.
     """
@@ -495,7 +520,7 @@ def text_of(path: Path) -> tuple[str, tuple[str, ...]]:
     """Return the text of a file, and notes on problems that were tolerated.
 
     Raises:
-        DataError: The file is not UTF-8 text.
+        DataError: The file cannot be read, or is not UTF-8 text.
     """
     faults = Faults(path.name)
     text = decoded(content_of(path), faults)

@@ -122,7 +122,7 @@ SUPERGLUE_FILES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Submission:
-    """Description of a submission zip.
+    """Description of the zip file that a benchmark's server accepts.
 
     Attributes:
         suite: Name of the benchmark.
@@ -215,6 +215,7 @@ FORMATS: Mapping[str, tuple[Callable[..., Reading], Callable[[Sequence[Any]], by
     "jsonl": (read_json_lines, write_json_lines),
     "multirc": (read_multirc, write_multirc),
 }
+"""Pairs of functions that read and write the content of a file, keyed by `AnswerFile.format`."""
 
 
 def read_answer_file(file: AnswerFile, content: bytes, ids: Sequence[int] | None = None) -> Reading:

@@ -61,7 +61,8 @@ def read_zip(content: bytes, faults: Faults) -> list[Member]:
 
     Args:
         content: Bytes of the zip.
-        faults: Collector of problems; what cannot be read is added to it.
+        faults: Collector of problems. Files that cannot be read, and zips inside the zip, are added
+            to it.
     """
     members: list[Member] = []
     for member in _files(content, "it", faults) or ():
@@ -138,8 +139,8 @@ def repair(path: Path, out: Path) -> tuple[Fault, ...]:
     """Write a repaired copy of a submission to `out`, and return the problems that were repaired.
 
     Raises:
-        DataError: The file cannot be read, or a problem does not have exactly one possible fix.
-            Nothing is written.
+        DataError: The file cannot be read, or a problem does not have exactly one possible fix. In
+            both cases, nothing is written.
     """
     found = _examine(path)
     stuck = [fault for fault in found.faults if not fault.mendable]

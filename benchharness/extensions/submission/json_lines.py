@@ -27,7 +27,10 @@ LABEL_NAMES = ("label", "prediction", "pred", "answer")
 
 
 def write_json_lines(answers: Sequence[str | int]) -> bytes:
-    """Return the bytes of a file with one JSON object per answer, in the order of the rows."""
+    """Return the bytes of a file with one JSON object per answer, in the order of the rows.
+
+    An object has the keys "idx" (the index of the row) and "label" (the answer).
+    """
     return write_objects({"idx": index, "label": answer} for index, answer in enumerate(answers))
 
 
@@ -68,6 +71,9 @@ def read_json_lines(file: AnswerFile, content: bytes, ids: Sequence[int]) -> Rea
 
 def read_objects(content: bytes, faults: Faults) -> list[Object]:
     """Return the JSON objects in a file, with their line numbers.
+
+    If the file is a JSON array instead, this is reported, and the objects in the array are returned
+    with their positions, counted from 1.
 
     Args:
         content: Bytes of the file.
@@ -176,8 +182,8 @@ class Option(NamedTuple):
     """Answer option of MultiRC.
 
     Attributes:
-        paragraph: Id of its paragraph.
-        question: Id of its question.
+        paragraph: Id of the paragraph to which the option belongs.
+        question: Id of the question to which the option belongs.
         label: 1 if the option is predicted to be a right answer, 0 if not; -1 if a file has no
             valid label.
     """
@@ -258,8 +264,8 @@ def _flat(objects: Sequence[Object], faults: Faults) -> Iterator[_Found]:
             ]
         except (KeyError, TypeError, AttributeError):
             faults.add(
-                'the object is not {"idx", "passage": {"questions": [{"idx", "answers": [{"idx", '
-                '"label"}]}]}}',
+                'the object does not have the structure {"idx", "passage": {"questions": [{"idx", '
+                '"answers": [{"idx", "label"}]}]}}',
                 line,
             )
 

@@ -75,8 +75,8 @@ THRESHOLD = 1.0
 def read_spans(path: Path, task: SpanTask, rows: SplitRows, no_answer: NoAnswer) -> PredictionFile:
     """Read a prediction file of SQuAD: each question's answer, and its no-answer score.
 
-    An answer of "" means "no answer". Answers may be missing only in SQuAD 1.1, as in
-    evaluate-v1.1.py.
+    An answer of "" means "no answer". Answers may be missing only if every question of the task has
+    an answer, as in SQuAD 1.1, because evaluate-v1.1.py accepts this.
 
     Args:
         path: Path of the file.
@@ -216,9 +216,10 @@ def _plain(task: Task, rows: SplitRows) -> Answers:
 
 
 NUMBERED = re.compile(r"(?:.*-)?(\d+)", re.ASCII)
-"""Pattern of ids that end with the index of the row, e.g. "12", or "3-40-212" in MultiRC (212)."""
+"""Pattern of ids that end with the index of the row: "12", or "3-40-212" in MultiRC (index 212)."""
 
 Numbering = tuple[Sequence[int], Sequence[int], Mapping[str, int]]
+"""Way in which a file may number its rows; see `_numberings`."""
 
 
 def _numberings(rows: SplitRows) -> Iterator[Numbering]:
@@ -328,11 +329,13 @@ def read_predictions(
         path: Path of the file.
         task: Task that was predicted.
         rows: Examples of the split.
-        no_answer: No-answer scores (na_prob.json) and threshold; for SQuAD 2.0 only.
+        no_answer: No-answer scores (na_prob.json) and threshold; only for tasks in the format of
+            SQuAD 2.0.
 
     Raises:
-        DataError: The prediction for an example is missing or ambiguous; the message has the file,
-            the line and the problem. Or `no_answer` was passed for another task than SQuAD 2.0.
+        DataError: The file is malformed, or the prediction for an example is ambiguous, or is
+            missing although the official script requires it; the message has the file and the
+            problem. Or `no_answer` was passed for a task that is not in the format of SQuAD 2.0.
     """
     layout = layout_of(task)
     takes_scores = layout.takes_scores and getattr(task, "no_answer", False)

@@ -34,7 +34,8 @@ def score(
         predictions: Path of a prediction file as for `bench score`, a mapping or Series keyed by
             example id, or a sequence with one prediction per example, in order. A prediction is the
             name of a label, a number, the text of an answer ("" for no answer), the index of an
-            option (from 0), the tags of a sentence, a list of labels, or, for retrieval, a list of
+            option (from 0), the tags of a sentence, a list of labels, or a list of coreference
+            clusters, each a list of (start, end) word spans. For retrieval, it is a list of
             document ids (best first) or a mapping from document ids to scores.
         data: Source of the labelled rows, as for `--data`.
         split: Name of the split; by default the first dev split, or the first test split if there
@@ -44,6 +45,10 @@ def score(
     Returns:
         Scores keyed by name. The attribute `flags` contains warnings, e.g. about constant
         predictions.
+
+    Raises:
+        BenchError: The task or the split is unknown, or the labels are not published.
+        DataError: The rows or predictions cannot be read, or an example has no valid prediction.
     """
     begin(trust=trust_remote_code)
     found = find_task(task, holds(str(data)))

@@ -145,8 +145,9 @@ def _check_official(
         )
     elif len(answers) in UNANSWERABLE and all(isinstance(t, str) and t for _, t in answers):
         faults.add(
-            'no answer is "", although many questions have none: apply the threshold, because the '
-            "server does not read na_prob.json"
+            "every question is answered, although many have no answer: apply the threshold (write "
+            '"" for a question whose no-answer score exceeds it), because the server does not read '
+            "na_prob.json"
         )
 
 
@@ -239,7 +240,7 @@ def compare_ids(
     """Report questions that have no answer in a file, and answers to unknown questions.
 
     Answers to unknown questions are ignored. Missing answers are tolerated if an official script
-    counts them as wrong.
+    counts them as wrong, unless no question of the split has an answer.
 
     Args:
         found: Ids of the questions in the file.

@@ -89,8 +89,10 @@ def score_files(
         no_answer: No-answer scores and threshold, for SQuAD 2.0.
 
     Raises:
-        BenchError: The numbers of files and splits differ, or the labels are not published.
-        DataError: A file does not have exactly one clear prediction for every row.
+        BenchError: The task or a split is unknown, the numbers of files and splits differ, or the
+            labels are not published.
+        DataError: A file does not have exactly one clear prediction for every row (missing answers
+            are accepted if the official script accepts them).
     """
     start = time.monotonic()
     found, source = find_task(task, holds(data)), parse_data(data)
@@ -172,7 +174,8 @@ def untrained_result(
         job: The job.
         evaluations: Predictions and scores on each split.
         seconds: Time that the job took.
-        code: Additional facts about the code, for the provenance.
+        code: Additional facts about the code, for the provenance (the record of the code, the data
+            and the library versions that produced the result).
         provenance: Additional sections of the provenance, keyed by name.
     """
     return Result(

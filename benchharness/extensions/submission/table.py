@@ -30,11 +30,11 @@ LONGEST = 15
 
 
 class Numbered(NamedTuple):
-    """Answer in a file.
+    """Answer with the index of its row.
 
     Attributes:
-        line: Number of the line.
-        place: Index of the answer, as it is written in the file.
+        line: Number of the line in the file; 0 if the answer was not read from a file.
+        place: Index of the row, as it is written in the file.
         answer: The answer.
     """
 
@@ -80,7 +80,8 @@ def in_order(
     if len(placed) != len(ids) or answers.keys() != set(ids):
         return None
     rank = {place: number for number, place in enumerate(ids)}
-    # Only the first row that is out of order is reported, because all rows after it may be too.
+    # Only the first row that is out of order is reported, because all later rows may also be out of
+    # order.
     for (before, *_), (place, line, _) in pairwise(placed):
         if rank[place] < rank[before]:
             faults.add(f"index {place} comes after index {before}", line, mendable=True)
@@ -219,7 +220,10 @@ def _answer(
 
 
 def read_rows(lines: Sequence[Line], faults: Faults, header: tuple[str, str]) -> list[Numbered]:
-    """Return the index and the answer in each line after the header.
+    """Return the index and the answer in each line of a table, except the header.
+
+    A first line that begins with a number is not a header but an answer. Lines with a wrong number
+    of columns are reported and left out.
 
     Args:
         lines: Lines of a table.

@@ -75,14 +75,21 @@ class Wanted:
 def gather(store: Store, rows: Sequence[RunRow], wanted: Wanted) -> list[Gathered]:
     """Create the files of a submission from stored runs of one model.
 
+    For suites other than GLUE and SuperGLUE, tasks without a run are left out.
+
     Args:
         store: Store with the predictions.
         rows: Runs of the model.
         wanted: Options of the submission.
 
+    Returns:
+        The files, each with the run whose predictions it contains.
+
     Raises:
-        BenchError: A task has no run on the official data (unless `fill` is set), the suite has no
-            submission, or `fill` or `threshold` does not apply to the suite.
+        BenchError: No run can be submitted (see `choose_runs`), a task of GLUE or SuperGLUE has no
+            run although `wanted.fill` is False, the suite has no submission, `fill` or `threshold`
+            does not apply to the suite, or a run did not predict exactly the official test set.
+        DataError: The examples have changed since a run predicted them.
     """
     stored, suite = StoredPredictions(store), wanted.suite.name
     if wanted.fill and suite not in SUBMISSIONS:
@@ -230,7 +237,8 @@ def choose_runs(
     Runs on mini data or with limited rows are not selected, because no server accepts them. If a
     model name was used for several checkpoints, only the checkpoint with the latest run is used,
     because a submission must be from a single model. For each task, the run that has predicted the
-    most of the splits is selected, and among several such runs the one with the best dev score.
+    most of the splits is selected; among several such runs, the one with the best dev score; and
+    among equal scores, the latest.
 
     Args:
         rows: Stored runs of a model.
@@ -239,7 +247,7 @@ def choose_runs(
         seed: Seed that the runs must have; None for any.
 
     Returns:
-        Runs keyed by task.
+        Runs, keyed by the tasks on which they were trained.
 
     Raises:
         BenchError: No run can be submitted.

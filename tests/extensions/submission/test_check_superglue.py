@@ -183,7 +183,7 @@ STUCK: dict[str, tuple[Damage, str]] = {
     ),
     "MultiRC flat": (
         each("MultiRC.jsonl", lambda one: {"idx": one["idx"], "label": 1}),
-        'the object is not {"idx", "passage"',
+        'the object does not have the structure {"idx", "passage"',
     ),
     "MultiRC without an answer": (
         edited("MultiRC.jsonl", lambda text: text.replace('{"idx": 1, "label": 1}', "")),
