@@ -183,7 +183,7 @@ RETRIES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Lost:
-    """Message that the connection to a job was lost.
+    """Message that a job was lost: its node failed, could not be reached or stopped the job.
 
     Attributes:
         reason: A clause that can follow "because", such as "its node stopped it".
@@ -207,7 +207,7 @@ class Cluster(Protocol):
         """Context manager that connects to the cluster for the duration of a run."""
 
     def room(self) -> int:
-        """Return how many remote jobs (at least one) may be queued or running at the same time."""
+        """Return how many remote jobs may be queued or running at the same time, at least one."""
 
     def send(self, remote: RemoteJob) -> Any:
         """Send a remote job to the next node that can run it; return a handle for this job."""

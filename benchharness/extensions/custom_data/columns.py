@@ -498,8 +498,8 @@ class Column:
 
         This is so for names such as "id" or "user_id", for columns without a name, for dates, Unix
         times and hashes, and for more than 20 whole numbers that are all different. A column with a
-        usual name for labels or scores only counts if it is called "number" and its values only
-        rise or only fall.
+        usual name for labels, scores or right answers only counts if it is called "number" and its
+        values only rise or only fall.
         """
         # pandas writes its index as a column without a name, and reads it as "Unnamed: 0".
         if self.key in NAMED["id"] or self.key.startswith("unnamed") or not self.key:

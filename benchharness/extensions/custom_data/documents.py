@@ -287,7 +287,8 @@ def objects_table(path: Place, objects: Sequence[tuple[str, Any]], unit: str) ->
 
     The name of the column for a key in a nested object consists of all keys on the path, joined by
     dots ("meta.source"). If an object lacks a key, the value in the key's column is None. Objects
-    in the export format of a known annotation tool are converted first.
+    in the export format of a known annotation tool are converted first. A nested object with the
+    only key "choices", as Label Studio writes it, is replaced by the value of this key.
 
     Args:
         path: The file, whose name becomes the name of the table.

@@ -31,8 +31,8 @@ def text_of(
         above: The number of the file's lines before `content`.
 
     Returns:
-        The text, and a note for the user if the encoding was guessed and is not UTF-8, else no
-        note.
+        The text, and notes for the user: one note if the encoding was guessed and is not UTF-8,
+        else none.
 
     Raises:
         DataError: The content is not text, or not in this encoding.

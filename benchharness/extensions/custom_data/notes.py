@@ -70,7 +70,10 @@ def row_notes(
     splits: Mapping[str, Sequence[Example]],
     task: Task,
 ) -> Iterator[str]:
-    """Yield notes on the rows: the size of each split, rows that are left out, and guesses.
+    """Yield notes on the rows of a task: how many there are, and how they are read.
+
+    Among others, there are notes on unused columns, on the size of each split, on rows that are
+    left out, on values with several possible meanings, and on third-party code for scoring.
 
     Args:
         own: The definition of the task.

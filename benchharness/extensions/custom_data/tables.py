@@ -62,7 +62,7 @@ from benchharness.tasks.sources.formats import content_of, fields_of
 from benchharness.tasks.sources.source import Place
 
 MOST_BYTES = 2 * 2**30
-"""Maximum size of a file in bytes; reading a file takes several times its size in memory."""
+"""Maximum size of a file in bytes, after unpacking. Reading takes several times as much memory."""
 
 
 # Reading a file.
@@ -612,8 +612,9 @@ def named_table(path: Place, rows: Lines, notes: tuple[str, ...] = ()) -> Table:
 def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
     """Make a table from rows and the names of its columns.
 
-    An empty column without a name is dropped. Other columns without a name are called "unnamed 2"
-    or similar, but a single one, which may be pandas' index, keeps the name "".
+    An empty column without a name is dropped. A single other column without a name, which may be
+    pandas' index, keeps the name "". If there are several, they are called "unnamed N", where N is
+    the position of the column, counted from 1.
 
     Args:
         path: The file, whose name becomes the name of the table.
@@ -884,8 +885,8 @@ def _workbook(path: Place, content: bytes) -> Table | Lines:
 
 MOST_LEGEND = 20
 """Maximum number of lines of a legend, i.e. of a sheet in a workbook that only explains another
-sheet. In addition, a legend has at most a tenth of the lines of the largest sheet, and its first
-column has another name.
+sheet. In addition, a legend has at most a tenth of the lines of the largest sheet, and the name of
+its first column differs from that of the largest sheet.
 """
 
 
@@ -963,7 +964,10 @@ and its bytes.
 
 
 def hub_table(name: str, dataset: Any) -> Table:
-    """Convert a data set of the hub to a table, in which class labels are names and -1 is None.
+    """Convert a data set of the hub to a table.
+
+    Label numbers become the names of the labels, and -1 (no label) becomes None. A nested column
+    becomes several columns with dotted names, such as "answers.text".
 
     Args:
         name: The name of the table in messages.
