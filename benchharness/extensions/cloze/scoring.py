@@ -425,9 +425,9 @@ class Asked:
     ) -> Iterator[list[Encoded]]:
         """Yield the encoded candidates of each example.
 
-        If they have too many tokens, the longest text of the example is shortened. All texts are
-        tokenized in one call, which is fastest. Only the candidates of shortened examples are
-        tokenized again.
+        If the candidates of an example have too many tokens, its longest text is shortened. The
+        candidates of all examples are tokenized in one call, which is fastest, and only those of
+        shortened examples are tokenized again.
 
         Args:
             chunk: The examples.

@@ -69,6 +69,8 @@ class Needs:
 class RemoteJob:
     """A job with everything that a node needs to run it, as plain data without secrets.
 
+    The driver is the process of `bench run` that sends the job.
+
     Attributes:
         ticket: Unique id of this attempt; a job that is sent again gets a new one.
         job: The job as JSON data.
@@ -375,7 +377,7 @@ CANCEL_SECONDS = SAVING_SECONDS + 10
 
 
 def placement(cluster: Cluster, choice: EngineChoice, *, gpus: int, cpus: int) -> Placement:
-    """Return the slots and the engine for running jobs on a cluster.
+    """Return the slots in which jobs run concurrently on a cluster, and the engine's constructor.
 
     Args:
         cluster: The cluster.

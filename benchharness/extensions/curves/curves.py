@@ -32,7 +32,7 @@ different if all checkpoints are equally good.
 """
 
 DRAWS = 1_000
-"""Number of resamples of the examples from which a covariance matrix is computed."""
+"""Number of resamples of the examples from which the covariances of scores are computed."""
 
 Trend = Literal["rises", "is flat", "falls"]
 
@@ -66,7 +66,7 @@ class Stretch:
     Attributes:
         trend: "rises", "falls" or "is flat".
         first: Index of the section's first point on the curve.
-        last: Index of its last point.
+        last: Index of the section's last point.
         change: Score at the last point minus score at the first.
         p_value: P-value of `change`, after Holm's correction for all pairs of points on the curve.
     """

@@ -40,8 +40,8 @@ def tool_rows(name: str, rows: Numbered) -> ToolRows:
         The converted or unchanged rows, with notes.
 
     Raises:
-        DataError: The rows look like such an export but lack one of its fields, or have annotations
-            of the same text (Label Studio) that differ.
+        DataError: The rows look like an export of a known tool, but a field is missing or damaged,
+            or the annotations of one text differ (Label Studio).
     """
     for title, has_layout, read in _LAYOUTS:
         if rows and all(has_layout(row) for _, row in rows):
@@ -132,8 +132,8 @@ def with_words(table: Table) -> Table:
     "SPANS.words" and "SPANS.tags", where SPANS is the column that marks the spans. A span that
     begins or ends within a word is extended to the whole word, and a note reports this.
 
-    The table is returned without such columns if it has no text, or if no column or several columns
-    mark spans. Spans that a reviewer rejected are left out, which a note reports.
+    No columns are added if the table has no text, or if no column or several columns mark spans.
+    Spans that a reviewer rejected are left out, and a note reports their number.
 
     Raises DataError if an item in the column is not a span, or if a span contains no word or
     overlaps with another span.
@@ -548,7 +548,7 @@ WEBANNO = "#FORMAT=WebAnno TSV"
 
 
 def webanno_rows(name: str, text: str) -> Numbered:
-    """Read the sentences of a WebAnno TSV 3 file, with tags that encode its spans.
+    """Read the sentences of a WebAnno TSV 3 file, and encode the annotated spans as tags.
 
     The line of a word contains the number of the word ("1-2" is word 2 of sentence 1), its
     character offsets, the word, and a cell for each kind of annotation (feature). The cell is "_"

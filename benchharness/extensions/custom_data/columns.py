@@ -116,12 +116,12 @@ few words, but with more words it is not considered a column of numbers.
 
 SEEN = 100
 """Number of values at the beginning of a column that are examined to find out whether it contains
-numbers.
+numbers, or whether the positions in another column fit to its texts.
 """
 
-# These are upper limits. SHORT_WORDS limits the words in a label, MOST_CLASSES the classes, FEW the
-# different whole numbers that may be classes, MOST_SHOWN the mappings that an error lists, and
-# LONG_NAME the words in the name of a column.
+# These are maximum numbers: of words in a label (SHORT_WORDS), of classes (MOST_CLASSES), of
+# different whole numbers that may be classes (FEW), of mappings that an error lists (MOST_SHOWN),
+# and of words in the name of a column (LONG_NAME).
 SHORT_WORDS, MOST_CLASSES, FEW, MOST_SHOWN, LONG_NAME = 3, 1000, 20, 6, 8
 
 NAME_WORDS = 2.5
@@ -174,7 +174,7 @@ GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
 
 
 def looks_grouped(values: Iterable[Any]) -> list[str]:
-    """Return the numbers that have a point, if points may separate thousands in all of them.
+    """Return the numbers of a column that contain a point, if all points may separate thousands.
 
     "8.329" may be 8.329 or 8329, but "8.32" can only be a decimal number. If a column has such a
     number, the result is empty.
@@ -331,7 +331,9 @@ class Column:
     def numbers(self) -> list[float] | None:
         """Values as numbers; None if the column is not numeric.
 
-        Missing values and marks of missing values, such as "NA", are left out.
+        Missing values and their marks ("NA", "nan") are left out. A column with few different whole
+        numbers is not numeric if it also has a mark that a person may have written, such as "NA",
+        because this may be a class. Columns with different units are not numeric either.
         """
         if self.is_list or any(isinstance(v, bool) for v in self.known):
             return None
@@ -355,7 +357,7 @@ class Column:
             return []
         texts = [v for v in self.known if isinstance(v, str)]
         marks = {mark for text in texts for mark in CURRENCY.findall(text)}
-        # Amounts in two currencies cannot be compared, nor "45%" with 0.45.
+        # Amounts in two currencies cannot be compared, and neither can "45%" and 0.45.
         shares = sum(PER_CENT in text for text in texts)
         if len(marks) > 1 or (shares and shares < len(self.known) - self._count_missing):
             return []

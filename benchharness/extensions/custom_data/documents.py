@@ -22,7 +22,8 @@ def read_json(path: Place, text: str) -> Table:
         text: The text of the file.
 
     Raises:
-        DataError: The text is not JSON, or has none of the layouts that can be read.
+        DataError: The text is not JSON, or has none of the layouts that can be read, or several
+            lists may contain the rows.
     """
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
     # The names of files with JSON lines often end in .json too. Their first line is then a complete

@@ -46,7 +46,7 @@ def text_of(
     note = (
         f"{path.name} is read as {{}}, because it is not UTF-8 (--encoding sets another encoding)"
     )
-    # The byte order marks of UTF-16, which Excel's "Unicode text" begins with.
+    # Texts in UTF-16, such as Excel's "Unicode text", begin with one of these byte order marks.
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _decoded(path, content, "utf-16"), (note.format("utf-16"),)
     # A zero byte is valid UTF-8, but UTF-16 without a byte order mark has one next to every ASCII

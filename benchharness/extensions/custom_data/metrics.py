@@ -69,7 +69,7 @@ class Script(NamedTuple):
 def known_metrics(
     kind: Kind, labels: Sequence[str], *, no_answer: bool, unseen: Sequence[str] = ()
 ) -> dict[str, AnyMetric]:
-    """Return benchharness's metrics for a kind of task, keyed by name; the first is the default.
+    """Return benchharness's metrics for a kind of task, keyed by name; the main metric is first.
 
     Args:
         kind: The kind of task.
@@ -92,7 +92,7 @@ def known_metrics(
         "choice": (choice_accuracy,),
     }
     if kind == "tags" and not are_entity_tags(labels):
-        return {word_accuracy.name: word_accuracy}  # such as parts of speech, which mark no spans
+        return {word_accuracy.name: word_accuracy}  # e.g. parts of speech mark no spans
     return {metric.name: metric for metric in found[kind]}
 
 
@@ -172,7 +172,7 @@ def metric_names(words: Sequence[str]) -> list[str]:
     of the metric's options are appended to the name, as in f1_weighted, or the class, as in
     f1_spam. A metric of the evaluate library without options gets the prefix "evaluate_" instead.
 
-    Raises BenchError if a metric is given twice.
+    Raises BenchError if a metric is given twice, or if a value has the wrong form.
     """
     names: list[str] = []
     for word in words:

@@ -111,7 +111,7 @@ def row_notes(
 def _share(part: int, rest: int, wanted: float) -> tuple[str, str]:
     """Return the share of dev among all rows, and the reason if it is far from `wanted`."""
     whole = part + rest
-    if abs(part - wanted * whole) < 1:  # as near as whole rows allow
+    if abs(part - wanted * whole) < 1:  # the wanted number, rounded down or up
         return f"{wanted:.0%}", ""
     is_near = abs(part / whole - wanted) < wanted / 2
     why = f" (instead of {wanted:.0%}: groups stay whole, and train keeps every label)"

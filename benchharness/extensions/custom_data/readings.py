@@ -385,8 +385,8 @@ def _conll(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 FEW_TAGS = 100
-"""A column of a CoNLL file with at least this number of different values contains lemmas or heads
-instead of tags.
+"""Number of different values from which a column of a CoNLL file is assumed to contain lemmas or
+syntactic heads instead of tags.
 """
 
 

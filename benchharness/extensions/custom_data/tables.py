@@ -79,8 +79,8 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
             are then numbered from 1.
 
     Raises:
-        DataError: A file is malformed, has no rows, or has different columns than another part. If
-            possible, the error names the line and the column.
+        DataError: A file is missing, too large, malformed, of an unknown format or without rows, or
+            files do not belong together. If possible, the error names the line and the column.
         BenchError: The file is not a table but `no_header` is true, or the encoding is unknown.
     """
     pair = with_labels_apart(files)
@@ -249,7 +249,7 @@ def _content(path: Place, *, is_text: bool = True) -> bytes:
         parts = [file.read(HEAD_BYTES)]
         each, size = cells_per_byte(parts[0]) if is_text else 0.0, len(parts[0])
         whole = path.stat().st_size if isinstance(path, Path) else 0
-        check_memory(path, whole, each * whole)  # repeated below, as a .gz is larger unpacked
+        check_memory(path, whole, each * whole)  # is repeated below, where a .gz is unpacked
         while more := file.read(CHUNK_BYTES):
             parts.append(more)
             size += len(more)
@@ -603,6 +603,9 @@ def named_table(path: Place, rows: Lines, notes: tuple[str, ...] = ()) -> Table:
         path: The file, whose name becomes the name of the table.
         rows: The number of the line and the cells of each row.
         notes: Notes on the file that are added to those of the table.
+
+    Raises:
+        DataError: Two columns have the same name.
     """
     rows, total = _without_total(path, rows)
     header, body, said = split_header(path.name, rows)
@@ -838,7 +841,7 @@ def _python_values(path: Place, name: str, batches: Iterable[Any], place: int) -
 
 
 def label_names(schema: Any) -> dict[str, Sequence[str]]:
-    """Return the label names of columns, which the library `datasets` stores in an Arrow schema.
+    """Return the label names that the library `datasets` has stored in an Arrow schema.
 
     Args:
         schema: The schema of the file.

@@ -349,8 +349,8 @@ def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
     for is_near in (True, False):  # if most texts are near duplicates, group only equal ones
         groups = duplicate_groups(examples, given, is_near=is_near)
         dev_ids = _dev_of(own, whole, groups)
-        # Whole groups rarely give exactly the wanted share. If dev gets less than half of it, the
-        # groups are too large.
+        # Whole groups rarely give exactly the wanted share. If dev gets less than half of this
+        # share, the groups are too large.
         if len(dev_ids) >= own.held_out * len(whole) / 2:
             break
     dev = [example for example in examples if example.id in dev_ids]
@@ -671,8 +671,8 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
 
 
 NO_ANSWERS = ("ANSWERNOTFOUND", "CANNOTANSWER")
-"""Answers that stand for "no answer" in the data sets SubjQA and QuAC. There, each context ends
-with this word.
+"""Answers that stand for "no answer": the first one in the data set SubjQA, and the second one in
+QuAC. Each context in SubjQA or QuAC ends with the word of its data set.
 """
 
 

@@ -47,7 +47,9 @@ _FLAGS = frozenset(
     for start in ("is", "")
     for word in ("confirmed", "approved", "accepted", "validated", "valid", "reviewed")
 )
-"""Normalized names of columns of verdicts with yes or no (`_FLAGS`) or with words (`_STATES`)."""
+"""Normalized names of columns of verdicts. The verdicts in a column of `_FLAGS` are yes and no, or
+words; those in a column of `_STATES` are words.
+"""
 
 _OF_TOOLS = frozenset(("isconfirmed", "isapproved"))
 _YES_OR_NO = frozenset(("true", "false", "yes", "no", "1", "0"))
