@@ -195,12 +195,13 @@ class Table:
     """Rows of a file, stored by column.
 
     Attributes:
-        name: The name of the file in messages.
+        name: The name of the file or data set in messages.
         columns: The values of each column, keyed by its name.
         ids: An id for each row, unique in the file: usually the number of its line, or the row's
             own number or key.
         unit: The noun before an id in messages, such as "line" in "reviews.csv line 7".
-        has_header: True if the names of the columns were read from the file.
+        has_header: True if a line of the file names the columns; False if no line does, or if each
+            value has a name of its own, as in JSON, or names are stored apart, as in Parquet.
         notes: Sentences for the user on how the file was read and what was guessed.
         ticked: The names of the columns whose cells are ticked or empty boxes.
         made: The names of three columns, if the file marks spans in a text: the columns of words

@@ -35,7 +35,8 @@ def text_of(
         else none.
 
     Raises:
-        DataError: The content is not text, or not in this encoding.
+        DataError: The content is not text or not in the given encoding, or the encoding cannot be
+            guessed.
         BenchError: Python does not know the encoding.
     """
     for magic, what in MAGIC.items():

@@ -149,7 +149,7 @@ def _has_texts(path: Path, how: Written) -> bool:
 
 ONE_COLUMN = ("text", "texts", "sentence", "sentences", "content", "review", "tweet", "comment")
 """Usual names of the column in a table that has only a column of texts, normalized as by `key_of`.
-If the only cell in line 1 has another name, line 1 is a text and not the name of a column.
+If line 1 of a .txt file with one text per line is none of these names, it is a text as well.
 """
 
 
