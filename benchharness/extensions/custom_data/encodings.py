@@ -47,7 +47,7 @@ def text_of(
     note = (
         f"{path.name} is read as {{}}, because it is not UTF-8 (--encoding sets another encoding)"
     )
-    # Texts in UTF-16, such as Excel's "Unicode text", begin with one of these byte order marks.
+    # Texts in UTF-16, such as Excel's "Unicode text", usually begin with a byte order mark.
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _decoded(path, content, "utf-16"), (note.format("utf-16"),)
     # A zero byte is valid UTF-8, but UTF-16 without a byte order mark has one next to every ASCII

@@ -249,7 +249,8 @@ def _content(path: Place, *, is_text: bool = True) -> bytes:
         parts = [file.read(HEAD_BYTES)]
         each, size = cells_per_byte(parts[0]) if is_text else 0.0, len(parts[0])
         whole = path.stat().st_size if isinstance(path, Path) else 0
-        check_memory(path, whole, each * whole)  # is repeated below, where a .gz is unpacked
+        # The check is repeated below, because a .gz is larger after unpacking.
+        check_memory(path, whole, each * whole)
         while more := file.read(CHUNK_BYTES):
             parts.append(more)
             size += len(more)
