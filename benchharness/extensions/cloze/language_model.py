@@ -63,7 +63,8 @@ class LanguageModel:
         network: Network of transformers with its pretraining head, in fp32 and evaluation mode.
         tokenizer: Tokenizer of transformers.
         is_causal: True for a causal model, False for a masked language model.
-        max_tokens: Maximum length of a text in tokens, including special tokens.
+        max_tokens: Maximum length of a text in tokens, including special tokens; NO_LIMIT if the
+            model has no limit.
     """
 
     network: Any
@@ -98,8 +99,8 @@ class LanguageModel:
         """Return the log-probabilities of the tokens that are scored in a batch of inputs.
 
         Args:
-            readings: Inputs of the batch. A masked language model needs exactly one position in the
-                `places` of each.
+            readings: Inputs of the batch. They must have the same length unless `packs` is true. A
+                masked language model needs exactly one position in the `places` of each.
 
         Returns:
             One value per pair in the `asked` of the first reading, then of the second one etc.,

@@ -41,7 +41,9 @@ CHUNK = 1024
 masked copies of their texts) are in memory at once."""
 
 NEVER = -1e4
-"""Score of a candidate without tokens. It is so low that any candidate with tokens is preferred."""
+"""Score of a candidate without tokens. It is so low that practically any candidate with tokens is
+preferred.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,7 +222,17 @@ class Encoded:
 
 
 def encode(model: LanguageModel, texts: Sequence[Candidate]) -> list[Encoded]:
-    """Tokenize candidates. For a causal model, the two segments of a text are joined by a space."""
+    """Tokenize candidates, without truncation.
+
+    For a causal model, the two segments of a text are joined by a space.
+
+    Args:
+        model: Language model.
+        texts: Candidates. Either all or none of them have a second segment.
+
+    Returns:
+        The tokens of each candidate, in the same order.
+    """
     tokenizer = model.tokenizer
     if model.is_causal:
         return [_encode_causal(model, text) for text in texts]
@@ -413,9 +425,9 @@ class Asked:
     ) -> Iterator[list[Encoded]]:
         """Yield the encoded candidates of each example.
 
-        If they have too many tokens, the longest text of the example is shortened. All texts are
-        tokenized in one call, which is fastest. Only the candidates of shortened examples are
-        tokenized again.
+        If the candidates of an example have too many tokens, its longest text is shortened. The
+        candidates of all examples are tokenized in one call, which is fastest, and only those of
+        shortened examples are tokenized again.
 
         Args:
             chunk: The examples.
@@ -441,9 +453,9 @@ def predict_untrained(
     """Predict the answers of examples without training, from the scores of their candidates.
 
     The candidate with the highest score is predicted, in a tie the first one. For a regression
-    task, the prediction is a value between the ends of the scale, weighted by the two scores. For a
-    task that measures pseudo-perplexity (`weighs_tokens`), the example's only text is predicted,
-    with the likelihood of its tokens (their geometric mean).
+    task, the prediction is the mean of the two ends of the scale, weighted by the softmax of their
+    scores. For a task that measures pseudo-perplexity (`weighs_tokens`), the example's only text is
+    predicted; its score is the geometric mean of the likelihoods of its tokens.
 
     Args:
         asked: The task, the language model and the settings.

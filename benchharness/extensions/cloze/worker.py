@@ -21,7 +21,8 @@ def run_language_model(job: Job, report: Reporter) -> Result:
 
     Raises:
         DataError: If a split differs from the one that the job was planned with.
-        ModelError: If the checkpoint is not a language model, or reads too few tokens for the job.
+        ModelError: If the checkpoint cannot be loaded as a language model, or reads too few tokens
+            for the job.
         JobError: If the candidates of an example do not fit into the maximum number of tokens.
     """
     began, started = time.monotonic(), now()

@@ -69,6 +69,8 @@ class Needs:
 class RemoteJob:
     """A job with everything that a node needs to run it, as plain data without secrets.
 
+    The driver is the process of `bench run` that sends the job.
+
     Attributes:
         ticket: Unique id of this attempt; a job that is sent again gets a new one.
         job: The job as JSON data.
@@ -183,7 +185,7 @@ RETRIES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Lost:
-    """Message that the connection to a job was lost.
+    """Message that a job was lost: its node failed, could not be reached or stopped the job.
 
     Attributes:
         reason: A clause that can follow "because", such as "its node stopped it".
@@ -207,7 +209,7 @@ class Cluster(Protocol):
         """Context manager that connects to the cluster for the duration of a run."""
 
     def room(self) -> int:
-        """Return how many remote jobs (at least one) may be queued or running at the same time."""
+        """Return how many remote jobs may be queued or running at the same time, at least one."""
 
     def send(self, remote: RemoteJob) -> Any:
         """Send a remote job to the next node that can run it; return a handle for this job."""
@@ -375,7 +377,7 @@ CANCEL_SECONDS = SAVING_SECONDS + 10
 
 
 def placement(cluster: Cluster, choice: EngineChoice, *, gpus: int, cpus: int) -> Placement:
-    """Return the slots and the engine for running jobs on a cluster.
+    """Return the slots in which jobs run concurrently on a cluster, and the engine's constructor.
 
     Args:
         cluster: The cluster.

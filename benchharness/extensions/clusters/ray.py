@@ -221,7 +221,7 @@ class RayCluster:
 
 
 class ProgressActor:
-    """Ray actor that keeps the latest progress of each remote job until the driver reads it."""
+    """Ray actor that keeps the latest progress of each remote job until `bench run` reads it."""
 
     def __init__(self) -> None:
         self._notes: dict[str, Progress] = {}
@@ -241,6 +241,6 @@ def run_on_node(remote: RemoteJob, progress: Any) -> Mapping[str, Any]:
 
     Args:
         remote: The job and everything that it needs.
-        progress: Handle of the driver's ProgressActor, which receives the progress of the job.
+        progress: Handle of the ProgressActor that receives the progress of the job.
     """
     return run_remote(remote, partial(progress.put.remote, remote.ticket), SECONDS_BETWEEN_NOTES)

@@ -50,7 +50,7 @@ MINUTES = 24 * 60
 """Default time limit of a batch job in minutes. Many partitions allow no more than a day."""
 
 CPUS = 8
-"""Default number of cores of a batch job."""
+"""Default number of cores of a batch job. A job that is shorter than its own start gets one."""
 
 
 def place(choice: EngineChoice) -> Placement:

@@ -104,11 +104,11 @@ def _show_stages(found: Iterable[tuple[Board, StageCurve]]) -> None:
             typer.echo(visible(f"{curve.title} {curve.summary}.{scope}"))
     typer.echo(
         "±: half the width of the 95 % interval of the median over seeds. A segment rises or "
-        "falls if its"
+        "falls if the"
     )
     typer.echo(
-        "checkpoints differ significantly at 5 %: Student's t-test on medians over seeds, with "
-        "Holm's correction for all pairs of checkpoints."
+        "checkpoints at its ends differ significantly at 5 %: Student's t-test on medians over "
+        "seeds, with Holm's correction for all pairs of checkpoints."
     )
 
 

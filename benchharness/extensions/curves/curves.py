@@ -32,7 +32,7 @@ different if all checkpoints are equally good.
 """
 
 DRAWS = 1_000
-"""Number of resamples of the examples from which a covariance matrix is computed."""
+"""Number of resamples of the examples from which the covariances of scores are computed."""
 
 Trend = Literal["rises", "is flat", "falls"]
 
@@ -44,8 +44,9 @@ class StagePoint:
     Attributes:
         model: Name of the checkpoint.
         stage: Position of the checkpoint in its pretraining run.
-        values: Scores of the seeds.
-        median: Median over seeds.
+        values: Scores of the seeds. For the mean of several tasks, these are the means of the seeds
+            that all tasks have; if there is no such seed, the only value is `median`.
+        median: Median over seeds. For several tasks, this is the mean of the medians of the tasks.
         interval: 95 % confidence interval of the median; None for fewer than three seeds.
         flags: Warnings about the score.
     """
@@ -65,7 +66,7 @@ class Stretch:
     Attributes:
         trend: "rises", "falls" or "is flat".
         first: Index of the section's first point on the curve.
-        last: Index of its last point.
+        last: Index of the section's last point.
         change: Score at the last point minus score at the first.
         p_value: P-value of `change`, after Holm's correction for all pairs of points on the curve.
     """
@@ -84,7 +85,7 @@ class StageCurve:
     Attributes:
         run: Name of the pretraining run.
         recipe: Label of the recipe.
-        precision: Numerical precision.
+        precision: Number format of the training, such as "fp32".
         title: Title of the task or, for the mean of several tasks, a description of the mean.
         task: Name of the task; empty for the mean of several tasks.
         points: Scores, sorted by pretraining step.
@@ -133,7 +134,7 @@ class Line:
     Attributes:
         run: Name of the pretraining run.
         recipe: Label of the recipe.
-        precision: Numerical precision.
+        precision: Number format of the training, such as "fp32".
         entries: Entries, sorted by the pretraining step of their checkpoints.
         stages: Positions of the checkpoints in the pretraining run, in the same order.
     """
@@ -264,8 +265,8 @@ def stage_curves(
     """Yield the curves of a pretraining run: first the mean of several tasks, then each task.
 
     The mean is over the tasks that count in the suite's score and on which all checkpoints have
-    results; its curve is left out if there are fewer than two such tasks. A task has a curve if two
-    checkpoints have results.
+    results; its curve is left out if there are fewer than two such tasks. A task has a curve if at
+    least two checkpoints have results.
 
     Every pair of checkpoints on a curve is tested with Student's t test on the difference of their
     medians over seeds. The variance of this difference is the sum of the variance due to seeds,
@@ -499,7 +500,8 @@ class LayerCurve:
 
     Attributes:
         model: Name of the model.
-        name: Name of the model with the changed settings, except the one that selects the layer.
+        name: Name of the model with its changed settings (except the one that selects the layer)
+            and its precision.
         task: Name of the task.
         title: Title of the task.
         points: Scores, sorted by layer.
@@ -513,10 +515,10 @@ class LayerCurve:
 
 
 def layer_curves(board: Board) -> tuple[LayerCurve, ...]:
-    """Return a curve per task and model, for models with entries for two or more layers.
+    """Return a curve per task and model, for models with scores for two or more layers.
 
-    Entries that differ in other settings are on separate curves. If a layer has two entries, the
-    first one is used.
+    Entries of a model that differ in precision, or in settings other than the layer, are on
+    separate curves. If several entries remain for the same layer, the first one is used.
     """
     return tuple(curve for task in board.tasks for curve in _of_task(board.entries, task))
 

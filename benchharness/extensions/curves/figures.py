@@ -41,8 +41,8 @@ def layer_figures(named: Sequence[chart.NamedEntry], board: Board) -> tuple[char
         board: Leaderboard.
 
     Returns:
-        A figure per task, with a line per model. Only models with scores for several layers are
-        shown.
+        A figure per task, with a line per model or, if its settings or precision differ between
+        entries, several lines. Only models with scores for several layers are shown.
     """
     entries = {id(each.entry): each for each in named}
     found: dict[str, list[Line]] = {}

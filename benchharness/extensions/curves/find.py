@@ -47,8 +47,9 @@ def find_curves(
         for the mean of several tasks.
 
     Raises:
-        BenchError: The pretraining run is unknown, no leaderboard has two of its checkpoints, or
-            the checkpoints have different model families.
+        BenchError: The pretraining run is unknown, no leaderboard has two of its checkpoints, the
+            checkpoints have different model families, or two checkpoints of the same step have
+            different weights.
     """
     if has_magic(name):
         # Match runs by their weights, because their models may have any name.
@@ -86,7 +87,7 @@ def find_layers(
     tasks: Sequence[str] = (),
     data: str | None = None,
 ) -> list[tuple[Board, LayerCurve]]:
-    """Return curves of a model's score over the layer on which a head was trained.
+    """Return the scores of a frozen model as curves over the layer on which a head was trained.
 
     There are curves for every leaderboard with results of at least two layers of the model.
 
@@ -98,7 +99,8 @@ def find_layers(
         data: Data source of the runs to include, as in `Within.data`; None for all.
 
     Returns:
-        Pairs of a leaderboard and one of its curves.
+        Pairs of a leaderboard and one of its curves, of which there is one per task, precision and
+        combination of settings other than the layer. Empty if there are no such curves.
     """
     boards = _narrowed(store, suites, tasks, data, {model})
     return [(board, curve) for board in boards for curve in layer_curves(board)]
@@ -144,6 +146,10 @@ def curves_of(
             entry is not a checkpoint of such a run.
         examples: True to read predictions, so that the noise of a score covers the choice of
             examples and of seeds; False to read none, so that the noise covers only seeds.
+
+    Raises:
+        BenchError: The checkpoints of a pretraining run have different model families, or two of
+            the same step have different weights.
     """
     for line in lines_of(board, stage_of):
         known: dict[str, Sequence[Known | None]] = {}

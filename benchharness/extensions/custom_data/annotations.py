@@ -18,7 +18,7 @@ text.
 
 
 class ToolRows(NamedTuple):
-    """Rows that were converted from an export of an annotation tool.
+    """Rows of a file, after exports of known annotation tools have been converted.
 
     Attributes:
         rows: The id and the content of each row.
@@ -40,7 +40,8 @@ def tool_rows(name: str, rows: Numbered) -> ToolRows:
         The converted or unchanged rows, with notes.
 
     Raises:
-        DataError: The rows look like such an export but lack one of its fields.
+        DataError: The rows look like an export of a known tool, but a field is missing or damaged,
+            or the annotations of one text differ (Label Studio).
     """
     for title, has_layout, read in _LAYOUTS:
         if rows and all(has_layout(row) for _, row in rows):
@@ -117,7 +118,8 @@ _TEXTS = ("text", "data", "sentence", "content", "document", "textcontent", "sou
 def words_in(text: str) -> list[str]:
     """Split a text into words.
 
-    A word is a run of letters, digits and accents, or any other single character except a space.
+    A word is a run of letters, digits, underscores and accents, or any other single character
+    except white space.
     """
     return [text[start:end] for start, end in _words(text)]
 
@@ -125,12 +127,13 @@ def words_in(text: str) -> list[str]:
 def with_words(table: Table) -> Table:
     """Add columns of words and tags to a table in which one column marks spans of a text.
 
-    The columns are called "words" and "tags" or, if one of these names is in use, "SPANS.words" and
-    "SPANS.tags", where SPANS is the column that marks the spans. A span that begins or ends within
-    a word is extended to the whole word, and a note reports this.
+    Spans may be marked by their start, end and label, or by lists of character positions, such as
+    [4, 5, 6]. The new columns are called "words" and "tags" or, if one of these names is in use,
+    "SPANS.words" and "SPANS.tags", where SPANS is the column that marks the spans. A span that
+    begins or ends within a word is extended to the whole word, and a note reports this.
 
-    The table is returned without such columns if it has no text, or if no column or several columns
-    mark spans. Spans that a reviewer rejected are left out, which a note reports.
+    No columns are added if the table has no text, or if no column or several columns mark spans.
+    Spans that a reviewer rejected are left out, and a note reports their number.
 
     Raises DataError if an item in the column is not a span, or if a span contains no word or
     overlaps with another span.
@@ -545,7 +548,7 @@ WEBANNO = "#FORMAT=WebAnno TSV"
 
 
 def webanno_rows(name: str, text: str) -> Numbered:
-    """Read the sentences of a WebAnno TSV 3 file, with tags that encode its spans.
+    """Read the sentences of a WebAnno TSV 3 file, and encode the annotated spans as tags.
 
     The line of a word contains the number of the word ("1-2" is word 2 of sentence 1), its
     character offsets, the word, and a cell for each kind of annotation (feature). The cell is "_"
@@ -616,7 +619,7 @@ def brat_spans(name: str, text: str) -> tuple[list[list[Any]], Counter[str]]:
     """Return the spans of a brat .ann file, and counts of the annotations that are left out.
 
     A line such as "T1 PER 0 4 Anna", with tabs around "PER 0 4", is a span. Discontinuous spans,
-    relations and events are left out.
+    relations and events are left out and counted. Other lines, such as notes, are ignored.
 
     Args:
         name: The name of the file, for messages.

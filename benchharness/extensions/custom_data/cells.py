@@ -46,8 +46,9 @@ def read_cells(table: Table, *, is_part: bool = False) -> Table:
 
     Args:
         table: The table to parse.
-        is_part: True if the table has only a part of the rows of a file. Columns of ticked boxes
-            are then not detected, because other rows of the file may have other values.
+        is_part: True if the table has only a part of the rows of a file. Columns of ticked boxes,
+            whose cells are empty or have a mark such as "x", are then not detected, because other
+            rows of the file may have other values.
 
     Raises:
         DataError: A cell has another form than the rest of its column, or a marked span is invalid.

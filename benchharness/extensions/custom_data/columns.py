@@ -116,12 +116,12 @@ few words, but with more words it is not considered a column of numbers.
 
 SEEN = 100
 """Number of values at the beginning of a column that are examined to find out whether it contains
-numbers.
+numbers, or whether the positions in another column fit to its texts.
 """
 
-# These are upper limits. SHORT_WORDS limits the words in a label, MOST_CLASSES the classes, FEW the
-# different whole numbers that may be classes, MOST_SHOWN the mappings that an error lists, and
-# LONG_NAME the words in the name of a column.
+# These are maximum numbers: of words in a label (SHORT_WORDS), of classes (MOST_CLASSES), of
+# different whole numbers that may be classes (FEW), of mappings that an error lists (MOST_SHOWN),
+# and of words in the name of a column (LONG_NAME).
 SHORT_WORDS, MOST_CLASSES, FEW, MOST_SHOWN, LONG_NAME = 3, 1000, 20, 6, 8
 
 NAME_WORDS = 2.5
@@ -174,7 +174,7 @@ GROUPED = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
 
 
 def looks_grouped(values: Iterable[Any]) -> list[str]:
-    """Return the numbers that have a point, if points may separate thousands in all of them.
+    """Return the numbers of a column that contain a point, if all points may separate thousands.
 
     "8.329" may be 8.329 or 8329, but "8.32" can only be a decimal number. If a column has such a
     number, the result is empty.
@@ -195,12 +195,13 @@ class Table:
     """Rows of a file, stored by column.
 
     Attributes:
-        name: The name of the file in messages.
+        name: The name of the file or data set in messages.
         columns: The values of each column, keyed by its name.
         ids: An id for each row, unique in the file: usually the number of its line, or the row's
             own number or key.
         unit: The noun before an id in messages, such as "line" in "reviews.csv line 7".
-        has_header: True if the names of the columns were read from the file.
+        has_header: True if a line of the file names the columns; False if no line does, or if each
+            value has a name of its own, as in JSON, or names are stored apart, as in Parquet.
         notes: Sentences for the user on how the file was read and what was guessed.
         ticked: The names of the columns whose cells are ticked or empty boxes.
         made: The names of three columns, if the file marks spans in a text: the columns of words
@@ -331,7 +332,9 @@ class Column:
     def numbers(self) -> list[float] | None:
         """Values as numbers; None if the column is not numeric.
 
-        Missing values and marks of missing values, such as "NA", are left out.
+        Missing values and their marks ("NA", "nan") are left out. A column with few different whole
+        numbers is not numeric if it also has a mark that a person may have written, such as "NA",
+        because this may be a class. Columns with different units are not numeric either.
         """
         if self.is_list or any(isinstance(v, bool) for v in self.known):
             return None
@@ -355,7 +358,7 @@ class Column:
             return []
         texts = [v for v in self.known if isinstance(v, str)]
         marks = {mark for text in texts for mark in CURRENCY.findall(text)}
-        # Amounts in two currencies cannot be compared, nor "45%" with 0.45.
+        # Amounts in two currencies cannot be compared, and neither can "45%" and 0.45.
         shares = sum(PER_CENT in text for text in texts)
         if len(marks) > 1 or (shares and shares < len(self.known) - self._count_missing):
             return []
@@ -498,8 +501,8 @@ class Column:
 
         This is so for names such as "id" or "user_id", for columns without a name, for dates, Unix
         times and hashes, and for more than 20 whole numbers that are all different. A column with a
-        usual name for labels or scores only counts if it is called "number" and its values only
-        rise or only fall.
+        usual name for labels, scores or right answers only counts if it is called "number" and its
+        values only rise or only fall.
         """
         # pandas writes its index as a column without a name, and reads it as "Unnamed: 0".
         if self.key in NAMED["id"] or self.key.startswith("unnamed") or not self.key:

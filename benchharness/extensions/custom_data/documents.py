@@ -22,7 +22,8 @@ def read_json(path: Place, text: str) -> Table:
         text: The text of the file.
 
     Raises:
-        DataError: The text is not JSON, or has none of the layouts that can be read.
+        DataError: The text is not JSON, or has none of the layouts that can be read, or several
+            lists may contain the rows.
     """
     lines = [(n, line) for n, line in enumerate(text.split("\n"), start=1) if line.strip()]
     # The names of files with JSON lines often end in .json too. Their first line is then a complete
@@ -287,7 +288,8 @@ def objects_table(path: Place, objects: Sequence[tuple[str, Any]], unit: str) ->
 
     The name of the column for a key in a nested object consists of all keys on the path, joined by
     dots ("meta.source"). If an object lacks a key, the value in the key's column is None. Objects
-    in the export format of a known annotation tool are converted first.
+    in the export format of a known annotation tool are converted first. A nested object with the
+    only key "choices", as Label Studio writes it, is replaced by the value of this key.
 
     Args:
         path: The file, whose name becomes the name of the table.

@@ -31,11 +31,12 @@ def text_of(
         above: The number of the file's lines before `content`.
 
     Returns:
-        The text, and a note for the user if the encoding was guessed and is not UTF-8, else no
-        note.
+        The text, and notes for the user: one note if the encoding was guessed and is not UTF-8,
+        else none.
 
     Raises:
-        DataError: The content is not text, or not in this encoding.
+        DataError: The content is not text or not in the given encoding, or the encoding cannot be
+            guessed.
         BenchError: Python does not know the encoding.
     """
     for magic, what in MAGIC.items():
@@ -46,7 +47,7 @@ def text_of(
     note = (
         f"{path.name} is read as {{}}, because it is not UTF-8 (--encoding sets another encoding)"
     )
-    # The byte order marks of UTF-16, which Excel's "Unicode text" begins with.
+    # Texts in UTF-16, such as Excel's "Unicode text", usually begin with a byte order mark.
     if content.startswith((b"\xff\xfe", b"\xfe\xff")):
         return _decoded(path, content, "utf-16"), (note.format("utf-16"),)
     # A zero byte is valid UTF-8, but UTF-16 without a byte order mark has one next to every ASCII

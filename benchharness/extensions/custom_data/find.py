@@ -97,7 +97,7 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
         DataError: The rows cannot be read, do not fit the task, or fit several tasks.
         BenchError: The options do not fit the data or each other.
     """
-    metric_names(metrics)  # refuses repeated metrics before anything is read
+    metric_names(metrics)  # raises an error for repeated metrics before anything is read
     if hub and no_header:
         raise BenchError(
             "--no-header applies to files and not to the hub (--hf): remove --no-header."

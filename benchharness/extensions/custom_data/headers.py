@@ -101,7 +101,8 @@ def _joined(header: Sequence[Any], below: Sequence[Any], used: Sequence[int]) ->
     the first line leaves empty, at least two, and has "" or "Response" in the other columns.
     """
     blank = [n for n in used if header[n] == ""]
-    # The column before a blank one has the first option of the same question.
+    # A question is named only above its first option, so the column before a blank one belongs to
+    # the same question.
     grouped = {*blank, *(n - 1 for n in blank if n > 0 and below[n - 1] != "")}
     others = [str(below[n]).lower() for n in used if n not in grouped]
     if len(blank) < 2 or any(below[n] == "" for n in blank) or not _ANSWER.issuperset(others):

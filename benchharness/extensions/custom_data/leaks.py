@@ -73,7 +73,8 @@ def find_leaks(train: Sequence[Example], others: Sequence[Example]) -> list[Leak
         others: The examples of dev or test.
 
     Returns:
-        One leak per row of `others` whose text is in train, in the order of `others`.
+        One leak for each row of `others` whose text occurs in train, exactly or nearly, in the
+        order of `others`.
     """
     asked: defaultdict[tuple[str, ...], list[int]] = defaultdict(list)
     for number, example in enumerate(others):

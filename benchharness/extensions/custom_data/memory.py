@@ -40,7 +40,8 @@ def free_memory() -> int:
     """Return the number of bytes that this process may still allocate.
 
     This is the smallest of three numbers: the free memory of the machine, the free memory of its
-    container, and the memory that the process's own limit (`ulimit -v`) leaves.
+    container, and the memory that the process's own limit (`ulimit -v`) leaves. A number that
+    cannot be read, such as on other systems than Linux, is ignored.
     """
     free = [2**62]
     with suppress(OSError, ValueError, StopIteration):

@@ -55,11 +55,11 @@ AnyMetric = Metric[Any, Any]
 
 
 class Script(NamedTuple):
-    """Facts about a metric script that was tested when the task was detected.
+    """Facts about a metric of the `evaluate` library, tested when the task was detected.
 
     Attributes:
-        digest: The SHA-256 (hex) of the script's code.
-        best: The score that the script gives to right answers.
+        digest: The SHA-256 (hex) of the metric's code.
+        best: The score that the metric gives to right answers.
     """
 
     digest: str
@@ -69,7 +69,7 @@ class Script(NamedTuple):
 def known_metrics(
     kind: Kind, labels: Sequence[str], *, no_answer: bool, unseen: Sequence[str] = ()
 ) -> dict[str, AnyMetric]:
-    """Return benchharness's metrics for a kind of task, keyed by name; the first is the default.
+    """Return benchharness's metrics for a kind of task, keyed by name; the main metric is first.
 
     Args:
         kind: The kind of task.
@@ -92,7 +92,7 @@ def known_metrics(
         "choice": (choice_accuracy,),
     }
     if kind == "tags" and not are_entity_tags(labels):
-        return {word_accuracy.name: word_accuracy}  # such as parts of speech, which mark no spans
+        return {word_accuracy.name: word_accuracy}  # e.g. parts of speech mark no spans
     return {metric.name: metric for metric in found[kind]}
 
 
@@ -121,7 +121,8 @@ def metric_of(
         word: The value of `--metric`, such as "f1", "f1:spam" or "evaluate:bleu".
         known: The metrics of benchharness for this kind of task, keyed by name.
         labels: The labels of the task.
-        script: Facts about the metric if it is a script that has been tested, else None.
+        script: Facts about the metric if it is one of the `evaluate` library that has been tested,
+            else None.
 
     Raises:
         BenchError: The metric does not fit the task.
@@ -153,7 +154,8 @@ def metrics_of(
         words: The values of `--metric`.
         known: The metrics of benchharness for this kind of task, keyed by name.
         labels: The labels of the task.
-        scripts: Facts about the metrics that are scripts, keyed by the value of `--metric`.
+        scripts: Facts about the metrics of the `evaluate` library, keyed by the value of
+            `--metric`.
 
     Raises:
         BenchError: A metric is given twice, or does not fit the task.
@@ -170,7 +172,7 @@ def metric_names(words: Sequence[str]) -> list[str]:
     of the metric's options are appended to the name, as in f1_weighted, or the class, as in
     f1_spam. A metric of the evaluate library without options gets the prefix "evaluate_" instead.
 
-    Raises BenchError if a metric is given twice.
+    Raises BenchError if a metric is given twice, or if a value has the wrong form.
     """
     names: list[str] = []
     for word in words:
@@ -275,7 +277,7 @@ def codes_of(words: Sequence[str], scripts: Mapping[str, Script]) -> list[Code]:
 
     Args:
         words: The values of `--metric`; those of benchharness's own metrics are ignored.
-        scripts: Facts about the metrics that are scripts, keyed by the value of `--metric`.
+        scripts: Facts about the metrics of the library, keyed by the value of `--metric`.
     """
     return [_code(word, scripts.get(word)) for word in words if word.startswith(EVALUATE)]
 
@@ -346,7 +348,7 @@ def _digest_unloaded(module_path: str) -> str:
 
 def _changed(source: str) -> DataError:
     return DataError(
-        f"the metric evaluate:{source} has changed since this run was planned: run it again."
+        f"the metric evaluate:{source} has changed since this run was planned: start the run again."
     )
 
 
@@ -370,7 +372,7 @@ def _digest(main: Path) -> str:
 def check_script(
     word: str, task: Task, labels: Sequence[str], examples: Sequence[Example]
 ) -> Script:
-    """Test a metric script on right and on wrong answers, and return facts about it.
+    """Test a metric of the `evaluate` library on right and wrong answers; return facts about it.
 
     Args:
         word: The value of `--metric`.

@@ -70,7 +70,10 @@ def row_notes(
     splits: Mapping[str, Sequence[Example]],
     task: Task,
 ) -> Iterator[str]:
-    """Yield notes on the rows: the size of each split, rows that are left out, and guesses.
+    """Yield notes on the rows of a task: how many there are, and how they are read.
+
+    Among others, there are notes on unused columns, on the size of each split, on rows that are
+    left out, on values with several possible meanings, and on third-party code for scoring.
 
     Args:
         own: The definition of the task.
@@ -108,7 +111,7 @@ def row_notes(
 def _share(part: int, rest: int, wanted: float) -> tuple[str, str]:
     """Return the share of dev among all rows, and the reason if it is far from `wanted`."""
     whole = part + rest
-    if abs(part - wanted * whole) < 1:  # as near as whole rows allow
+    if abs(part - wanted * whole) < 1:  # the wanted number, rounded down or up
         return f"{wanted:.0%}", ""
     is_near = abs(part / whole - wanted) < wanted / 2
     why = f" (instead of {wanted:.0%}: groups stay whole, and train keeps every label)"

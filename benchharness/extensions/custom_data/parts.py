@@ -63,8 +63,10 @@ class Written:
 def read_parts(name: str, encoding: str = "", *, no_header: bool = False) -> Iterator[Table]:
     """Return an iterator over the rows of a file or of standard input, as tables of limited size.
 
-    Tables with commas or tabs, JSON lines (both also in .gz) and Parquet are read piece by piece as
-    the iteration proceeds; other files are read as a whole. Errors are raised during the iteration.
+    Text tables such as CSV and TSV, JSON lines, files with one text per line (these three also in
+    .gz) and Parquet are read piece by piece as the iteration proceeds. Other files, and texts in
+    UTF-16, are read as a whole. Errors are raised during the iteration. The iterator is empty if
+    standard input is empty, or if a CSV or TSV file has only a header.
 
     Args:
         name: A path, or "-" for standard input.
@@ -73,7 +75,7 @@ def read_parts(name: str, encoding: str = "", *, no_header: bool = False) -> Ite
             are then numbered from 1.
 
     Raises:
-        DataError: The file does not exist, is malformed, or has no rows.
+        DataError: The file does not exist, is empty, or is malformed.
         BenchError: The file is not a table but `no_header` is true, or the encoding is unknown.
     """
     parts = _parts(name, Written(encoding=encoding, no_header=no_header))
@@ -147,7 +149,7 @@ def _has_texts(path: Path, how: Written) -> bool:
 
 ONE_COLUMN = ("text", "texts", "sentence", "sentences", "content", "review", "tweet", "comment")
 """Usual names of the column in a table that has only a column of texts, normalized as by `key_of`.
-If the only cell in line 1 has another name, line 1 is a text and not the name of a column.
+If line 1 of a .txt file with one text per line is none of these names, it is a text as well.
 """
 
 

@@ -45,10 +45,11 @@ def split_of(name: str) -> str:
 def split_files(path: Path) -> dict[str, list[Place]]:
     """Find the files of each split in a folder or an archive, keyed by split.
 
-    A single file has the key "all". So has a folder that is read as a whole, such as one with a
-    subfolder per class; the folder is then returned instead of its files. If a split has several
-    files, they are parts of one file, whose names differ only in digits, or a file of texts and a
-    file of their labels.
+    A single file has the key "all". So have the only file of rows in a folder and the numbered
+    parts of one file, if their names contain no split. A folder that is read as a whole, such as
+    one with a subfolder per class, also has this key; the folder itself is then returned instead of
+    its files. If a split has several files, they are parts of one file, whose names differ only in
+    digits, or a file of texts and a file of their labels.
 
     Args:
         path: A file, a folder or an archive.
@@ -115,8 +116,8 @@ def with_labels_apart(files: Sequence[Place]) -> tuple[Place, Place] | None:
 def _files_of_rows(folder: Place) -> list[Place]:
     found = [child for child in children(folder) if child.is_file() and kind_of(child)]
     rows = [child for child in found if child.name not in _ABOUT]
-    # XML files mostly describe other files (UD's stats.xml), so they are read only if there are no
-    # others.
+    # XML files mostly describe other files (UD's stats.xml), so they are read only if the folder
+    # has no files in other formats.
     return [child for child in rows if kind_of(child) != "xml"] or rows
 
 
@@ -180,8 +181,8 @@ def class_files(folder: Place) -> dict[str, Place]:
     """Return the file of each class, keyed by class, if a folder has one file per class.
 
     Examples are rt-polarity.pos and rt-polarity.neg, pos.txt and neg.txt, or Fake.csv and True.csv.
-    Only well-known classes count: train.en and train.de have the same texts in two languages. In
-    all other cases the result is empty.
+    Only well-known classes such as these count, because other files may differ in something else,
+    as train.en and train.de do in the language. In all other cases the result is empty.
     """
     if not folder.is_dir():
         return {}

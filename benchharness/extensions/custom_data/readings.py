@@ -385,8 +385,8 @@ def _conll(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 FEW_TAGS = 100
-"""A column of a CoNLL file with at least this number of different values contains lemmas or heads
-instead of tags.
+"""Number of different values from which a column of a CoNLL file is assumed to contain lemmas or
+syntactic heads instead of tags.
 """
 
 
@@ -642,8 +642,8 @@ def _labels(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
 
 
 MOST_ALIKE = 0.05
-"""If at most this share of the texts occurs with several labels, these are considered mistakes of
-annotators. If it is more, the label probably depends on another column too.
+"""If at most this share of the texts occurs with several labels, the other labels are considered
+mistakes of annotators. With a larger share, the label probably depends on another column too.
 """
 
 
@@ -878,7 +878,7 @@ def _label_roles(column: Column) -> tuple[str, ...]:
     if not (is_bool or are_tags) and (are_several or separator_of(column.known)):
         return ("labels",)
     if are_tags or column.odd_number is not None:
-        return ()  # `_check_odd` reports it if no other column fits
+        return ()  # `_check_odd` reports an odd number if no other column fits
     # A class has at least three rows on average, unless there are only two classes.
     most = min(MOST_CLASSES, max(2, len(column.known) / 3), len(column.known) - 1)
     is_few = len(column.distinct) <= most
@@ -936,9 +936,9 @@ def _number_roles(column: Column) -> tuple[str, ...]:
 
 
 SETS, LASTS = 8, 3
-"""Conditions for reading values such as "3,5" as sets of labels and not as decimals: at least SETS
-values must have several labels, and at least LASTS different labels must be the last one of a
-value.
+"""Conditions for reading values such as "3,5" as sets of labels. At least LASTS different labels
+must be the last one of a value; the values may then be sets or decimals. They are certainly sets
+only if, in addition, at least SETS different values have several labels.
 """
 
 

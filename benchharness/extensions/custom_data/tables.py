@@ -62,7 +62,7 @@ from benchharness.tasks.sources.formats import content_of, fields_of
 from benchharness.tasks.sources.source import Place
 
 MOST_BYTES = 2 * 2**30
-"""Maximum size of a file in bytes; reading a file takes several times its size in memory."""
+"""Maximum size of a file in bytes, after unpacking. Reading takes several times as much memory."""
 
 
 # Reading a file.
@@ -79,8 +79,8 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
             are then numbered from 1.
 
     Raises:
-        DataError: A file is malformed, has no rows, or has different columns than another part. If
-            possible, the error names the line and the column.
+        DataError: A file is missing, too large, malformed, of an unknown format or without rows, or
+            files do not belong together. If possible, the error names the line and the column.
         BenchError: The file is not a table but `no_header` is true, or the encoding is unknown.
     """
     pair = with_labels_apart(files)
@@ -249,7 +249,8 @@ def _content(path: Place, *, is_text: bool = True) -> bytes:
         parts = [file.read(HEAD_BYTES)]
         each, size = cells_per_byte(parts[0]) if is_text else 0.0, len(parts[0])
         whole = path.stat().st_size if isinstance(path, Path) else 0
-        check_memory(path, whole, each * whole)  # repeated below, as a .gz is larger unpacked
+        # The check is repeated below, because a .gz is larger after unpacking.
+        check_memory(path, whole, each * whole)
         while more := file.read(CHUNK_BYTES):
             parts.append(more)
             size += len(more)
@@ -603,6 +604,9 @@ def named_table(path: Place, rows: Lines, notes: tuple[str, ...] = ()) -> Table:
         path: The file, whose name becomes the name of the table.
         rows: The number of the line and the cells of each row.
         notes: Notes on the file that are added to those of the table.
+
+    Raises:
+        DataError: Two columns have the same name.
     """
     rows, total = _without_total(path, rows)
     header, body, said = split_header(path.name, rows)
@@ -612,8 +616,9 @@ def named_table(path: Place, rows: Lines, notes: tuple[str, ...] = ()) -> Table:
 def table_of_rows(path: Place, header: Sequence[Any], body: Lines) -> Table:
     """Make a table from rows and the names of its columns.
 
-    An empty column without a name is dropped. Other columns without a name are called "unnamed 2"
-    or similar, but a single one, which may be pandas' index, keeps the name "".
+    An empty column without a name is dropped. A single other column without a name, which may be
+    pandas' index, keeps the name "". If there are several, they are called "unnamed N", where N is
+    the position of the column, counted from 1.
 
     Args:
         path: The file, whose name becomes the name of the table.
@@ -837,7 +842,7 @@ def _python_values(path: Place, name: str, batches: Iterable[Any], place: int) -
 
 
 def label_names(schema: Any) -> dict[str, Sequence[str]]:
-    """Return the label names of columns, which the library `datasets` stores in an Arrow schema.
+    """Return the label names that the library `datasets` has stored in an Arrow schema.
 
     Args:
         schema: The schema of the file.
@@ -884,8 +889,8 @@ def _workbook(path: Place, content: bytes) -> Table | Lines:
 
 MOST_LEGEND = 20
 """Maximum number of lines of a legend, i.e. of a sheet in a workbook that only explains another
-sheet. In addition, a legend has at most a tenth of the lines of the largest sheet, and its first
-column has another name.
+sheet. In addition, a legend has at most a tenth of the lines of the largest sheet, and the name of
+its first column differs from that of the largest sheet.
 """
 
 
@@ -963,7 +968,10 @@ and its bytes.
 
 
 def hub_table(name: str, dataset: Any) -> Table:
-    """Convert a data set of the hub to a table, in which class labels are names and -1 is None.
+    """Convert a data set of the hub to a table.
+
+    Label numbers become the names of the labels, and -1 (no label) becomes None. A nested column
+    becomes several columns with dotted names, such as "answers.text".
 
     Args:
         name: The name of the table in messages.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 OUTSIDE = "O"
 
 IN_IOB = {"B": "B", "I": "I", "E": "I", "L": "I", "M": "I", "S": "B", "U": "B"}
-"""Letter in IOB (B or I) that replaces each letter of IOBES, BILOU and BMES."""
+"""Letter of IOB (B or I) that replaces a letter of IOBES, BILOU or BMES, keyed by that letter."""
 
 OUTSIDES = frozenset(("o", "0", "_", "-", "out", "outside", "none", "null", "nil", "other"))
 """Tags of words outside of all spans, in lower case."""
@@ -64,6 +64,9 @@ def spelling_of(tags: Mapping[str, int]) -> Spelling:
 
     Args:
         tags: The number of occurrences of each tag, keyed by tag.
+
+    Returns:
+        The scheme. Its `kinds` are empty if the tags mark no spans.
     """
     for scheme in (_usual, _before, _behind, _alone):
         if (found := scheme(tags)) is not None:
@@ -77,8 +80,8 @@ def to_iob(tag: str, kinds: Collection[str]) -> str | None:
     Args:
         tag: The tag as it is written in the file.
         kinds: The known labels of spans. If a tag can be split into a letter and a label in several
-            ways, a label in `kinds` is preferred. A tag that is itself in `kinds` is converted to
-            I-.
+            ways, a label in `kinds` is preferred. A tag that is itself in `kinds`, such as PER,
+            gets the prefix I-.
 
     Returns:
         The converted tag, or None if the tag follows no scheme.
@@ -88,7 +91,7 @@ def to_iob(tag: str, kinds: Collection[str]) -> str | None:
             return f"{IN_IOB[letter]}-{kind}"
     if tag in kinds:
         return f"I-{tag}"
-    if is_entity_tag(tag):  # the label of its span is not in train
+    if is_entity_tag(tag):  # the tag is O, or train lacks the label of its span
         return tag if tag == OUTSIDE else f"{IN_IOB[tag[0]]}-{tag[2:]}"
     for letter, kind in _parts(tag):
         if kind != SPAN:

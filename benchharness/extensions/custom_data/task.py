@@ -58,22 +58,24 @@ class OwnData:
     """Definition of a task on a user's data; it does not contain the paths of the data files.
 
     Attributes:
-        title: The title of the task: the name of the data file without its ending, or of the data
-            set on the hub, in lower case.
+        title: The title of the task. It is derived from the name of the file, folder or data set,
+            or given in a TOML file.
         kind: The kind of task, such as "class" for one class per text (see roles.py).
         columns: The names of the columns with each role, keyed by role: {"text": ("review",),
             "label": ("stars",)}.
         metrics: The values of `--metric`.
-        labels: The names of classes, labels or tags, in the order of the logits.
+        labels: The names of classes, labels or tags, in the order of the logits; empty for other
+            kinds of task.
         unseen: The labels that occur in dev or test but not in train. They are also in `labels`,
             and predictions for their rows count as wrong.
-        scripts: The digest of the code and the score of right answers for each metric that is a
-            script, keyed by the value of `--metric`.
-        separator: The separator between the labels in a cell; "" if cells are lists.
-        value_range: The lowest and the highest number, for regression.
+        scripts: Facts about each metric of the `evaluate` library: the digest of its code, and its
+            score for right answers. They are keyed by the value of `--metric`.
+        separator: The separator between several labels in a cell; "" if cells are lists, or for
+            other kinds of task.
+        value_range: The lowest and the highest number, for regression; None for other kinds.
         scale: The pair (offset, divisor). In training, a number is replaced by (number - offset) /
             divisor.
-        no_answer: True if some questions have no answer in their context.
+        no_answer: True if some questions of train have no answer in their context.
         first_option: The number that stands for the first option in answers, 0 or 1.
         splits: The name on the hub of each split, keyed by "train", "dev" and, if it exists,
             "test"; the names are "" for files.
@@ -82,8 +84,9 @@ class OwnData:
         no_header: True if line 1 of a table is a row and not the names of its columns.
         decimal: The decimal mark of numbers, "." or ",".
         hub: The hub's repository with the rows; "" for files.
-        config: The config of the repository.
-        revision: The commit of the repository.
+        config: The config of the data set on the hub; "" for files.
+        revision: The commit of the repository, or possibly its branch if a TOML file defines the
+            task; "" for files.
         digits: The six hex digits in the task's name. "" means that they are computed from the
             other fields. If the paths of scripts have been removed from the definition, the digits
             cannot be computed any more and are stored here.
@@ -131,16 +134,20 @@ class OwnData:
 
     @property
     def code(self) -> list[Code]:
-        """Third-party code that the metrics of the task run."""
+        """Third-party code that runs when the metrics of the task are computed."""
         return codes_of(self.metrics, self.scripts)
 
     @property
     def mapping(self) -> ColumnMapping:
-        """Kind of task and columns of each role."""
+        """Kind of the task, and the names of the columns that have each role."""
         return mapping_of(self.columns, self.title)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the definition as JSON data, without fields that have their default value."""
+        """Return the definition as JSON data.
+
+        Fields other than title, kind, columns and metrics are left out if they have their default
+        value.
+        """
         # Defaults are left out, so that new fields do not change the names of stored tasks. Both
         # sides of the comparison are converted to JSON and back, which turns tuples into lists.
         default = OwnData(title="", kind="class", columns={}, metrics=())
@@ -180,8 +187,8 @@ def define(data: Mapping[str, Any]) -> Task:
     """Build and register the task of a stored definition, or return the registered task.
 
     If the definition of the registered task has stored digits (`OwnData.digits`) and `data` has
-    none, the registered task is replaced: it lacks the paths of its scripts, or its digits may have
-    been forged.
+    none, the registered task is replaced. The reason is that a definition with stored digits lacks
+    the paths of its scripts, or may have been edited to have the name of another task.
 
     Args:
         data: The definition, as `OwnData.to_json` returned it.
@@ -213,9 +220,12 @@ def own_task(own: OwnData, name: str = "") -> Task:
 
     Args:
         own: The definition.
-        name: The full name of the task, such as "mine/reviews", if a plugin creates the task. The
-            code that the metrics use may then be loaded, because a plugin is trusted. "" for the
-            name in the definition.
+        name: The full name of the task, such as "mine/reviews", if a plugin or a TOML file creates
+            the task. The code that the metrics use may then be loaded, because a plugin is trusted.
+            "" for the name in the definition.
+
+    Raises:
+        BenchError: A metric does not fit the task.
     """
     if name:
         name_code_of_plugin(own.code)
@@ -320,9 +330,9 @@ def _all_rows(own: OwnData, split: str, place: Path | None) -> Table:
 def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
     """Split rows into train and dev, with the labels in the same proportions; return both.
 
-    Rows that share a group, a context or nearly the same text are all in train or all in dev. If
-    most texts are nearly the same, only rows with equal texts stay together. The choice is
-    deterministic, and every label in dev is also in train.
+    Rows that share a value in the group column, a passage or nearly the same text are all in train
+    or all in dev. If most texts are nearly the same, only rows with equal texts stay together. The
+    choice is deterministic, and every label in dev is also in train.
 
     Args:
         own: The definition of the task. `own.held_out` is the share of dev.
@@ -339,8 +349,8 @@ def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:
     for is_near in (True, False):  # if most texts are near duplicates, group only equal ones
         groups = duplicate_groups(examples, given, is_near=is_near)
         dev_ids = _dev_of(own, whole, groups)
-        # Whole groups rarely give exactly the wanted share. If dev gets less than half of it, the
-        # groups are too large.
+        # Whole groups rarely give exactly the wanted share. If dev gets less than half of this
+        # share, the groups are too large.
         if len(dev_ids) >= own.held_out * len(whole) / 2:
             break
     dev = [example for example in examples if example.id in dev_ids]
@@ -429,7 +439,9 @@ def _shown(own: OwnData) -> Callable[[Any], Any]:
 
 
 HIDDEN_LABELS = frozenset(("-1", "-1.0", "-100", "?"))
-"""Values in a test split that stand for a hidden label, unless they are labels in train."""
+"""Values in a test split that stand for a hidden label, unless they are labels of the task. For
+regression, they do so only if the lowest number of the task is above -1.
+"""
 
 HIDDEN = ("label", "labels", "number", "tags", "answer", "start")
 """Roles of columns with labels. Such a column may be missing in a split that needs no labels, such
@@ -659,8 +671,8 @@ def _answered(_own: OwnData, name: str, row: Mapping[str, list[Any]], place: str
 
 
 NO_ANSWERS = ("ANSWERNOTFOUND", "CANNOTANSWER")
-"""Answers that stand for "no answer" in the data sets SubjQA and QuAC. There, each context ends
-with this word.
+"""Answers that stand for "no answer": the first one in the data set SubjQA, and the second one in
+QuAC. Each context in SubjQA or QuAC ends with the word of its data set.
 """
 
 
@@ -677,9 +689,9 @@ def _start(value: Any, place: str) -> int:
 
 
 def answers_in(own: OwnData, table: Table) -> list[tuple[Any, Sequence[Any]]]:
-    """Return the answer and the options of each row of a multiple-choice task.
+    """Return pairs of the answer and the options, one per row of a multiple-choice task.
 
-    Rows with a hidden answer are left out. The result is empty if each row is a single option, or
+    Rows without an answer are left out. The result is empty if each row is a single option, or
     if the options have keys: in these two cases an answer is not the number, letter or text of an
     option.
     """

@@ -28,8 +28,8 @@ def parquet_files(rows: Any) -> Mapping[str, bytes]:
             names to tables.
 
     Raises:
-        BenchError: The names of the splits are unknown or occur twice, or the rows cannot be
-            written as Parquet.
+        BenchError: The name of a split is unknown, or two names mean the same split.
+        DataError: The rows cannot be written as Parquet.
     """
     tables = dict(rows) if isinstance(rows, Mapping) else {"train": rows}
     splits = {split_of(str(name)): table for name, table in tables.items()}
@@ -55,7 +55,9 @@ def frame_of(rows: Any) -> pd.DataFrame:
 
 
 def code_of(definition: Mapping[str, Any]) -> list[Code]:
-    """Return the third-party code that the metrics of a task run; mostly none.
+    """Return the third-party code that runs when the metrics of a task are computed.
+
+    The result is empty if all metrics are those of benchharness.
 
     Args:
         definition: The definition of the task, as `OwnData.to_json` returned it.
@@ -66,7 +68,9 @@ def code_of(definition: Mapping[str, Any]) -> list[Code]:
 def without_paths(
     definition: Mapping[str, Any], shorten: Callable[[str, Sequence[str]], str]
 ) -> Mapping[str, Any]:
-    """Return the definition of a task with shortened paths of scripts and the same task name.
+    """Return the definition of a task with shortened paths of metric scripts.
+
+    The name of the task does not change.
 
     Args:
         definition: The definition, as `OwnData.to_json` returned it.

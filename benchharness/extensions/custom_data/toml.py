@@ -60,7 +60,7 @@ def read_task(file: Path) -> tuple[Task, Mapping[str, Any]]:
     place = None if "hub" in said else (file.parent / Path(said["data"]).expanduser()).resolve()
     own = _definition(said, place)
     known = known_metrics(own.kind, own.labels, no_answer=False)
-    metrics_of(own.metrics, known, own.labels, {})  # refuses metrics that do not fit
+    metrics_of(own.metrics, known, own.labels, {})  # raises an error if a metric does not fit
     own = replace(own, metrics=own.metrics or tuple(known)[:1])
     task = own_task(own, said["name"])
 

@@ -47,7 +47,9 @@ _FLAGS = frozenset(
     for start in ("is", "")
     for word in ("confirmed", "approved", "accepted", "validated", "valid", "reviewed")
 )
-"""Normalized names of columns of verdicts with yes or no (`_FLAGS`) or with words (`_STATES`)."""
+"""Normalized names of columns of verdicts. The verdicts in a column of `_FLAGS` are yes and no, or
+words; those in a column of `_STATES` are words.
+"""
 
 _OF_TOOLS = frozenset(("isconfirmed", "isapproved"))
 _YES_OR_NO = frozenset(("true", "false", "yes", "no", "1", "0"))
@@ -61,7 +63,8 @@ def verdict_column(table: Table) -> tuple[str, bool]:
 
     Returns:
         The name of the column, or "" if there is none; and True if the column was certainly written
-        by an annotation tool, False if its name and values only look like verdicts.
+        by an annotation tool, False if its name and values only look like verdicts, or if there is
+        no such column.
     """
     for name in table.columns:
         if name.endswith(_RESPONSES) and name.removesuffix(".status") in table.columns:
@@ -90,12 +93,15 @@ def _is_of_tool(table: Table, name: str, words: set[str]) -> bool:
 
 
 def beside_responses(table: Table, column: str) -> set[str]:
-    """Return the other columns that Argilla writes about a question, such as its annotators.
+    """Return the names of the columns that Argilla writes in addition to the answers to a question.
+
+    Examples are the columns with the annotators, and with the answers that a model suggested. The
+    result also includes `column` itself, and "status", even if the table has no such column.
 
     Args:
         table: The table.
-        column: The column of verdicts. If its name is not of the form "QUESTION.responses.status",
-            which only Argilla uses, the result is empty.
+        column: The name of the column of verdicts. If it is not of the form
+            "QUESTION.responses.status", which only Argilla uses, the result is empty.
     """
     question = column.removesuffix(_RESPONSES)
     starts = (f"{question}.responses.", f"{question}.suggestion")
@@ -124,8 +130,9 @@ def _reason(value: Any) -> str:
 def accepted(table: Table, column: str, label: str = "") -> Table:
     """Drop the rows that were rejected, ignored or not finished, and add a note that counts them.
 
-    If a row has several answers (Argilla), the submitted answer is kept. If all rows have the same
-    label (Prodigy's binary tasks), a rejected row is not dropped but gets the class "not LABEL".
+    If a row has several answers (Argilla), the submitted answer is kept. In Prodigy's binary tasks,
+    a rejected row is not dropped but gets the class "not LABEL". A table is such a task if all its
+    labels are the same, and all verdicts are "accept", "reject" or "ignore".
 
     Args:
         table: The rows.

@@ -14,7 +14,7 @@ from benchharness.extensions.custom_data.tags import is_entity_tag
 from benchharness.tasks.sources.formats import DOCUMENT, Word, fields_of, sentences_of
 from benchharness.tasks.sources.source import Place
 
-# CoNLL's columns, which are numbered from 1: a word per line, an empty line after a sentence.
+# CoNLL files: columns that are numbered from 1, one word per line, empty lines between sentences.
 
 CONLLU, NO_WORD = 10, re.compile(r"\d+[-.]\d+")
 """CONLLU is the number of columns in CoNLL-U, whose second column has the word and whose fourth
@@ -27,8 +27,8 @@ def read_conll(path: Place, text: str) -> Table:
     """Read a CoNLL file, which has one word per line and an empty line after each sentence.
 
     A row of the table is a sentence. The columns "1", "2", ... contain lists with one value per
-    word, in the order of the columns in the file. Comment lines are skipped; a note reports this
-    unless the file is CoNLL-U.
+    word, in the order of the columns in the file. Comment lines are skipped, and a note reports
+    this unless the file is CoNLL-U. Lines that begin a document (-DOCSTART-) are skipped too.
 
     Raises DataError if the lines have different numbers of fields, or only one field.
     """
@@ -77,7 +77,8 @@ def _comments(lines: Sequence[str]) -> set[int]:
     width = Counter(map(len, words)).most_common(1)[0][0] if words else 0
     tags = {found[-1] for found in words if len(found) == width}
     hashes = [found[-1] for found in fields if found and found[0] == "#" and len(found) == 2]
-    # A tag that occurs only after hashes counts too, if many of the hashes have it.
+    # A tag that occurs only after hashes is accepted too, if there are more than three hashes and
+    # more than a third of them have it.
     tags |= {tag for tag, count in Counter(hashes).items() if count > len(hashes) / 3 > 1}
     comments: set[int] = set()
     is_first = True
@@ -178,7 +179,7 @@ def _tags_behind(words: Sequence[str], sign: str) -> set[str]:
     parts = [word.rpartition(sign) for word in words]
     tags = [tag for word, _, tag in parts if word and _TAGS[sign].fullmatch(tag)]
     is_whole = len(tags) >= NEARLY_ALL * len(words)
-    # Tagged texts have more different words than tags.
+    # A tagged text has at least as many different words as tags, and five words or more per tag.
     is_few = len({*tags}) <= min(MOST_TAGS, len(words) / 5, len({word for word, _, _ in parts}))
     return {*tags} if is_whole and is_few else set()
 

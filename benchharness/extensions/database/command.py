@@ -233,7 +233,7 @@ def _chosen(store: Store, keys: Sequence[str], of: OfRuns) -> list[RunRow]:
     """Return the runs that the options select and, if keys are given, that have one of the keys."""
     if not keys:
         return find_runs(store, of)
-    whole = [store.result(key).job.key for key in keys]  # raises if a key does not match one run
+    whole = [store.result(key).job.key for key in keys]  # raises unless each key is of one run
     named = {run.key for run in find_runs(store, of)}
     return [run for run in store.runs_with(whole) if run.key in named]
 
@@ -350,7 +350,7 @@ def merge(other: Other, *, db: Database = DATABASE) -> None:
         total, attempts = source.count(), source.attempt_count()
         with counting("runs checked", attempts) as watched:
             known: Known = {}
-            check_runs(watched(source.stored_runs()), known)  # raises before anything is changed
+            check_runs(watched(source.stored_runs()), known)  # raises an error before any change
         tell_notes(store.check_rows(known, source.name))
         with counting("runs", attempts) as watched:
             merged = store.merge(watched(source.stored_runs()), are_checked=True)

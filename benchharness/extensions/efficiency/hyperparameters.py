@@ -25,7 +25,8 @@ class TimedOptions:
     Attributes:
         heads: Head types of the tasks to which these options apply.
         reference: Size of the BERT: a key of `SHAPES`.
-        passes: Number of times that each of the two models processes all documents.
+        passes: Number of times that each of the two models predicts all documents, and number of
+            times that it trains on them.
     """
 
     heads: ClassVar = ("timed",)

@@ -37,7 +37,9 @@ class TimedPrediction(Prediction):
         tokens: Number of tokens without padding.
         train: Three times for a training pass over all documents: the encoder's wall time, its CPU
             time (0 on a GPU), and the reference model's CPU time (on a GPU, its wall time). The
-            values are this document's share of these times, in proportion to its number of tokens.
+            last one is computed from the median ratio between the times of the two models in the
+            same pass. The values are this document's share of these times, in proportion to its
+            number of tokens.
         predict: The same three times for a prediction pass.
         alone: Wall time and CPU time (0 on a GPU) for predicting this document alone. If there are
             more than 100 documents, only 100 of them are measured, and each other document has the
@@ -45,7 +47,7 @@ class TimedPrediction(Prediction):
         peaks: Peak memory of the process in bytes, first during prediction, then during training.
             It is measured for the whole split, so all documents have the same values.
         largest: Number of documents in the largest micro-batch with which training fits on the
-            GPU; 0 on a CPU. All documents have the same value.
+            GPU; 0 on a CPU, or if not even one document fits. All documents have the same value.
     """
 
     tokens: int

@@ -57,7 +57,7 @@ FAR_APART = 0.05
 prediction) exceeds it, a note reports the variation."""
 
 LARGEST = 4096
-"""Largest batch size that is tried when the largest batch that fits into memory is searched."""
+"""Upper limit in the search for the largest batch that fits into memory."""
 
 PHASES = ("predict", "train")
 

@@ -45,7 +45,8 @@ def make_ensemble(members: Sequence[tuple[str, Result]], name: str) -> Result:
         name: Name of the ensemble.
 
     Raises:
-        BenchError: There are fewer than two members, or no split that all of them have predicted.
+        BenchError: There are fewer than two different runs, or no split that all of them have
+            predicted.
         DataError: The members have predicted different examples, or the data have changed since
             then.
     """
