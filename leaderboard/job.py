@@ -141,8 +141,8 @@ class Teacher:
         run: Key of the teacher's job.
         model: Name of the teacher's model.
         variant: Hex digits that identify the teacher for leaderboards. If each seed of the student
-            has its own teacher, they are equal for teachers that differ only in their seed. If all
-            seeds have the same teacher, they are the first digits of `run`.
+            has its own teacher, the digits are equal for teachers that differ only in their seed.
+            If all seeds have the same teacher, the digits are the first ones of `run`.
         alone: Key of the job that trains the same student without a teacher.
     """
 
@@ -193,7 +193,10 @@ class Described:
 
     @property
     def shown_recipe(self) -> str:
-        """Settings that the user changed, as text, or the label of the recipe if there are none."""
+        """Description of the recipe as in the name of a leaderboard entry, e.g. "lr 3e-4".
+
+        It consists of the texts that `recipe_words` returns, joined by ", ".
+        """
         return ", ".join(word.shown for word in recipe_words(self.recipe_label, [self]))
 
     @cached_property
@@ -214,16 +217,19 @@ class Job(Described):
     Attributes:
         model: Name of the model on leaderboards.
         checkpoint: Folder or Hub id from which the model is loaded.
-        weights: Identity of the checkpoint's content: a Hub revision, or "sha256:..." of the files.
+        weights: Identity of the model's weights: "hub:ID@COMMIT", "sha256:DIGEST" for a folder, or
+            "builtin:NAME@DIGEST" for a built-in encoder. For a run without weights, another text
+            that identifies the model, e.g. "baseline:NAME@VERSION" or "imported:SOURCE".
         task: Name of the task; in multi-task training, the alphabetically first task.
         task_version: Version of the task.
-        data: Source of the data: "hub", "mini" or a folder.
+        data: Source of the data: "hub", "mini" or a folder; "imported" for an imported score.
         fingerprints: Digest of each split that is used, keyed by "task:split": the train split of
             each task, and every split that is predicted. If the data change, so does the job's key.
         recipe: Name of the recipe: a recipe of benchharness such as "paper", or the file name of a
             user's own recipe without its suffix.
-        settings: Hyperparameters, keyed by name.
-        seed: Random seed.
+        settings: Hyperparameters, keyed by name. For a run without training, its inputs, e.g. the
+            members of an ensemble or the scored prediction files.
+        seed: Random seed; 0 for ensembles, scored prediction files and imported scores.
         precision: Numerical precision of the computation, e.g. "fp32" or "bf16".
         limit: Maximum number of rows to use per split; None for all rows.
         start_from: Key of the job whose fine-tuned encoder this job starts with; None to start with
@@ -362,7 +368,7 @@ class Job(Described):
 
     @property
     def predicted_splits(self) -> tuple[tuple[str, str], ...]:
-        """(task, split) pairs for which the fine-tuned model makes predictions."""
+        """Pairs (task, split) for which the job makes predictions."""
         pairs = (name.rsplit(":", 1) for name in self.fingerprints)
         return tuple((task, split) for task, split in pairs if split != "train")
 
@@ -397,7 +403,8 @@ class Job(Described):
         texts += () if job.teacher is None else tuple(vars(job.teacher).values())
         if not all(isinstance(text, str) for text in texts):
             raise TypeError(
-                "one of a job's fingerprints, or a field of its teacher, is not a string"
+                "one of a job's fingerprints or documents, or a field of its teacher, is not a "
+                "string"
             )
         if job.kind not in get_args(Kind):
             raise TypeError(f"a job's kind is unknown: {job.kind!r}")
@@ -463,7 +470,8 @@ _SHORT = {"learning_rate": "lr", "batch_size": "batch"}
 """Abbreviations of settings as used in papers, keyed by the name of the setting."""
 
 _UNQUOTED = re.compile(r"[^\w@%+=,./-]", re.ASCII)
-"""Characters that a shell interprets, and the colon, which separates the parts of an entry's name.
+"""Pattern of the characters that `unquoted` replaces: those that a shell may interpret, those that
+are not ASCII, and the colon, which separates the parts of an entry's name.
 """
 
 _COUNTS = ("epochs", "shots")
@@ -490,7 +498,8 @@ def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
 
     These are the recipe's name unless it is "paper", the settings that the user changed, and the
     settings "features" and "context". Several values of a setting are joined, e.g. "lr 2e-5/3e-5".
-    The settings that a sweep varies are named without their values.
+    The settings that a sweep varies are named without their values. The name of the recipe
+    "features" is replaced by the value of the setting "features", or by "fine-tuned" without it.
 
     Args:
         label: Label of the recipe, which is the only word if there is no setting to name.

@@ -31,10 +31,10 @@ class Evaluation:
     Attributes:
         task: Name of the task.
         split: Name of the split.
-        fingerprint: Digest of the split's examples.
+        fingerprint: Digest of the split's examples; empty for an imported score.
         scores: Scores, keyed by name, on the scale of the metric; empty if the labels are hidden.
         predictions: One dict per example, in the order of the split, with the fields of the task's
-            prediction class.
+            prediction class; empty for an imported score.
         flags: Warnings about the scores, e.g. "constant predictions".
     """
 
@@ -136,7 +136,8 @@ class Result:
         curve: Points of the learning curve, sorted by step.
         cost: Time, memory and amount of training.
         provenance: JSON data that describe the code, data, weights, library versions and machine.
-        finished: Time at which the job ended, in UTC as ISO 8601.
+        finished: Time at which the job ended, in UTC as ISO 8601. For an imported score, its date
+            as in the imported file; may be empty.
     """
 
     job: Job
@@ -337,8 +338,9 @@ def truncated_rows(provenance: object) -> dict[str, tuple[int, int]]:
 def truncated_words(rows: Iterable["RunRow"]) -> Iterator[str]:
     """Yield sentences about truncated rows: which splits, how many rows, and which models.
 
-    Example: "truncated rows (longer than max_tokens): RTE dev 33 of 277 (minilm)." Models with
-    equal numbers of truncated rows are in the same sentence, which lists at most 20 splits.
+    Example: "truncated rows (longer than max_tokens): RTE dev 33 of 277 (minilm)." Models that have
+    the same number of truncated rows on a split are named together. A sentence contains the splits
+    with the same models, but lists at most 20 of them.
     """
     by_split: dict[str, dict[str, None]] = {}
     for row in rows:
@@ -397,7 +399,7 @@ class Reading:
 
     @classmethod
     def from_json(cls, data: Any) -> "Reading | None":
-        """Create a reading from the output of `asdict`; return None for empty data."""
+        """Create a record from the output of `asdict`; return None for empty data."""
         if not data:
             return None
         shares = {n: {k: tuple(v) for k, v in data[n].items()} for n in ("unknown", "lost")}
@@ -459,8 +461,8 @@ _ADVICE = {
 def reading_words(rows: Iterable["RunRow"]) -> Iterator[str]:
     """Yield sentences about models whose texts were tokenized in an unexpected way.
 
-    They are about differences from transformers' tokenizer, unknown tokens, and words without a
-    token. A sentence lists at most 20 splits.
+    The sentences are about differences from transformers' tokenizer, unknown tokens, and words
+    without a token. A sentence about tokens or words lists at most 20 splits.
     """
     told = [(row.model, row.reading) for row in rows if row.reading is not None]
     by_words: dict[str, dict[str, None]] = {}
@@ -521,7 +523,7 @@ class RunRow(Described):
         flags: Warnings, keyed by task.
         seconds: Duration in seconds; 0 for a failure.
         parameters: Number of parameters of the model.
-        finished: Time at which the run ended.
+        finished: Time at which the run ended (see `Result.finished`).
         error: Error message of a failure; empty for a finished run.
         measures: Split and metric of each score, keyed by task and then by score name.
         largest_split: Number of rows in the run's largest split; 0 if unknown.

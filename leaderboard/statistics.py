@@ -149,9 +149,9 @@ def selection_gain(
     Args:
         chosen: Scores of the best candidate, one per seed.
         others: Scores of each other candidate, one per seed.
-        redrawn: Scores on resampled examples, as an array `[draws, seeds]` for the best candidate
-            and then for each other candidate. If they are given, the result is the distance to the
-            expected value on new seeds and new examples.
+        redrawn: Scores on resampled examples: one array `[draws, seeds]` per candidate, the best
+            candidate first. If these are given, the result is the distance to the expected value on
+            new seeds and new examples.
 
     Returns:
         The gain, or None if no candidate has two seeds, so that the noise is unknown. The gain is 0

@@ -166,7 +166,7 @@ _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
     _rows,
     # Digests of the hyperparameters, for entries whose settings are unknown.
     _by_digest("values", lambda e: min(run.recipe_digest for run in e.runs)),
-    # Digests of the training of the starting points, and of the training of the teachers.
+    # Digests that identify how the starting points and the teachers were trained.
     _by_digest("start", lambda e: max((run.start_variant for run in e.runs), default="")),
     _by_digest(
         "teacher", lambda e: max((r.teacher.variant for r in e.runs if r.teacher), default="")
@@ -180,7 +180,8 @@ def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
 
     If all entries have different models, a title is the name of the model. Otherwise it consists of
     the words (model, settings, precision) that not all entries have in common. If these titles are
-    not distinct, the complete names of the entries are used.
+    not distinct, the complete names of the entries are used and, if these are not distinct either,
+    the complete names with the precision.
     """
     models = [entry.model for entry in entries]
     if len(set(models)) == len(models):

@@ -50,6 +50,9 @@ class PublishedCell:
 class PublishedRow:
     """Published scores of one system on one split of a suite, from one table.
 
+    Imported scores have the same form for display. Then `table` is "imported", `protocol` contains
+    the recipe and warnings, and `parameters` contains the numerical precision.
+
     Attributes:
         table: Name of the packaged CSV file with the table, without ".csv".
         suite: Name of the suite.
@@ -308,6 +311,7 @@ def like_those_of(
 ) -> PublishedBlock:
     """Reduce a block to at most 8 rows of similar models, and to tasks with measured results.
 
+    If some of these tasks count in the suite's score, tasks that do not count are left out too.
     Rows of the models on the leaderboard are preferred, then rows of models of a similar size (at
     most 1.5 times as large or small). Rows without a score on any of these tasks are left out.
 

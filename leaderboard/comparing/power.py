@@ -92,7 +92,7 @@ def compare_seeds(
         board: Leaderboard that contains the entries.
         entries: Two entries to compare.
         known: Outcomes of the first and the second entry, keyed by task, for the tasks that both
-            have. Instead of outcomes, there may be a reason (str) why they are unknown.
+            have. If the outcomes of an entry are unknown, the reason (a string) or None.
         alpha: Significance level.
         power: Required probability to detect the difference.
     """

@@ -50,7 +50,7 @@ class Group:
         anchor: Id of the group's section in the page.
         title: Title of the task.
         statistics: Pairs (name of a task that the runs have predicted, line with statistics over
-            seeds), for each task with several seeds or warnings.
+            seeds), for each task with more to report than one score (see `table.says_more`).
         reproductions: Comparisons with published scores of the same model.
         curves: Charts with the learning curves of all seeds; empty for a single run.
         runs: Contents of the runs' own sections.

@@ -81,7 +81,9 @@ class _Json(TypeDecorator[Any]):
 
 
 _SMALL = 512
-"""Size in bytes of a small window for zlib, which every decompressor supports (RFC 1950, 2.2)."""
+"""Size in bytes of a small window for zlib, with which shorter texts are compressed. Every
+decompressor supports this size (RFC 1950, 2.2).
+"""
 
 
 class PackedJson(TypeDecorator[Any]):

@@ -98,7 +98,8 @@ def check_archive(path: Path, known: Known | None = None) -> int:
             comparison with a store (see numbers.py); None if this is not needed.
 
     Raises:
-        DataError: If a line is missing, repeated, or was changed after a store wrote it.
+        DataError: If a line is missing, repeated, or was changed after a store wrote it, or if a
+            run is inconsistent (see `numbers.fitting`).
     """
     seen: set[tuple[str, int]] = set()
     try:

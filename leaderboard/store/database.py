@@ -429,7 +429,7 @@ def prepare(engine: Engine, *, create: bool, upgrade: bool = True) -> None:
 def is_there(url_or_path: str | Path) -> bool:
     """Return whether the database file exists; always True for a database server.
 
-    Raises StoreError for an unusable URL.
+    Raises StoreError for an unusable URL, or if the path cannot be reached.
     """
     path = _file(_parse(url_or_path))
     if path is None:

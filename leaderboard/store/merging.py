@@ -483,7 +483,10 @@ def _lists(db: Connection) -> Iterator[str]:
         HEADLINES.c.run_id == newest.c.id, HEADLINES.c.job_key == newest.c.job_key
     )
     for (key,) in db.execute(select(newest.c.job_key).where(~listed)):
-        yield f"the table `headlines` lacks the newest attempt of job {key[:12]}"
+        yield (
+            "the table `headlines` has no row for the newest result or, without a result, the "
+            f"newest failure of job {key[:12]}"
+        )
 
 
 def _runs(engine: Engine) -> Iterator[str]:

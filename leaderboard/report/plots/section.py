@@ -68,7 +68,7 @@ class Drawing(NamedTuple):
     """Function that draws figures of a leaderboard.
 
     Attributes:
-        kind: Class of the section with the figures, which also ends the ids in it.
+        kind: CSS class of the section with the figures. It is also part of the section's ids.
         heading: Heading above the figures.
         draw: The function.
     """

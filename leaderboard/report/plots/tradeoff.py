@@ -38,7 +38,8 @@ class Point:
         low: Lowest score of a seed, in percent.
         high: Highest score of a seed, in percent.
         costs: Known costs, keyed by `Quantity.name`.
-        machine: Kind of machine that trained the model; empty if there were several.
+        machine: Kind of machine that trained the model; empty if it is unknown, or if there were
+            several.
         href: Link to the runs or to the published scores.
         flags: Warnings about the score.
         has_learned: False if the runs have learned nothing. Such a point is never on a Pareto
