@@ -58,7 +58,7 @@ class Setting:
     """Value of a hyperparameter with its source.
 
     Attributes:
-        value: Value.
+        value: Value of the hyperparameter.
         source: Where the value comes from, e.g. a paper, a README or the option `--set`.
         one_of: All values that a sweep tries, as the user wrote them; empty if no sweep varies the
             hyperparameter.
@@ -201,7 +201,10 @@ class Described:
 
     @cached_property
     def trained_tasks(self) -> tuple[str, ...]:
-        """Names of the tasks on which the model is trained; usually one."""
+        """Names of the tasks on which the model is trained; usually one.
+
+        Without training, this is the task of the run.
+        """
         return trained_tasks(self.fingerprints) or (self.task,)
 
     @property
@@ -212,7 +215,9 @@ class Described:
 
 @dataclass(frozen=True, kw_only=True)
 class Job(Described):
-    """Description of one fine-tuning run: one model, with one seed, on one task or several tasks.
+    """Description of one run: one model, with one seed, on one task or several tasks.
+
+    Most jobs fine-tune a model; `kind` names the other kinds of runs.
 
     Attributes:
         model: Name of the model on leaderboards.
@@ -234,7 +239,8 @@ class Job(Described):
         limit: Maximum number of rows to use per split; None for all rows.
         start_from: Key of the job whose fine-tuned encoder this job starts with; None to start with
             the weights of the checkpoint.
-        plugins: Digests of the plugins that define the task, keyed by the plugins' names.
+        plugins: Digests of the plugins that the job uses, e.g. for its task or its settings, keyed
+            by the plugins' names.
         trust: Permissions that the user grants to the checkpoint.
         method: Version of training and prediction (`METHOD`).
         kind: Origin of the run (see `Kind`).

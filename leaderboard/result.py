@@ -423,9 +423,10 @@ class Reading:
 
     @property
     def words(self) -> str:
-        """Description of differences from transformers' tokenizer class; empty if none are known.
+        """Description of unexpected facts about the tokenizer; empty if there are none.
 
-        It also states how capitals are treated, if the tokenizer's files do not specify this.
+        These are differences from transformers' tokenizer class and, if the tokenizer's files do
+        not specify how capitals are treated, how they are treated.
         """
         said = []
         if self.source.get("texts"):
@@ -527,13 +528,13 @@ class RunRow(Described):
         error: Error message of a failure; empty for a finished run.
         measures: Split and metric of each score, keyed by task and then by score name.
         largest_split: Number of rows in the run's largest split; 0 if unknown.
-        start_task: Task of the run from whose fine-tuned encoder this run started; empty if it
-            started from a pretrained checkpoint, or if it is not known yet (see
-            `grouping.with_starts`).
-        start_variant: Digest (4 hex digits) of the weights, hyperparameters and training data of
-            the run from which this run started; empty in the same cases.
-        selection: How the final weights were selected by evaluations during training; None if they
-            are the weights after the last planned step.
+        start_task: Task of the run from whose fine-tuned encoder this run started, or "another run"
+            if that run is not known. Empty if this run started from a pretrained checkpoint, and
+            before `grouping.with_starts` has set the field.
+        start_variant: Digest (4 hex digits) of everything except the seed in the training of the
+            run from which this run started (see `grouping.variant_of`); empty if there is no such
+            run, or if it is not known.
+        selection: How evaluations during training selected the final weights; None if they did not.
         settings: Settings, if the name of the recipe does not determine their values; else empty.
         is_hidden: True if leaderboards leave the run out.
         is_named: True if the user renamed this leaderboard entry only, not the whole model.
@@ -658,7 +659,7 @@ def to_row(prediction: Prediction) -> dict[str, Any]:
     """Convert a prediction to the dict that is stored, with lists instead of tuples as in JSON.
 
     The field "start" (offset of an extracted answer) is left out, and so are rarely used fields
-    that have their default value. `predictions_of` is the inverse.
+    that have their default value. `predictions_of` converts the dicts of a split back.
     """
     return {
         name: with_lists(value)

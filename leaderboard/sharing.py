@@ -52,7 +52,7 @@ def without_paths(text: str, known: Iterable[str] = ()) -> str:
     """Return the text with all absolute paths, and paths that begin with "~", shortened.
 
     A path is replaced by its `path_label`. If only the home folder in a path is recognized, as in
-    "-I/home/me", the home folder is replaced by "~". Web addresses are not changed.
+    "-I/home/me", the home folder is replaced by "~".
 
     Args:
         text: Any text, e.g. an error message.

@@ -98,12 +98,18 @@ def to_text(data: Any) -> str:
 
 
 def plain(data: Any) -> Any:
-    """Convert the data to plain JSON types: dict, list, str, int, float, bool and None."""
+    """Convert the data to plain JSON types: dict, list, str, int, float, bool and None.
+
+    Raises StoreError as `to_text` does.
+    """
     return json.loads(to_text(data))
 
 
 def digest(data: Any) -> str:
-    """Return the SHA-256 (hex) of the data as JSON with sorted keys."""
+    """Return the SHA-256 (hex) of the data as JSON with sorted keys.
+
+    Raises StoreError as `to_text` does.
+    """
     return hashlib.sha256(_dump(data, sort_keys=True).encode("ascii")).hexdigest()
 
 

@@ -347,8 +347,8 @@ def boards_with(
             `boards` do not contain all of them.
 
     Raises:
-        BenchError: If no leaderboard has an entry for each name; the message lists existing names.
-            Also if `select` finds several entries for a name on one leaderboard.
+        BenchError: If no leaderboard has an entry for each name (the message lists existing names),
+            or if `select` finds several entries for a name on one leaderboard.
     """
     wanted, listed = list(names), list(boards)
     found: list[tuple[Board, list[Entry]]] = []

@@ -220,7 +220,7 @@ def _names(run: RunRow) -> _Names:
     return run.model, run.weights, run.kind, *recipe, run.precision, *form
 
 
-# Starting points of runs, which are looked up by the key of the run that they started from.
+# Starting points of runs. `RunRow.start_from` is the key of the run that is the starting point.
 
 UNKNOWN = "another run"
 

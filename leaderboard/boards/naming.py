@@ -123,7 +123,7 @@ def _task_word(name: str) -> Word:
 
 def _weight_word(weights: str) -> Word:
     """Return a word for the commit on the Hub or, for a folder, for the digest of its weights."""
-    # `weights` is "hub:owner/name@COMMIT" or "sha256:DIGEST".
+    # `weights` is e.g. "hub:owner/name@COMMIT" or "sha256:DIGEST".
     revision = weights.rpartition("@")[2] if weights.startswith("hub:") else ""
     name, text = ("revision", revision) if revision else ("weights", weights.rpartition(":")[2])
     short = text[:_DIGITS] if re.fullmatch("[0-9a-f]{8,}", text) else text
@@ -159,8 +159,8 @@ _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
     lambda entries: _differing([{r.task: _plain(r) for r in e.runs} for e in entries]),
     lambda entries: [(_precision(entry),) for entry in entries],
     _of_each(lambda e: e.starts.values() or ["pretrained"], _start_word),
-    # Tasks whose runs start from other runs. They differ if the entries have the same starting
-    # points, but on different tasks.
+    # Tasks whose runs start from other runs, to distinguish entries that have the same starting
+    # points on different tasks.
     _of_each(lambda e: map(title_of, e.starts), _task_word),
     _of_each(lambda e: (run.weights for run in e.runs), _weight_word),
     _rows,

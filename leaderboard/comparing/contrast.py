@@ -514,9 +514,9 @@ def permutation_p_value(pairs: Pairs, *, draws: int = 10_000) -> float:
     It tests the mean difference over seeds. If the systems do not differ, their outputs for an
     example (or a group that is scored together) can be exchanged (Noreen, Computer-Intensive
     Methods for Testing Hypotheses, 1989). The outputs of all seeds are exchanged together, because
-    they are correlated. If the systems differ on few examples, all exchanges are tried. Otherwise
-    `draws` exchanges are sampled with a fixed random seed, and the observed difference is counted
-    as one of them.
+    they are correlated. If the systems differ on at most 12 examples or groups (`ALL_UP_TO`), all
+    exchanges are tried. Otherwise `draws` exchanges are sampled with a fixed random seed, and the
+    observed difference is counted as one of them.
     """
     # This limit is slightly below the observed difference, so that equal differences count despite
     # rounding.

@@ -114,7 +114,7 @@ class RowView:
 
     @property
     def words(self) -> str:
-        """Text of the row in which the page searches for the words that a reader filters by."""
+        """Text in which the page searches for the words that a reader has entered as a filter."""
         return f"{self.name} {self.details} {self.failed} {self.origin} {self.family}"
 
     @property

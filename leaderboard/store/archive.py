@@ -238,6 +238,7 @@ def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
 
     Raises:
         OSError: If no folder can be written.
+        DataError: If the run is too large for an archive.
     """
     # The store will assign the real number of the attempt.
     run.attempt = 1

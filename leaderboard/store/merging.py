@@ -382,7 +382,9 @@ def run_ids(db: Connection, keys: Collection[str] | None = None) -> Sequence[int
 
 
 def whole_runs(engine: Engine, ids: Iterable[int]) -> Iterator[tuple[int, Run | StoreError]]:
-    """Yield pairs of an id and the run with this id, or an error if the run cannot be read.
+    """Yield pairs of an id and the run with this id.
+
+    If a run cannot be read, the pair contains an error (StoreError) instead of the run.
 
     Each transaction reads at most a hundred runs, so that other processes can write between two
     transactions. Runs that are deleted during the iteration are skipped.

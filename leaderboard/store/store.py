@@ -330,11 +330,11 @@ class Store:
             return True
 
     def hurried(self, seconds: float, since: float | None = None) -> "Store":
-        """Return an object for the same store whose methods wait less long for a lock.
+        """Return an object for the same store whose methods wait only a given time for a lock.
 
         Args:
-            seconds: Maximum waiting time. If the database is still locked then, the methods raise
-                StoreError.
+            seconds: Maximum waiting time in seconds. If the database is still locked then, the
+                methods raise StoreError.
             since: Time at which the store was found to be locked, as returned by `time.monotonic`.
                 It is used in the error message; None if it is unknown.
         """
@@ -419,7 +419,8 @@ class Store:
         Damaged files are not deleted. Each file is one transaction.
 
         Returns:
-            Numbers of stored and of superfluous outcomes, and messages about damaged files.
+            Number of outcomes that were stored, number of those that were no longer needed, and
+            messages about damaged files.
         """
         added, needless, faults = 0, 0, list[str]()
         for path in kept_files(self._kept_folders):
@@ -756,6 +757,10 @@ class Store:
         Args:
             runs: Runs to store.
             are_checked: Skip the check of scores and predictions, because it has been done before.
+
+        Returns:
+            Number of added runs, and the keys of the jobs that had attempts in this store before
+            and got further ones.
 
         Raises:
             StoreError: If a run was changed after its store had written it, or if its scores or

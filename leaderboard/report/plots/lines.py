@@ -97,7 +97,7 @@ def line_figure(
         wanted.append(chart.Text(x=across, y=above, text=chart.shortened(text)))
     keys, paths, marks = [], [], []
     for number, line in enumerate(lines):
-        # Colours repeat after four lines, but then have other shapes.
+        # Colours repeat after four lines, but the marks of further lines have other shapes.
         style, kind = number % _STYLES, (number + number // _STYLES) % _STYLES
         key = chart.Key(line=f"line s{style}", mark=f"past s{style}", text=line.name)
         keys.append(replace(key, shape=chart.shape(kind, 15, 6)))
@@ -210,7 +210,8 @@ def point_over_seeds(
         names: First cells of the point's row in the table.
         said: Beginning of the point's note.
         scored: Scores over seeds.
-        ends: Ends of the vertical line through the point.
+        ends: Ends of the vertical line through the point, on the scale of `scored`; None for no
+            line.
     """
     between = f"{shown(ends.low)} to {shown(ends.high)}" if ends else "–"
     middle = marked(shown(scored.median), scored.notes)
@@ -297,7 +298,7 @@ _Steps = list[chart.Corner]
 
 
 def curve_figures(curve: Sequence[CurvePoint], split: str = "dev") -> tuple[chart.Figure, ...]:
-    """Plot a run's training loss and its scores (times 100) over the training steps.
+    """Plot a run's training loss and up to four scores (times 100) over the training steps.
 
     A chart with fewer than two steps is left out. Values that are not finite leave a gap in the
     line.
@@ -361,7 +362,7 @@ def _curve_figure(title: str, label: str, series: Mapping[str, _Steps]) -> chart
         return None
     x = chart.linear_axis([0, *(x for x, _ in every)], "step", (44, 328), smallest=1)
     y = chart.linear_axis([y for _, y in every], label, (150, 12))
-    # Colours repeat after four lines, but then have other dashes.
+    # Colours repeat after four lines, but further lines have other dashes.
     styles = [f"line s{number % _STYLES} l{number}" for number in range(len(series))]
     return chart.Figure(
         title=title,
