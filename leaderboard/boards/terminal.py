@@ -289,7 +289,7 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
         place = ", and left out to fit the width" if found.left_out else ""
         yield f"{', '.join(map(title_of, beside))}: not part of the score{place}."
     if any(not entry.is_single for entry in board.entries):
-        yield "ensembles and baselines are below the models and have no rank."
+        yield "ensembles, baselines and zero-shot rows are below the models and have no rank."
     of_rows = grouped((said, entry.name) for entry in board.entries for said in _details(entry))
     for said, rows in of_rows.items():
         is_everybody = len(rows) == sum(entry.is_single for entry in board.entries) > 1
@@ -330,7 +330,7 @@ def _choices(board: Board) -> Iterator[str]:
             gains = [gain for _, gain in cells]
             yield visible(
                 f"{entry.name}: selecting the best of {entry.points} settings inflates "
-                f"{', '.join(gains)}; with other {scope}, expect scores that are as much lower."
+                f"{', '.join(gains)}; with other {scope}, expect scores that are this much lower."
             )
 
 

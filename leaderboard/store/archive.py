@@ -352,8 +352,8 @@ class Taken(NamedTuple):
             yield f"{runs} kept while {name} could not be written {_are(self.added)} stored now."
         if self.needless:
             yield (
-                f"{self.needless} of the runs kept next to {name} {_are(self.needless)} no longer "
-                "needed: other results of the same jobs were stored meanwhile."
+                f"{self.needless} of the runs kept for {name} {_are(self.needless)} no longer "
+                "needed, because results of the same jobs were stored meanwhile."
             )
         yield from self.faults
 

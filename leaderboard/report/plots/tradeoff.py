@@ -293,7 +293,7 @@ def _notes(points: Sequence[Point], unknown: int) -> Iterator[str]:
     if not all(point.has_learned for point in points):
         yield CROSSES
     if unknown:
-        yield f"Left out for lack of a comparable cost: {counted(unknown, 'row')}."
+        yield f"Left out because they have no comparable cost: {counted(unknown, 'row')}."
     if (rest := len(points) - MOST_MARKS) > 0:
         yield f"Only {MOST_MARKS} points are drawn; the leaderboard's table has {rest:,} more."
 

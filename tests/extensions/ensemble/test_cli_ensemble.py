@@ -75,7 +75,7 @@ def test_ensemble_command_averages_all_seeds_of_a_model(bench, stored):
     assert {s.value for s in result.job.settings.values()} == {m["key"] for m in members.values()}
     lines = [line.split() for line in ended.out.splitlines()]
     assert ["minilm", "x3", "100.0!"] in lines
-    assert "ensembles and baselines are below the models" in ended.out
+    assert "ensembles, baselines and zero-shot rows are below the models" in ended.out
 
 
 def test_identical_ensembles_are_stored_once(bench, stored):
