@@ -447,7 +447,8 @@ def mcnemar_exact(only_one: int, only_other: int) -> float:
 
 FEW = 16
 """Ratio of two times: the time for drawing how often a group of equal units occurs in a resample,
-and the time for drawing a single unit.
+and the time for drawing a single unit. Groups are drawn if there are fewer of them than units
+divided by this ratio.
 """
 
 
