@@ -235,8 +235,8 @@ class Job(Described):
         settings: Hyperparameters, keyed by name. For a run without training, its inputs, e.g. the
             members of an ensemble or the scored prediction files.
         seed: Random seed; 0 for ensembles, scored prediction files and imported scores.
-        precision: Numerical precision of the computation, e.g. "fp32" or "bf16"; "unknown precision"
-            for predictions and scores whose precision is not known.
+        precision: Numerical precision of the computation, e.g. "fp32" or "bf16"; "unknown
+            precision" for predictions and scores whose precision is not known.
         limit: Maximum number of rows to use per split; None for all rows.
         start_from: Key of the job whose fine-tuned encoder this job starts with; None to start with
             the weights of the checkpoint.
