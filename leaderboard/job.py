@@ -1,4 +1,4 @@
-"""Complete description of one fine-tuning run; its digest identifies the result."""
+"""Complete description of one run, e.g. of fine-tuning; its digest identifies the result."""
 
 import math
 import re
@@ -58,7 +58,7 @@ class Setting:
     """Value of a hyperparameter with its source.
 
     Attributes:
-        value: Value.
+        value: Value of the hyperparameter.
         source: Where the value comes from, e.g. a paper, a README or the option `--set`.
         one_of: All values that a sweep tries, as the user wrote them; empty if no sweep varies the
             hyperparameter.
@@ -141,8 +141,8 @@ class Teacher:
         run: Key of the teacher's job.
         model: Name of the teacher's model.
         variant: Hex digits that identify the teacher for leaderboards. If each seed of the student
-            has its own teacher, they are equal for teachers that differ only in their seed. If all
-            seeds have the same teacher, they are the first digits of `run`.
+            has its own teacher, the digits are equal for teachers that differ only in their seed.
+            If all seeds have the same teacher, the digits are the first ones of `run`.
         alone: Key of the job that trains the same student without a teacher.
     """
 
@@ -193,12 +193,18 @@ class Described:
 
     @property
     def shown_recipe(self) -> str:
-        """Settings that the user changed, as text, or the label of the recipe if there are none."""
+        """Description of the recipe as in the name of a leaderboard entry, e.g. "lr 3e-4".
+
+        It consists of the texts that `recipe_words` returns, joined by ", ".
+        """
         return ", ".join(word.shown for word in recipe_words(self.recipe_label, [self]))
 
     @cached_property
     def trained_tasks(self) -> tuple[str, ...]:
-        """Names of the tasks on which the model is trained; usually one."""
+        """Names of the tasks on which the model is trained; usually one.
+
+        Without training, this is the task of the run.
+        """
         return trained_tasks(self.fingerprints) or (self.task,)
 
     @property
@@ -209,26 +215,33 @@ class Described:
 
 @dataclass(frozen=True, kw_only=True)
 class Job(Described):
-    """Description of one fine-tuning run: one model, with one seed, on one task or several tasks.
+    """Description of one run: one model, with one seed, on one task or several tasks.
+
+    Most jobs fine-tune a model; `kind` names the other kinds of runs.
 
     Attributes:
         model: Name of the model on leaderboards.
         checkpoint: Folder or Hub id from which the model is loaded.
-        weights: Identity of the checkpoint's content: a Hub revision, or "sha256:..." of the files.
+        weights: Identity of the model's weights: "hub:ID@COMMIT", "sha256:DIGEST" for a folder, or
+            "builtin:NAME@DIGEST" for a built-in encoder. For a run without weights, another text
+            that identifies the model, e.g. "baseline:NAME@VERSION" or "imported:SOURCE".
         task: Name of the task; in multi-task training, the alphabetically first task.
         task_version: Version of the task.
-        data: Source of the data: "hub", "mini" or a folder.
+        data: Source of the data: "hub", "mini" or a folder; "imported" for an imported score.
         fingerprints: Digest of each split that is used, keyed by "task:split": the train split of
             each task, and every split that is predicted. If the data change, so does the job's key.
         recipe: Name of the recipe: a recipe of benchharness such as "paper", or the file name of a
             user's own recipe without its suffix.
-        settings: Hyperparameters, keyed by name.
-        seed: Random seed.
-        precision: Numerical precision of the computation, e.g. "fp32" or "bf16".
+        settings: Hyperparameters, keyed by name. For a run without training, its inputs, e.g. the
+            members of an ensemble or the scored prediction files.
+        seed: Random seed; 0 for ensembles, scored prediction files and imported scores.
+        precision: Numerical precision of the computation, e.g. "fp32" or "bf16"; "unknown
+            precision" for predictions and scores whose precision is not known.
         limit: Maximum number of rows to use per split; None for all rows.
         start_from: Key of the job whose fine-tuned encoder this job starts with; None to start with
             the weights of the checkpoint.
-        plugins: Digests of the plugins that define the task, keyed by the plugins' names.
+        plugins: Digests of the plugins that the job uses, e.g. for its task or its settings, keyed
+            by the plugins' names.
         trust: Permissions that the user grants to the checkpoint.
         method: Version of training and prediction (`METHOD`).
         kind: Origin of the run (see `Kind`).
@@ -362,7 +375,7 @@ class Job(Described):
 
     @property
     def predicted_splits(self) -> tuple[tuple[str, str], ...]:
-        """(task, split) pairs for which the fine-tuned model makes predictions."""
+        """Pairs (task, split) for which the job makes predictions."""
         pairs = (name.rsplit(":", 1) for name in self.fingerprints)
         return tuple((task, split) for task, split in pairs if split != "train")
 
@@ -397,7 +410,8 @@ class Job(Described):
         texts += () if job.teacher is None else tuple(vars(job.teacher).values())
         if not all(isinstance(text, str) for text in texts):
             raise TypeError(
-                "one of a job's fingerprints, or a field of its teacher, is not a string"
+                "one of a job's fingerprints or documents, or a field of its teacher, is not a "
+                "string"
             )
         if job.kind not in get_args(Kind):
             raise TypeError(f"a job's kind is unknown: {job.kind!r}")
@@ -463,7 +477,8 @@ _SHORT = {"learning_rate": "lr", "batch_size": "batch"}
 """Abbreviations of settings as used in papers, keyed by the name of the setting."""
 
 _UNQUOTED = re.compile(r"[^\w@%+=,./-]", re.ASCII)
-"""Characters that a shell interprets, and the colon, which separates the parts of an entry's name.
+"""Pattern of the characters that `unquoted` replaces: those that a shell may interpret, those that
+are not ASCII, and the colon, which separates the parts of an entry's name.
 """
 
 _COUNTS = ("epochs", "shots")
@@ -490,7 +505,8 @@ def recipe_words(label: str, jobs: Iterable[Described]) -> tuple[Word, ...]:
 
     These are the recipe's name unless it is "paper", the settings that the user changed, and the
     settings "features" and "context". Several values of a setting are joined, e.g. "lr 2e-5/3e-5".
-    The settings that a sweep varies are named without their values.
+    The settings that a sweep varies are named without their values. The name of the recipe
+    "features" is replaced by the value of the setting "features", or by "fine-tuned" without it.
 
     Args:
         label: Label of the recipe, which is the only word if there is no setting to name.
@@ -567,7 +583,8 @@ def is_setting(word: str, settings: Mapping[str, Setting]) -> bool:
     try:
         return float(text) == value
     except ValueError:
-        return text.lower() in (value_text(value), unquoted(value_text(value)))
+        shown = value_text(value).lower()
+        return text.lower() in (shown, unquoted(shown))
 
 
 def unquoted(name: str) -> str:

@@ -31,10 +31,10 @@ class Evaluation:
     Attributes:
         task: Name of the task.
         split: Name of the split.
-        fingerprint: Digest of the split's examples.
+        fingerprint: Digest of the split's examples; empty for an imported score.
         scores: Scores, keyed by name, on the scale of the metric; empty if the labels are hidden.
         predictions: One dict per example, in the order of the split, with the fields of the task's
-            prediction class.
+            prediction class; empty for an imported score.
         flags: Warnings about the scores, e.g. "constant predictions".
     """
 
@@ -136,7 +136,8 @@ class Result:
         curve: Points of the learning curve, sorted by step.
         cost: Time, memory and amount of training.
         provenance: JSON data that describe the code, data, weights, library versions and machine.
-        finished: Time at which the job ended, in UTC as ISO 8601.
+        finished: Time at which the job ended, in UTC as ISO 8601. For an imported score, its date
+            as in the imported file; may be empty.
     """
 
     job: Job
@@ -337,8 +338,9 @@ def truncated_rows(provenance: object) -> dict[str, tuple[int, int]]:
 def truncated_words(rows: Iterable["RunRow"]) -> Iterator[str]:
     """Yield sentences about truncated rows: which splits, how many rows, and which models.
 
-    Example: "truncated rows (longer than max_tokens): RTE dev 33 of 277 (minilm)." Models with
-    equal numbers of truncated rows are in the same sentence, which lists at most 20 splits.
+    Example: "truncated rows (longer than max_tokens): RTE dev 33 of 277 (minilm)." Models that have
+    the same number of truncated rows on a split are named together. A sentence contains the splits
+    with the same models, but lists at most 20 of them.
     """
     by_split: dict[str, dict[str, None]] = {}
     for row in rows:
@@ -397,7 +399,7 @@ class Reading:
 
     @classmethod
     def from_json(cls, data: Any) -> "Reading | None":
-        """Create a reading from the output of `asdict`; return None for empty data."""
+        """Create a record from the output of `asdict`; return None for empty data."""
         if not data:
             return None
         shares = {n: {k: tuple(v) for k, v in data[n].items()} for n in ("unknown", "lost")}
@@ -421,9 +423,10 @@ class Reading:
 
     @property
     def words(self) -> str:
-        """Description of differences from transformers' tokenizer class; empty if none are known.
+        """Description of unexpected facts about the tokenizer; empty if there are none.
 
-        It also states how capitals are treated, if the tokenizer's files do not specify this.
+        These are differences from transformers' tokenizer class and, if the tokenizer's files do
+        not specify how capitals are treated, how they are treated.
         """
         said = []
         if self.source.get("texts"):
@@ -459,8 +462,8 @@ _ADVICE = {
 def reading_words(rows: Iterable["RunRow"]) -> Iterator[str]:
     """Yield sentences about models whose texts were tokenized in an unexpected way.
 
-    They are about differences from transformers' tokenizer, unknown tokens, and words without a
-    token. A sentence lists at most 20 splits.
+    The sentences are about differences from transformers' tokenizer, unknown tokens, and words
+    without a token. A sentence about tokens or words lists at most 20 splits.
     """
     told = [(row.model, row.reading) for row in rows if row.reading is not None]
     by_words: dict[str, dict[str, None]] = {}
@@ -521,17 +524,17 @@ class RunRow(Described):
         flags: Warnings, keyed by task.
         seconds: Duration in seconds; 0 for a failure.
         parameters: Number of parameters of the model.
-        finished: Time at which the run ended.
+        finished: Time at which the run ended (see `Result.finished`).
         error: Error message of a failure; empty for a finished run.
         measures: Split and metric of each score, keyed by task and then by score name.
         largest_split: Number of rows in the run's largest split; 0 if unknown.
-        start_task: Task of the run from whose fine-tuned encoder this run started; empty if it
-            started from a pretrained checkpoint, or if it is not known yet (see
-            `grouping.with_starts`).
-        start_variant: Digest (4 hex digits) of the weights, hyperparameters and training data of
-            the run from which this run started; empty in the same cases.
-        selection: How the final weights were selected by evaluations during training; None if they
-            are the weights after the last planned step.
+        start_task: Task of the run from whose fine-tuned encoder this run started, or "another run"
+            if that run is not known. Empty if this run started from a pretrained checkpoint, and
+            before `grouping.with_starts` has set the field.
+        start_variant: Digest (4 hex digits) of everything except the seed in the training of the
+            run from which this run started (see `grouping.variant_of`); empty if there is no such
+            run, or if it is not known.
+        selection: How evaluations during training selected the final weights; None if they did not.
         settings: Settings, if the name of the recipe does not determine their values; else empty.
         is_hidden: True if leaderboards leave the run out.
         is_named: True if the user renamed this leaderboard entry only, not the whole model.
@@ -656,7 +659,7 @@ def to_row(prediction: Prediction) -> dict[str, Any]:
     """Convert a prediction to the dict that is stored, with lists instead of tuples as in JSON.
 
     The field "start" (offset of an extracted answer) is left out, and so are rarely used fields
-    that have their default value. `predictions_of` is the inverse.
+    that have their default value. `predictions_of` converts the dicts of a split back.
     """
     return {
         name: with_lists(value)

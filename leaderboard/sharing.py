@@ -51,8 +51,8 @@ def is_label(text: str) -> bool:
 def without_paths(text: str, known: Iterable[str] = ()) -> str:
     """Return the text with all absolute paths, and paths that begin with "~", shortened.
 
-    A path is replaced by its `path_label`. Where only the home folder is recognized, as in
-    "-I/home/me", it is replaced by "~".
+    A path is replaced by its `path_label`. If only the home folder in a path is recognized, as in
+    "-I/home/me", the home folder is replaced by "~".
 
     Args:
         text: Any text, e.g. an error message.
@@ -153,7 +153,10 @@ def _settings(
 
 
 def shared_outcome(outcome: Result | Failure) -> Result | Failure:
-    """Shorten the paths in an outcome; its key, scores and predictions do not change."""
+    """Shorten the paths in a result or failure; its job keeps its key.
+
+    Scores and predictions do not change.
+    """
     job, known = outcome.job, _places_of(outcome.job)
     if isinstance(outcome, Failure):
         return replace(

@@ -75,8 +75,9 @@ def median_deviation(deviation: float, count: int) -> float:
 def pooled_deviation(groups: Iterable[Sequence[float]]) -> tuple[float, int]:
     """Return the pooled standard deviation within groups, and its degrees of freedom.
 
-    All groups are assumed to have the same true standard deviation, so that even groups of two
-    values contribute. Both results are 0 if no group has two values.
+    A group contains, for example, the scores of a system's seeds. All groups are assumed to have
+    the same true standard deviation, so that even groups of two values contribute. Both results are
+    0 if no group has two values.
     """
     # s^2 = sum((n - 1) * s_i^2) / sum(n - 1): each group is weighted by its degrees of freedom.
     several = [values for values in groups if len(values) > 1]
@@ -149,9 +150,9 @@ def selection_gain(
     Args:
         chosen: Scores of the best candidate, one per seed.
         others: Scores of each other candidate, one per seed.
-        redrawn: Scores on resampled examples, as an array `[draws, seeds]` for the best candidate
-            and then for each other candidate. If they are given, the result is the distance to the
-            expected value on new seeds and new examples.
+        redrawn: Scores on resampled examples: one array `[draws, seeds]` per candidate, the best
+            candidate first. If these are given, the result is the distance to the expected value on
+            new seeds and new examples.
 
     Returns:
         The gain, or None if no candidate has two seeds, so that the noise is unknown. The gain is 0

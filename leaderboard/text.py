@@ -52,7 +52,7 @@ def counted(number: int, noun: str, to: int | None = None) -> str:
 
     Args:
         number: Number, or lower end of a range.
-        noun: Noun in the singular.
+        noun: Noun in the singular. Its plural is formed with "s".
         to: Upper end of a range, as in "1 to 3 seeds"; None for a single number.
     """
     numbers = str(number) if to in (None, number) else f"{number} to {to}"
@@ -98,12 +98,18 @@ def to_text(data: Any) -> str:
 
 
 def plain(data: Any) -> Any:
-    """Convert the data to plain JSON types: dict, list, str, int, float, bool and None."""
+    """Convert the data to plain JSON types: dict, list, str, int, float, bool and None.
+
+    Raises StoreError as `to_text` does.
+    """
     return json.loads(to_text(data))
 
 
 def digest(data: Any) -> str:
-    """Return the SHA-256 (hex) of the data as JSON with sorted keys."""
+    """Return the SHA-256 (hex) of the data as JSON with sorted keys.
+
+    Raises StoreError as `to_text` does.
+    """
     return hashlib.sha256(_dump(data, sort_keys=True).encode("ascii")).hexdigest()
 
 
@@ -160,9 +166,9 @@ def whole_file(path: Path, alike: str = "") -> Iterator[IO[bytes]]:
 
     Args:
         path: Path of the file.
-        alike: Name for the temporary file; empty for the name of `path`. The next call with the
-            same name deletes temporary files that killed processes have left behind, so files whose
-            names differ each time need a common `alike`.
+        alike: Text in the name of the temporary file; empty for the name of `path`. The next call
+            with the same text deletes temporary files that killed processes have left in the
+            folder. If the name of `path` is different each time, give a text that stays the same.
 
     Raises:
         OSError: If the file cannot be written.

@@ -347,7 +347,8 @@ def boards_with(
             `boards` do not contain all of them.
 
     Raises:
-        BenchError: If no board has an entry for each name. The message lists existing names.
+        BenchError: If no leaderboard has an entry for each name (the message lists existing names),
+            or if `select` finds several entries for a name on one leaderboard.
     """
     wanted, listed = list(names), list(boards)
     found: list[tuple[Board, list[Entry]]] = []
@@ -372,8 +373,9 @@ def boards_with(
     stored = ", ".join(some) + (f" and {more} more" if more else "")
     there = f"There are results of {stored}" if stored else "No runs are stored"
     hidden = any(board.hidden for board in listed)
+    place = " on the same data" if len(wanted) > 1 else ""
     raise BenchError(
-        f"no leaderboard has results of {' and '.join(wanted)} on the same data. {there}. "
+        f"no leaderboard has results of {' and '.join(wanted)}{place}. {there}. "
         "`bench show runs` shows the data of each run"
         f"{', and `bench db hide` lists hidden rows' if hidden else ''}."
     )

@@ -219,6 +219,7 @@ def column_title(task: str, rule: ScoreRule, between: str = "-") -> str:
     """Return the title of a task's column, e.g. "RTE" or "MNLI-m/mm".
 
     The part "m/mm" consists of the titles of the splits over which the column's value is averaged.
+    It is left out for three or more splits.
 
     Args:
         task: Name of the task.

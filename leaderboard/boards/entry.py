@@ -133,7 +133,7 @@ class Entry:
         unsaid: Number of words, at the beginning of `words`, that the entry's name leaves out.
         says_precision: True if the name includes the precision to distinguish the entry.
         rank: Rank; entries whose displayed scores are equal have the same rank. None if the entry
-            has no score, or is an ensemble, a baseline or a file of predictions.
+            has no score, or if it is not a single model that was fine-tuned here.
         variant: Digest (4 hex digits) of everything in the training except the seed. It is part of
             the row's id in the report, and is not shown. Empty if no other entry of the leaderboard
             has the same model, recipe and precision.
@@ -327,8 +327,8 @@ def build_entry(runs: Sequence[RunRow], suite: Suite) -> Entry:
         words = (*words, Word(f"student of {name}", f"student={unquoted(name)}"))
     elif len(first.trained_tasks) > 1:  # several tasks share the encoder
         words = (*words, Word(first.title, TOGETHER))
-    # The entry's name leaves out all words if the user has named the entry, else only the name of
-    # the default recipe.
+    # The entry's name leaves out all words if the user has named the entry. Otherwise it leaves out
+    # only the default recipe; for e.g. a baseline or an ensemble, that is its only recipe.
     is_said = first.kind in ("model", ZERO_SHOT) and first.recipe != TIMED
     usual = PAPER if is_said else first.recipe_label
     unsaid = len(words) if first.is_named else int(words[0].shown == usual)

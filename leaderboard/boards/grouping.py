@@ -123,13 +123,13 @@ def _homes(run: RunRow, groups: list[_DataGroup]) -> list[_DataGroup]:
 def group_by_recipe(runs: Sequence[RunRow]) -> list[list[RunRow]]:
     """Group the runs of one leaderboard into entries.
 
-    All runs of an entry have the same model, weights, kind, recipe name, precision, teacher, number
-    of shots and, except in a sweep, number of layers. Its runs on one task also have the same
-    hyperparameters (except in a sweep), training data and starting point, so that they differ only
-    in the seed. If a task was run with several layers of a frozen encoder as features, each choice
-    of layers is an entry. Because a recipe may have different hyperparameters for different tasks,
-    runs on different tasks are combined into one entry if their hyperparameters are equal, else in
-    the order of the runs.
+    All runs of an entry have the same model, weights, kind, recipe label, precision, teacher model,
+    number of shots, tasks that are trained together and, except in a sweep, number of layers. Its
+    runs on one task also have the same hyperparameters (except in a sweep), training data, starting
+    point and teacher, so that they differ only in the seed. If a task was run with several layers
+    of a frozen encoder as features, each choice of layers is an entry. Because a recipe may have
+    different hyperparameters for different tasks, runs on different tasks are combined into one
+    entry if their hyperparameters are equal, else in the order of the runs.
     """
     # Group the runs on one task that differ only in the seed, or that belong to one sweep.
     groups: dict[tuple[_Names, str, tuple[str, ...]], list[RunRow]] = {}
@@ -220,7 +220,7 @@ def _names(run: RunRow) -> _Names:
     return run.model, run.weights, run.kind, *recipe, run.precision, *form
 
 
-# Starting points of runs, which are looked up by the key of the run that they started from.
+# Starting points of runs. `RunRow.start_from` is the key of the run that is the starting point.
 
 UNKNOWN = "another run"
 

@@ -118,7 +118,7 @@ def read_rows(path: Path) -> Iterator[ImportedScore]:
 def _text(path: Path) -> str:
     try:
         if path.stat().st_size > _LARGEST:
-            raise DataError(f"{path} is too large: a file of scores may have at most 64 MB.")
+            raise DataError(f"{path} is too large: a file of scores may have at most 64 MiB.")
         # utf-8-sig skips the byte order mark that Excel writes, which would otherwise be part of
         # the first column's name.
         return path.read_text(encoding="utf-8-sig")

@@ -123,7 +123,7 @@ def _task_word(name: str) -> Word:
 
 def _weight_word(weights: str) -> Word:
     """Return a word for the commit on the Hub or, for a folder, for the digest of its weights."""
-    # `weights` is "hub:owner/name@COMMIT" or "sha256:DIGEST".
+    # `weights` is e.g. "hub:owner/name@COMMIT" or "sha256:DIGEST".
     revision = weights.rpartition("@")[2] if weights.startswith("hub:") else ""
     name, text = ("revision", revision) if revision else ("weights", weights.rpartition(":")[2])
     short = text[:_DIGITS] if re.fullmatch("[0-9a-f]{8,}", text) else text
@@ -159,14 +159,14 @@ _FACTS: Sequence[Callable[[Sequence[Entry]], _Words]] = (
     lambda entries: _differing([{r.task: _plain(r) for r in e.runs} for e in entries]),
     lambda entries: [(_precision(entry),) for entry in entries],
     _of_each(lambda e: e.starts.values() or ["pretrained"], _start_word),
-    # Tasks whose runs start from other runs. They differ if the entries have the same starting
-    # points, but on different tasks.
+    # Tasks whose runs start from other runs, to distinguish entries that have the same starting
+    # points on different tasks.
     _of_each(lambda e: map(title_of, e.starts), _task_word),
     _of_each(lambda e: (run.weights for run in e.runs), _weight_word),
     _rows,
     # Digests of the hyperparameters, for entries whose settings are unknown.
     _by_digest("values", lambda e: min(run.recipe_digest for run in e.runs)),
-    # Digests of the training of the starting points, and of the training of the teachers.
+    # Digests that identify how the starting points and the teachers were trained.
     _by_digest("start", lambda e: max((run.start_variant for run in e.runs), default="")),
     _by_digest(
         "teacher", lambda e: max((r.teacher.variant for r in e.runs if r.teacher), default="")
@@ -180,7 +180,8 @@ def heads(entries: Sequence[Entry]) -> tuple[str, ...]:
 
     If all entries have different models, a title is the name of the model. Otherwise it consists of
     the words (model, settings, precision) that not all entries have in common. If these titles are
-    not distinct, the complete names of the entries are used.
+    not distinct, the complete names of the entries are used and, if these are not distinct either,
+    the complete names with the precision.
     """
     models = [entry.model for entry in entries]
     if len(set(models)) == len(models):

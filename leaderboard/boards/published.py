@@ -50,6 +50,9 @@ class PublishedCell:
 class PublishedRow:
     """Published scores of one system on one split of a suite, from one table.
 
+    Imported scores have the same form for display. Then `table` is "imported", `protocol` contains
+    the recipe and warnings, and `parameters` contains the numerical precision.
+
     Attributes:
         table: Name of the packaged CSV file with the table, without ".csv".
         suite: Name of the suite.
@@ -242,7 +245,8 @@ def systems() -> tuple[System, ...]:
     """Return all systems in the published tables and the lectures, sorted by name."""
     file = files("benchharness.leaderboard") / "published" / "systems.toml"
     document = tomllib.loads(file.read_text(encoding="utf-8"))
-    # For each key of the file: (model, reason or instructions, whether the system can be run).
+    # The keys are those of the file. A value is (model, reason or instructions, whether the system
+    # can be run).
     known: dict[str, tuple[str, str, bool]] = {}
     for key, model in document["runs"].items():
         known[key] = (model, "", True)
@@ -308,8 +312,10 @@ def like_those_of(
 ) -> PublishedBlock:
     """Reduce a block to at most 8 rows of similar models, and to tasks with measured results.
 
-    Rows of the models on the leaderboard are preferred, then rows of models of a similar size (at
-    most 1.5 times as large or small). Rows without a score on any of these tasks are left out.
+    If some of these tasks count in the suite's score, tasks that do not count are left out too.
+    Rows of the models on the leaderboard are preferred, then rows of models whose number of
+    parameters differs from that of a model on the leaderboard by a factor of at most 1.5. Rows
+    without a score on any of these tasks are left out.
 
     Args:
         board: Leaderboard whose models and tasks are compared.

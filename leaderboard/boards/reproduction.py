@@ -222,9 +222,11 @@ def certificate() -> Mapping[str, Any]:
 
     The certificate lists for which models training with benchharness was proved to be equal to
     training with transformers. `measured` is its date, and `version` and `method` identify the code
-    of benchharness. `families[family][head][precision]` is true if equality was proved for this
-    combination; combinations that were not compared are absent. `settings` are the names of the
-    settings that jobs may have; the certificate proves nothing about jobs with other settings.
+    of benchharness. `torch` and `transformers` are the versions of these libraries, and `device` is
+    the device on which the models were trained. `families[family][head][precision]` is true if
+    equality was proved for this combination; combinations that were not compared are absent.
+    `settings` are the names of the settings that jobs may have; the certificate proves nothing
+    about jobs with other settings.
     """
     text = (files("benchharness.leaderboard") / "certificate.json").read_text(encoding="utf-8")
     found: Mapping[str, Any] = json.loads(text)

@@ -35,10 +35,10 @@ _NAMES = 1  # index of the column of names, the only column whose cells may be w
 _FIRST_TASK = 3  # index of the first task's column, after rank, name and score
 
 _UNRANKED = {
+    "scored": "scored prediction files",
     "ensemble": "ensembles",
     "zero-shot": "models without training",
     "baseline": "baselines",
-    "imported": "imported scores",
 }
 """Plural nouns for the kinds of entries that have no rank, in the order of the legend."""
 
@@ -339,7 +339,7 @@ def _choices(board: Board) -> Iterator[str]:
             gains = [gain for _, gain in cells]
             yield visible(
                 f"{entry.name}: selecting the best of {entry.points} settings inflates "
-                f"{', '.join(gains)}; with other {scope}, expect scores that are as much lower."
+                f"{', '.join(gains)}; with other {scope}, expect scores that are this much lower."
             )
 
 

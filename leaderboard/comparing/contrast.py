@@ -231,8 +231,9 @@ class Contrast:
 def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[RunRow, RunRow]]:
     """Pair the runs of two systems on one task by seed.
 
-    The only run of a baseline or ensemble is paired with each run of the other system. If both
-    systems have one run, the two runs are paired even if their seeds differ.
+    If a system has only one run and is not a single trained model (e.g. a baseline or an ensemble),
+    this run is paired with each run of the other system. If both systems have one run, the two runs
+    are paired even if their seeds differ.
 
     Args:
         one: Runs of the first system, one per seed.
@@ -242,7 +243,7 @@ def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[Run
         Pairs of a run of the first system and a run of the second.
 
     Raises:
-        BenchError: If the systems have no seed in common.
+        BenchError: If the runs cannot be paired, because the systems have no seed in common.
     """
     if len(one) == len(other) == 1 or (len(other) == 1 and not other[0].is_single):
         return [(run, other[0]) for run in one]
@@ -282,6 +283,10 @@ def contrast(
         seeds: Seeds that both systems have.
         scores: Mean of each system's scores over these seeds.
         with_slices: Compare the systems on slices of the examples too.
+
+    Returns:
+        The comparison, before the correction of its p-value (see `correct`). It has no test if a
+        score cannot be computed from single examples.
     """
     task = splits[0].task.name
     headline = headline_pairs(splits, names)
@@ -442,7 +447,8 @@ def mcnemar_exact(only_one: int, only_other: int) -> float:
 
 FEW = 16
 """Ratio of two times: the time for drawing how often a group of equal units occurs in a resample,
-and the time for drawing a single unit.
+and the time for drawing a single unit. Groups are drawn if there are fewer of them than units
+divided by this ratio.
 """
 
 
@@ -509,9 +515,9 @@ def permutation_p_value(pairs: Pairs, *, draws: int = 10_000) -> float:
     It tests the mean difference over seeds. If the systems do not differ, their outputs for an
     example (or a group that is scored together) can be exchanged (Noreen, Computer-Intensive
     Methods for Testing Hypotheses, 1989). The outputs of all seeds are exchanged together, because
-    they are correlated. If the systems differ on few examples, all exchanges are tried. Otherwise
-    `draws` exchanges are sampled with a fixed random seed, and the observed difference is counted
-    as one of them.
+    they are correlated. If the systems differ on at most 12 examples or groups (`ALL_UP_TO`), all
+    exchanges are tried. Otherwise `draws` exchanges are sampled with a fixed random seed, and the
+    observed difference is counted as one of them.
     """
     # This limit is slightly below the observed difference, so that equal differences count despite
     # rounding.

@@ -41,7 +41,7 @@ class Estimate:
     """Estimated value with its variance, from which a p-value and an interval are computed.
 
     The p-value and the interval are from the same t distribution: if the p-value is below
-    1 - level, the interval does not contain 0.
+    1 - `level`, the interval with the confidence level `level` does not contain 0.
 
     Attributes:
         value: Estimated value, e.g. a difference of two scores.
@@ -200,7 +200,10 @@ class Noise:
     sides: tuple[int, ...]
 
     def with_seeds(self, count: int) -> "Noise":
-        """Return the noise that is expected if each system has `count` seeds."""
+        """Return the noise that is expected if each system has `count` seeds.
+
+        If the variance over seeds is unknown, the noise is returned unchanged.
+        """
         if self.seeds is None:
             return self
         # The variance due to units contains the interaction of seeds and units, which depends on
@@ -398,8 +401,8 @@ def with_uncertainty(
     Args:
         board: Leaderboard whose entries get intervals and ranks.
         known: For each task, the outcomes of every entry in the order of the entries. Instead of
-            outcomes, there is a reason if the examples could not be read, and None for an entry
-            without a result.
+            outcomes, there is a reason (a string) if the examples could not be read, and None for
+            an entry without a result.
         tried: Outcomes of hyperparameter settings that sweeps have tried but not selected. For the
             tasks in `tried`, the selection gain (`Cell.gain`) covers the choice of examples too.
         is_pooled: Assume that all entries have the same variance over seeds on a task, because most

@@ -42,7 +42,7 @@ class Comparison:
         p_value: P-value of a t test of the difference, not corrected for the number of tasks; None
             if it is unknown.
         needed: Number of seeds per system that are needed; None if it is unknown or above 10,000.
-        reason: Reason why `needed` is None; empty if it is not.
+        reason: Reason why `needed` is None; empty if `needed` is a number.
         unread: Reason why the variance due to examples is unknown; empty if it is known.
         flags: Warnings about the first system's scores, and about the second system's scores.
     """
@@ -92,7 +92,7 @@ def compare_seeds(
         board: Leaderboard that contains the entries.
         entries: Two entries to compare.
         known: Outcomes of the first and the second entry, keyed by task, for the tasks that both
-            have. Instead of outcomes, there may be a reason (str) why they are unknown.
+            have. If the outcomes of an entry are unknown, the reason (a string) or None.
         alpha: Significance level.
         power: Required probability to detect the difference.
     """

@@ -48,9 +48,9 @@ class Group:
 
     Attributes:
         anchor: Id of the group's section in the page.
-        title: Title of the task.
+        title: Title of the task, or e.g. "5 tasks together" in multi-task training.
         statistics: Pairs (name of a task that the runs have predicted, line with statistics over
-            seeds), for each task with several seeds or warnings.
+            seeds), for each task with more to report than one score (see `table.says_more`).
         reproductions: Comparisons with published scores of the same model.
         curves: Charts with the learning curves of all seeds; empty for a single run.
         runs: Contents of the runs' own sections.
@@ -131,7 +131,7 @@ class Page:
     Attributes:
         tables: Tables of the leaderboards.
         plots: Plots of each leaderboard.
-        added: Sections that extensions add to each leaderboard, as pairs (heading, HTML).
+        added: For each leaderboard, the sections that extensions add, as pairs (heading, HTML).
         parts: Pairs (table of a leaderboard, runs of each of its entries), for the sections with
             all details of the runs; empty if these sections are in separate files.
         others: Sections of runs that do not belong to a leaderboard.

@@ -89,7 +89,7 @@ class RowView:
         place: Table or section in the publication; empty for a leaderboard entry.
         family: Architecture of the model, for filters; empty if unknown.
         size: Number of parameters in millions, for filters; empty if unknown.
-        year: Year, for filters; empty if unknown.
+        year: Year of the newest run or of the publication, for filters; empty if unknown.
         card: Address of the model card on the Hub; may be empty.
         cite: Paper of the model; may be empty.
     """
@@ -114,7 +114,7 @@ class RowView:
 
     @property
     def words(self) -> str:
-        """Text of the row in which the page searches for the words that a reader filters by."""
+        """Text in which the page searches for the words that a reader has entered as a filter."""
         return f"{self.name} {self.details} {self.failed} {self.origin} {self.family}"
 
     @property

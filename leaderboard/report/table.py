@@ -187,7 +187,10 @@ def group_anchor(entry: Entry, task: str) -> str:
 
 
 def statistics(cell: Cell) -> str:
-    """Return the statistics of a cell over seeds (times 100) and its warnings as one line."""
+    """Return one line with the statistics of a cell over seeds (times 100) and its notes.
+
+    Notes are warnings, and how the weights or the hyperparameters were selected.
+    """
     numbers = shown(cell.median)
     if cell.spread is not None:
         numbers = (

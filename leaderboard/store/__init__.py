@@ -81,7 +81,9 @@ class _Json(TypeDecorator[Any]):
 
 
 _SMALL = 512
-"""Size in bytes of a small window for zlib, which every decompressor supports (RFC 1950, 2.2)."""
+"""Size in bytes of a small window for zlib, with which shorter texts are compressed. Every
+decompressor supports this size (RFC 1950, 2.2).
+"""
 
 
 class PackedJson(TypeDecorator[Any]):
@@ -129,12 +131,12 @@ RUNS = Table(
     _needed("digest", Text),  # SHA-256 of the run, to detect damage (see record.py)
     # Copied from the job, for searching and listing.
     _needed("model", _Words),
-    _needed("weights", _Words),  # a Hub revision, or "sha256:..."
+    _needed("weights", _Words),  # identity of the weights, see Job.weights
     _needed("recipe", _Words),  # name of the recipe, e.g. "paper"
     _needed("recipe_digest", Text),  # digest of the values of the settings
     _needed("task", _Words),  # e.g. "glue/rte"
     _needed("suite", _Words),  # e.g. "glue"
-    _needed("data", _Words),  # source of the data: "hub", "mini" or a folder
+    _needed("data", _Words),  # source of the data, see Job.data
     Column("limit", BigInteger),  # maximum number of rows per split; NULL for all rows
     _needed("seed", BigInteger),
     _needed("precision", _Words),
@@ -142,7 +144,7 @@ RUNS = Table(
     # Copied from the result, the failure or the job; a failure has no `seconds` and `parameters`.
     Column("seconds", Double),
     Column("parameters", BigInteger),
-    _needed("finished", _Words),  # time of the end, in UTC as ISO 8601
+    _needed("finished", _Words),  # time of the end, see Result.finished
     _needed("error", _Words),  # error message of a failure; "" for a result
     _needed("fingerprints", _Json),  # digests of the splits' examples, keyed by "task:split"
     # Large columns. For a failure, only the job and the details have a value.
@@ -305,7 +307,7 @@ def take_annotations(db: Connection, annotations: Iterable[Annotation]) -> None:
     """Delete annotations from the database.
 
     Every stored annotation is deleted that has the same kind and the same conditions as one of the
-    given `annotations`. Their names are not compared.
+    given `annotations`. The values of annotations are not compared.
     """
     for annotation in annotations:
         of_runs = ANNOTATIONS.c.runs == _text(annotation)

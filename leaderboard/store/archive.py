@@ -98,7 +98,8 @@ def check_archive(path: Path, known: Known | None = None) -> int:
             comparison with a store (see numbers.py); None if this is not needed.
 
     Raises:
-        DataError: If a line is missing, repeated, or was changed after a store wrote it.
+        DataError: If a line is missing, repeated, or was changed after a store wrote it, or if a
+            run is inconsistent (see `numbers.fitting`).
     """
     seen: set[tuple[str, int]] = set()
     try:
@@ -237,6 +238,7 @@ def write_kept(folders: Sequence[Path], run: Run, *, force: bool) -> Path:
 
     Raises:
         OSError: If no folder can be written.
+        DataError: If the run is too large for an archive.
     """
     # The store will assign the real number of the attempt.
     run.attempt = 1
@@ -350,8 +352,8 @@ class Taken(NamedTuple):
             yield f"{runs} kept while {name} could not be written {_are(self.added)} stored now."
         if self.needless:
             yield (
-                f"{self.needless} of the runs kept next to {name} {_are(self.needless)} no longer "
-                "needed: other results of the same jobs were stored meanwhile."
+                f"{self.needless} of the runs kept for {name} {_are(self.needless)} no longer "
+                "needed, because results of the same jobs were stored meanwhile."
             )
         yield from self.faults
 

@@ -88,11 +88,11 @@ def name_of(engine: Engine) -> str:
 
 
 def hurried(engine: Engine, seconds: float, since: float | None = None) -> Engine:
-    """Return an engine for the same database whose transactions wait less long for a lock.
+    """Return an engine for the same database whose transactions wait only a given time for a lock.
 
     Args:
         engine: Engine for the database.
-        seconds: Maximum waiting time.
+        seconds: Maximum waiting time in seconds.
         since: Time at which the database was found to be locked, as returned by `time.monotonic`.
             It is used in error messages; None if it is unknown.
     """
@@ -429,7 +429,7 @@ def prepare(engine: Engine, *, create: bool, upgrade: bool = True) -> None:
 def is_there(url_or_path: str | Path) -> bool:
     """Return whether the database file exists; always True for a database server.
 
-    Raises StoreError for an unusable URL.
+    Raises StoreError for an unusable URL, or if the path cannot be reached.
     """
     path = _file(_parse(url_or_path))
     if path is None:

@@ -382,7 +382,9 @@ def run_ids(db: Connection, keys: Collection[str] | None = None) -> Sequence[int
 
 
 def whole_runs(engine: Engine, ids: Iterable[int]) -> Iterator[tuple[int, Run | StoreError]]:
-    """Yield pairs of an id and the run with this id, or an error if the run cannot be read.
+    """Yield pairs of an id and the run with this id.
+
+    If a run cannot be read, the pair contains an error (StoreError) instead of the run.
 
     Each transaction reads at most a hundred runs, so that other processes can write between two
     transactions. Runs that are deleted during the iteration are skipped.
@@ -483,7 +485,10 @@ def _lists(db: Connection) -> Iterator[str]:
         HEADLINES.c.run_id == newest.c.id, HEADLINES.c.job_key == newest.c.job_key
     )
     for (key,) in db.execute(select(newest.c.job_key).where(~listed)):
-        yield f"the table `headlines` lacks the newest attempt of job {key[:12]}"
+        yield (
+            "the table `headlines` has no row for the newest result or, without a result, the "
+            f"newest failure of job {key[:12]}"
+        )
 
 
 def _runs(engine: Engine) -> Iterator[str]:

@@ -318,7 +318,7 @@ class StoredRun:
         attempt: Number of the attempt at the job, from 1.
         status: "finished" for a result, or the `Failure.kind` of a failure.
         digest: Digest of the run without the attempt number, which detects damage. It is the same
-            in every store.
+            in every store, unless the run's paths were shortened (see `shared_stored`).
         data: JSON data of the Result or Failure, to which the metric of each score was added.
     """
 

@@ -232,8 +232,9 @@ def open_store(url_or_path: str | Path, *, create: bool = True, upgrade: bool = 
         upgrade: Upgrade a store with an older schema; if False, such a store is an error.
 
     Raises:
-        StoreError: If the store is missing (with `create=False`), damaged, not a leaderboard, or
-            written by a newer version. The file is not changed.
+        StoreError: If the store is missing (with `create=False`), has an older schema (with
+            `upgrade=False`), is damaged, belongs to another program, or was written by a newer
+            version. The file is not changed then.
     """
     engine = open_engine(url_or_path)
     prepare(engine, create=create, upgrade=upgrade)
@@ -329,21 +330,22 @@ class Store:
             return True
 
     def hurried(self, seconds: float, since: float | None = None) -> "Store":
-        """Return an object for the same store whose methods wait less long for a lock.
+        """Return an object for the same store whose methods wait only a given time for a lock.
 
         Args:
-            seconds: Maximum waiting time. If the database is still locked then, the methods raise
-                StoreError.
+            seconds: Maximum waiting time in seconds. If the database is still locked then, the
+                methods raise StoreError.
             since: Time at which the store was found to be locked, as returned by `time.monotonic`.
                 It is used in the error message; None if it is unknown.
         """
         return Store(hurried(self._engine, seconds, since))
 
     def reading_from(self, data: str) -> "Store":
-        """Return an object for the same store whose results have `data` as their `Job.data`.
+        """Return an object for the same store that replaces the data source of results.
 
-        It is used for archives, because their runs were made on another machine, with data in other
-        folders. The stored results do not change.
+        Its methods `result` and `results` set `Job.data` to `data`. This is used for archives,
+        because their runs were made on another machine, with data in other folders. The stored
+        results do not change.
 
         Args:
             data: Source of the data on this machine: "hub", "mini" or a folder.
@@ -417,7 +419,8 @@ class Store:
         Damaged files are not deleted. Each file is one transaction.
 
         Returns:
-            Numbers of stored and of superfluous outcomes, and messages about damaged files.
+            Number of outcomes that were stored, number of those that were no longer needed, and
+            messages about damaged files.
         """
         added, needless, faults = 0, 0, list[str]()
         for path in kept_files(self._kept_folders):
@@ -468,7 +471,8 @@ class Store:
         selects all rows.
 
         Args:
-            model: Names of models to select, or one name.
+            model: Names of models to select, or one name. For a model or an entry that the user has
+                renamed, use the new name.
             suite: Names of suites to select, or one name.
             task: Names of tasks to select, or one name. A multi-task run is selected by each of
                 its tasks and their suites.
@@ -490,7 +494,8 @@ class Store:
         lists. No run is yielded twice.
 
         Args:
-            most: Maximum total number of rows; 0 for all rows.
+            most: Maximum total number of rows; 0 for all rows. There may be fewer if the user has
+                renamed only some entries of a model in `model`.
             model: As for `runs`.
             suite: As for `runs`.
             task: As for `runs`.
@@ -632,11 +637,14 @@ class Store:
     def origins(self, keys: Iterable[str]) -> Iterator[Result]:
         """Yield the newest results of the jobs with these keys, without evaluations and curves.
 
-        The order is arbitrary, and jobs without a result are left out. Damage is not detected,
+        The order is arbitrary, and jobs without a result are left out. Digests are not checked,
         because the digest of a run also covers the evaluations, which are not read.
 
         Args:
             keys: Complete job keys.
+
+        Raises:
+            StoreError: If a run is so damaged that it cannot be read.
         """
         columns = (RUNS.c.job, RUNS.c.cost, RUNS.c.provenance, RUNS.c.finished)
         for some in portions(keys, KEYS_AT_ONCE):
@@ -750,6 +758,10 @@ class Store:
             runs: Runs to store.
             are_checked: Skip the check of scores and predictions, because it has been done before.
 
+        Returns:
+            Number of added runs, and the keys of the jobs that had attempts in this store before
+            and got further ones.
+
         Raises:
             StoreError: If a run was changed after its store had written it, or if its scores or
                 predictions are impossible.
@@ -784,7 +796,7 @@ class Store:
             raise StoreError(
                 f"nothing was imported: the run {theirs} of {source} and the stored run {ours} "
                 f"{contradict(place)}. If the stored run is wrong, `{remove}` removes it. "
-                "Otherwise, ask for another export of the other run."
+                f"Otherwise, ask the author of {source} for another export."
             )
         both = {place: {**here.get(place, {}), **theirs} for place, theirs in known.items()}
         return list(contradictions(both))
@@ -821,7 +833,8 @@ class Store:
         store. A copy of a store on a server is an archive, like that of `bench export --all`.
 
         Raises:
-            BenchError: If the file exists already, or if its name does not fit an archive.
+            BenchError: If the file exists already, or if the store is on a server and the name of
+                the file does not end with .gz.
             StoreError: If the store is damaged, or if the file cannot be written.
         """
         check_new(target)

@@ -107,6 +107,12 @@ def test_word_from_the_command_line_matches_a_setting_by_short_or_full_name_and_
     assert is_setting(word, {"learning_rate": Setting(value=3e-4, source="")}) == fits
 
 
+def test_case_of_letters_is_ignored_if_a_word_is_matched_with_a_setting() -> None:
+    settings = {"template": Setting(value="It was {mask}", source="")}
+    assert is_setting("template=it was {MASK}", settings)
+    assert not is_setting("template=It is {mask}", settings)
+
+
 def test_job_key_does_not_depend_on_the_name_of_the_start_run() -> None:
     assert started("glue/mnli").key == started("snli/snli").key
     assert started("pretrained", start_from=None).key == make_job(task="glue/rte").key

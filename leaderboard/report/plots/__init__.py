@@ -387,7 +387,9 @@ def shape(number: int, x: float, y: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class NamedEntry:
-    """Leaderboard entry whose marks in all plots have the same id, so that they can be highlighted.
+    """Leaderboard entry with an id that all of its marks in plots share.
+
+    Marks with the same id are highlighted together.
 
     Attributes:
         id: Id of the marks.

@@ -84,11 +84,11 @@ TIMED_TASK = f"{TIMED_SUITE}/drawn-256"
 def timed_of(rows: Iterable[RunRow]) -> Timed:
     """Return the prediction times of models that were timed in the same way.
 
-    Of all combinations of machine, precision and data, the one with the most timed models is used.
-    If a model was timed several times, the last row is used.
+    Of all combinations of machine, precision, data and limit, the one with the most timed models is
+    used. If a model was timed several times, the last row is used.
 
     Args:
-        rows: Stored runs; those that are not timings are ignored.
+        rows: Stored runs; those that are hidden or are not timings are ignored.
     """
     found: dict[tuple[object, ...], dict[str, float]] = {}
     for row in rows:
@@ -156,8 +156,8 @@ def size_of_run(model: str, facts: RunFacts, sizes: Sizes) -> ModelSize:
     """Return the size of a run's model.
 
     This is the known size of the model with this name. If there is none, or if it differs from the
-    run's number of parameters by more than 15 %, the run's number is used instead. It may differ
-    because a user's folder may have the name of another model.
+    run's number of parameters by more than 15 %, the run's number is used instead. The two may
+    differ because a user's folder may have the name of another model.
     """
     known = known_size(model, sizes)
     if known is None or abs(known.parameters - facts.parameters) > _NEAR * facts.parameters:

@@ -27,11 +27,17 @@ distinguished."""
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """Point of a line plot; `y` is a score in percent.
+    """Point of a line plot.
 
-    `ends` are the ends of a vertical line through the point. `note`, `entry` and `href` have the
-    same meaning as in `Mark`. `cells` contains the name and the numbers for the point's row in the
-    figure's table.
+    Attributes:
+        x: Position on the horizontal axis, e.g. a number of training rows.
+        y: Score in percent.
+        note: Text that is shown on hover.
+        ends: Lower and upper end of a vertical line through the point, in percent; None for no
+            line.
+        entry: Id of the leaderboard entry (see `Mark`); may be empty.
+        href: Link that a click follows; may be empty.
+        cells: Name and numbers for the point's row in the figure's table.
     """
 
     x: float
@@ -45,7 +51,14 @@ class Point:
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """Line of a plot. It goes through `corners` or, if there are none, through its points."""
+    """Line of a plot.
+
+    Attributes:
+        name: Name of the line in the legend.
+        points: Points that are drawn with marks.
+        corners: Pairs (x, y) of values on the axes, through which the line goes; empty if the line
+            goes through its points.
+    """
 
     name: str
     points: Sequence[Point]
@@ -84,7 +97,7 @@ def line_figure(
         wanted.append(chart.Text(x=across, y=above, text=chart.shortened(text)))
     keys, paths, marks = [], [], []
     for number, line in enumerate(lines):
-        # Colours repeat after four lines, but then have other shapes.
+        # Colours repeat after four lines, but the marks of further lines have other shapes.
         style, kind = number % _STYLES, (number + number // _STYLES) % _STYLES
         key = chart.Key(line=f"line s{style}", mark=f"past s{style}", text=line.name)
         keys.append(replace(key, shape=chart.shape(kind, 15, 6)))
@@ -123,8 +136,12 @@ def line_figure(
 class Kind:
     """Kind of number against which medians are plotted, such as layers or numbers of rows.
 
-    `axis` creates the axis for these numbers. `columns` are the titles of the table's columns; the
-    last column contains the ends of the vertical lines. `by` and `note` are texts for the figure.
+    Attributes:
+        axis: Function that creates the axis for given numbers.
+        columns: Titles of the columns of the figure's table, without "seeds" and "median". The last
+            column contains the ends of the vertical lines.
+        by: Name of the number in the figure's description, e.g. "number of training rows".
+        note: Explanation of the points and vertical lines, for readers.
     """
 
     axis: Callable[[Sequence[float]], chart.Axis]
@@ -149,7 +166,7 @@ def line_plot(lines: Sequence[Line], title: str, kind: Kind) -> chart.Figure:
 
     Args:
         lines: Lines of the plot, whose points are made by `point_over_seeds`.
-        title: Name of the score, which is the title too.
+        title: Name of the score. It is also the title of the figure.
         kind: Kind of number on the horizontal axis.
     """
     places = [point.x for line in lines for point in line.points]
@@ -193,7 +210,8 @@ def point_over_seeds(
         names: First cells of the point's row in the table.
         said: Beginning of the point's note.
         scored: Scores over seeds.
-        ends: Ends of the vertical line through the point.
+        ends: Ends of the vertical line through the point, on the scale of `scored`; None for no
+            line.
     """
     between = f"{shown(ends.low)} to {shown(ends.high)}" if ends else "–"
     middle = marked(shown(scored.median), scored.notes)
@@ -210,9 +228,13 @@ def point_over_seeds(
 def table_of(
     lines: Iterable[Line], columns: Sequence[str], words: Sequence[str] = ()
 ) -> chart.Table:
-    """Create a table of the points.
+    """Create a table of the points on some lines, with one row per point.
 
-    The columns "seeds" and "median" are inserted before the last one of `columns`.
+    Args:
+        lines: Lines with the points.
+        columns: Titles of the columns. The columns "seeds" and "median" are inserted before the
+            last one.
+        words: Titles of the columns that contain text, without the first and the last column.
     """
     *named, between = columns
     points = (point for line in lines for point in line.points)
@@ -276,7 +298,7 @@ _Steps = list[chart.Corner]
 
 
 def curve_figures(curve: Sequence[CurvePoint], split: str = "dev") -> tuple[chart.Figure, ...]:
-    """Plot a run's training loss and its scores (times 100) over the training steps.
+    """Plot a run's training loss and up to four scores (times 100) over the training steps.
 
     A chart with fewer than two steps is left out. Values that are not finite leave a gap in the
     line.
@@ -340,7 +362,7 @@ def _curve_figure(title: str, label: str, series: Mapping[str, _Steps]) -> chart
         return None
     x = chart.linear_axis([0, *(x for x, _ in every)], "step", (44, 328), smallest=1)
     y = chart.linear_axis([y for _, y in every], label, (150, 12))
-    # Colours repeat after four lines, but then have other dashes.
+    # Colours repeat after four lines, but further lines have other dashes.
     styles = [f"line s{number % _STYLES} l{number}" for number in range(len(series))]
     return chart.Figure(
         title=title,

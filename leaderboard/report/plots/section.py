@@ -54,10 +54,11 @@ class Plot(NamedTuple):
 
     Attributes:
         heading: Heading above the figures.
-        prepare: Function `(store, board, examples)` that returns the function which draws. It gets
-            the leaderboard with all of its entries. If `examples` is false, it must not read
-            predictions and examples, because that would take too long. It raises BenchError if
-            there can be no figures; the message becomes a note on the report.
+        prepare: Function `(store, board, examples)` that returns a function that draws the figures
+            (see `Draw`). `board` is the leaderboard with all of its entries. If `examples` is
+            false, `prepare` must not read predictions and examples, because that would take too
+            long. It raises BenchError if there can be no figures; the message becomes a note on the
+            report.
     """
 
     heading: str
@@ -68,9 +69,9 @@ class Drawing(NamedTuple):
     """Function that draws figures of a leaderboard.
 
     Attributes:
-        kind: Class of the section with the figures, which also ends the ids in it.
+        kind: CSS class of the section with the figures. It is also part of the section's ids.
         heading: Heading above the figures.
-        draw: The function.
+        draw: Function that draws the figures.
     """
 
     kind: str
@@ -178,8 +179,8 @@ class Plots:
     def is_packed(self) -> bool:
         """True if plots are compressed in the page, and unpacked when a reader opens them.
 
-        These are the seed-by-seed plots, and the trade-off plots except those in `first`. All other
-        plots are never compressed.
+        These are the seed-by-seed plots, and the trade-off plots except those with the id `first`.
+        All other plots are never compressed.
         """
         return len(self.entries) > FEW_ENTRIES
 

@@ -38,7 +38,8 @@ class Point:
         low: Lowest score of a seed, in percent.
         high: Highest score of a seed, in percent.
         costs: Known costs, keyed by `Quantity.name`.
-        machine: Kind of machine that trained the model; empty if there were several.
+        machine: Kind of machine that trained the model; empty if it is unknown, or if there were
+            several.
         href: Link to the runs or to the published scores.
         flags: Warnings about the score.
         has_learned: False if the runs have learned nothing. Such a point is never on a Pareto
@@ -292,7 +293,7 @@ def _notes(points: Sequence[Point], unknown: int) -> Iterator[str]:
     if not all(point.has_learned for point in points):
         yield CROSSES
     if unknown:
-        yield f"Left out for lack of a comparable cost: {counted(unknown, 'row')}."
+        yield f"Left out because they have no comparable cost: {counted(unknown, 'row')}."
     if (rest := len(points) - MOST_MARKS) > 0:
         yield f"Only {MOST_MARKS} points are drawn; the leaderboard's table has {rest:,} more."
 

@@ -99,7 +99,7 @@ def test_json_of_an_ensemble_has_its_members_and_scores_on_common_splits(bench, 
     ("words", "sentence"),
     [
         (("bert",), "each task has only one run of bert on mini data, but"),
-        (("roberta",), "no leaderboard has results of roberta on the same data"),
+        (("roberta",), "no leaderboard has results of roberta. "),
         (("minilm", "--task", "cola"), "no requested task has results for minilm."),
     ],
 )

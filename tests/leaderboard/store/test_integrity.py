@@ -21,7 +21,7 @@ DAMAGES = {
         "the summary of run .* differs from the run"
     ),
     "UPDATE headlines SET content = '7' WHERE run_id = 4": "differs from the run",
-    "DELETE FROM headlines WHERE run_id = 5": "the table `headlines` lacks the newest attempt of",
+    "DELETE FROM headlines WHERE run_id = 5": "the table `headlines` has no row for the newest",
     "DELETE FROM scores WHERE run_id = 1": "is damaged: its digest does not match",
     "DELETE FROM runs WHERE id = 1": "scores has . rows for run 1, which does not exist",
     "DROP INDEX headlines_model": "needs this change: add_index headlines_model",
