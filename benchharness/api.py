@@ -95,8 +95,9 @@ class Results:
             `skip_missing` is set and files of the task are missing.
         said: Messages about the user's own data: the inferred task, its splits, and texts that
             occur in two splits.
-        schedule: In a dry run (`dry_run`), one mapping per job with `to_run` (whether the job would
-            run), `about_seconds` (its estimated duration) and other facts; otherwise empty.
+        schedule: In a dry run (`dry_run`), one mapping per job, with its key, model, task and seed,
+            `to_run` (whether the job would run), `about_seconds` (its estimated duration), and
+            other properties of the job; otherwise empty.
     """
 
     db: str
@@ -110,7 +111,8 @@ class Results:
     def frame(self) -> pd.DataFrame:
         """Return the stored runs of this call as a data frame, in the order of `keys`.
 
-        The rows and columns are described in `benchharness.stored.frames.runs_frame`.
+        Jobs that have not run, for example because the call was interrupted, are left out. The rows
+        and columns are described in `benchharness.stored.frames.runs_frame`.
         """
         with open_store(self.db, create=False) as store:
             found = {row.key: row for row in store.runs_with(self.keys)}
@@ -451,7 +453,7 @@ def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> 
     """Return the leaderboard of a suite.
 
     A suite has several leaderboards if models were evaluated on different data. This function
-    returns only the leaderboard with the most runs, and `boards` returns all of them.
+    returns only the leaderboard with the most runs, whereas `boards` returns all leaderboards.
 
     Args:
         suite: The name of the suite.
@@ -480,6 +482,9 @@ def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
     Args:
         key: The key of the run, or its first characters.
         db: The database of results.
+
+    Raises:
+        BenchError: No run or several runs have this key, or the run failed.
     """
     with open_store(fspath(db), create=False) as store:
         stored, result = StoredPredictions(store), _finished(store, key)
@@ -505,6 +510,9 @@ def curve(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
     Args:
         key: The key of the run, or its first characters.
         db: The database of results.
+
+    Raises:
+        BenchError: No run or several runs have this key, or the run failed.
     """
     with open_store(fspath(db), create=False) as store:
         result = _finished(store, key)
@@ -526,7 +534,7 @@ def published(suite: str) -> pd.DataFrame:
     """Return the scores on a suite that papers and model cards report, with the sources.
 
     The columns are described in `benchharness.stored.frames.published_frame`. `suite` is the name
-    of the suite.
+    of a suite, or of a collection of several suites.
     """
     rows = [row for each in find_suites(suite) for row in tables.published(each.name)]
     return published_frame(rows)

@@ -32,9 +32,10 @@ MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 @cache
 def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
-    """Return the instruction sets of the processor, as the file `cpuinfo` of Linux lists them.
+    """Return the instruction sets of the processor, from the line "flags" of Linux's `cpuinfo`.
 
-    The set is empty if the file does not exist, for example on another operating system.
+    The set is empty if there is no such line (as on ARM processors), or if the file does not exist,
+    for example on another operating system.
     """
     try:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -310,7 +311,10 @@ def count_processes() -> int:
 
 
 def own_rank() -> int:
-    """Return the rank of this process, from 0, among the processes that train a job together."""
+    """Return the rank of this process, from 0, among the processes that train a job together.
+
+    Without distributed training, the rank is 0.
+    """
     return int(os.environ.get("RANK", "0")) if count_processes() > 1 else 0
 
 
@@ -460,9 +464,10 @@ def memory_of(parameters: float | None, *, gpu: bool = False) -> int:
 
 
 def cache_folders() -> dict[str, Path]:
-    """Return the folders of the Hugging Face caches for checkpoints and for data, keyed by name.
+    """Return the folders of the Hugging Face caches.
 
-    The libraries of Hugging Face are not imported.
+    The keys are "checkpoint cache" and "data cache". The libraries of Hugging Face are not
+    imported.
     """
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     return {

@@ -161,7 +161,7 @@ class LazyGroup(TyperGroup):
     words: tuple[str, ...] = ()
 
     def list_commands(self, _: Any) -> list[str]:
-        """Return the names of all commands, including those of extensions."""
+        """Return the names of all commands except subcommands, including those of extensions."""
         self.commands = {
             name: TyperCommand(name, short_help=line.help)
             for name, line in commands().items()

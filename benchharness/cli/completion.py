@@ -41,8 +41,8 @@ def complete(name: str, ctx: typer.Context, incomplete: str) -> list[Proposal]:
     Args:
         name: The key of a function in PROPOSERS, which yields possible words.
         ctx: The parser's context, with the options that come before the word.
-        incomplete: What the user has typed of the word so far. All proposals begin with it, in
-            upper or lower case.
+        incomplete: The beginning of the word, which the user has typed. All proposals begin with
+            this text, ignoring upper and lower case.
 
     Returns:
         Pairs of a word and its description.

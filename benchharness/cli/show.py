@@ -373,7 +373,7 @@ class OfPublished:
     def rows(self) -> Iterator[PublishedRow]:
         """Published results that the options select, with only their scores on selected tasks.
 
-        If `task` is empty, the scores of a whole suite are included too.
+        If `task` is empty, average scores over a whole suite are included too.
         """
         suites = [found for name in self.suite for found in find_suites(name)]
         tasks = {each.name for each in select_tasks(suites, self.task)} if self.task else {*TASKS}

@@ -73,8 +73,8 @@ def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Pat
     the user, unless a file also contains other objects.
 
     Raises:
-        ModelError: A file is missing (the message then names similar files in the folder), or
-            pickled weights are damaged or need a permission.
+        ModelError: A file is missing (the message then names files that the folder has instead),
+            the folder contains a LoRA adapter, or pickled weights are damaged or need a permission.
     """
     names = _names_in(folder)
     if ADAPTER in names and not find_weights(names):
@@ -346,8 +346,9 @@ def unsaid_family(folder: Path) -> str:
 def longest_row(folder: Path) -> int | None:
     """Return the maximum number of tokens per input of a checkpoint; None if it has no limit.
 
-    It is the smaller of the network's number of positions and the tokenizer's limit. A network with
-    relative positions has no limit; the tokenizer's limit is then ignored.
+    It is the smaller of the network's number of usable positions and the tokenizer's limit, or None
+    if the folder states neither of them. A network with relative positions has no limit; the
+    tokenizer's limit is then ignored.
     """
     config, limits = read_config(folder / "config.json"), []
     if is_unbounded(config["model_type"], config):

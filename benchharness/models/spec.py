@@ -190,7 +190,8 @@ def sort_files(
         folder: The folder on this machine; None for a repository.
 
     Raises:
-        ModelError: A needed file is missing; the message also names the files found instead.
+        ModelError: A needed file is missing (the message also names files found instead), or a
+            folder contains a LoRA adapter next to complete weights.
     """
     if "config.json" not in names:
         raise ModelError(f"{place} is not a checkpoint: {_instead(names, 'config.json', folder)}")

@@ -364,6 +364,9 @@ def count_layers(spec: ModelSpec) -> int | None:
     """Return the number of layers of a model's checkpoint; None if its config does not state it.
 
     For a hub model, the config is downloaded, unless it is in the cache.
+
+    Raises:
+        ModelError: The config cannot be downloaded or read.
     """
     config = config_of(spec)
     return next((config[name] for name in _LAYERS if isinstance(config.get(name), int)), None)
@@ -373,6 +376,9 @@ def config_of(spec: ModelSpec) -> Mapping[str, Any]:
     """Return the content of a model's config.json.
 
     For a hub model, the config is downloaded, unless it is in the cache.
+
+    Raises:
+        ModelError: The config cannot be downloaded or read.
     """
     return read_config(config_folder(spec) / "config.json")
 

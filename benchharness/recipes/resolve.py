@@ -365,13 +365,14 @@ class _Asked:
         # The command that repeats a run either names the recipe, or sets all values with --set. In
         # the second case, the values are compared with the model's own recipe.
         said = layers.packaged if self.is_own or len(points) > 1 else named
-        # Names of settings that the recipe itself switches on; only these are listed in `off`.
+        # Names of the settings that the recipe itself switches on. If such a setting is switched
+        # off in this job, it is listed in `off`; other settings are not.
         usual = set[str]()
         if typed or self.is_own or not alone:
             usual.update(self._points([*said, last])[0][0])
             usual.update({FEATURES} if any(FEATURES in layer for layer in said) else ())
-        # Values on the command line that equal those of the recipe are not overridden. Otherwise
-        # the same job would have two names.
+        # If the values on the command line equal those of the recipe, the recipe does not count as
+        # overridden. Otherwise the same job would have two names.
         is_overridden = bool(layers.typed)
         if typed and len(points) == 1:
             plain = self._points([*named, last])

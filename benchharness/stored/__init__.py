@@ -93,7 +93,8 @@ class Recent(NamedTuple):
         shown: Names of the suites to show.
         left_out: Names of the suites that are not shown, because too many runs would have to be
             read.
-        lacking: Messages about suites with stored runs whose plugin is not loaded.
+        lacking: Messages about suites and tasks that have stored runs, but are not defined, because
+            their plugin is not loaded.
     """
 
     shown: tuple[str, ...]
@@ -169,7 +170,8 @@ def gather_boards(
 ) -> list[Board]:
     """Build the leaderboards of the selected suites and data sources, with all tasks.
 
-    A suite has one leaderboard for each version of the data on which it was evaluated.
+    A suite has one leaderboard for each version of the data on which models were evaluated (other
+    examples or another number of examples).
 
     Args:
         store: Store that contains the runs.

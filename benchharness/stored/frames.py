@@ -45,12 +45,14 @@ These are followed by one column per score."""
 def runs_frame(rows: Iterable[RunRow]) -> pd.DataFrame:
     """Return a frame with one row per run and scored task; a failed run has one row.
 
-    The column `score` is the score of the task on the leaderboard of the suite. `flags` contains
-    warnings about the run, such as "constant predictions", or is "". `limit` is the maximum number
-    of rows per split, or <NA> if there is none. `seconds` is the time of the whole job, and
-    `parameters` is the number of parameters of the model. Local paths are removed from `data` and
-    `error`. After `error`, there is one float64 column for each score that any run has, such as
-    "accuracy" or "f1_mm"; it is NaN for tasks that do not have this score.
+    The column `status` is "finished" or the kind of failure. `score` is the score of the task on
+    the leaderboard of the suite. `flags` contains warnings about the run, such as "constant
+    predictions", or is "". `kind` is the origin of the run, such as "model" (fine-tuned here),
+    "baseline" or "imported". `data` is the data source, and `limit` is the maximum number of rows
+    per split, or <NA> if there is none. `seconds` is the time of the whole job (0 for a failed
+    run), and `parameters` is the number of parameters of the model. Local paths are removed from
+    `data` and `error`. After `error`, there is one float64 column for each score that any run has,
+    such as "accuracy" or "f1_mm"; it is NaN for tasks that do not have this score.
     """
     lines = [line for row in map(shared_row, rows) for line in _run_lines(row)]
     found = pd.DataFrame(lines, columns=list(dict.fromkeys([*RUN_TYPES, *_names(lines)])))
@@ -80,10 +82,11 @@ def board_frame(board: Board) -> pd.DataFrame:
     """Return a frame with one row per leaderboard entry, the best entry first.
 
     The column `rank` is <NA> for entries that are not ranked, and `name` is the name of the entry
-    on the leaderboard. `seeds` is the number of seeds on the task with the fewest seeds. `score` is
-    the score of the suite. Each task has a column, named by its title, with the median of its
-    scores over seeds (not rounded). `flags` contains warnings, such as "RTE: 2 of 2 seeds collapsed
-    (constant predictions)", or is "". Score columns without any value are left out.
+    on the leaderboard. `model`, `recipe` and `precision` describe the runs of the entry, and
+    `seeds` is the number of seeds on the task with the fewest seeds. `score` is the score of the
+    suite. Each task has a column, named by its title, with the median of its scores over seeds (not
+    rounded). `flags` contains warnings, such as "RTE: 2 of 2 seeds collapsed (constant
+    predictions)", or is "". Score columns without any value are left out.
     """
     lines = [
         {
@@ -225,7 +228,8 @@ def examples_frame(examples: Sequence[Example]) -> pd.DataFrame:
     """Return a frame with one row per example and one column per field of the examples' class.
 
     A column `answers` has the format of SQuAD, {"text": [...], "answer_start": [...]}; it is None
-    if the answers are hidden. The fields `oddities` and `document` are left out.
+    if the answers are hidden. The fields `oddities` (known irregularities of the data) and
+    `document` (the text that surrounds a sentence) are left out.
 
     Args:
         examples: Examples of one split; at least one.

@@ -386,7 +386,7 @@ class Ties(NamedTuple):
     """Leaderboard entries that do not differ significantly from the best entry of a task.
 
     Attributes:
-        found: Labels of these entries (see `full_label`), without the best entry, keyed by task.
+        found: For each task, the labels (see `full_label`) of these entries without the best entry.
         notes: Messages about tasks on which the entries could not be tested.
     """
 

@@ -77,8 +77,8 @@ class Wanted:
             only the details of the best entries if there are many runs, and there is no folder if
             there are few.
         show_paths: True to show local paths in full.
-        last: Leaderboards of the run that has just ended. If the store is large, their suites are
-            shown before all others.
+        last: Leaderboards of the run that has just ended. If the store is so large that only some
+            suites are shown, the suites of these leaderboards are selected first.
     """
 
     suites: Sequence[str] = ()
