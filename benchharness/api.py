@@ -222,7 +222,11 @@ def results_of(session: Session, planned: Plan, failed: Sequence[Failure]) -> Re
 
 
 def load_files(plugins: str | Path | Iterable[str | Path]) -> None:
-    """Load the given plugin files; if none are given, load the files in $BENCH_PLUGINS."""
+    """Load plugin files.
+
+    `plugins` is the path of one file, or several paths. If it is empty, the files in the
+    environment variable BENCH_PLUGINS are loaded.
+    """
     load_plugins(map(Path, _values(plugins) or (plugins,)) if plugins else None)
 
 
@@ -374,7 +378,9 @@ def saved_rows(rows: Any, db: str) -> str | None:
 def runs(db: str | Path = DATABASE) -> pd.DataFrame:
     """Return all runs in a database of results as a data frame, oldest first.
 
-    The rows and columns are described in `benchharness.stored.frames.runs_frame`.
+    `db` is the path or the SQLAlchemy URL of the database. If a job ran several times, only its
+    newest result is included or, if it has none, its newest failure. The rows and columns are
+    described in `benchharness.stored.frames.runs_frame`.
     """
     with open_store(fspath(db), create=False) as store:
         return runs_frame(store.runs())

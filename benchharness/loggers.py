@@ -251,7 +251,7 @@ class Listening(Watcher):
         self._tell(end)
 
     def leave_out(self, job: Job) -> None:
-        """Pass a job that is skipped to the other watcher."""
+        """Inform the other watcher that a job is skipped."""
         self._watcher.leave_out(job)
 
     def say(self, line: str) -> None:

@@ -379,7 +379,7 @@ _TOKENS_PER_ROW = 50
 _MASKED_COPIES = 5
 _START_SECONDS = 5.0
 _BASELINE_SECONDS = 0.5
-_BASELINE_SECONDS_PER_ROW = 3e-4  # lies between those of the majority and bag-of-words baselines
+_BASELINE_SECONDS_PER_ROW = 3e-4  # between the measured values of the two baselines
 
 
 def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:

@@ -84,7 +84,7 @@ class Watcher:
         """Receive the outcome of a job that has ended."""
 
     def leave_out(self, job: Job) -> None:
-        """Receive a job that is skipped, because it is not needed or the time limit has passed."""
+        """Receive a job that is skipped because it is not needed or the time limit has passed."""
 
     def say(self, line: str) -> None:
         """Show a line about the run to the user."""

@@ -78,8 +78,8 @@ Names = Annotated[
 ]
 
 RUN_KEY = re.compile(r"[0-9a-f]{4,64}")
-"""Pattern for the first characters of a run's key. At least four are needed, because three
-hexadecimal digits could be a word such as "bad"."""
+"""Pattern for the first characters of a run's key. At least four characters are needed, so that a
+short name such as "bad" is not taken for a key."""
 
 
 @with_options()

@@ -268,7 +268,10 @@ def no_decoder(what: str) -> str:
 
 
 def untrusted(folder: Path) -> str:
-    """Return the error message for a checkpoint whose own code is needed but not permitted."""
+    """Return the error message for a checkpoint that needs its own code without permission.
+
+    `folder` is the folder of the checkpoint.
+    """
     return (
         f"{shown(folder)} needs the Python code that comes with it, which is not run without your "
         "permission: read the code, then pass --trust-remote-code."

@@ -399,10 +399,12 @@ def family_config(spec: ModelSpec) -> Mapping[str, Any]:
 
 
 def config_folder(spec: ModelSpec) -> Path:
-    """Return the folder with the config and the tokenizer of a model.
+    """Return the folder with config.json and tokenizer_config.json of a model.
 
-    For a hub model, config.json and tokenizer_config.json are downloaded, unless they are in the
-    cache.
+    For a hub model, the two files are downloaded, unless they are in the cache.
+
+    Raises:
+        ModelError: A hub model cannot be downloaded, or a built-in model lacks its folder.
     """
     if spec.is_builtin:
         return _builtin_folder(spec)

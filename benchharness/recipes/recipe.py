@@ -534,7 +534,10 @@ class Recipe:
         return cls.of({**dict.fromkeys(needed, 0), **values})
 
     def of_head(self, head: str) -> Any:
-        """Return the group of hyperparameters for a head type; None if the job has none of them."""
+        """Return the group of hyperparameters for a head type, such as `span` for "span".
+
+        The result is None if the recipe has no hyperparameters of this head type.
+        """
         groups: dict[str, Any] = {
             **self.added,
             **dict.fromkeys(PairOptions.heads, self.pair),

@@ -1,4 +1,8 @@
-"""Determine every hyperparameter and its source from a model, a task and the command line."""
+"""Determine every hyperparameter and its source from a model, a task and the command line.
+
+A layer of values is a set of settings from one source, such as a TOML table of a recipe file. The
+values of a later layer override those of an earlier layer.
+"""
 
 import re
 import sys
@@ -254,9 +258,9 @@ def _only_one(found: Sequence[ResolvedRecipe], where: str) -> ResolvedRecipe:
 
 @dataclass(frozen=True, kw_only=True)
 class _Layers:
-    """Values of hyperparameters from packaged files, from the named recipe, and from `--set`.
+    """Layers of values from packaged files, from the named recipe, and from `--set`.
 
-    Later values override earlier ones.
+    The fields are in ascending order of priority.
     """
 
     packaged: Sequence[Mapping[str, Setting]]
@@ -790,6 +794,10 @@ def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[
 
     The models' own recipes name such tasks in `start_from`. A task that is added may start from
     another task, which is then added too.
+
+    Args:
+        specs: The models.
+        tasks: The tasks for which the models are trained.
     """
     found = {task.name: task for task in tasks}
     nothing = ResolvedRecipe(name="", settings={})

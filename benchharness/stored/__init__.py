@@ -220,6 +220,10 @@ def gained(boards: Sequence[Board], store: Store) -> list[Board]:
     """Add to each distilled student its gain over the same model trained without a teacher.
 
     Leaderboards without distilled students are returned unchanged.
+
+    Args:
+        boards: The leaderboards.
+        store: Store that contains the runs. If there are students, their predictions are read.
     """
     if not any(run.teacher for board in boards for entry in board.entries for run in entry.runs):
         return list(boards)

@@ -153,10 +153,10 @@ def _golds(evaluation: Evaluation, examples: Sequence[Example]) -> Iterable[obje
 def curve_frame(result: Result | Failure) -> pd.DataFrame:
     """Return the learning curve of a run as a frame, with the training step as its index.
 
-    The column `epoch` is the number of epochs that are complete at the step, which may be a
-    fraction. `loss` is the mean loss since the previous row, and `learning_rate` is the learning
-    rate at the step. Each score that was measured during training has a column, which is NaN at
-    steps without an evaluation. A failed run has no rows.
+    The column `epoch` is the number of epochs until the step, including the fraction of the current
+    epoch. `loss` is the mean loss since the previous row, and `learning_rate` is the learning rate
+    at the step. Each score that was measured during training has a column, which is NaN at steps
+    without an evaluation. A failed run has no rows.
     """
     points = result.curve if isinstance(result, Result) else ()
     names = ["step", "epoch", "loss", "learning_rate"]
@@ -171,7 +171,7 @@ def published_frame(rows: Iterable[PublishedRow]) -> pd.DataFrame:
     Scores are published in percent; the column `score` is the published score divided by 100. For
     an average over tasks, `task` is the name of the suite. `metric` is the name of the score. If
     the source does not state which metric it reports, `metric` contains all metrics that it may be,
-    joined by " or ". The other columns are the fields of `PublishedRow`.
+    joined by " or ". The other columns are explained in `PublishedRow`.
     """
     named = ["suite", "split", "system", "by", "protocol", "parameters", "date", "source", "place"]
     lines = [
@@ -197,8 +197,10 @@ def contrasts_frame(contrasts: Iterable[Contrast]) -> pd.DataFrame:
     its uncorrected p-value, and `corrected` is the p-value after Holm's correction for
     `corrected_for` tests. `is_shown` is true if the difference is significant. `examples` and
     `seeds` are the numbers of examples and seeds. `reason` explains why there is no test, or is "".
-    `flags` and `other_flags` contain warnings about the runs of the first and the second system, or
-    are "".
+    Without a test, the p-values and the interval are NaN. However, if the reason is that the
+    examples could not be read, and there are several seeds, there is an interval, which covers only
+    the variation over seeds. `flags` and `other_flags` contain warnings about the runs of the first
+    and the second system, or are "".
     """
     lines = [
         {

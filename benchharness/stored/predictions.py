@@ -44,7 +44,10 @@ from benchharness.tasks.task import Task
 
 
 class UnreadableError(Exception):
-    """Exception for examples that cannot be read; the message is the reason."""
+    """Exception for examples that cannot be read or have hidden labels.
+
+    The message is the reason.
+    """
 
 
 class StoredPredictions:
@@ -365,7 +368,8 @@ def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str])
     if len(scores) < len(names):
         raise BenchError(
             f"run {run.key[:12]} of {run.model} has no score on {task.name} "
-            f"{' and '.join(splits)}: the labels are hidden, or it was run without --test."
+            f"{' and '.join(splits)}: the labels are hidden, or the run was made without "
+            "--test."
         )
     return fmean(scores)
 
@@ -476,7 +480,7 @@ def examples_of(
             return stored.rows(job, name).examples, ""
         except ChangedRowsError:
             where = f"{split_title(task, split)} in {job.data}"
-            reason = f"{where} has changed since these runs read it (its fingerprint differs)."
+            reason = f"{where} has changed since these runs read it (the digest differs)."
         except BenchError as error:
             reason = f"{split_title(task, split)} could not be read: {error}"
         reason = stored.said_of(job, reason)
