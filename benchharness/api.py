@@ -574,6 +574,10 @@ def compare(  # noqa: PLR0913  (the options of `bench compare`)
     Returns:
         A data frame with a row per task. The columns are described in
         `benchharness.stored.frames.contrasts_frame`.
+
+    Raises:
+        BenchError: A system is unknown, no task has results for both systems, or the systems cannot
+            be compared on a task, for example because they have no seed in common.
     """
     begin(trust=trust_remote_code)
     with open_store(fspath(db), create=False) as store:
@@ -608,6 +612,9 @@ def load(
         data: The data source: "hub", "mini" (synthetic data), or a folder of official files.
         limit: The largest number of examples; by default, all examples are returned.
         form: "frame" to get a data frame, "dataset" to get a `datasets.Dataset`.
+
+    Raises:
+        BenchError: The task is unknown, or the split does not exist or cannot be read.
     """
     found = find_task(task, holds(str(data)))
     frame = examples_frame(read(found, split, parse_data(str(data)), limit).examples)

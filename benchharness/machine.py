@@ -165,8 +165,8 @@ def source_commit(folder: Path = Path(__file__).parent) -> dict[str, Any]:
 
     Returns:
         The commit ("commit"), and whether source files differ from this commit ("dirty"). Both
-        values are None if benchharness is an installed package, even if it is installed inside
-        another git repository: that repository does not track the package's `__init__.py`.
+        values are None if git is not installed, or if benchharness is an installed package, even
+        inside another git repository: that repository does not track the package's `__init__.py`.
     """
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None or _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:

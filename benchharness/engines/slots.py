@@ -167,6 +167,7 @@ def find_gpus() -> tuple[str, ...]:
 
     If CUDA_VISIBLE_DEVICES is set, even to an empty value, the names are read from it. Otherwise
     they come from `nvidia-smi -L`, or from the driver's device files if there is no such command.
+    The result is empty if the command fails.
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:

@@ -57,8 +57,9 @@ def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
             trusted.
 
     Raises:
-        ModelError: The repository is not a checkpoint, the hub refuses the request, or the hub
-            cannot be reached and the cache lacks the checkpoint.
+        ModelError: The repository is not a checkpoint, the hub refuses the request, a file was
+            damaged during the download, or the hub cannot be reached and the cache lacks the
+            checkpoint.
     """
     if go_offline_if_unreachable():
         folder = _download(hub_id, revision, ["config.json"])

@@ -170,6 +170,11 @@ def resolve_sweep(
     override those of the suite. Each recipe file has defaults, which are overridden by its values
     for the head type, the task and a frozen encoder, in this order.
 
+    There are two additions. If `as_text` is set, the values of `text.toml` override those of the
+    model's own recipe. For pairs, multiple choice and text-to-text on a user's own data,
+    `max_tokens` is the maximum length of the model, unless `overrides` or a user's recipe file sets
+    it.
+
     A value with commas, or a list in a file, is a grid: there is one result per combination of
     values, and together these results are a sweep. However, different values of `features` do not
     belong to the same sweep. Values that are switched off, or that have no effect for the head type
@@ -187,8 +192,8 @@ def resolve_sweep(
             `student.toml` override those of the model's own recipe.
 
     Raises:
-        BenchError: Values are unknown, ill-typed or out of range. The message has one line for
-            each.
+        BenchError: The recipe is unknown; or hyperparameters are unknown, or their values are
+            ill-typed, out of range or do not fit the model. The message has one line for each.
     """
     head = TASKS[task].head
     if spec.is_baseline:
@@ -853,6 +858,9 @@ def compare_recipes(
         tasks: Tasks for which the recipes are compared.
         recipe: Name or path of a recipe that overrides the second model's own recipe; None if there
             is none.
+
+    Raises:
+        BenchError: A recipe has several combinations of values (a grid).
     """
     groups: dict[tuple[str, object, object], Difference] = {}
     for task in tasks:

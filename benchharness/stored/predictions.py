@@ -235,7 +235,8 @@ def predicted_split(
             only one system.
 
     Raises:
-        DataError: Two runs predicted different examples.
+        DataError: Two runs predicted different examples, or stored predictions do not fit the
+            examples.
         UnreadableError: The examples cannot be read, or their labels are hidden.
     """
     name = f"{task.name}:{split}"
@@ -279,8 +280,8 @@ def contrasts_of(store: Store, rows: Rows, kind: str, *, with_slices: bool) -> l
         One comparison per task.
 
     Raises:
-        BenchError: The entries have no seed in common, a run has no score on one of the splits, or
-            two runs predicted different examples of a split.
+        BenchError: The entries have no seed in common, a task has no such split, a run has no score
+            on one of the splits, or two runs predicted different examples of a split.
     """
     return correct([_contrast(store, rows, task, kind, with_slices) for task in rows.tasks])
 
