@@ -610,7 +610,8 @@ def load(
         task: The name of the task, such as "glue/cola".
         split: The name of the split, such as "train" or "dev".
         data: The data source: "hub", "mini" (synthetic data), or a folder of official files.
-        limit: The largest number of examples; by default, all examples are returned.
+        limit: The approximate number of examples to return, which are a fixed stratified subset; by
+            default, all examples are returned.
         form: "frame" to get a data frame, "dataset" to get a `datasets.Dataset`.
 
     Raises:

@@ -105,7 +105,8 @@ class Extension:
         submissions: Descriptions of the files for the official server of a suite, keyed by suite.
             Each is a `Form` of the extension "submission".
         runners: Functions `(job, report)` that run a job without training and return its Result,
-            for tasks with `Task.is_measured`, keyed by the recipe of the job.
+            for tasks that measure speed or memory (`Task.is_measured`), keyed by the recipe of the
+            job.
         sections: Functions that write a section of the report below a leaderboard, keyed by the
             heading of the section. Each gets `(store, board)` and returns HTML as a
             `markupsafe.Markup`, or an empty text to omit the section.

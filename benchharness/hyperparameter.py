@@ -124,7 +124,8 @@ def hyperparameter(
 
     Args:
         rule: Validation of its values.
-        default: Default value. A hyperparameter without a default is part of every job.
+        default: Default value. Every job to which the hyperparameter applies must have a value if
+            there is no default.
         aliases: Other names of the hyperparameter, separated by spaces.
         unless: Names of hyperparameters that make this one irrelevant, separated by spaces.
         **facts: Other fields of `Facts`.

@@ -313,7 +313,7 @@ def delete_drafts(folder: Path) -> None:
 def require_room(folder: Path, size: float, what: str = "for the trained model") -> None:
     """Raise JobError if the disk has too little free space for a folder.
 
-    This is checked before the training, which may take hours.
+    This is checked before long work, such as a training that takes hours.
 
     Args:
         folder: The folder, which need not exist yet.

@@ -186,9 +186,9 @@ class Listening(Watcher):
     """Watcher of a run that passes all events to another watcher.
 
     It also passes the start, the losses and the outcome of each job to loggers. The object is a
-    context manager. If a logger raises an exception, the logger is not called
-    again, and the other watcher gets a message. Output that trackers print is redirected to stderr,
-    because stdout is reserved for the output of the command.
+    context manager. If a logger raises an exception, the logger is not called again, and the other
+    watcher gets a message. Output that trackers print is redirected to stderr, because stdout is
+    reserved for the output of the command.
 
     Args:
         watcher: The other watcher.

@@ -309,10 +309,9 @@ def task_facts(task: Task) -> dict[str, Any]:
 
 
 def model_facts(spec: ModelSpec) -> dict[str, Any]:
-    """Return the properties of a model.
+    """Return the properties of a model: fields of `ModelSpec`, and "published".
 
-    "parameters" is their number in millions, and "published" lists the tables of published scores
-    that contain the model.
+    The value of "published" lists the tables of published scores that contain the model.
     """
     tables = dict.fromkeys(row.table for row in rows_of_model(spec.name))
     unsaid = ("trust", "is_baseline", "builtin", "start")

@@ -87,7 +87,7 @@ class LocalEngine:
                 must wait until a running job ends.
             report: Function that is called with a job and its progress.
         """
-        self._report, self._again = report, deque[Job]()  # jobs to repeat: they ran out of memory
+        self._report, self._again = report, deque[Job]()  # jobs that ran out of memory
         self._free, self._running = list(self._slots), list[WorkerProcess]()
         self._crowded, self._failed_to_end = set[str](), dict[str, str]()  # both contain job keys
         queue = iter(jobs)

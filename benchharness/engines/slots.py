@@ -22,8 +22,8 @@ class Slot:
     Attributes:
         device: "cpu", or "cuda:" followed by the GPUs, as in "cuda:0,1".
         environment: The environment variables that the job's process gets.
-        is_shared: Whether the slot shares its GPU with other slots. Such a slot is used only while
-            the GPU has enough free memory.
+        is_shared: Whether the slot shares its GPU with other slots. While jobs run in the other
+            slots, such a slot is used only if the GPU has enough free memory.
     """
 
     device: str

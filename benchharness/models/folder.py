@@ -379,8 +379,8 @@ no limit, transformers writes 10**30, which is too large for numpy's integers.""
 def is_unbounded(family: str, config: Mapping[str, Any] = MappingProxyType({})) -> bool:
     """Return whether networks of a family accept inputs of any length.
 
-    This is the case for families without absolute positions. DeBERTa has absolute positions only if
-    its config sets `position_biased_input`. A limit of the tokenizer is ignored.
+    This is the case for families without absolute positions. DeBERTa has absolute positions unless
+    its config sets `position_biased_input` to false. A limit of the tokenizer is ignored.
 
     Args:
         family: The family (transformers' model_type).

@@ -31,7 +31,8 @@ class ModelSpec:
             counted; None if unknown.
         backbone: Number of parameters in millions without embeddings and pooler; None if unknown.
         configuration: Numbers of layers and sizes, in the words of the paper.
-        max_tokens: Maximum number of tokens per input, including special tokens; None if unknown.
+        max_tokens: Maximum number of tokens per input, including special tokens; None if it is
+            unknown or if there is no maximum.
         tokenizer: Kind of the tokenizer, and whether it distinguishes upper and lower case.
         lender: Other hub repository ("org/name@COMMIT") from which the tokenizer is downloaded,
             because the checkpoint's own repository has none; otherwise empty.

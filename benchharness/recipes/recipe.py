@@ -262,7 +262,7 @@ class Rows:
         shots: Approximate number of train rows to use, drawn with the seed of the run and
             stratified by label; 0 for all rows.
         train_languages: Languages of the training rows of a multilingual task, e.g. "de", "de+fr"
-            or "all"; empty for English.
+            or "all"; empty for the task's train split, which is usually English.
         sampling_power: For tasks that are trained together, each step draws a task with a
             probability proportional to its number of examples raised to this power. If it is None,
             an epoch uses each batch of each task once, in random order.
@@ -678,7 +678,8 @@ def applying(
 ) -> dict[str, Setting]:
     """Return the settings on which the result of a job depends.
 
-    Settings with default values are left out. If one of two alternative settings for the same
+    Settings without an effect on the job are left out, and so are default values, except for
+    settings that every job states (`Facts.stated`). If one of two alternative settings for the same
     quantity is used, such as `steps` instead of `epochs`, the other one is set to 0.
 
     Args:

@@ -371,11 +371,11 @@ class _Asked:
         if choice is not None and choice.value == FINE_TUNED and not alone:
             typed.pop("lstm_size", None)  # an LSTM is used on frozen encoders only
         points = self._points([*named, typed, last], typed)
-        # The command that repeats a run either names the recipe, or sets all values with --set. In
-        # the second case, the values are compared with the model's own recipe.
+        # A setting is listed in `off` if the command that repeats the run must switch it off. This
+        # command names the recipe. For a user's file or a grid, it instead uses the model's own
+        # recipe and sets all values with --set.
         said = layers.packaged if self.is_own or len(points) > 1 else named
-        # Names of the settings that the recipe itself switches on. If such a setting is switched
-        # off in this job, it is listed in `off`; other settings are not.
+        # Names of the settings that this recipe switches on; only these can be listed in `off`.
         usual = set[str]()
         if typed or self.is_own or not alone:
             usual.update(self._points([*said, last])[0][0])
@@ -890,7 +890,10 @@ pretrained with 512 tokens."""
 def within_reach(
     settings: Mapping[str, Setting], spec: ModelSpec, typed: Collection[str] = ()
 ) -> Mapping[str, Setting]:
-    """Reduce the setting `max_tokens` to the maximum length of the model, if it is larger.
+    """Limit the setting `max_tokens` to the maximum length of the model.
+
+    If the setting is not larger, or if the model has no limit or an unknown limit, the settings are
+    returned unchanged.
 
     Args:
         settings: Settings, keyed by name.

@@ -116,6 +116,10 @@ class ZeroShotScoring(Protocol):
     def recipe(self, task: Task, spec: ModelSpec) -> ResolvedRecipe:
         """Return the recipe for scoring a model on a task.
 
+        Args:
+            task: The task.
+            spec: The language model.
+
         Raises:
             BenchError: The task has no candidate answers.
         """

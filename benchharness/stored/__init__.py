@@ -103,7 +103,7 @@ class Recent(NamedTuple):
 
     @property
     def sentences(self) -> Iterator[str]:
-        """Messages for the user about suites that are not shown, and about how to show them."""
+        """Messages for the user about suites and tasks that are not shown, and how to show them."""
         yield from self.lacking
         if more := len(self.left_out):
             some = ", ".join(self.left_out[:10]) + (", ..." if more > 10 else "")
@@ -320,7 +320,8 @@ def _models(store: Store, systems: Sequence[str]) -> set[str]:
     A name has the form MODEL or MODEL:RECIPE, or is the beginning of a run's key.
     """
     parted = [name.split(":") for name in systems]
-    # A model's name may contain colons: in "a:b:lr=3e-4", the model may be "a", "a:b", or all.
+    # A model's name may contain colons: in "a:b:lr=3e-4", the model may be "a", "a:b" or the
+    # whole text.
     names = {":".join(parts[:n]) for parts in parted for n in range(1, len(parts) + 1)}
     names |= {model for model in store.models() if unquoted(model) in names}
     keys = [name for name in systems if _KEY.fullmatch(name)]

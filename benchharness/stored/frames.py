@@ -43,7 +43,7 @@ These are followed by one column per score."""
 
 
 def runs_frame(rows: Iterable[RunRow]) -> pd.DataFrame:
-    """Return a frame with one row per run and scored task; a failed run has one row.
+    """Return a frame with one row per run and scored task; a run without scores has one row.
 
     The column `status` is "finished" or the kind of failure. `score` is the score of the task on
     the leaderboard of the suite. `flags` contains warnings about the run, such as "constant
@@ -117,9 +117,9 @@ def predictions_frame(result: Result, examples: Mapping[str, Sequence[Example]])
     form depends on the task: a label, a number, several labels, the index of an option, tags,
     clusters, or the list of all correct answers to a question (empty for a question without an
     answer). If any example of the split has several correct options, `gold` is a list of indices.
-    It is None if the label is hidden or unknown. `predicted` is the predicted answer. Some tasks
-    have further columns, such as `scores` (a list with the probability of each class or option) and
-    `no_answer_score` (a difference of logits).
+    `gold` is None if the label is hidden or unknown. `predicted` is the predicted answer. Some
+    tasks have further columns, such as `scores` (a list with the probability of each class or
+    option) and `no_answer_score` (a difference of logits).
 
     Args:
         result: The run.
