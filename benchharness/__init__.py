@@ -46,12 +46,13 @@ __all__ = (
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is used, because importing `benchharness.api` takes a second.
+    """Return a function or class of the public interface; its module is imported at its first use.
 
-    A name that is not in `__all__` is looked up among the functions that extensions add.
+    The module is not imported earlier, because importing `benchharness.api` takes a second. A name
+    that is not in `__all__` is looked up among the functions and classes that extensions add.
 
     Raises:
-        AttributeError: Neither benchharness nor an extension has this name.
+        AttributeError: Neither benchharness nor an extension has a public object with this name.
     """
     if name not in __all__:
         place = "" if name.startswith("_") else _places().get(name)

@@ -95,8 +95,9 @@ class Results:
             `skip_missing` is set and files of the task are missing.
         said: Messages about the user's own data: the inferred task, its splits, and texts that
             occur in two splits.
-        schedule: In a dry run (`dry_run`), one mapping per job with `to_run` (whether the job would
-            run), `about_seconds` (its estimated duration) and other facts; otherwise empty.
+        schedule: In a dry run (`dry_run`), one mapping per job, with its key, model, task and seed,
+            `to_run` (whether the job would run), `about_seconds` (its estimated duration), and
+            other properties of the job; otherwise empty.
     """
 
     db: str
@@ -110,7 +111,8 @@ class Results:
     def frame(self) -> pd.DataFrame:
         """Return the stored runs of this call as a data frame, in the order of `keys`.
 
-        The rows and columns are described in `benchharness.stored.frames.runs_frame`.
+        Jobs that have not run, for example because the call was interrupted, are left out. The rows
+        and columns are described in `benchharness.stored.frames.runs_frame`.
         """
         with open_store(self.db, create=False) as store:
             found = {row.key: row for row in store.runs_with(self.keys)}
@@ -220,7 +222,11 @@ def results_of(session: Session, planned: Plan, failed: Sequence[Failure]) -> Re
 
 
 def load_files(plugins: str | Path | Iterable[str | Path]) -> None:
-    """Load the given plugin files; if none are given, load the files in $BENCH_PLUGINS."""
+    """Load plugin files.
+
+    `plugins` is the path of one file, or several paths. If it is empty, the files in the
+    environment variable BENCH_PLUGINS are loaded.
+    """
     load_plugins(map(Path, _values(plugins) or (plugins,)) if plugins else None)
 
 
@@ -372,7 +378,9 @@ def saved_rows(rows: Any, db: str) -> str | None:
 def runs(db: str | Path = DATABASE) -> pd.DataFrame:
     """Return all runs in a database of results as a data frame, oldest first.
 
-    The rows and columns are described in `benchharness.stored.frames.runs_frame`.
+    `db` is the path or the SQLAlchemy URL of the database. If a job ran several times, only its
+    newest result is included or, if it has none, its newest failure. The rows and columns are
+    described in `benchharness.stored.frames.runs_frame`.
     """
     with open_store(fspath(db), create=False) as store:
         return runs_frame(store.runs())
@@ -451,7 +459,7 @@ def board(suite: str, *, db: str | Path = DATABASE, data: str | None = None) -> 
     """Return the leaderboard of a suite.
 
     A suite has several leaderboards if models were evaluated on different data. This function
-    returns only the leaderboard with the most runs, and `boards` returns all of them.
+    returns only the leaderboard with the most runs, whereas `boards` returns all leaderboards.
 
     Args:
         suite: The name of the suite.
@@ -480,6 +488,9 @@ def predictions(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
     Args:
         key: The key of the run, or its first characters.
         db: The database of results.
+
+    Raises:
+        BenchError: No run or several runs have this key, or the run failed.
     """
     with open_store(fspath(db), create=False) as store:
         stored, result = StoredPredictions(store), _finished(store, key)
@@ -505,6 +516,9 @@ def curve(key: str, *, db: str | Path = DATABASE) -> pd.DataFrame:
     Args:
         key: The key of the run, or its first characters.
         db: The database of results.
+
+    Raises:
+        BenchError: No run or several runs have this key, or the run failed.
     """
     with open_store(fspath(db), create=False) as store:
         result = _finished(store, key)
@@ -526,7 +540,7 @@ def published(suite: str) -> pd.DataFrame:
     """Return the scores on a suite that papers and model cards report, with the sources.
 
     The columns are described in `benchharness.stored.frames.published_frame`. `suite` is the name
-    of the suite.
+    of a suite, or of a collection of several suites.
     """
     rows = [row for each in find_suites(suite) for row in tables.published(each.name)]
     return published_frame(rows)
@@ -560,6 +574,10 @@ def compare(  # noqa: PLR0913  (the options of `bench compare`)
     Returns:
         A data frame with a row per task. The columns are described in
         `benchharness.stored.frames.contrasts_frame`.
+
+    Raises:
+        BenchError: A system is unknown, no task has results for both systems, or the systems cannot
+            be compared on a task, for example because they have no seed in common.
     """
     begin(trust=trust_remote_code)
     with open_store(fspath(db), create=False) as store:
@@ -592,8 +610,12 @@ def load(
         task: The name of the task, such as "glue/cola".
         split: The name of the split, such as "train" or "dev".
         data: The data source: "hub", "mini" (synthetic data), or a folder of official files.
-        limit: The largest number of examples; by default, all examples are returned.
+        limit: The approximate number of examples to return, which are a fixed stratified subset; by
+            default, all examples are returned.
         form: "frame" to get a data frame, "dataset" to get a `datasets.Dataset`.
+
+    Raises:
+        BenchError: The task is unknown, or the split does not exist or cannot be read.
     """
     found = find_task(task, holds(str(data)))
     frame = examples_frame(read(found, split, parse_data(str(data)), limit).examples)

@@ -41,8 +41,8 @@ class BenchCallback(TrainerCallback):
     All results are stored in the database. For each task, the median score over seeds is written to
     the Trainer's log history as "bench/TASK" and to the Python logger "benchharness". The logger
     also gets warnings about runs that learned nothing. The random state of the training is
-    preserved. Wrong options raise a BenchError before the training begins; later errors are only
-    logged as warnings, so that a benchmark never ends the training.
+    preserved. Wrong options raise a BenchError before the training begins. If a later benchmark
+    raises a BenchError, it is only logged as a warning, and the training continues.
 
     Other training loops can call `bench(folder)` after they have saved the model and the tokenizer
     in the folder. The attribute `results` contains the results so far, as `benchharness.run`
@@ -123,8 +123,8 @@ class BenchCallback(TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
         """Raise BenchError if the Trainer will not save a tokenizer with its checkpoints.
 
-        If the Trainer will save no checkpoints at all, only a warning is logged. The arguments are
-        those of `TrainerCallback.on_train_begin`.
+        If the Trainer has a tokenizer but will save no checkpoints at all, a warning is logged. The
+        arguments are those of `TrainerCallback.on_train_begin`.
         """
         if objects.get("processing_class") is None:
             raise BenchError(
@@ -137,7 +137,8 @@ class BenchCallback(TrainerCallback):
     def on_save(self, args: Any, state: Any, control: Any, **objects: Any) -> None:  # noqa: ARG002
         """Benchmark the checkpoint that was just saved, unless `every` skips this checkpoint.
 
-        In a distributed training, only the first process does this. The arguments are those of
+        Scores of earlier benchmarks that ran in other processes and have ended are logged, too. In
+        a distributed training, only the first process does this. The arguments are those of
         `TrainerCallback.on_save`.
         """
         if not state.is_world_process_zero:
@@ -206,7 +207,7 @@ class BenchCallback(TrainerCallback):
 
 
 def benched(**words: Any) -> Results:
-    """Call `benchharness.run` with the arguments `words`, without progress bars.
+    """Call `benchharness.run` with the keyword arguments `words`, without progress bars.
 
     If the training does not wait for the scores, a separate process calls this function.
     """

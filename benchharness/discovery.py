@@ -129,8 +129,8 @@ def loaded(what: str, load: Callable[[], T]) -> T:
         load: The function that imports the code.
 
     Raises:
-        BenchError: The import raises an exception. The message names that exception and the line
-            that raised it.
+        BenchError: The import raises an exception. The message describes that exception. If a
+            BenchError is raised in the import, an error of the same class is raised.
     """
     try:
         return load()

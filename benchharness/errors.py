@@ -6,6 +6,7 @@
     |-- ModelError        4   a checkpoint is missing, is not a checkpoint, or is incomplete
     |-- JobError          1   a job started and could not finish
     `-- StoreError        5   the leaderboard's database is locked, corrupt or too new
+        `-- BusyStoreError    the database is locked, or its server does not respond
 
 A message is a sentence that names the object, states what was found and what was expected, and
 suggests the next step. Any other exception is a bug in benchharness and is shown with a traceback.

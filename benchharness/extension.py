@@ -31,8 +31,8 @@ class Command(NamedTuple):
             command (`bench check --help`) under which the flag is listed.
         old: The former name of the command, which works until version 0.2; empty if the command was
             not renamed.
-        after: The name of the command after which this command is listed; if it is empty, this
-            command is the last one in its section.
+        after: The name of the command after which this command is listed. If it is empty, this
+            command is listed at the end of its section, in the order in which commands are defined.
     """
 
     place: str
@@ -105,13 +105,14 @@ class Extension:
         submissions: Descriptions of the files for the official server of a suite, keyed by suite.
             Each is a `Form` of the extension "submission".
         runners: Functions `(job, report)` that run a job without training and return its Result,
-            for tasks with `Task.is_measured`, keyed by the recipe of the job.
+            for tasks that measure speed or memory (`Task.is_measured`), keyed by the recipe of the
+            job.
         sections: Functions that write a section of the report below a leaderboard, keyed by the
             heading of the section. Each gets `(store, board)` and returns HTML as a
             `markupsafe.Markup`, or an empty text to omit the section.
         plots: Objects of `benchharness.leaderboard.report.plots.section.Plot`, which add figures to
-            the plots of each leaderboard in the report, keyed by a word for the ids of their
-            sections.
+            the plots of each leaderboard in the report, keyed by a word with which the HTML ids of
+            their sections end.
         pages: Classes that write pages to which a report links, keyed by the option of
             `bench report` that asks for them; so far the only option is "predictions". They have
             the methods of `PredictionPages` in the extension "prediction_pages".

@@ -28,7 +28,10 @@ class Rule(NamedTuple):
 
 
 def as_number(value: object) -> float | None:
-    """Convert a value to a finite float; return None if the value is no number or not finite."""
+    """Convert a number, or a text such as "3e-5", to a finite float; return None for other values.
+
+    None is also returned for True and False.
+    """
     # Without this check, True would be accepted as 1, because bool is a subclass of int.
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
@@ -95,10 +98,12 @@ class Facts:
         needs: The name of a technique or of another hyperparameter that this one requires, or
             NAME=VALUE if it requires a certain value. If the requirement is not met, this
             hyperparameter has no effect and is left out of the job.
-        excludes: Other hyperparameters that cannot be combined with this one, keyed by name. Each
-            value is a phrase for the error message that describes the effect of the other one.
-        instead_of: Other hyperparameter for the same quantity in another unit, such as epochs for
-            steps. If two recipes set one each, the recipe that overrides the other is used.
+        excludes: Phrases for error messages, keyed by the names of the other hyperparameters that
+            cannot be combined with this one. A phrase describes the effect of the other
+            hyperparameter, such as "freezes the encoder".
+        instead_of: The hyperparameter that this one replaces, because both set the same quantity in
+            different units: `epochs` for the hyperparameter `steps`. If a recipe sets one of the
+            two, and a recipe that overrides this recipe sets the other, only the latter is used.
     """
 
     rule: Rule
@@ -119,7 +124,8 @@ def hyperparameter(
 
     Args:
         rule: Validation of its values.
-        default: Default value. A hyperparameter without a default is part of every job.
+        default: Default value. Every job to which the hyperparameter applies must have a value if
+            there is no default.
         aliases: Other names of the hyperparameter, separated by spaces.
         unless: Names of hyperparameters that make this one irrelevant, separated by spaces.
         **facts: Other fields of `Facts`.

@@ -96,7 +96,7 @@ def check_folder(folder: Path) -> Mapping[str, Any]:
     The value of "files" in the manifest maps file names to digests.
 
     Raises:
-        DamagedError: A file is missing or differs from its digest.
+        DamagedError: A file is missing or differs from its digest, or the manifest is invalid.
     """
     try:
         manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
@@ -226,6 +226,10 @@ def new_checkpoint(folder: Path, job: Job) -> Iterator[Path]:
 
     The context manager yields a temporary folder, into which the block writes the files. At the end
     of the block, the temporary folder is renamed to `folder`.
+
+    Args:
+        folder: The final path of the folder.
+        job: The job, whose key, task, model, weights and seed are written into the manifest.
     """
     facts = {
         "run": job.key,
@@ -284,7 +288,10 @@ def checkpoints_in(root: Path) -> dict[str, int]:
 
 
 def delete_checkpoint(folder: Path) -> None:
-    """Delete the folder of a trained model, and unfinished copies that killed processes left."""
+    """Delete the folder of a trained model, and unfinished copies that killed processes left.
+
+    A symbolic link to a folder is not deleted.
+    """
     # Delete the manifest first. Without it, the folder does not count as a checkpoint, even if
     # deleting the other files takes long or fails.
     with suppress(OSError):
@@ -303,15 +310,15 @@ def delete_drafts(folder: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def require_room(folder: Path, size: float, what: str = "for its model") -> None:
+def require_room(folder: Path, size: float, what: str = "for the trained model") -> None:
     """Raise JobError if the disk has too little free space for a folder.
 
-    This is checked before the training, which may take hours.
+    This is checked before long work, such as a training that takes hours.
 
     Args:
         folder: The folder, which need not exist yet.
         size: The needed space in bytes.
-        what: The purpose of the space for the error message, such as "for its model".
+        what: The purpose of the space for the error message, such as "for 2 models to be kept".
     """
     there = next(path for path in folder.absolute().parents if path.is_dir())
     free = shutil.disk_usage(there).free
@@ -373,7 +380,7 @@ class SnapshotFolder:
 
 
 class Holds:
-    """Named locks that this process holds, which are exclusive or shared.
+    """Named locks, exclusive or shared, that this process holds.
 
     The lock with the name NAME is a lock on the file NAME in the folder of locks. A worker process
     that inherits the file descriptor also holds the lock. The lock is released when all processes

@@ -140,8 +140,9 @@ def curve_of(result: Result) -> Iterator[tuple[int, dict[str, float]]]:
 def facts_of(outcome: Result | Failure) -> dict[str, Value]:
     """Return the final values of a run for loggers, keyed by name.
 
-    The values are the scores, warnings, cost and provenance, or the error if the run failed. The
-    names are paths, such as "cost/seconds".
+    For a finished run, they are the scores, warnings, cost and provenance, with paths such as
+    "cost/seconds" as names, and the status "finished". For a failed run, they are the kind of
+    failure ("status") and the message ("error").
     """
     outcome = shared_outcome(outcome)
     if isinstance(outcome, Failure):
@@ -182,11 +183,12 @@ Call = Callable[[Logger], None]
 
 
 class Listening(Watcher):
-    """Watcher of a run that passes all events to another watcher and to loggers.
+    """Watcher of a run that passes all events to another watcher.
 
-    The object is a context manager. If a logger raises an exception, the logger is not called
-    again, and the other watcher gets a message. Output that trackers print is redirected to stderr,
-    because stdout is reserved for the output of the command.
+    It also passes the start, the losses and the outcome of each job to loggers. The object is a
+    context manager. If a logger raises an exception, the logger is not called again, and the other
+    watcher gets a message. Output that trackers print is redirected to stderr, because stdout is
+    reserved for the output of the command.
 
     Args:
         watcher: The other watcher.
@@ -217,9 +219,9 @@ class Listening(Watcher):
                 self._stdout.__exit__(None, None, None)
 
     def report(self, job: Job, progress: Progress) -> None:
-        """Pass the progress of a running job to the other watcher and to the loggers.
+        """Pass the progress of a running job to the other watcher, and its loss to the loggers.
 
-        Loggers get at most one loss per second and job.
+        Loggers get at most one loss per second and job, and nothing while the job waits.
         """
         self._watcher.report(job, progress)
         # While a job waits, another process may be running and logging it.
@@ -249,7 +251,7 @@ class Listening(Watcher):
         self._tell(end)
 
     def leave_out(self, job: Job) -> None:
-        """Pass a job that is skipped to the other watcher."""
+        """Inform the other watcher that a job is skipped."""
         self._watcher.leave_out(job)
 
     def say(self, line: str) -> None:

@@ -32,9 +32,10 @@ MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 @cache
 def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
-    """Return the instruction sets of the processor, as the file `cpuinfo` of Linux lists them.
+    """Return the instruction sets of the processor, from the line "flags" of Linux's `cpuinfo`.
 
-    The set is empty if the file does not exist, for example on another operating system.
+    The set is empty if there is no such line (as on ARM processors), or if the file does not exist,
+    for example on another operating system.
     """
     try:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -164,8 +165,8 @@ def source_commit(folder: Path = Path(__file__).parent) -> dict[str, Any]:
 
     Returns:
         The commit ("commit"), and whether source files differ from this commit ("dirty"). Both
-        values are None if benchharness is an installed package, even if it is installed inside
-        another git repository: that repository does not track the package's `__init__.py`.
+        values are None if git is not installed, or if benchharness is an installed package, even
+        inside another git repository: that repository does not track the package's `__init__.py`.
     """
     commit = _git(folder, "rev-parse", "HEAD")
     if commit is None or _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:
@@ -310,7 +311,10 @@ def count_processes() -> int:
 
 
 def own_rank() -> int:
-    """Return the rank of this process, from 0, among the processes that train a job together."""
+    """Return the rank of this process, from 0, among the processes that train a job together.
+
+    Without distributed training, the rank is 0.
+    """
     return int(os.environ.get("RANK", "0")) if count_processes() > 1 else 0
 
 
@@ -375,7 +379,7 @@ _TOKENS_PER_ROW = 50
 _MASKED_COPIES = 5
 _START_SECONDS = 5.0
 _BASELINE_SECONDS = 0.5
-_BASELINE_SECONDS_PER_ROW = 3e-4  # lies between those of the majority and bag-of-words baselines
+_BASELINE_SECONDS_PER_ROW = 3e-4  # between the measured values of the two baselines
 
 
 def _rough_seconds(job: Job, rows: Mapping[str, int], *, gpu: bool) -> float:
@@ -460,9 +464,10 @@ def memory_of(parameters: float | None, *, gpu: bool = False) -> int:
 
 
 def cache_folders() -> dict[str, Path]:
-    """Return the folders of the Hugging Face caches for checkpoints and for data, keyed by name.
+    """Return the folders of the Hugging Face caches.
 
-    The libraries of Hugging Face are not imported.
+    The keys are "checkpoint cache" and "data cache". The libraries of Hugging Face are not
+    imported.
     """
     home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
     return {

@@ -150,7 +150,8 @@ def add_tables(tables: Tables) -> frozenset[str]:
         The names of the tasks that the plugin defines, and of those to which it adds metrics.
 
     Raises:
-        BenchError: A name that the plugin defines is already in use.
+        BenchError: A name that the plugin defines is already in use or malformed, a suite does not
+            fit its tasks (see `add_suite`), or a metric is for an unknown task.
     """
     by_suite = defaultdict[str, list[Task]](list)
     for task in tables.tasks:
@@ -219,8 +220,8 @@ def load_plugins(files: Iterable[Path] | None = None) -> None:
         files: The plugin files; by default, those in the environment variable BENCH_PLUGINS.
 
     Raises:
-        BenchError: A plugin is missing, raises an exception, defines none of the names in NAMES, or
-            gives a model, task or suite a name that is already in use.
+        BenchError: A plugin is missing, raises an exception, defines none of the names in NAMES,
+            defines an object of a wrong type, or cannot be registered (see `add_tables`).
     """
     if files is None:
         files = map(Path, filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)))

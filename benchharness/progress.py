@@ -84,7 +84,7 @@ class Watcher:
         """Receive the outcome of a job that has ended."""
 
     def leave_out(self, job: Job) -> None:
-        """Receive a job that is skipped, because it is not needed or the time limit has passed."""
+        """Receive a job that is skipped because it is not needed or the time limit has passed."""
 
     def say(self, line: str) -> None:
         """Show a line about the run to the user."""
@@ -194,7 +194,8 @@ paradigm."""
 def ending(outcome: Result | Failure) -> str:
     """Describe the outcome of a job for the user: scores such as "mcc 0.500 in 2 s", or an error.
 
-    At most MOST_SCORES scores are shown.
+    At most MOST_SCORES scores are shown; for a job that was trained on several tasks, only the
+    first score of each task.
     """
     if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
         return "the model cannot be used, so its other jobs are skipped"

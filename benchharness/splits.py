@@ -35,6 +35,7 @@ def read_split(job: Job, name: str) -> SplitRows:
         name: The name of the split in the form "task:split", such as "glue/rte:train".
 
     Raises:
+        DataError: The examples cannot be read.
         ChangedRowsError: The examples are not those with which the job was planned.
     """
     task, split = name.rsplit(":", 1)

@@ -47,7 +47,7 @@ def run_baseline(job: Job, report: Reporter = lambda _: None) -> Result:
         Result with predictions, scores and cost; the learning curve is empty.
 
     Raises:
-        DataError: The rows of a split have changed since the job was planned.
+        DataError: The rows of a split cannot be read, or have changed since the job was planned.
     """
     start, started = time.monotonic(), _now()
     report(Progress(phase="loading"))

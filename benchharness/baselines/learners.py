@@ -75,9 +75,8 @@ def learn_sentences(
 
     The similarity is the cosine of TF-IDF vectors; if several sentences are equally similar, the
     first is chosen. Only the vocabulary and the inverse frequencies of words are learned from the
-    training examples.
-    The no-answer score is the negative cosine. It never exceeds the threshold 0, so every question
-    gets an answer.
+    training examples. The no-answer score is the negative cosine. It never exceeds the threshold 0,
+    so every question gets an answer.
 
     Args:
         _task: Not used.
@@ -120,9 +119,10 @@ def learn_majority(
 ) -> Predictor:
     """Return a predictor of the most frequent answer in the training examples.
 
-    This is the most frequent label, option index or tag, all labels that at least half of the
-    examples have (if several labels are allowed), or the mean of the numbers of a regression. For
-    questions about a context, it is "no answer" if the task has unanswerable questions, and else
+    This is the most frequent label, option index or tag, or the mean of the numbers of a
+    regression. If an example may have several labels, all labels are predicted that at least half
+    of the examples have, or the most frequent label if no label is that frequent. For questions
+    about a context, the answer is "no answer" if the task has unanswerable questions, and otherwise
     the first sentence of the context.
 
     Args:

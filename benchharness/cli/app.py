@@ -133,7 +133,10 @@ class InnerGroup(TyperGroup):
         super().__init__(name=name, no_args_is_help=True, rich_markup_mode=None, **facts)
 
     def format_epilog(self, _: Any, formatter: Any) -> None:
-        """Write an example of the command at the end of its help."""
+        """Write an example of the command at the end of its help.
+
+        `formatter` is click's formatter of the help.
+        """
         _write_example(self.name or "", formatter)
 
 
@@ -161,7 +164,7 @@ class LazyGroup(TyperGroup):
     words: tuple[str, ...] = ()
 
     def list_commands(self, _: Any) -> list[str]:
-        """Return the names of all commands, including those of extensions."""
+        """Return the names of all commands except subcommands, including those of extensions."""
         self.commands = {
             name: TyperCommand(name, short_help=line.help)
             for name, line in commands().items()
@@ -170,29 +173,45 @@ class LazyGroup(TyperGroup):
         return list(self.commands)
 
     def make_context(self, info_name: Any, args: list[str], *rest: Any, **options: Any) -> Any:
-        """Parse the options of `bench` itself, which come before the name of the subcommand."""
+        """Parse the options of `bench` itself, which come before the name of the subcommand.
+
+        The arguments and the result are those of click's method.
+        """
         self.words = tuple(args)
         with _in_our_words(self.words):
             return super().make_context(info_name, args, *rest, **options)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return the options that may come before the name of the subcommand, such as --version."""
+        """Return the options that may come before the name of the subcommand, such as --version.
+
+        `ctx` is click's context.
+        """
         return _quick(super().get_params(ctx))
 
     def format_commands(self, _: Any, formatter: Any) -> None:
-        """Write the list of commands to the help, with a heading for each section."""
+        """Write the list of commands to the help, with a heading for each section.
+
+        `formatter` is click's formatter of the help.
+        """
         for group in GROUPS:
             with formatter.section(group):
                 found = [(name, line) for name, line in commands().items() if line.group == group]
                 formatter.write_dl([(f"{name:11}", line.help) for name, line in found])
 
     def invoke(self, ctx: Any) -> Any:
-        """Parse the arguments after the name of the subcommand, and call the subcommand."""
+        """Parse the arguments after the name of the subcommand, and call the subcommand.
+
+        `ctx` is click's context, which contains these arguments.
+        """
         with _in_our_words(self.words), _without_abort():
             return super().invoke(ctx)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the name of the called subcommand, the loaded subcommand, and its arguments.
+
+        Args:
+            ctx: Click's context.
+            args: The command-line arguments after the options of `bench` itself.
 
         Raises:
             BenchError: The first argument is not a subcommand, but the error can suggest one,
@@ -228,7 +247,7 @@ class GroupedCommand(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options and arguments of the command.
 
-        If some options are rare, --help-all is one of the options.
+        If some options are rare, --help-all is one of the options. `ctx` is click's context.
         """
         params = super().get_params(ctx)
         return _quick([*params, self._help_all(params[-1])] if self.rare else params)
@@ -249,9 +268,13 @@ class GroupedCommand(TyperCommand):
         return made
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options to the help, under headings if there are many.
+        """Write the options to the help, under headings if there are more than FEW_OPTIONS.
 
         Options without a heading come last.
+
+        Args:
+            ctx: Click's context.
+            formatter: Click's formatter of the help.
         """
         found: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
@@ -272,7 +295,10 @@ class GroupedCommand(TyperCommand):
                 formatter.write_dl(records)
 
     def format_epilog(self, _: Any, formatter: Any) -> None:
-        """Write the subcommands and the example of this command at the end of its help."""
+        """Write the subcommands and the example of this command at the end of its help.
+
+        `formatter` is click's formatter of the help.
+        """
         name = self.name or ""
         if words := [(w, line.help) for w, line in inner(name).items() if not w.startswith("-")]:
             with formatter.section("Commands"):
@@ -280,7 +306,12 @@ class GroupedCommand(TyperCommand):
         _write_example(name, formatter)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-        """Return completions: the command's options and arguments, and its subcommands."""
+        """Return the completions of a word: options, values of arguments, and subcommands.
+
+        Args:
+            ctx: Click's context.
+            incomplete: The beginning of the word, which the user has typed.
+        """
         behind = copy(ctx)
         behind.command = InnerGroup(self.name or "")
         words = behind.command.shell_complete(behind, incomplete)

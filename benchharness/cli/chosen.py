@@ -58,7 +58,7 @@ class Chosen:
     trust_remote_code: TrustCode = False
 
     def open(self) -> Store:
-        """Open the database `db`; raise an error if it does not exist."""
+        """Open the database `db`; raise StoreError if it does not exist or cannot be read."""
         return opened(self.db)
 
     @property
@@ -87,7 +87,7 @@ def is_there(db: str) -> bool:
 
 
 def opened(db: str) -> Store:
-    """Open the database `db`; raise an error if it does not exist."""
+    """Open the database `db`; raise StoreError if it does not exist or cannot be read."""
     return open_store(db, create=False)
 
 

@@ -103,12 +103,12 @@ def _in_order(lines: Mapping[str, Command]) -> dict[str, Command]:
     firsts = [name for name in names if not lines[name].after]
     waiting = [name for name in names if lines[name].after]
     while waiting:
-        # A command may come after one that itself comes after another command.
+        # The command in the field `after` may itself be waiting, so this is repeated.
         ready = [name for name in waiting if lines[name].after in firsts]
         for name in ready:
             firsts.insert(firsts.index(lines[name].after) + 1, name)
         waiting = [name for name in waiting if name not in firsts]
-        if not ready:  # the commands after which they come do not exist
+        if not ready:  # the commands in their fields `after` do not exist
             firsts += waiting
             break
     firsts.sort(key=lambda name: GROUPS.index(lines[name].group))

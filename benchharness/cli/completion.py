@@ -41,8 +41,8 @@ def complete(name: str, ctx: typer.Context, incomplete: str) -> list[Proposal]:
     Args:
         name: The key of a function in PROPOSERS, which yields possible words.
         ctx: The parser's context, with the options that come before the word.
-        incomplete: What the user has typed of the word so far. All proposals begin with it, in
-            upper or lower case.
+        incomplete: The beginning of the word, which the user has typed. All proposals begin with
+            this text, ignoring upper and lower case.
 
     Returns:
         Pairs of a word and its description.
@@ -94,7 +94,7 @@ def tasks(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def recipes(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """Yield the packaged recipes for all models, and the TOML files in the current folder."""
+    """Yield the packaged recipes that suit every model, and TOML files in the current folder."""
     yield "paper", "the recipe of the model's paper"
     yield "fast", "one epoch on shortened texts"
     yield "checkpoints", "for many checkpoints of one pretraining run"
@@ -149,7 +149,7 @@ def trackers(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
 
 
 def stored_models(ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
-    """Yield the names of the models that have runs in the database of the command line."""
+    """Yield the names of the models that have runs in the database that the command would use."""
     with _store(ctx) as store:
         yield from ((name, "") for name in store.models())
 
@@ -173,7 +173,7 @@ def stored_systems(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
 
 
 def shown(ctx: typer.Context, incomplete: str) -> Iterator[Proposal]:
-    """Yield the words that `bench show` accepts as its next argument."""
+    """Yield words that `bench show` accepts as its next argument, after those already typed."""
     before = ctx.params.get("names") or ()
     if "recipe" in before[:1]:
         yield from models(ctx, incomplete)
@@ -198,6 +198,7 @@ PROPOSERS = {
     each.__name__: each
     for each in (models, suites, tasks, recipes, settings, starts, multi_task, trackers)
 } | {each.__name__: each for each in (stored_models, keys, stored_systems, shown)}
-"""Functions that yield possible words, keyed by the names in the declarations of options.
+"""Functions that yield the words which the shell may propose, keyed by name.
 
-Each gets the parser's context and what the user has typed so far."""
+The declaration of an option or argument contains one of these names. Each function gets the
+parser's context and the beginning of the word, which the user has typed."""

@@ -27,9 +27,9 @@ def page_beside(db: str, out: str | None = None) -> Path:
 
     Args:
         db: The database: a path or a SQLAlchemy URL.
-        out: The path that the user has given. If it is None, the report is next to the database and
-            has the same name with the suffix .html. If the database is on a server, the report is
-            in the folder of the default database.
+        out: The path that the user has given. If it is None, the report has the same name as the
+            database, with the suffix .html. It is next to the database or, if the database is given
+            as a URL, in the folder of the default database.
     """
     if out is not None:
         return Path(out)

@@ -218,8 +218,8 @@ def in_words(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return properties, such as those of a task or a run, with values that are easy to read.
 
     For example, names of tasks are replaced by their titles. The value of "name" stays unchanged,
-    because the user types this name on the command line. `facts` contains the properties, as one of
-    the functions below returns them.
+    because the user types this name on the command line. `facts` contains the properties, as
+    returned by `task_facts`, `run_facts` or a similar function.
     """
     words = dict(facts)
     if facts.get("name") in TASKS:
@@ -278,7 +278,7 @@ def suite_facts(suite: Suite) -> dict[str, Any]:
 
 
 def collection_facts(name: str) -> dict[str, Any]:
-    """Return the properties of a collection, which stands for several suites and has no score."""
+    """Return the properties of a collection: a name for several suites, without a score rule."""
     members = find_suites(name)
     return {
         "name": name,
@@ -309,10 +309,9 @@ def task_facts(task: Task) -> dict[str, Any]:
 
 
 def model_facts(spec: ModelSpec) -> dict[str, Any]:
-    """Return the properties of a model.
+    """Return the properties of a model: fields of `ModelSpec`, and "published".
 
-    "parameters" is their number in millions, and "published" lists the tables of published scores
-    that contain the model.
+    The value of "published" lists the tables of published scores that contain the model.
     """
     tables = dict.fromkeys(row.table for row in rows_of_model(spec.name))
     unsaid = ("trust", "is_baseline", "builtin", "start")
@@ -323,8 +322,10 @@ def model_facts(spec: ModelSpec) -> dict[str, Any]:
 def system_facts(system: System) -> dict[str, Any]:
     """Return the properties of a system for which papers report scores.
 
-    "model" is the model of benchharness with which the system can be run; if there is none,
-    "reason" explains why the system cannot be run.
+    "status" states whether benchharness can run the system, and "model" is the model to use. If
+    "model" is empty, "reason" explains why the system cannot be run, or how to run it.
+    "published_rows" is the number of published results. "in_lectures" is true if the lectures from
+    which these results were collected mention the system.
     """
     return {
         "system": f"{system.name} (in {system.table})" if system.table else system.name,
@@ -404,7 +405,10 @@ _SHOWN_OF_JOB = frozenset(
 
 
 def outcome_facts(outcome: Result | Failure) -> dict[str, Any]:
-    """Return all stored facts about a run, except that predictions are replaced by their number."""
+    """Return the stored facts about a run as JSON data.
+
+    Predictions are replaced by their number.
+    """
     job = outcome.job
     head: dict[str, Any] = {
         "key": job.key,

@@ -42,9 +42,9 @@ class Page:
     description: str = option("", "Text below the heading.", metavar="TEXT")
     split: bool | None = option(
         None,
-        "Write the details of runs into a folder next to the page, or into the page itself. "
-        "Default: into the page for up to 250 runs, else into a folder. By default, a folder has "
-        "the details of at most the 5,000 best runs.",
+        "Write the details of runs into a folder next to the page (--split), or into the page "
+        "itself (--no-split). Default: into the page for up to 250 runs, else into a folder, which "
+        "then has the details of about 5,000 runs of the best entries.",
         flag="--split/--no-split",
     )
     show_paths: ShowPaths = False

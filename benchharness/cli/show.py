@@ -78,8 +78,8 @@ Names = Annotated[
 ]
 
 RUN_KEY = re.compile(r"[0-9a-f]{4,64}")
-"""Pattern for the first characters of a run's key. At least four are needed, because three
-hexadecimal digits could be a word such as "bad"."""
+"""Pattern for the first characters of a run's key. At least four characters are needed, so that a
+short name such as "bad" is not taken for a key."""
 
 
 @with_options()
@@ -373,7 +373,7 @@ class OfPublished:
     def rows(self) -> Iterator[PublishedRow]:
         """Published results that the options select, with only their scores on selected tasks.
 
-        If `task` is empty, the scores of a whole suite are included too.
+        If `task` is empty, average scores over a whole suite are included too.
         """
         suites = [found for name in self.suite for found in find_suites(name)]
         tasks = {each.name for each in select_tasks(suites, self.task)} if self.task else {*TASKS}

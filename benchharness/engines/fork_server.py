@@ -21,7 +21,7 @@ from benchharness.worker.fork_server import NUMBER_BYTES
 
 ANSWER_SECONDS = 3.0
 """Maximum number of seconds to wait until the fork server reports the end of a killed worker, or
-until the killed fork server has ended itself. Both normally take milliseconds."""
+until a fork server that was killed has ended. Both normally take milliseconds."""
 
 COMMAND = (sys.executable, "-P", "-m", "benchharness.worker.fork_server")
 

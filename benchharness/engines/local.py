@@ -87,7 +87,7 @@ class LocalEngine:
                 must wait until a running job ends.
             report: Function that is called with a job and its progress.
         """
-        self._report, self._again = report, deque[Job]()  # jobs to repeat: they ran out of memory
+        self._report, self._again = report, deque[Job]()  # jobs that ran out of memory
         self._free, self._running = list(self._slots), list[WorkerProcess]()
         self._crowded, self._failed_to_end = set[str](), dict[str, str]()  # both contain job keys
         queue = iter(jobs)
@@ -240,6 +240,9 @@ class Placement:
 
         The fork server is stopped when the block ends. Without a fork server, the context manager
         does nothing.
+
+        Args:
+            modules: The names of the modules; if there are none, nothing is imported.
         """
         with nullcontext() if self.forks is None else closing(self.forks) as forks:
             if forks and modules:
@@ -259,8 +262,8 @@ class EngineChoice:
         jobs: The number of concurrent jobs; None leaves the choice to the engine.
         processes: The number of processes that train one job together.
         small: Whether the jobs are so small that starting takes longer than computing.
-        fit: The number of jobs that can run concurrently on this machine, which is limited by the
-            number of jobs and by the main memory.
+        fit: The largest number of jobs that can run concurrently on this machine, because there are
+            no more jobs or because no more fit into the main memory.
         folder: The folder of the database, in which a run keeps models and snapshots.
     """
 

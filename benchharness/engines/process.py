@@ -316,7 +316,8 @@ def ended_at_last() -> Iterator[None]:
 
     The process ends LAST_SECONDS after the signal, even if it hangs in a library that blocks
     exceptions (as SQLite does while it waits for a lock) or in cleanup code. After a single signal,
-    the process does not end while STATES_AWAITED is held. Workers end with this process.
+    the process does not end while STATES_AWAITED is held. Workers end with this process. In other
+    threads than the main thread, the context manager does nothing.
     """
     # Only the main thread can handle signals.
     if threading.current_thread() is not threading.main_thread():

@@ -22,8 +22,8 @@ class Slot:
     Attributes:
         device: "cpu", or "cuda:" followed by the GPUs, as in "cuda:0,1".
         environment: The environment variables that the job's process gets.
-        is_shared: Whether the slot shares its GPU with other slots. Such a slot is used only while
-            the GPU has enough free memory.
+        is_shared: Whether the slot shares its GPU with other slots. While jobs run in the other
+            slots, such a slot is used only if the GPU has enough free memory.
     """
 
     device: str
@@ -78,12 +78,14 @@ def find_slots(
 ) -> tuple[Slot, ...]:
     """Return the slots of this machine.
 
-    By default, there is one slot per core, but at most `fit` slots, and at most AT_ONCE on the CPU
-    or on each GPU. Several slots share a GPU, and are used as far as its memory allows. A MIG
-    instance (a part of a GPU), whose memory cannot be read, has one slot. If a job has several
-    processes, each slot has that number of GPUs or cores, and no GPU belongs to two slots. If
-    `jobs` is given, there are exactly `jobs` slots, which are assigned to the GPUs in turn. The
-    cores are divided evenly among the slots unless OMP_NUM_THREADS is set.
+    If `jobs` is given, there are exactly `jobs` slots, to which the GPUs are assigned in turn.
+    Otherwise, there is one slot per core, but at most `fit` slots, at most AT_ONCE on the CPU or
+    per GPU, and at least one per GPU. Several slots may share a GPU, and are used as far as its
+    memory allows. There are two exceptions. On MIG instances (parts of a GPU), whose memory cannot
+    be read, there is one slot per instance. If a job has several processes, no GPU belongs to two
+    slots: each slot has one GPU or, on the CPU, at least one core per process.
+
+    Each process gets an equal share of the cores as threads, unless OMP_NUM_THREADS is set.
 
     Args:
         device: "auto" (all visible GPUs, or the CPU if there are none), "cpu", "cuda" (all visible
@@ -165,6 +167,7 @@ def find_gpus() -> tuple[str, ...]:
 
     If CUDA_VISIBLE_DEVICES is set, even to an empty value, the names are read from it. Otherwise
     they come from `nvidia-smi -L`, or from the driver's device files if there is no such command.
+    The result is empty if the command fails.
     """
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
@@ -283,8 +286,9 @@ class Sharing:
     def has_room(self, slot: Slot, settled: Sequence[bool]) -> bool:
         """Return whether another job may start in a slot.
 
-        It may if the slot does not share its GPU, if no job runs on the GPU, or if the GPU has
-        enough free memory (see ROOM).
+        It may if the slot does not share its GPU, or if no job runs on the GPU. Otherwise, it may
+        only if all jobs on the GPU have been computing for SETTLING_SECONDS, the GPU has enough
+        free memory (see ROOM), and `is_over` is False.
 
         Args:
             slot: The slot.

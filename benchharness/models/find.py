@@ -31,8 +31,9 @@ def find_model(name: str, trust: Trust = NOTHING) -> ModelSpec:
             encoders and baselines.
 
     Raises:
-        ModelError: The folder is not a checkpoint, or belongs to another family than the known
-            model.
+        ModelError: The name is that of a file, or of a folder that is not a usable checkpoint; or
+            NAME is a built-in encoder, a baseline, or a known model of another family than the
+            checkpoint in FOLDER.
         BenchError: The name is unknown; the message suggests a similar name.
     """
     folder = Path(name).expanduser()

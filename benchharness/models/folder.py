@@ -73,8 +73,8 @@ def checkpoint_files(folder: Path, trust: Trust = NOTHING) -> dict[str, list[Pat
     the user, unless a file also contains other objects.
 
     Raises:
-        ModelError: A file is missing (the message then names similar files in the folder), or
-            pickled weights are damaged or need a permission.
+        ModelError: A file is missing (the message then names files that the folder has instead),
+            the folder contains a LoRA adapter, or pickled weights are damaged or need a permission.
     """
     names = _names_in(folder)
     if ADAPTER in names and not find_weights(names):
@@ -268,7 +268,10 @@ def no_decoder(what: str) -> str:
 
 
 def untrusted(folder: Path) -> str:
-    """Return the error message for a checkpoint whose own code is needed but not permitted."""
+    """Return the error message for a checkpoint that needs its own code without permission.
+
+    `folder` is the folder of the checkpoint.
+    """
     return (
         f"{shown(folder)} needs the Python code that comes with it, which is not run without your "
         "permission: read the code, then pass --trust-remote-code."
@@ -346,8 +349,9 @@ def unsaid_family(folder: Path) -> str:
 def longest_row(folder: Path) -> int | None:
     """Return the maximum number of tokens per input of a checkpoint; None if it has no limit.
 
-    It is the smaller of the network's number of positions and the tokenizer's limit. A network with
-    relative positions has no limit; the tokenizer's limit is then ignored.
+    It is the smaller of the network's number of usable positions and the tokenizer's limit, or None
+    if the folder states neither of them. A network with relative positions has no limit; the
+    tokenizer's limit is then ignored.
     """
     config, limits = read_config(folder / "config.json"), []
     if is_unbounded(config["model_type"], config):
@@ -375,8 +379,8 @@ no limit, transformers writes 10**30, which is too large for numpy's integers.""
 def is_unbounded(family: str, config: Mapping[str, Any] = MappingProxyType({})) -> bool:
     """Return whether networks of a family accept inputs of any length.
 
-    This is the case for families without absolute positions. DeBERTa has absolute positions only if
-    its config sets `position_biased_input`. A limit of the tokenizer is ignored.
+    This is the case for families without absolute positions. DeBERTa has absolute positions unless
+    its config sets `position_biased_input` to false. A limit of the tokenizer is ignored.
 
     Args:
         family: The family (transformers' model_type).

@@ -162,6 +162,7 @@ class Machine:
         Raises:
             ValueError: The pickle is too large or has an unknown instruction.
             EOFError: The pickle ends too early.
+            Exception: Another of the exceptions in DAMAGED, if the pickle is damaged otherwise.
         """
         start = stream.tell()
         for code, arg, place in pickletools.genops(stream):

@@ -31,7 +31,8 @@ class ModelSpec:
             counted; None if unknown.
         backbone: Number of parameters in millions without embeddings and pooler; None if unknown.
         configuration: Numbers of layers and sizes, in the words of the paper.
-        max_tokens: Maximum number of tokens per input, including special tokens; None if unknown.
+        max_tokens: Maximum number of tokens per input, including special tokens; None if it is
+            unknown or if there is no maximum.
         tokenizer: Kind of the tokenizer, and whether it distinguishes upper and lower case.
         lender: Other hub repository ("org/name@COMMIT") from which the tokenizer is downloaded,
             because the checkpoint's own repository has none; otherwise empty.
@@ -190,7 +191,8 @@ def sort_files(
         folder: The folder on this machine; None for a repository.
 
     Raises:
-        ModelError: A needed file is missing; the message also names the files found instead.
+        ModelError: A needed file is missing (the message also names files found instead), or a
+            folder contains a LoRA adapter next to complete weights.
     """
     if "config.json" not in names:
         raise ModelError(f"{place} is not a checkpoint: {_instead(names, 'config.json', folder)}")

@@ -57,8 +57,9 @@ def download(hub_id: str, revision: str | None, trust: Trust = NOTHING) -> Path:
             trusted.
 
     Raises:
-        ModelError: The repository is not a checkpoint, the hub refuses the request, or the hub
-            cannot be reached and the cache lacks the checkpoint.
+        ModelError: The repository is not a checkpoint, the hub refuses the request, a file was
+            damaged during the download, or the hub cannot be reached and the cache lacks the
+            checkpoint.
     """
     if go_offline_if_unreachable():
         folder = _download(hub_id, revision, ["config.json"])
@@ -364,6 +365,9 @@ def count_layers(spec: ModelSpec) -> int | None:
     """Return the number of layers of a model's checkpoint; None if its config does not state it.
 
     For a hub model, the config is downloaded, unless it is in the cache.
+
+    Raises:
+        ModelError: The config cannot be downloaded or read.
     """
     config = config_of(spec)
     return next((config[name] for name in _LAYERS if isinstance(config.get(name), int)), None)
@@ -373,6 +377,9 @@ def config_of(spec: ModelSpec) -> Mapping[str, Any]:
     """Return the content of a model's config.json.
 
     For a hub model, the config is downloaded, unless it is in the cache.
+
+    Raises:
+        ModelError: The config cannot be downloaded or read.
     """
     return read_config(config_folder(spec) / "config.json")
 
@@ -393,10 +400,12 @@ def family_config(spec: ModelSpec) -> Mapping[str, Any]:
 
 
 def config_folder(spec: ModelSpec) -> Path:
-    """Return the folder with the config and the tokenizer of a model.
+    """Return the folder with config.json and tokenizer_config.json of a model.
 
-    For a hub model, config.json and tokenizer_config.json are downloaded, unless they are in the
-    cache.
+    For a hub model, the two files are downloaded, unless they are in the cache.
+
+    Raises:
+        ModelError: A hub model cannot be downloaded, or a built-in model lacks its folder.
     """
     if spec.is_builtin:
         return _builtin_folder(spec)

@@ -44,7 +44,8 @@ need the decoder.
 LAYERED = frozenset({"modernbert-decoder"})
 """Families of decoders that cannot be loaded with a head in transformers.
 
-Their classes have layers between the last state and the output, which benchharness's heads lack.
+Between the last hidden state and the output, their classes in transformers have further layers. The
+heads of benchharness do not have these layers.
 """
 
 SHARED = {"mt5": "t5", "umt5": "t5"}

@@ -63,8 +63,8 @@ seed."""
 def expand_grid(settings: Mapping[str, Setting]) -> Iterator[dict[str, Setting]]:
     """Yield every combination of the values of hyperparameters.
 
-    Each yielded setting has a single value. If there were several, the setting lists them in
-    `Setting.one_of`.
+    In a combination, each setting has a single value. If the hyperparameter has several values, the
+    setting lists them all in `Setting.one_of`.
 
     Args:
         settings: Settings keyed by hyperparameter; a text with commas stands for several values.

@@ -90,7 +90,10 @@ It is not a comma, because commas separate the values of a grid.
 
 
 def least_layers(features: str) -> int:
-    """Return the minimum number of layers that an encoder must have for a value of `features`."""
+    """Return the minimum number of layers that an encoder must have for a value of `features`.
+
+    The result is 0 for values that suit every encoder.
+    """
     number = features.removeprefix(LAYER)
     if number != features:
         return int(number) if number.isdecimal() else 0
@@ -259,7 +262,7 @@ class Rows:
         shots: Approximate number of train rows to use, drawn with the seed of the run and
             stratified by label; 0 for all rows.
         train_languages: Languages of the training rows of a multilingual task, e.g. "de", "de+fr"
-            or "all"; empty for English.
+            or "all"; empty for the task's train split, which is usually English.
         sampling_power: For tasks that are trained together, each step draws a task with a
             probability proportional to its number of examples raised to this power. If it is None,
             an epoch uses each batch of each task once, in random order.
@@ -369,10 +372,10 @@ class PairOptions:
     """Hyperparameters for tasks with one or two texts, and for multiple choice.
 
     Attributes:
-        orders: "given", or another value for pairs of texts whose order has no meaning. With
-            "both", each pair is trained on in both orders, so an epoch has twice as many rows. With
-            "added", the encoder reads both orders, and their states are added before the
-            classifier.
+        orders: "given" to encode the two texts of a pair only in their own order. The other values
+            are for pairs whose order has no meaning. With "both", the model is trained on each pair
+            in both orders, so an epoch has twice as many rows. With "added", the encoder reads both
+            orders, and their states are added before the classifier.
         lm_weight: For causal models, weight of the language model loss on the same texts, which is
             added to the loss of the head.
     """
@@ -490,7 +493,7 @@ class Recipe:
         tag: Head for tagging words.
         text: Text-to-text format.
         student: Distillation.
-        added: Groups that extensions define, keyed by head type.
+        added: Groups that extensions define, keyed by head type or training technique.
     """
 
     optim: Optim
@@ -531,7 +534,10 @@ class Recipe:
         return cls.of({**dict.fromkeys(needed, 0), **values})
 
     def of_head(self, head: str) -> Any:
-        """Return the group of hyperparameters for a head type; None if the job has none of them."""
+        """Return the group of hyperparameters for a head type, such as `span` for "span".
+
+        The result is None if the recipe has no hyperparameters of this head type.
+        """
         groups: dict[str, Any] = {
             **self.added,
             **dict.fromkeys(PairOptions.heads, self.pair),
@@ -551,17 +557,17 @@ class Recipe:
 
 
 _ADDED: Mapping[str, type] = {
-    head: member(f"the hyperparameters of the head type {head}", place)
+    head: member(f"the hyperparameters of {head}", place)
     for head, place in places("hyperparameters").items()
 }
-"""Classes of the groups that extensions define, keyed by head type."""
+"""Classes of the groups that extensions define, keyed by head type or training technique."""
 
 _GROUPS: Mapping[str, type] = {
     name: (get_args(kind) or (kind,))[0]
     for name, kind in get_type_hints(Recipe).items()
     if name != "added"
 } | {**_ADDED}
-"""Classes of the groups, keyed by the field names of Recipe, or by head type."""
+"""Classes of all groups: those of Recipe, keyed by field, and those in `_ADDED`."""
 
 _NEEDED = tuple(
     each.name
@@ -596,9 +602,9 @@ DISTILLATION = tuple(_names(StudentOptions))
 """Names of the hyperparameters of distillation, which have no effect without a teacher."""
 
 TEACHER = "teacher"
-"""Name of the technique distillation in `Facts.needs`.
+"""Word for distillation in `Facts.needs` and in lists of a job's training techniques.
 
-The other technique is TOGETHER (multi-task training).
+The word for the other technique, multi-task training, is TOGETHER.
 """
 
 
@@ -650,6 +656,8 @@ _UNSET = {
 def shown_value(name: str, setting: Setting | None) -> Any:
     """Return the value of a setting for display.
 
+    A value that switches a setting off, such as a `layer_decay` of 1, is displayed as "off".
+
     Args:
         name: Name of the setting.
         setting: The setting; None if it is not set. Its default is then displayed, usually as a
@@ -670,7 +678,8 @@ def applying(
 ) -> dict[str, Setting]:
     """Return the settings on which the result of a job depends.
 
-    Settings with default values are left out. If one of two alternative settings for the same
+    Settings without an effect on the job are left out, and so are default values, except for
+    settings that every job states (`Facts.stated`). If one of two alternative settings for the same
     quantity is used, such as `steps` instead of `epochs`, the other one is set to 0.
 
     Args:

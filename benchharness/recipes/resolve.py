@@ -1,4 +1,8 @@
-"""Determine every hyperparameter and its source from a model, a task and the command line."""
+"""Determine every hyperparameter and its source from a model, a task and the command line.
+
+A layer of values is a set of settings from one source, such as a TOML table of a recipe file. The
+values of a later layer override those of an earlier layer.
+"""
 
 import re
 import sys
@@ -166,6 +170,11 @@ def resolve_sweep(
     override those of the suite. Each recipe file has defaults, which are overridden by its values
     for the head type, the task and a frozen encoder, in this order.
 
+    There are two additions. If `as_text` is set, the values of `text.toml` override those of the
+    model's own recipe. For pairs, multiple choice and text-to-text on a user's own data,
+    `max_tokens` is the maximum length of the model, unless `overrides` or a user's recipe file sets
+    it.
+
     A value with commas, or a list in a file, is a grid: there is one result per combination of
     values, and together these results are a sweep. However, different values of `features` do not
     belong to the same sweep. Values that are switched off, or that have no effect for the head type
@@ -183,8 +192,8 @@ def resolve_sweep(
             `student.toml` override those of the model's own recipe.
 
     Raises:
-        BenchError: Values are unknown, ill-typed or out of range. The message has one line for
-            each.
+        BenchError: The recipe is unknown; or hyperparameters are unknown, or their values are
+            ill-typed, out of range or do not fit the model. The message has one line for each.
     """
     head = TASKS[task].head
     if spec.is_baseline:
@@ -254,9 +263,9 @@ def _only_one(found: Sequence[ResolvedRecipe], where: str) -> ResolvedRecipe:
 
 @dataclass(frozen=True, kw_only=True)
 class _Layers:
-    """Values of hyperparameters from packaged files, from the named recipe, and from `--set`.
+    """Layers of values from packaged files, from the named recipe, and from `--set`.
 
-    Later values override earlier ones.
+    The fields are in ascending order of priority.
     """
 
     packaged: Sequence[Mapping[str, Setting]]
@@ -362,16 +371,17 @@ class _Asked:
         if choice is not None and choice.value == FINE_TUNED and not alone:
             typed.pop("lstm_size", None)  # an LSTM is used on frozen encoders only
         points = self._points([*named, typed, last], typed)
-        # The command that repeats a run either names the recipe, or sets all values with --set. In
-        # the second case, the values are compared with the model's own recipe.
+        # A setting is listed in `off` if the command that repeats the run must switch it off. This
+        # command names the recipe. For a user's file or a grid, it instead uses the model's own
+        # recipe and sets all values with --set.
         said = layers.packaged if self.is_own or len(points) > 1 else named
-        # Names of settings that the recipe itself switches on; only these are listed in `off`.
+        # Names of the settings that this recipe switches on; only these can be listed in `off`.
         usual = set[str]()
         if typed or self.is_own or not alone:
             usual.update(self._points([*said, last])[0][0])
             usual.update({FEATURES} if any(FEATURES in layer for layer in said) else ())
-        # Values on the command line that equal those of the recipe are not overridden. Otherwise
-        # the same job would have two names.
+        # If the values on the command line equal those of the recipe, the recipe does not count as
+        # overridden. Otherwise the same job would have two names.
         is_overridden = bool(layers.typed)
         if typed and len(points) == 1:
             plain = self._points([*named, last])
@@ -789,6 +799,10 @@ def with_start_tasks(specs: Iterable[ModelSpec], tasks: Iterable[Task]) -> list[
 
     The models' own recipes name such tasks in `start_from`. A task that is added may start from
     another task, which is then added too.
+
+    Args:
+        specs: The models.
+        tasks: The tasks for which the models are trained.
     """
     found = {task.name: task for task in tasks}
     nothing = ResolvedRecipe(name="", settings={})
@@ -844,6 +858,9 @@ def compare_recipes(
         tasks: Tasks for which the recipes are compared.
         recipe: Name or path of a recipe that overrides the second model's own recipe; None if there
             is none.
+
+    Raises:
+        BenchError: A recipe has several combinations of values (a grid).
     """
     groups: dict[tuple[str, object, object], Difference] = {}
     for task in tasks:
@@ -873,7 +890,10 @@ pretrained with 512 tokens."""
 def within_reach(
     settings: Mapping[str, Setting], spec: ModelSpec, typed: Collection[str] = ()
 ) -> Mapping[str, Setting]:
-    """Reduce the setting `max_tokens` to the maximum length of the model, if it is larger.
+    """Limit the setting `max_tokens` to the maximum length of the model.
+
+    If the setting is not larger, or if the model has no limit or an unknown limit, the settings are
+    returned unchanged.
 
     Args:
         settings: Settings, keyed by name.

@@ -99,7 +99,9 @@ def zero_shot_recipe(task: str, spec: ModelSpec) -> ResolvedRecipe:
         spec: The model.
 
     Raises:
-        BenchError: The task has no candidate answers that a language model could score.
+        BenchError: The task has no candidate answers that a language model could score, or the
+            extension is missing.
+        ModelError: The model's folder specifies an unsupported pooling.
     """
     found = find_task(task)
     if found.has_weights:
@@ -113,6 +115,10 @@ class ZeroShotScoring(Protocol):
 
     def recipe(self, task: Task, spec: ModelSpec) -> ResolvedRecipe:
         """Return the recipe for scoring a model on a task.
+
+        Args:
+            task: The task.
+            spec: The language model.
 
         Raises:
             BenchError: The task has no candidate answers.

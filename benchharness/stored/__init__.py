@@ -93,7 +93,8 @@ class Recent(NamedTuple):
         shown: Names of the suites to show.
         left_out: Names of the suites that are not shown, because too many runs would have to be
             read.
-        lacking: Messages about suites with stored runs whose plugin is not loaded.
+        lacking: Messages about suites and tasks that have stored runs, but are not defined, because
+            their plugin is not loaded.
     """
 
     shown: tuple[str, ...]
@@ -102,7 +103,7 @@ class Recent(NamedTuple):
 
     @property
     def sentences(self) -> Iterator[str]:
-        """Messages for the user about suites that are not shown, and about how to show them."""
+        """Messages for the user about suites and tasks that are not shown, and how to show them."""
         yield from self.lacking
         if more := len(self.left_out):
             some = ", ".join(self.left_out[:10]) + (", ..." if more > 10 else "")
@@ -169,7 +170,8 @@ def gather_boards(
 ) -> list[Board]:
     """Build the leaderboards of the selected suites and data sources, with all tasks.
 
-    A suite has one leaderboard for each version of the data on which it was evaluated.
+    A suite has one leaderboard for each version of the data on which models were evaluated (other
+    examples or another number of examples).
 
     Args:
         store: Store that contains the runs.
@@ -218,6 +220,10 @@ def gained(boards: Sequence[Board], store: Store) -> list[Board]:
     """Add to each distilled student its gain over the same model trained without a teacher.
 
     Leaderboards without distilled students are returned unchanged.
+
+    Args:
+        boards: The leaderboards.
+        store: Store that contains the runs. If there are students, their predictions are read.
     """
     if not any(run.teacher for board in boards for entry in board.entries for run in entry.runs):
         return list(boards)
@@ -314,7 +320,8 @@ def _models(store: Store, systems: Sequence[str]) -> set[str]:
     A name has the form MODEL or MODEL:RECIPE, or is the beginning of a run's key.
     """
     parted = [name.split(":") for name in systems]
-    # A model's name may contain colons: in "a:b:lr=3e-4", the model may be "a", "a:b", or all.
+    # A model's name may contain colons: in "a:b:lr=3e-4", the model may be "a", "a:b" or the
+    # whole text.
     names = {":".join(parts[:n]) for parts in parted for n in range(1, len(parts) + 1)}
     names |= {model for model in store.models() if unquoted(model) in names}
     keys = [name for name in systems if _KEY.fullmatch(name)]

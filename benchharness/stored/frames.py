@@ -43,14 +43,16 @@ These are followed by one column per score."""
 
 
 def runs_frame(rows: Iterable[RunRow]) -> pd.DataFrame:
-    """Return a frame with one row per run and scored task; a failed run has one row.
+    """Return a frame with one row per run and scored task; a run without scores has one row.
 
-    The column `score` is the score of the task on the leaderboard of the suite. `flags` contains
-    warnings about the run, such as "constant predictions", or is "". `limit` is the maximum number
-    of rows per split, or <NA> if there is none. `seconds` is the time of the whole job, and
-    `parameters` is the number of parameters of the model. Local paths are removed from `data` and
-    `error`. After `error`, there is one float64 column for each score that any run has, such as
-    "accuracy" or "f1_mm"; it is NaN for tasks that do not have this score.
+    The column `status` is "finished" or the kind of failure. `score` is the score of the task on
+    the leaderboard of the suite. `flags` contains warnings about the run, such as "constant
+    predictions", or is "". `kind` is the origin of the run, such as "model" (fine-tuned here),
+    "baseline" or "imported". `data` is the data source, and `limit` is the maximum number of rows
+    per split, or <NA> if there is none. `seconds` is the time of the whole job (0 for a failed
+    run), and `parameters` is the number of parameters of the model. Local paths are removed from
+    `data` and `error`. After `error`, there is one float64 column for each score that any run has,
+    such as "accuracy" or "f1_mm"; it is NaN for tasks that do not have this score.
     """
     lines = [line for row in map(shared_row, rows) for line in _run_lines(row)]
     found = pd.DataFrame(lines, columns=list(dict.fromkeys([*RUN_TYPES, *_names(lines)])))
@@ -80,10 +82,11 @@ def board_frame(board: Board) -> pd.DataFrame:
     """Return a frame with one row per leaderboard entry, the best entry first.
 
     The column `rank` is <NA> for entries that are not ranked, and `name` is the name of the entry
-    on the leaderboard. `seeds` is the number of seeds on the task with the fewest seeds. `score` is
-    the score of the suite. Each task has a column, named by its title, with the median of its
-    scores over seeds (not rounded). `flags` contains warnings, such as "RTE: 2 of 2 seeds collapsed
-    (constant predictions)", or is "". Score columns without any value are left out.
+    on the leaderboard. `model`, `recipe` and `precision` describe the runs of the entry, and
+    `seeds` is the number of seeds on the task with the fewest seeds. `score` is the score of the
+    suite. Each task has a column, named by its title, with the median of its scores over seeds (not
+    rounded). `flags` contains warnings, such as "RTE: 2 of 2 seeds collapsed (constant
+    predictions)", or is "". Score columns without any value are left out.
     """
     lines = [
         {
@@ -114,9 +117,9 @@ def predictions_frame(result: Result, examples: Mapping[str, Sequence[Example]])
     form depends on the task: a label, a number, several labels, the index of an option, tags,
     clusters, or the list of all correct answers to a question (empty for a question without an
     answer). If any example of the split has several correct options, `gold` is a list of indices.
-    It is None if the label is hidden or unknown. `predicted` is the predicted answer. Some tasks
-    have further columns, such as `scores` (a list with the probability of each class or option) and
-    `no_answer_score` (a difference of logits).
+    `gold` is None if the label is hidden or unknown. `predicted` is the predicted answer. Some
+    tasks have further columns, such as `scores` (a list with the probability of each class or
+    option) and `no_answer_score` (a difference of logits).
 
     Args:
         result: The run.
@@ -150,10 +153,10 @@ def _golds(evaluation: Evaluation, examples: Sequence[Example]) -> Iterable[obje
 def curve_frame(result: Result | Failure) -> pd.DataFrame:
     """Return the learning curve of a run as a frame, with the training step as its index.
 
-    The column `epoch` is the number of epochs that are complete at the step, which may be a
-    fraction. `loss` is the mean loss since the previous row, and `learning_rate` is the learning
-    rate at the step. Each score that was measured during training has a column, which is NaN at
-    steps without an evaluation. A failed run has no rows.
+    The column `epoch` is the number of epochs until the step, including the fraction of the current
+    epoch. `loss` is the mean loss since the previous row, and `learning_rate` is the learning rate
+    at the step. Each score that was measured during training has a column, which is NaN at steps
+    without an evaluation. A failed run has no rows.
     """
     points = result.curve if isinstance(result, Result) else ()
     names = ["step", "epoch", "loss", "learning_rate"]
@@ -168,7 +171,7 @@ def published_frame(rows: Iterable[PublishedRow]) -> pd.DataFrame:
     Scores are published in percent; the column `score` is the published score divided by 100. For
     an average over tasks, `task` is the name of the suite. `metric` is the name of the score. If
     the source does not state which metric it reports, `metric` contains all metrics that it may be,
-    joined by " or ". The other columns are the fields of `PublishedRow`.
+    joined by " or ". The other columns are explained in `PublishedRow`.
     """
     named = ["suite", "split", "system", "by", "protocol", "parameters", "date", "source", "place"]
     lines = [
@@ -194,8 +197,10 @@ def contrasts_frame(contrasts: Iterable[Contrast]) -> pd.DataFrame:
     its uncorrected p-value, and `corrected` is the p-value after Holm's correction for
     `corrected_for` tests. `is_shown` is true if the difference is significant. `examples` and
     `seeds` are the numbers of examples and seeds. `reason` explains why there is no test, or is "".
-    `flags` and `other_flags` contain warnings about the runs of the first and the second system, or
-    are "".
+    Without a test, the p-values and the interval are NaN. However, if the reason is that the
+    examples could not be read, and there are several seeds, there is an interval, which covers only
+    the variation over seeds. `flags` and `other_flags` contain warnings about the runs of the first
+    and the second system, or are "".
     """
     lines = [
         {
@@ -225,7 +230,8 @@ def examples_frame(examples: Sequence[Example]) -> pd.DataFrame:
     """Return a frame with one row per example and one column per field of the examples' class.
 
     A column `answers` has the format of SQuAD, {"text": [...], "answer_start": [...]}; it is None
-    if the answers are hidden. The fields `oddities` and `document` are left out.
+    if the answers are hidden. The fields `oddities` (known irregularities of the data) and
+    `document` (the text that surrounds a sentence) are left out.
 
     Args:
         examples: Examples of one split; at least one.

@@ -44,7 +44,10 @@ from benchharness.tasks.task import Task
 
 
 class UnreadableError(Exception):
-    """Exception for examples that cannot be read; the message is the reason."""
+    """Exception for examples that cannot be read or have hidden labels.
+
+    The message is the reason.
+    """
 
 
 class StoredPredictions:
@@ -232,7 +235,8 @@ def predicted_split(
             only one system.
 
     Raises:
-        DataError: Two runs predicted different examples.
+        DataError: Two runs predicted different examples, or stored predictions do not fit the
+            examples.
         UnreadableError: The examples cannot be read, or their labels are hidden.
     """
     name = f"{task.name}:{split}"
@@ -276,8 +280,8 @@ def contrasts_of(store: Store, rows: Rows, kind: str, *, with_slices: bool) -> l
         One comparison per task.
 
     Raises:
-        BenchError: The entries have no seed in common, a run has no score on one of the splits, or
-            two runs predicted different examples of a split.
+        BenchError: The entries have no seed in common, a task has no such split, a run has no score
+            on one of the splits, or two runs predicted different examples of a split.
     """
     return correct([_contrast(store, rows, task, kind, with_slices) for task in rows.tasks])
 
@@ -365,7 +369,8 @@ def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str])
     if len(scores) < len(names):
         raise BenchError(
             f"run {run.key[:12]} of {run.model} has no score on {task.name} "
-            f"{' and '.join(splits)}: the labels are hidden, or it was run without --test."
+            f"{' and '.join(splits)}: the labels are hidden, or the run was made without "
+            "--test."
         )
     return fmean(scores)
 
@@ -386,7 +391,7 @@ class Ties(NamedTuple):
     """Leaderboard entries that do not differ significantly from the best entry of a task.
 
     Attributes:
-        found: Labels of these entries (see `full_label`), without the best entry, keyed by task.
+        found: For each task, the labels (see `full_label`) of these entries without the best entry.
         notes: Messages about tasks on which the entries could not be tested.
     """
 
@@ -476,7 +481,7 @@ def examples_of(
             return stored.rows(job, name).examples, ""
         except ChangedRowsError:
             where = f"{split_title(task, split)} in {job.data}"
-            reason = f"{where} has changed since these runs read it (its fingerprint differs)."
+            reason = f"{where} has changed since these runs read it (the digest differs)."
         except BenchError as error:
             reason = f"{split_title(task, split)} could not be read: {error}"
         reason = stored.said_of(job, reason)

@@ -77,8 +77,8 @@ class Wanted:
             only the details of the best entries if there are many runs, and there is no folder if
             there are few.
         show_paths: True to show local paths in full.
-        last: Leaderboards of the run that has just ended. If the store is large, their suites are
-            shown before all others.
+        last: Leaderboards of the run that has just ended. If the store is so large that only some
+            suites are shown, the suites of these leaderboards are selected first.
     """
 
     suites: Sequence[str] = ()
@@ -103,7 +103,8 @@ the context manager is a function that wraps an iterator so that its items are c
 Pager = Callable[[Sequence[Board]], Pages]
 """Function that writes HTML pages with the predictions for single examples.
 
-It is called with the leaderboards, and returns the relative paths of the pages.
+It is called with the leaderboards, and returns the relative paths of the pages, keyed by pairs
+(HTML id of the section with the runs, task).
 """
 
 
@@ -131,7 +132,8 @@ def make_report(
     Raises:
         BenchError: A file cannot be written.
     """
-    # The mark is computed before the runs are read, because more runs may be stored meanwhile.
+    # The mark (see `report_mark`) is computed before the runs are read, because more runs may be
+    # stored meanwhile.
     mark = _mark(store, wanted)
     boards, notes, has_timed = _chosen(store, wanted)
     boards = gained(boards, store)

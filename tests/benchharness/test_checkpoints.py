@@ -167,5 +167,5 @@ def test_partial_checkpoint_of_a_killed_process_with_the_same_pid_is_replaced(tm
 def test_too_little_free_disk_space_is_an_error_before_training(tmp_path: Path):
     folder = checkpoint_folder(tmp_path / "not" / "there", KEY)
     require_room(folder, 1)
-    with pytest.raises(JobError, match=r"GB free, and 1000000.0 GB are needed for its model"):
+    with pytest.raises(JobError, match=r"GB free, and 1000000.0 GB are needed for the trained"):
         require_room(folder, 10**15)

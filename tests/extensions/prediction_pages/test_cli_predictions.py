@@ -109,7 +109,7 @@ def test_changed_data_are_a_warning_and_the_page_has_no_example_texts(bench, fol
     assert ended.code == 0
     found = re.fullmatch(
         r"bench: a page has no texts, because (RTE dev in glue#\w{6} has changed since these runs "
-        r"read it \(its fingerprint differs\)\.)\n",
+        r"read it \(the digest differs\)\.)\n",
         ended.err,
     )
     page = only_page()
