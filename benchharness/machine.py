@@ -32,16 +32,16 @@ MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 @cache
 def cpu_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
-    """Return the instruction sets of the processor, from the line "flags" of Linux's `cpuinfo`.
+    """Return the instruction sets of the processor, from Linux's `cpuinfo`.
 
-    The set is empty if there is no such line (as on ARM processors), or if the file does not exist,
-    for example on another operating system.
+    They are in the line "flags", or on ARM processors in the line "Features". The set is empty if
+    there is no such line, or if the file does not exist, for example on another operating system.
     """
     try:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return frozenset()
-    flags = next((line for line in lines if line.startswith("flags")), "")
+    flags = next((line for line in lines if line.startswith(("flags", "Features"))), "")
     return frozenset(flags.partition(":")[2].split())
 
 

@@ -174,7 +174,8 @@ class Contrast:
         scores: Mean of each system's scores over these seeds.
         examples: Number of examples in all splits of the task.
         interval: 95 % confidence interval of the difference over examples and, with several seeds,
-            over seeds; None without a test.
+            over seeds; over seeds alone if the examples could not be read. None if neither is
+            possible.
         test: Name of the significance test; empty if there is none.
         p_value: P-value, which covers the same sources of noise as `interval`; None without a test.
         corrected: P-value after Holm's correction; None without a test.

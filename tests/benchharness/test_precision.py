@@ -188,6 +188,12 @@ def test_bf16_support_is_read_from_processor_flags(tmp_path: Path, flags: str, a
     assert cpu_flags(cpuinfo) == set(flags.split())
 
 
+def test_flags_of_arm_processors_are_read_from_the_line_features(tmp_path: Path):
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("processor\t: 0\nBogoMIPS\t: 243.75\nFeatures\t: fp asimd bf16\n")
+    assert cpu_flags(cpuinfo) == {"fp", "asimd", "bf16"}
+
+
 def test_processor_flags_are_empty_without_cpuinfo(tmp_path: Path):
     assert cpu_flags(tmp_path / "absent") == frozenset()
     assert not cpu_has_bf16(tmp_path / "absent")
