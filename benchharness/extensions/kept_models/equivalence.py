@@ -144,10 +144,11 @@ def judge(
     Args:
         splits: Examples with the predictions of the original (`one`) and the variant (`other`).
         names: Names of the scores. The mean of these scores is judged.
-        margin: Loss that is accepted, as a fraction; None for the default.
+        margin: Loss that is accepted, as a fraction; None for `default_margin`.
 
     Raises:
-        BenchError: The score cannot be split by example, or a prediction is not a finite number.
+        BenchError: The score cannot be split by example, a prediction is not a finite number, there
+            are no examples, or the margin is not between 0 and 1.
     """
     headline = headline_pairs(splits, names)
     if headline is None:
@@ -171,10 +172,11 @@ def judge_counts(rows: int, lost: int, gained: int, margin: float | None = None)
         rows: Number of all rows.
         lost: Number of rows that only the original predicts correctly.
         gained: Number of rows that only the variant predicts correctly.
-        margin: Loss of accuracy that is accepted, as a fraction; None for the default.
+        margin: Loss of accuracy that is accepted, as a fraction; None for `default_margin`.
 
     Raises:
-        BenchError: The counts or the margin are impossible.
+        BenchError: There are no rows, the counts are impossible, or the margin is not between 0 and
+            1.
     """
     margin = _checked(rows, margin)
     if min(lost, gained) < 0 or lost + gained > rows:

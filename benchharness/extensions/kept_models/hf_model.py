@@ -167,7 +167,7 @@ class PlainModel:
         return np.stack(found) if self.kind == "pair" else np.concatenate(found)
 
     def logits(self, rows: Sequence[Row], batches: Iterable[Indices]) -> list[Logits]:
-        """Return the logits of each row, `[outputs]` or, per token, `[tokens, outputs]`.
+        """Return the logits of each row: `[outputs]`, or `[tokens, outputs]` for spans and tags.
 
         For a text-to-text model, these are the logits of the first token of the answer. For a
         retrieval model, they are the vector of the text.

@@ -72,8 +72,9 @@ def load_trained(
 
     Raises:
         ModelError: The folder has no model, is damaged, was written by an incompatible version, or
-            needs code for which `trust` is not set.
-        BenchError: The model was not trained on the task, or a plugin of its task has changed.
+            needs code of its checkpoint although `trust` is False.
+        BenchError: The model was not trained on the task, was trained on several tasks although
+            `task` is None, or needs a plugin that has changed.
     """
     job = read_job(folder)
     is_class = is_published(folder)

@@ -58,8 +58,8 @@ def load_original(folder: Path) -> TrainedModel:
     """Load the run's own network from an exported folder, in fp32.
 
     Raises:
-        BenchError: Its variants cannot be compared, because no transformers class computes the
-            same, or because the model generates text.
+        BenchError: The model's variants cannot be compared, because no transformers class computes
+            the same, or because the model generates text.
     """
     model, kind = load_trained(folder, precision="fp32"), "text-to-text answers have no logits"
     if lacking := class_of(model).sentence or (model.recipe.text and kind):
@@ -177,14 +177,14 @@ def load_variant(path: Path, model: TrainedModel, name: str = "") -> Variant:
 
 
 def _name(path: Path) -> str:
-    """Return "onnx" or "int8" for an ONNX file of an exported folder, else the name of the path."""
+    """Return the name in tables for a path (see `load_variant`)."""
     if path.suffix == ".onnx":
         return "int8" if "qint8" in path.stem else "onnx" if path.stem == "model" else path.stem
     return path.name
 
 
 def variants_in(folder: Path) -> list[Path]:
-    """Return the ONNX files in a folder and in its subfolder "onnx", sorted by name."""
+    """Return the paths of the ONNX files in a folder and in its subfolder "onnx", sorted."""
     return sorted({*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")})
 
 
@@ -286,8 +286,8 @@ def check(
             default.
 
     Raises:
-        BenchError: There are no rows, a logit is not finite, or the score cannot be split by
-            example.
+        BenchError: There are no rows, a logit is not finite, the score cannot be split by example,
+            or the margin is not between 0 and 1.
     """
     if not all(rows.values()) or not rows:
         raise BenchError(f"{model.task.name} has no rows on which predictions can be compared.")

@@ -53,7 +53,7 @@ def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> No
     Raises:
         BenchError: `name` is not a folder, or the comparison is impossible.
         typer.Exit: With the code WORSE, if a variant is worse or, with `strict`, if a result is
-            inconclusive.
+            inconclusive. If the user has set a margin, a loss within it is accepted.
     """
     if not Path(name).is_dir():
         raise BenchError(
