@@ -39,8 +39,9 @@ class Difference:
         points: The largest effect of the setting on a score that benchharness has measured, in
             points (hundredths of a score from 0 to 1); None if it has not been measured.
         source: The source of this measurement; empty if there is none.
-        change: The option that gives a run the other training's value, mapped to the value: the
-            name of a recipe setting, "precision" or "seed". It is empty if there is no such option.
+        change: Mapping of one key, the option that gives a run the other training's value, to this
+            value. The option is the name of a recipe setting, "precision" or "seed". The mapping is
+            empty if there is no such option.
     """
 
     name: str
@@ -61,8 +62,8 @@ class Explanation:
         run: The name of the run.
         other: The name of the other training.
         metric: The first metric for which both trainings have a score; empty if there is none.
-        ours: The run's score, from 0 to 1.
-        theirs: The other training's score, from 0 to 1.
+        ours: The run's score for this metric, from 0 to 1; None if `metric` is empty.
+        theirs: The other training's score, from 0 to 1; None if `metric` is empty.
         differences: The differences, the most likely causes first.
         not_said: The names of settings that only the run specifies.
         unread: The names of settings that only the other training specifies.
@@ -117,7 +118,7 @@ def explain(run: Training, other: Training) -> Explanation:
     """Compare the settings and scores of a stored run with those of another training.
 
     Raises:
-        BenchError: The other training is on another task.
+        BenchError: The other training is on another task, or has another head type or other labels.
     """
     _check_task(run, other)
     both = _with_models(run, other)
@@ -179,7 +180,7 @@ def _check_task(run: Training, other: Training) -> None:
     names = {task.name, task.name.partition("/")[2], task.source.config}
     names |= {task.source.hub, task.source.hub.rpartition("/")[2]}
     ours = f"run {run.name.removeprefix('run ')} was trained on {distinct_title(task.name)}"
-    # Many data sets have a configuration with the name "default".
+    # Many data sets have a configuration named "default", which does not show the task.
     names = {name.lower() for name in names} | {"default"}
     for word in other.task.split():  # names of a data set and its configuration
         theirs = word.lower()

@@ -103,7 +103,7 @@ def model_name(word: object) -> str:
 
 
 def of_run(result: Result) -> Training:
-    """Return the settings of a stored run, with their sources, and its scores."""
+    """Return the settings and scores of a stored run, with the source of each setting."""
     job = result.job
     values = {n: Said(s.value, s.source) for n, s in job.settings.items() if n != START_FROM}
     # Decoupled weight decay (as in Composer) is not multiplied by the learning rate. Divide it by

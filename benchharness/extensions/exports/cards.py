@@ -118,8 +118,9 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
             model-index in README.md.
 
     Raises:
-        BenchError: If the Hub does not answer, refuses the request or fails. The message states
-            that nothing was sent, or that it is unknown whether the scores have arrived.
+        BenchError: If the scores may not be in a model card (see `official`), or if the Hub does
+            not answer, refuses the request or fails. In the latter cases, the message states that
+            nothing was sent, or that it is unknown whether the scores have arrived.
     """
     content: Any = to_eval_results(boards) if as_results else _scores(boards)
     if go_offline_if_unreachable():

@@ -58,7 +58,7 @@ class Format(StrEnum):
 
 
 TABLES = (Format.MARKDOWN, Format.LATEX)
-"""Formats with one table per leaderboard, for people."""
+"""Formats that show each leaderboard as a table."""
 
 WITH_COLUMNS = (Format.CSV, Format.JSON, *TABLES)
 """Formats whose columns can be selected with --columns."""

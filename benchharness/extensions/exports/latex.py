@@ -50,7 +50,8 @@ def to_latex(
             label, a number is appended from the second one on.
 
     Raises:
-        BenchError: If the document would not compile with this caption or label.
+        BenchError: If the document would not compile with this caption or label, or if `choice`
+            does not fit the leaderboards (see `build_tables`).
     """
     if _breaks(caption):
         raise BenchError(

@@ -98,7 +98,8 @@ class TableRow:
     """Row of a table: a leaderboard entry, or the published scores of a system.
 
     Attributes:
-        group: "model", "scored", "ensemble", "zero-shot", "baseline" or "published".
+        group: Kind of the row: "model", "scored" (the scores of a prediction file), "ensemble",
+            "zero-shot", "baseline" or "published".
         model: Name of the model or system.
         official: Name that papers use for the model.
         facts: Values of the columns without scores, keyed by the names in `FACTS`.
@@ -158,7 +159,8 @@ def build_tables(
         official: True to use the names that papers use for models.
 
     Raises:
-        BenchError: If no leaderboard has a column or a published system that `choice` names.
+        BenchError: If no leaderboard has a column or a published system that `choice` names, or if
+            it names published systems although all scores are on mini or limited data.
     """
     listed = list(boards)
     known = [_columns_of(board) for board in listed]
@@ -494,6 +496,9 @@ def to_markdown(boards: Iterable[Board], choice: Choice = Choice()) -> str:
     Args:
         boards: Leaderboards to export.
         choice: Columns and other options of the tables.
+
+    Raises:
+        BenchError: If `choice` does not fit the leaderboards (see `build_tables`).
     """
     tables = build_tables(boards, choice, facts=("rank", "recipe"))
     return "\n\n".join(map(_section, tables)) + "\n"

@@ -141,7 +141,7 @@ def run_gate(
 
     Args:
         options: Options of the check. If they do not set the data or the limit, these are taken
-            from the baseline.
+            from the baseline. The precision is always that of the baseline.
         baseline: Baseline to compare with.
         watch: Function that creates the progress display.
         alpha: Significance level: the maximum probability that any task is reported as worse

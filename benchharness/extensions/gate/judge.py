@@ -26,7 +26,8 @@ FAILED_JOB = 1
 """Exit code if a job of a task failed."""
 
 NOT_COMPARED = 4
-"""Exit code if a task has no baseline with which it can be compared."""
+"""Exit code if a task could not be compared: the baseline lacks it or has other conditions (such as
+other rows), or all new runs collapsed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -528,7 +529,8 @@ def collapse_p_value(first: int, both: int, seeds: int, before: int, runs_before
         before: Number of runs of the baseline that collapsed.
         runs_before: Number of runs in the baseline.
     """
-    one_seed = [1 - ACCEPTED, ACCEPTED * (1 - ACCEPTED), ACCEPTED**2]  # of 0, 1, 2 collapsed runs
+    one_seed = [1 - ACCEPTED, ACCEPTED * (1 - ACCEPTED), ACCEPTED**2]
+    # These are the probabilities that a seed of the first round leads to 0, 1 or 2 collapsed runs.
     # The number of collapsed runs is distributed as the convolution of the distributions of each
     # seed. `known` is the p-value of Fisher's one-sided test: the hypergeometric probability of
     # `first` or more collapsed runs among the new seeds.

@@ -248,7 +248,7 @@ class Sample:
     """Runs of one task that differ only in the seed.
 
     Attributes:
-        conditions: Everything else that determines the results.
+        conditions: Everything that determines the results, except the seeds and the machine.
         seeds: Seed of each run.
         scores: Score of each run, by the rule of the suite, mostly from 0 to 1.
         right: Outcomes per example, keyed by scored split ("glue/cola:dev"). Each value has one
@@ -428,7 +428,7 @@ class Baseline:
 
     Attributes:
         model: Name of the model.
-        data: Source of the data: "mini", "hub", or "files" for a local folder.
+        data: Source of the data: "mini", "hub", or "files" for a local folder or file.
         limit: Maximum number of rows per split; None for all rows.
         recipe: Label of the recipe.
         environment: Code, versions and machine of the runs. They are only information for people;

@@ -63,7 +63,7 @@ def explanations(verdict: Verdict) -> Iterator[str]:
     yield from (
         "Scores are means over seeds, times 100; p is corrected for the number of tasks.",
         f"If nothing has changed, the chance that any task fails is at most {verdict.alpha:.0%}.",
-        "Drops above `tolerated` fail. Real drops of `would see` make 4 of 5 checks fail.",
+        "Drops above `tolerated` fail. If a score really drops by `would see`, 4 of 5 checks fail.",
     )
     if verdict.collapses.seeds and not verdict.collapses.is_more:
         yield (

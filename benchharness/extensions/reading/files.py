@@ -47,7 +47,7 @@ def write_conversations(
 
     Args:
         layout: The task: "quac", "coqa" or "hotpotqa".
-        predictions: The predictions.
+        predictions: The predictions. Those that are marked as `missing` are left out.
         examples: The questions. Only HotpotQA needs them, because its file contains the names of
             their supporting sentences.
     """

@@ -164,8 +164,8 @@ QUAC_DETAILS = (
     _quac("unanswerable", lambda turn: turn.points, lambda turn: turn.counts and turn.is_empty),
 )
 """Further scores of QuAC: the shares of questions and of dialogs with predictions that are as good
-as human answers, the accuracies of both dialog acts, F1 over all questions, and the share of
-unanswerable questions that are recognized.
+as human answers, the accuracies of both dialog acts (yes/no and follow-up), F1 over all questions,
+and the share of unanswerable questions that are recognized.
 """
 
 _QUAC = {metric.name: metric for metric in (QUAC_F1, *QUAC_DETAILS)}

@@ -55,7 +55,8 @@ def query_records(files: OfficialFiles) -> Iterator[Record]:
             queries.jsonl.
 
     Raises:
-        DataError: A file is missing or malformed.
+        DataError: A file is missing or malformed, or the corpus needs more memory than this machine
+            has.
     """
     (qrels,) = files.paths
     folder = qrels.parent.parent

@@ -38,9 +38,9 @@ BLOCK = 2**26
 
 
 def learned(rows: SplitRows) -> SplitRows:
-    """Return a training pair for each relevant document of each query.
+    """Return a training pair for each relevant document of each query, if the corpus contains it.
 
-    Raises DataError if no query has a relevant document.
+    Raises DataError if there are no such pairs.
     """
     queries: Sequence[Any] = rows.examples
     pairs = [
@@ -160,9 +160,15 @@ def decode(
     examples: Sequence[QueryExample],
     task: RankingTask,
 ) -> tuple[RankingPrediction, ...]:
-    """Return the most similar documents of each query, among all documents of the corpus.
+    """Return the KEPT (100) documents of the corpus that are most similar to each query.
 
     A document with the same id as the query is skipped, as in beir and mteb (ArguAna, Quora).
+
+    Args:
+        logits: Unit vectors of all queries, then of all documents, `[queries + documents, size]`.
+        features: Not used.
+        examples: The queries, which share a corpus.
+        task: Not used.
     """
     corpus = examples[0].corpus
     vectors = torch.from_numpy(logits)  # (queries + documents, size)
