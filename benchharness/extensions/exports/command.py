@@ -129,8 +129,8 @@ class Style:
     )
     published: tuple[str, ...] = option(
         (),
-        "Add published results to a table: those of its models (models), or those of a published "
-        "system (repeatable).",
+        "Add published results to a table: 'models' adds those of all its models, and the name of "
+        "a published system adds those of this system (repeatable).",
         metavar="models|SYSTEM",
         head=_TABLE,
     )

@@ -91,6 +91,9 @@ def write_card(folder: Path, card: Card) -> None:
 def card_of(folder: Path, data: str) -> Card:
     """Collect the facts for the model card of a folder that `bench model` wrote.
 
+    The fields `license`, `seeds`, `checks` and `notes`, which the folder does not contain, have
+    their defaults.
+
     Args:
         folder: The folder.
         data: Source of the rows of the run, as in `--data`.

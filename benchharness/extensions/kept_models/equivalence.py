@@ -130,7 +130,14 @@ def _points(share: float) -> str:
 
 
 def default_margin(rows: int) -> float:
-    """Return the default margin: 0.01 if there are at least MANY_ROWS rows, else 0.02."""
+    """Return the loss of score that is accepted by default, as a fraction.
+
+    Args:
+        rows: Number of rows on which the variant is judged.
+
+    Returns:
+        0.01 (one point) if there are at least MANY_ROWS rows, else 0.02.
+    """
     return 0.01 if rows >= MANY_ROWS else 0.02
 
 

@@ -29,7 +29,11 @@ class Variants:
     onnx: bool = option(False, "Also write onnx/model.onnx, with the same logits as the model.")
     int8: bool = option(False, "Also write an int8 ONNX file for this processor.")
     check: bool = option(False, "Compare the ONNX files in an exported folder with its model.")
-    variant: str | None = option(None, "With --check: folder or file to compare.", metavar="PATH")
+    variant: str | None = option(
+        None,
+        "With --check: ONNX file, or folder with a model or ONNX files, to compare with the model.",
+        metavar="PATH",
+    )
     rows: str = option("", "With --check: source of the rows, as in --data.")
     margin: float | None = option(
         None,

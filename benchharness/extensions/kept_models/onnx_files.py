@@ -124,7 +124,9 @@ ENDINGS = {f"For{name}": kind for kind, name in KINDS.items()} | {
 
 
 def load_class(folder: Path) -> Any:
-    """Load a folder with the transformers class that its config names, in fp32 on the CPU.
+    """Load the model in a folder, with the transformers class that the folder's config names.
+
+    The model is in evaluation mode, in fp32 and on the CPU.
 
     Raises:
         BenchError: transformers cannot load the folder.

@@ -253,6 +253,10 @@ def read_questions(path: Path, task: SpanTask, rows: SplitRows, _: object) -> Pr
         rows: The questions of the split.
         _: Not used.
 
+    Returns:
+        One prediction per question, in the order of `rows`, and notes about the problems that were
+        mended.
+
     Raises:
         DataError: The file is malformed, or has a problem without a clear fix.
     """

@@ -59,6 +59,11 @@ def encode(examples: Sequence[QueryExample], tokenizer: Any, limits: Limits) -> 
 
     If the examples are training pairs, the rows are the query and the document of each pair
     instead, and a pair is an item. Long texts are cut at the end.
+
+    Args:
+        examples: Queries with the same corpus, or training pairs.
+        tokenizer: Tokenizer of transformers.
+        limits: Length limits of the rows.
     """
     frame = Frame.of(tokenizer, texts=1)
     corpus, queries = examples[0].corpus, [example.text for example in examples]
@@ -82,6 +87,11 @@ def targets(
     """Return numbers that identify the query and the document of each pair, `[items, 2]`.
 
     Pairs with the same query or document are not negatives of each other.
+
+    Args:
+        features: Not used.
+        examples: Training pairs of a query and a document.
+        task: Not used.
     """
     columns = ([e.text for e in examples], [e.positive for e in examples])
     return np.stack([np.unique(column, return_inverse=True)[1] for column in columns], axis=1)
