@@ -24,7 +24,7 @@ from benchharness.extensions.exports.table import (
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.text import visible
 
-_NARROW = 4  # maximum number of columns of a table in one column of the page
+_NARROW = 4  # maximum number of columns of a table that fits into one column of the page
 
 _ROWS = 40  # maximum number of rows per float, which leaves room for the notes
 
@@ -111,7 +111,7 @@ _MEANINGS = {
 }
 """LaTeX source for each character that LaTeX would not print literally (source2e, ltoutenc)."""
 
-_LIGATURE = re.compile(r"([-',])(?=\1)")  # two of them would become a dash or a quotation mark
+_LIGATURE = re.compile(r"([-',])(?=\1)")  # LaTeX joins two of them to a dash or quotation mark
 
 _LATIN = "ßæøåÆØÅ"
 
@@ -230,7 +230,7 @@ class _Setting:
         yield r"\end{tabular}"
 
     def _heads(self) -> Iterator[str]:
-        """Yield the lines with column titles; a title with one line is in the last of them."""
+        """Yield the lines with column titles; a title of one line is in the last of these lines."""
         titles = ["Score" if t == "score" else t for t in self.table.columns]
         lines = [title.split("\n") for title in titles]
         height = max(map(len, lines))

@@ -433,7 +433,7 @@ def _notes(
         with_models = [f"{recipe} ({', '.join(models)})" for recipe, models in recipes.items()]
         said = "; ".join(with_models if len(recipes) > 1 else recipes)
         yield f"Recipe{'s' if len(recipes) > 1 else ''}: {said}."
-    yield from note_lines(  # the score has the warnings of its tasks
+    yield from note_lines(  # the suite's score has the warnings of its tasks
         (f"{row.official} {title_of(task)}", cell.notes)
         for entry, row in zip(board.entries, rows, strict=False)
         for task, cell in entry.cells.items()

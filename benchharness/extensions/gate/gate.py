@@ -200,7 +200,9 @@ def _check_options(options: RunOptions, request: Request, baseline: Baseline, al
             f"{_limit(limit)}: use the same limit, or write a new baseline."
         )
     if options.data is options.data_file is options.hf is None and baseline.data == "files":
-        raise BenchError("the baseline was made from official files: pass their folder in --data.")
+        raise BenchError(
+            "the baseline was made from local files: pass the same --data or --data-file again."
+        )
 
 
 def _limit(limit: int | None) -> str:

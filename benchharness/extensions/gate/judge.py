@@ -401,7 +401,7 @@ def spread_of_means(
         seeds: Number of seeds that the baseline is assumed to have; None for the length of the last
             axis.
     """
-    # s * sqrt(1/n + 1/m): n seeds of the baseline, m new runs.
+    # This is spread * sqrt(1/n + 1/m), for n seeds of the baseline and m new runs.
     scores = np.asarray(before, dtype=np.float64)
     spread = np.maximum(scores.std(axis=-1, ddof=1), resolution)
     error: Array = spread * np.sqrt(1 / (seeds or scores.shape[-1]) + 1 / after_count)

@@ -265,7 +265,7 @@ def annotations(verdict: Verdict) -> Iterator[str]:
 
 
 def _command(kind: str, title: str, message: str) -> str:
-    # A line such as "::error title=RTE is worse::1.20 points below the baseline's 66.40, ...".
+    # The line looks like "::error title=RTE is worse::1.20 points below the baseline's 66.40".
     escaped = _annotation_text(title, PROPERTY_ESCAPES)
     return f"::{kind} title={escaped}::{_annotation_text(message, ESCAPES)}"
 

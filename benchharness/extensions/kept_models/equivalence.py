@@ -220,7 +220,7 @@ def _judge_pairs(
 ) -> Verdict:
     """Judge a variant by the paired bootstrap over units: rows, or groups that are scored together.
 
-    If there are fewer than FEWEST units, the verdict is inconclusive.
+    The bootstrap is inconclusive if there are fewer than FEWEST units.
     """
     units = len(pairs.one.parts)
     margin = _checked(units, margin)

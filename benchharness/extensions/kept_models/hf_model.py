@@ -137,7 +137,7 @@ class PlainModel:
         )
 
     def _windows(self, *texts: str, room: int, step: int) -> list[Row]:
-        """Return windows of the last text; one of `room` tokens starts every `step` tokens."""
+        """Return windows of the last text: a window of `room` tokens starts every `step` tokens."""
         cut = "only_second" if len(texts) > 1 else True
         return self._encoded(
             *texts, truncation=cut, stride=room - step, return_overflowing_tokens=True

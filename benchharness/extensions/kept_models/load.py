@@ -95,7 +95,7 @@ def load_trained(
     try:
         with torch.random.fork_rng(devices=[]):  # restore the caller's random state
             run = kept_network(folder, job, compute, task=task)
-    except UnfitError as error:  # the text after the colon is advice for runs
+    except UnfitError as error:  # leave out its advice, after the last colon, for `bench run`
         raise ModelError(f"{str(error).rpartition(': ')[0]}: train it again.") from error
     (setup,) = run.setups
     return TrainedModel(

@@ -106,7 +106,7 @@ def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
     made = replace(
         card.card_of(folder, data), notes=notes, license=wanted.license, seeds=found.seeds
     )
-    card.write_card(folder, made)  # written even if no ONNX file can be written
+    card.write_card(folder, made)  # before the export to ONNX, which may fail
     if not (wanted.onnx or wanted.int8):
         return []
     if taken.published.lacking:
@@ -124,7 +124,7 @@ def _share(points: float | None) -> float | None:
 def _fails(found: "Check", wanted: Variants) -> bool:
     """Return whether a check fails.
 
-    A worse file passes if its loss is within the margin that the user set. With `strict`, an
+    A worse variant passes if its loss is within the margin that the user set. With `strict`, an
     inconclusive check fails too.
     """
     verdict = found.verdict

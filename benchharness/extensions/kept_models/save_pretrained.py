@@ -289,7 +289,7 @@ def _shared_run(model: TrainedModel, result: Result) -> KeptRun:
     shared = shared_outcome(result)
     assert isinstance(shared, Result), "only for results"
     job = shared.job
-    if job.trust.remote_code and class_of(model).lacking:  # the name is needed to find the code
+    if job.trust.remote_code and class_of(model).lacking:  # the checkpoint's name locates the code
         job = replace(job, checkpoint=result.job.checkpoint)
     return KeptRun.of(job, model.limits, result.evaluations, result.curve, shared.provenance)
 

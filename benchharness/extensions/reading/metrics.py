@@ -143,7 +143,7 @@ def _is_human(turn: _Turn) -> bool:
 def _heq_dialogs(predictions: Predictions, examples: Examples) -> float | None:
     """Return the share of dialogs in which all scored predictions are as good as human answers.
 
-    A prediction is as good as human if its F1 is at least the F1 among the human answers.
+    A prediction is as good as human answers if its F1 is at least the F1 among these answers.
     """
     dialogs: defaultdict[str, bool] = defaultdict(lambda: True)
     for prediction, example in zip(predictions, examples, strict=True):

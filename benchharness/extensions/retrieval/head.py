@@ -111,7 +111,7 @@ class RankingNetwork(nn.Module):
 
     def __init__(self, encoder: Encoder, pooling: str) -> None:
         super().__init__()
-        take_pooler(encoder.network)  # the pooler's output would not be used
+        take_pooler(encoder.network)  # its output is not used
         self.encoder = encoder.network
         self.pooling = pooling
         self.reads_first_token = pooling == FIRST

@@ -21,7 +21,7 @@ class TensorBoard:
     """
 
     def __init__(self, folder: Path) -> None:
-        self.place = str(folder / "tensorboard")  # the user sees it as the --logdir to open
+        self.place = str(folder / "tensorboard")  # shown as the value of --logdir
         self._events: Any = import_module("tensorboard.summary.writer.event_file_writer")
         self._event: Any = import_module("tensorboard.compat.proto.event_pb2")
         self._scalar: Any = import_module("tensorboard.plugins.scalar.summary_v2")

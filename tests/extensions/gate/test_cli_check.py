@@ -208,7 +208,7 @@ def test_check_of_a_baseline_on_official_files_requires_the_data_option(checked)
     rewrite(data="files")
     ended = checked()
     assert ended.code == 2
-    assert "pass their folder in --data" in ended.err
+    assert "pass the same --data" in ended.err
     assert checked("--data", "mini").code == 0
 
 
