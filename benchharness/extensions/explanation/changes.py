@@ -34,8 +34,8 @@ class Try:
 
     Attributes:
         name: The name of the setting.
-        change: The name of the option that changes the setting, mapped to the new value; empty if
-            no option does.
+        change: Mapping from the option that changes the setting to its new value; empty if there is
+            no such option.
         moved: The new score minus the run's score; None if no option changes the setting, the
             changed run cannot be planned, or one of the two runs failed.
         share: `moved` divided by the other training's score minus the run's score; None if one of

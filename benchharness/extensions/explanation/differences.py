@@ -39,7 +39,7 @@ class Difference:
         points: The largest effect of the setting on a score that benchharness has measured, in
             points (hundredths of a score from 0 to 1); None if it has not been measured.
         source: The source of this measurement; empty if there is none.
-        change: Mapping of one key, the option that gives a run the other training's value, to this
+        change: Change that gives a run the other training's value: a mapping from one option to its
             value. The option is the name of a recipe setting, "precision" or "seed". The mapping is
             empty if there is no such option.
     """

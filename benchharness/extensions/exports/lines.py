@@ -160,7 +160,7 @@ def to_csv(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> Iterator[
         columns: Names of the columns (fields of ScoreLine), in order; empty for all.
 
     Raises:
-        BenchError: If there is no such column.
+        BenchError: If `columns` contains an unknown name.
     """
     _check_columns(columns)
     names, text = columns or COLUMNS, io.StringIO()
@@ -189,7 +189,7 @@ def to_json(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
             used, except `selection`, `truncated` and `parity` if no score has a value for them.
 
     Raises:
-        BenchError: If there is no such field.
+        BenchError: If `columns` contains an unknown name.
     """
     _check_columns(columns)
     rows = [vars(line) for line in lines]

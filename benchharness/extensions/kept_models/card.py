@@ -47,7 +47,8 @@ class Card:
         auto_class: Transformers class that loads the folder; empty if there is none.
         lacking: Reason why no transformers class can load the folder; empty if there is a class.
         license: License that the user has set; None if unknown.
-        texts: Number of texts per example, one or two.
+        texts: Number of texts per example of a pair task, 1 or 2; 2 for other tasks, and for models
+            that no transformers class can load.
         seeds: Scores of all runs that differ from this run only in their seed, keyed by seed. The
             run's own seed is included.
         checks: Comparisons of ONNX files of the model with the model itself.

@@ -220,8 +220,8 @@ class Check:
         verdict: Verdict on whether the variant is worse.
         differ: Number of examples for which the two predictions differ.
         flips: Examples for which only one of the two predictions is right.
-        change: Largest change of a probability or of a predicted number; None if the predictions
-            have neither.
+        change: Largest change of a probability, of a predicted number, or of a span's no-answer
+            score; None if the predictions have none of these.
         loss: Increase of the log loss of the correct labels, and half the width of its 95 %
             interval; None if the task has no probabilities.
         costs: Cost of the original, then that of the variant.
@@ -282,8 +282,8 @@ def check(
         original: The original.
         other: The variant.
         rows: Examples, keyed by split. Times are measured on examples of the first split.
-        margin: Loss of score that is accepted, as a fraction (0.01 is one point); None for the
-            default.
+        margin: Loss of score that is accepted, as a fraction (0.01 is one point); None for
+            `default_margin`.
 
     Raises:
         BenchError: There are no rows, a logit is not finite, the score cannot be split by example,
@@ -349,8 +349,8 @@ def check_folder_with(
         other: ONNX file, or folder with a transformers model or ONNX files, that is compared with
             the model; None for the ONNX files in `folder`.
         data: Source of the rows, as in `--data`; empty for the source that the run used.
-        margin: Loss of score that is accepted, as a fraction (0.01 is one point); None for the
-            default.
+        margin: Loss of score that is accepted, as a fraction (0.01 is one point); None for
+            `default_margin`.
 
     Returns:
         One comparison per variant.
@@ -484,7 +484,7 @@ def _memory(variant: Variant, tokens: int) -> int:
 
 
 def tell_memory() -> None:
-    """Print the peak memory, in bytes, that a model needs for a batch.
+    """Print the peak memory, in bytes, that a model needs for a batch of AT_ONCE (32) rows.
 
     This is the main function of a separate process. The arguments in `sys.argv` are the path of the
     model, the type of its head, the number of tokens per row, and the names of its inputs.
@@ -503,7 +503,7 @@ def tell_memory() -> None:
 
 
 def _own_peak() -> int:
-    """Return this process's peak memory since it started.
+    """Return the peak memory of this process since its start, in bytes.
 
     Linux's getrusage would also count the memory of the parent process.
     """

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from benchharness.extensions.kept_models.save_pretrained import Taken
 
 WORSE = 3
-"""Exit code if a variant is worse than the model from which it was made."""
+"""Exit code if a variant is worse than the model from which it was made, or, with --strict, if this
+is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)

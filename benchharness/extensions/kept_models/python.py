@@ -96,8 +96,8 @@ def model(
     Args:
         key: The beginning of the run's key, or the name of a leaderboard entry, as for `bench
             model`.
-        task: The task, if the run was trained on several tasks (by default, the first of them), or
-            if the leaderboard entry has runs on several tasks.
+        task: The task, if the run was trained on several tasks (by default, the first of them in
+            alphabetical order), or if the leaderboard entry has runs on several tasks.
         collapsed_too: Whether to return a model that has learned nothing, instead of an error.
         db: The database.
 

@@ -102,7 +102,8 @@ def take(
 ) -> Taken:
     """Write a trained model to a folder in transformers' format, and check the folder.
 
-    If anything fails, no folder is left.
+    If no transformers class represents the model, the folder has the format of a kept run instead,
+    which only `bench predict` can load. If anything fails, no folder is left.
 
     Args:
         model: Trained model, in fp32.
