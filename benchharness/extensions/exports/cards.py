@@ -50,9 +50,11 @@ def official(boards: Iterable[Board]) -> list[Board]:
 
 
 def check_learned(boards: Iterable[Board]) -> None:
-    """Raise BenchError if a model card would show a score of runs that have learned nothing.
+    """Raise BenchError if a model card would show the score of a model that has learned nothing.
 
-    BenchError is also raised if none of the leaderboards may be in a model card (see `official`).
+    A model has learned nothing on a task if the run with the median score has collapsed (see
+    `Cell.has_learned`). BenchError is also raised if none of the leaderboards may be in a model
+    card (see `official`).
     """
     for shown in official(boards):
         for entry, name in product(shown.entries, shown.tasks):

@@ -215,7 +215,7 @@ def _boards(
     """Yield the leaderboards to export.
 
     Raises:
-        BenchError: The scores of a model card include runs that have learned nothing, and the
+        BenchError: A model card would show the score of a model that has learned nothing, and the
             option `collapsed_too` is not set.
     """
     without_parity = (*TABLES, *(PREDICTIONS if written.predictions else ()))

@@ -211,7 +211,7 @@ def maker_of(result: Result) -> str:
 
 
 def shared_seeds(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -> list[int]:
-    """Return the seeds whose losses were recorded at the same steps in both sets of runs.
+    """Return the seeds for which the old and the new run recorded losses at the same steps.
 
     Args:
         before: First losses of the baseline's runs, keyed by seed.
@@ -224,7 +224,7 @@ def shared_seeds(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) 
 def find_change(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -> Change | None:
     """Return the first changed loss of the lowest seed with a change; None if there is no change.
 
-    Only seeds whose losses were recorded at the same steps in both sets of runs are compared.
+    Only seeds for which the old and the new run recorded losses at the same steps are compared.
 
     Args:
         before: First losses of the baseline's runs, keyed by seed.

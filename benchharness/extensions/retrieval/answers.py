@@ -34,7 +34,7 @@ class Rankings(AnswerType):
         The answer is a list of document ids, best first, or a mapping from ids to scores.
 
         Raises:
-            DataError: The corpus lacks a document of the answer.
+            DataError: A document of the answer is neither in the corpus nor judged for the query.
         """
         found = answer if isinstance(answer, Mapping) else _falling(answer)
         ids = tuple(map(str, found))

@@ -170,7 +170,7 @@ def decode(
     examples: Sequence[QueryExample],
     task: RankingTask,
 ) -> tuple[RankingPrediction, ...]:
-    """Return the KEPT (100) documents of the corpus that are most similar to each query.
+    """Return the documents of the corpus that are most similar to each query, at most KEPT (100).
 
     A document with the same id as the query is skipped, as in beir and mteb (ArguAna, Quora).
 

@@ -44,7 +44,7 @@ class Choice:
     def best(self) -> str:
         """Best encoder in the last answer; empty if none beats the majority baseline.
 
-        It is also empty if all runs have collapsed, or if no encoder has a score on every task.
+        It is also empty if no encoder has learned anything, or if none has a score on every task.
         """
         return next(iter(self.answers[-1].best), "")
 
