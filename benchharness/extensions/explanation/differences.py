@@ -37,7 +37,8 @@ class Difference:
         ours_from: The file or source of the run's value.
         theirs_from: The file or source of the other training's value.
         points: The largest effect of the setting on a score that benchharness has measured, in
-            points (hundredths of a score from 0 to 1); None if it has not been measured.
+            points (hundredths of a score from 0 to 1); None if it has not been measured, or if this
+            difference has no effect (a larger maximum length, although no row was truncated).
         source: The source of this measurement; empty if there is none.
         change: Change that gives a run the other training's value: a mapping from one option to its
             value. The option is the name of a recipe setting, "precision" or "seed". The mapping is

@@ -64,7 +64,7 @@ class Unjudged:
 
     Attributes:
         task: Name of the task.
-        reason: Sentence with the reason.
+        reason: Reason in words.
         exit_code: Exit code of the check for this reason: FAILED_JOB or NOT_COMPARED.
     """
 
@@ -224,7 +224,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """Summary of the verdict in a sentence, or two if more runs collapse than before."""
+        """Summary of the verdict, with the tasks that are worse or, if none is, have changed."""
         more = f"More runs collapse than before: {self.collapses}. "
         return f"{more if self.collapses.is_more else ''}{self._of_scores}"
 

@@ -180,7 +180,10 @@ def _markdown_text(text: str) -> str:
 
 
 def to_junit(verdict: Verdict) -> str:
-    """Return a verdict as JUnit XML. Regressions are failures; uncompared tasks are errors.
+    """Return a verdict as JUnit XML, with one test case per task.
+
+    Tasks in `Verdict.failed` are failures, and tasks that were not compared are errors. If runs
+    have collapsed, a further test case fails if they are significantly more than in the baseline.
 
     Element and attribute names follow Jenkins' junit-10.xsd.
     """

@@ -48,7 +48,7 @@ NO_ANSWER = "CANNOTANSWER"
 
 LEAST_AGREEMENT = 0.4
 """Minimum F1 of the human answers to a question, each compared with the others. Questions with a
-lower F1 are not scored.
+lower F1 are not scored, unless the prediction is missing: it then counts as wrong.
 """
 
 
@@ -153,7 +153,9 @@ def _heq_dialogs(predictions: Predictions, examples: Examples) -> float | None:
 
 
 QUAC_F1 = _quac("f1", lambda turn: turn.points)
-"""QuAC's F1 over the questions on which human answers agree (with an F1 of at least 0.4)."""
+"""QuAC's F1 over the questions on which human answers agree (with an F1 of at least 0.4), and over
+questions whose prediction is missing.
+"""
 
 QUAC_DETAILS = (
     _quac("heq_q", _is_human),

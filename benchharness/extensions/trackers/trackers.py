@@ -61,9 +61,9 @@ class TensorBoard:
 class Wandb:
     """Logger that writes one W&B run per job, to the project $WANDB_PROJECT or "benchharness".
 
-    Only the logged values are sent, and no code, console output or facts about the machine. If the
-    user is not logged in and WANDB_MODE is not set, the runs are written to files, which
-    `wandb sync` can send.
+    Only the configuration, values and results of runs are sent; W&B's own collection of code,
+    console output and facts about the machine is disabled. If the user is not logged in and
+    WANDB_MODE is not set, the runs are written to files, which `wandb sync` can send.
 
     Args:
         folder: Folder for the loggers' files. W&B writes its files to the subfolder "wandb".
