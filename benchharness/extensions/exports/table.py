@@ -101,12 +101,12 @@ class TableRow:
         group: Kind of the row: "model", "scored" (the scores of a prediction file), "ensemble",
             "zero-shot", "baseline" or "published".
         model: Name of the model or system.
-        official: Name that papers use for the model.
+        official: Name that papers use for the model (or `model` if this was not requested), with
+            the values in `apart`.
         facts: Values of the columns without scores, keyed by the names in `FACTS`.
         cells: Cells with scores, in the order of the columns.
         source: Source of a published row; else empty.
-        apart: Values from `facts` that were added to `official`, because the table has several
-            rows of the model.
+        apart: Values from `facts` that distinguish the row from other rows of the same model.
     """
 
     group: str

@@ -50,7 +50,7 @@ class Card:
         texts: Number of texts per example of a pair task, 1 or 2; 2 for other tasks, and for models
             that no transformers class can load.
         seeds: Scores of all runs that differ from this run only in their seed, keyed by seed. The
-            run's own seed is included.
+            run's own seed is included. Empty if unknown.
         checks: Comparisons of ONNX files of the model with the model itself.
         flags: Warnings about the scores.
         notes: Sentences about limitations of the folder.
