@@ -80,9 +80,9 @@ def prediction_rows(split: ExportedSplit) -> Iterator[dict[str, Any]]:
       if a prediction has no probabilities.
 
     `gold` and `right` (whether the prediction is right) are None if the gold answers are not
-    published or cannot be read. If no texts may be exported (`texts` of the split), `gold` and
-    `predicted` are None for tasks whose answers are texts of the data, such as spans. `predicted` is
-    also None if a multiple-choice answer is missing.
+    published or cannot be read. If no texts may be exported (`texts` of the split is False), `gold`
+    and `predicted` are None for tasks whose answers are texts of the data, such as spans.
+    `predicted` is also None if a multiple-choice answer is missing.
     """
     examples: Sequence[Example | None] = split.examples or [None] * len(split.predictions)
     kind, known = answer_type(split.task), labels_known(split.examples)
