@@ -71,10 +71,11 @@ def prediction_rows(split: ExportedSplit) -> Iterator[dict[str, Any]]:
     Some values depend on the type of the task:
 
     * `gold` and `predicted` are texts: a label (or several), a number, the index of an option, or
-      tags separated by spaces. For a task with spans, `predicted` is the answer ("" for no answer),
-      and `gold` is a JSON list of the right answers. For retrieval, `predicted` is a JSON list of
-      document ids, and `gold` is a JSON object that maps judged document ids to their grades. For
-      coreference, both are JSON lists of clusters.
+      tags separated by spaces. If a generated answer is none of the options, `predicted` is its
+      text. For a task with spans, `predicted` is the answer ("" for no answer), and `gold` is a
+      JSON list of the right answers. For retrieval, `predicted` is a JSON list of document ids, and
+      `gold` is a JSON object that maps judged document ids to their grades. For coreference, both
+      are JSON lists of clusters.
     * `scores` is a list with the probabilities of the classes (in the order of the task) or of the
       options, or with the no-answer score for a task with spans. It is empty for other tasks, and
       if a prediction has no probabilities.
