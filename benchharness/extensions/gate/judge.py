@@ -83,9 +83,9 @@ class Collapses:
     Attributes:
         seeds: Seeds of the new runs that collapsed, keyed by task.
         again: Seeds that were run in addition, to replace collapsed ones, keyed by task.
-        runs: Number of all new runs.
-        before: Number of collapsed runs in the baseline.
-        runs_before: Number of all runs in the baseline.
+        runs: Number of all new runs of the compared tasks.
+        before: Number of the baseline's runs of these tasks that collapsed.
+        runs_before: Number of all runs of these tasks in the baseline.
         p_value: Probability of at least this many collapsed runs if nothing has changed.
         is_more: True if significantly more runs collapsed than in the baseline.
     """
