@@ -422,7 +422,7 @@ def test_notebook_table_marks_flagged_scores(here: Path) -> None:
 def test_bench_which_does_not_choose_a_collapsed_model_as_the_best(here: Path) -> None:
     (answer,) = choice().answers
     assert answer.best == ()
-    assert answer.sentence == "RTE: no encoder learned anything (all runs collapsed)."
+    assert answer.sentence == "RTE: no encoder learned anything (the runs collapsed)."
 
 
 def test_callback_warns_about_a_collapsed_checkpoint(

@@ -22,7 +22,7 @@ from benchharness.recipes.recipe import SETTINGS
 
 SEEDS = 3
 """Number of seeds with which the unchanged run is repeated, to estimate the noise. A run with a
-changed setting has only the seed of the stored run.
+changed setting has only the seed of the stored run (or the other seed, if that is the change).
 """
 
 
@@ -34,10 +34,10 @@ class Try:
 
     Attributes:
         name: The name of the setting.
-        change: The name of the option that changes the setting, mapped to the new value; empty if
-            no option does.
-        moved: The new score minus the run's score; None if no option changes the setting, or if one
-            of the two runs failed.
+        change: Mapping from the option that changes the setting to its new value; empty if there is
+            no such option.
+        moved: The new score minus the run's score; None if no option changes the setting, the
+            changed run cannot be planned, or one of the two runs failed.
         share: `moved` divided by the other training's score minus the run's score; None if one of
             these numbers is unknown, or if the two scores do not differ.
         error: The reason if `moved` is None; else empty.
@@ -59,7 +59,7 @@ class Tries:
         tries: The changed settings and their effects.
         noise: Half the width of the 95 % interval for the difference between the scores of two runs
             that differ only in their seed; None if fewer than two seeds of the run finished.
-        seeds: The seeds from which the noise is estimated.
+        seeds: The seeds with which the unchanged run was repeated to estimate the noise.
         failures: The jobs that failed.
     """
 
@@ -75,7 +75,8 @@ def try_changes(
 ) -> Tries:
     """Repeat a run once per differing setting, with only this setting changed.
 
-    All runs are stored, and runs that are already in the database are not repeated.
+    The unchanged run is repeated too, with SEEDS seeds. All runs are stored, and runs that are
+    already in the database are not repeated.
 
     Args:
         run: The stored run.

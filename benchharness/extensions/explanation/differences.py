@@ -37,10 +37,12 @@ class Difference:
         ours_from: The file or source of the run's value.
         theirs_from: The file or source of the other training's value.
         points: The largest effect of the setting on a score that benchharness has measured, in
-            points (hundredths of a score from 0 to 1); None if it has not been measured.
+            points (hundredths of a score from 0 to 1); None if it has not been measured, or if this
+            difference has no effect (a larger maximum length, although no row was truncated).
         source: The source of this measurement; empty if there is none.
-        change: The option that gives a run the other training's value, mapped to the value: the
-            name of a recipe setting, "precision" or "seed". It is empty if there is no such option.
+        change: Change that gives a run the other training's value: a mapping from one option to its
+            value. The option is the name of a recipe setting, "precision" or "seed". The mapping is
+            empty if there is no such option.
     """
 
     name: str
@@ -61,8 +63,8 @@ class Explanation:
         run: The name of the run.
         other: The name of the other training.
         metric: The first metric for which both trainings have a score; empty if there is none.
-        ours: The run's score, from 0 to 1.
-        theirs: The other training's score, from 0 to 1.
+        ours: The run's score for this metric, from 0 to 1; None if `metric` is empty.
+        theirs: The other training's score, from 0 to 1; None if `metric` is empty.
         differences: The differences, the most likely causes first.
         not_said: The names of settings that only the run specifies.
         unread: The names of settings that only the other training specifies.
@@ -117,7 +119,7 @@ def explain(run: Training, other: Training) -> Explanation:
     """Compare the settings and scores of a stored run with those of another training.
 
     Raises:
-        BenchError: The other training is on another task.
+        BenchError: The other training is on another task, or has another head type or other labels.
     """
     _check_task(run, other)
     both = _with_models(run, other)
@@ -179,7 +181,7 @@ def _check_task(run: Training, other: Training) -> None:
     names = {task.name, task.name.partition("/")[2], task.source.config}
     names |= {task.source.hub, task.source.hub.rpartition("/")[2]}
     ours = f"run {run.name.removeprefix('run ')} was trained on {distinct_title(task.name)}"
-    # Many data sets have a configuration with the name "default".
+    # Many data sets have a configuration named "default", which does not show the task.
     names = {name.lower() for name in names} | {"default"}
     for word in other.task.split():  # names of a data set and its configuration
         theirs = word.lower()

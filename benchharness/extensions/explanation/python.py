@@ -37,7 +37,8 @@ def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.Dat
             settings.
 
     Raises:
-        BenchError: There is no such run or training, or the two are on different tasks.
+        BenchError: There is no such run or training, a run did not train an encoder on exactly one
+            task, or the two are on different tasks.
         DataError: The folder or file contains no training arguments, is damaged, or would run code
             when it is loaded.
     """

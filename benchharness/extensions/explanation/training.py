@@ -103,7 +103,7 @@ def model_name(word: object) -> str:
 
 
 def of_run(result: Result) -> Training:
-    """Return the settings of a stored run, with their sources, and its scores."""
+    """Return the settings and scores of a stored run, with the source of each setting."""
     job = result.job
     values = {n: Said(s.value, s.source) for n, s in job.settings.items() if n != START_FROM}
     # Decoupled weight decay (as in Composer) is not multiplied by the learning rate. Divide it by
@@ -127,7 +127,7 @@ def of_run(result: Result) -> Training:
     except BenchError:  # the checkpoint no longer exists, so its values are unknown
         pass
     rate = values.get("dropout")
-    if rate is not None and "dropout" in job.settings:  # this setting also applies to attention
+    if rate is not None and "dropout" in job.settings:  # a recipe's dropout is also attention's
         values["attention_dropout"] = rate
     task = find_task(job.task)
     first = next((e for e in result.evaluations if e.task == job.task and e.scores), None)
@@ -255,7 +255,7 @@ def _lowers(normalizer: Mapping[str, Any]) -> bool:
 def _template(processor: Mapping[str, Any]) -> str:
     """Return the template for a pair of texts, such as "[CLS] A [SEP] B:1 [SEP]:1".
 
-    Numbers are type ids, of which 0 is omitted.
+    The numbers are token type ids; the id 0 is omitted.
     """
     kind = processor.get("type")
     if kind == "Sequence":
@@ -274,7 +274,7 @@ def _template(processor: Mapping[str, Any]) -> str:
 _BARE = "A B"
 
 
-# Arguments of a Trainer and of transformers' example scripts, with their names in 4.x and 5.x.
+# Arguments of a Trainer and of the example scripts, by their names in transformers 4 and 5.
 
 _ALIASES = {alias: name for name, facts in SETTINGS.items() for alias in facts.aliases}
 
@@ -370,9 +370,9 @@ def _batch(args: Values, _: int) -> Found:
         each, place = _number(args, *names)
         state = args.get("distributed_state", Said(None, "")).value
         processes = state.state.get("num_processes") if isinstance(state, Described) else None
-        # With torch.distributed, each process has one GPU. In transformers 4, the arguments do not
-        # contain the number of processes if `distributed_state` is missing. The batch size is then
-        # unknown.
+        # A `local_rank` of 0 or more means torch.distributed, where each process has one GPU. If
+        # `distributed_state` is missing (transformers 4), the number of processes is unknown, and
+        # so is the batch size.
         if processes is None and _as_number(getattr(args.get("local_rank"), "value", -1)) >= 0:
             return
         devices = _number(args, "num_devices", "nproc_per_node")[0] or float(processes or 1)
@@ -406,7 +406,7 @@ def _schedule(args: Values, _: int) -> Found:
     if kind is not None:
         word, options = str(kind.value), _options(args.get("lr_scheduler_kwargs"))
         power = _as_number(options.pop("power", 1.0))
-        is_line = word == "polynomial" and power == 1  # ends at 1e-7, which is practically 0
+        is_line = word == "polynomial" and power == 1  # its end, 1e-7, is practically 0
         word = LINEAR if is_line else word.removesuffix("_with_warmup")
         more = "".join(f", {name} {value}" for name, value in options.items())
         yield "schedule", Said(word + more, kind.place)
@@ -495,7 +495,7 @@ def _rest(args: Values, _: int) -> Found:
 
 def _order(args: Values) -> Found:
     """Yield the order of rows, marked as assumed if it is the Trainer's default (random)."""
-    if how := args.get("train_sampling_strategy"):  # transformers 5
+    if how := args.get("train_sampling_strategy"):  # only in transformers 5
         order = "by length" if how.value == "group_by_length" else str(how.value)
         yield "order", Said(order, how.place, order == RANDOM)
     elif "group_by_length" in args:

@@ -50,9 +50,11 @@ def official(boards: Iterable[Board]) -> list[Board]:
 
 
 def check_learned(boards: Iterable[Board]) -> None:
-    """Raise BenchError if a model card would show a score of runs that have learned nothing.
+    """Raise BenchError if a model card would show the score of a model that has learned nothing.
 
-    BenchError is also raised if none of the leaderboards may be in a model card (see `official`).
+    A model has learned nothing on a task if the run with the median score has collapsed (see
+    `Cell.has_learned`). BenchError is also raised if none of the leaderboards may be in a model
+    card (see `official`).
     """
     for shown in official(boards):
         for entry, name in product(shown.entries, shown.tasks):
@@ -118,8 +120,9 @@ def send(boards: Sequence[Board], repository: str, *, as_results: bool) -> str:
             model-index in README.md.
 
     Raises:
-        BenchError: If the Hub does not answer, refuses the request or fails. The message states
-            that nothing was sent, or that it is unknown whether the scores have arrived.
+        BenchError: If the scores may not be in a model card (see `official`), or if the Hub does
+            not answer, refuses the request or fails. In the latter cases, the message states that
+            nothing was sent, or that it is unknown whether the scores have arrived.
     """
     content: Any = to_eval_results(boards) if as_results else _scores(boards)
     if go_offline_if_unreachable():

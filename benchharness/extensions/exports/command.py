@@ -58,7 +58,7 @@ class Format(StrEnum):
 
 
 TABLES = (Format.MARKDOWN, Format.LATEX)
-"""Formats with one table per leaderboard, for people."""
+"""Formats that show each leaderboard as a table."""
 
 WITH_COLUMNS = (Format.CSV, Format.JSON, *TABLES)
 """Formats whose columns can be selected with --columns."""
@@ -129,8 +129,8 @@ class Style:
     )
     published: tuple[str, ...] = option(
         (),
-        "Add published results to a table: those of its models (models), or those of a published "
-        "system (repeatable).",
+        "Add published results to a table: 'models' adds those of all its models, and the name of "
+        "a published system adds those of this system (repeatable).",
         metavar="models|SYSTEM",
         head=_TABLE,
     )
@@ -215,7 +215,7 @@ def _boards(
     """Yield the leaderboards to export.
 
     Raises:
-        BenchError: The scores of a model card include runs that have learned nothing, and the
+        BenchError: A model card would show the score of a model that has learned nothing, and the
             option `collapsed_too` is not set.
     """
     without_parity = (*TABLES, *(PREDICTIONS if written.predictions else ()))

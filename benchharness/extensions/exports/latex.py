@@ -24,7 +24,7 @@ from benchharness.extensions.exports.table import (
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.text import visible
 
-_NARROW = 4  # maximum number of columns of a table in one column of the page
+_NARROW = 4  # maximum number of columns of a table that fits into one column of the page
 
 _ROWS = 40  # maximum number of rows per float, which leaves room for the notes
 
@@ -50,7 +50,8 @@ def to_latex(
             label, a number is appended from the second one on.
 
     Raises:
-        BenchError: If the document would not compile with this caption or label.
+        BenchError: If the document would not compile with this caption or label, or if `choice`
+            does not fit the leaderboards (see `build_tables`).
     """
     if _breaks(caption):
         raise BenchError(
@@ -110,7 +111,7 @@ _MEANINGS = {
 }
 """LaTeX source for each character that LaTeX would not print literally (source2e, ltoutenc)."""
 
-_LIGATURE = re.compile(r"([-',])(?=\1)")  # two of them would become a dash or a quotation mark
+_LIGATURE = re.compile(r"([-',])(?=\1)")  # LaTeX joins two of them to a dash or quotation mark
 
 _LATIN = "ßæøåÆØÅ"
 
@@ -229,7 +230,7 @@ class _Setting:
         yield r"\end{tabular}"
 
     def _heads(self) -> Iterator[str]:
-        """Yield the lines with column titles; a title with one line is in the last of them."""
+        """Yield the lines with column titles; a title of one line is in the last of these lines."""
         titles = ["Score" if t == "score" else t for t in self.table.columns]
         lines = [title.split("\n") for title in titles]
         height = max(map(len, lines))

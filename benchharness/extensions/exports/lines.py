@@ -78,7 +78,8 @@ class ScoreLine:
 def score_lines(boards: Iterable[Board]) -> Iterator[ScoreLine]:
     """Yield a line for each score on the leaderboards, entry by entry.
 
-    If an entry has a score for the whole suite, this score is the first one of the entry.
+    If an entry has a score for the whole suite, this score is the first one of the entry. It is
+    left out if the leaderboard was reduced to some of the suite's tasks.
     """
     return (line for board in boards for entry in board.entries for line in _lines(board, entry))
 
@@ -157,6 +158,9 @@ def to_csv(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> Iterator[
     Args:
         lines: Scores to export.
         columns: Names of the columns (fields of ScoreLine), in order; empty for all.
+
+    Raises:
+        BenchError: If `columns` contains an unknown name.
     """
     _check_columns(columns)
     names, text = columns or COLUMNS, io.StringIO()
@@ -183,6 +187,9 @@ def to_json(lines: Iterable[ScoreLine], columns: Sequence[str] = ()) -> str:
         lines: Scores to export.
         columns: Names of the keys (fields of ScoreLine), in order. If it is empty, all fields are
             used, except `selection`, `truncated` and `parity` if no score has a value for them.
+
+    Raises:
+        BenchError: If `columns` contains an unknown name.
     """
     _check_columns(columns)
     rows = [vars(line) for line in lines]

@@ -71,16 +71,19 @@ def prediction_rows(split: ExportedSplit) -> Iterator[dict[str, Any]]:
     Some values depend on the type of the task:
 
     * `gold` and `predicted` are texts: a label (or several), a number, the index of an option, or
-      tags separated by spaces. For a task with spans, `predicted` is the answer ("" for no answer),
-      and `gold` is a JSON list of the right answers. For retrieval, `predicted` is a JSON list of
-      document ids, and `gold` is a JSON object that maps judged document ids to their grades. For
-      coreference, both are JSON lists of clusters.
+      tags separated by spaces. If a generated answer is none of the options, `predicted` is its
+      text. For a task with spans, `predicted` is the answer ("" for no answer), and `gold` is a
+      JSON list of the right answers. For retrieval, `predicted` is a JSON list of document ids, and
+      `gold` is a JSON object that maps judged document ids to their grades. For coreference, both
+      are JSON lists of clusters.
     * `scores` is a list with the probabilities of the classes (in the order of the task) or of the
       options, or with the no-answer score for a task with spans. It is empty for other tasks, and
       if a prediction has no probabilities.
 
     `gold` and `right` (whether the prediction is right) are None if the gold answers are not
-    published or cannot be read.
+    published or cannot be read. If no texts may be exported (`texts` of the split is False), `gold`
+    and `predicted` are None for tasks whose answers are texts of the data, such as spans.
+    `predicted` is also None if a multiple-choice answer is missing.
     """
     examples: Sequence[Example | None] = split.examples or [None] * len(split.predictions)
     kind, known = answer_type(split.task), labels_known(split.examples)

@@ -98,14 +98,15 @@ class TableRow:
     """Row of a table: a leaderboard entry, or the published scores of a system.
 
     Attributes:
-        group: "model", "scored", "ensemble", "zero-shot", "baseline" or "published".
+        group: Kind of the row: "model", "scored" (the scores of a prediction file), "ensemble",
+            "zero-shot", "baseline" or "published".
         model: Name of the model or system.
-        official: Name that papers use for the model.
+        official: Name that papers use for the model (or `model` if this was not requested), with
+            the values in `apart`.
         facts: Values of the columns without scores, keyed by the names in `FACTS`.
         cells: Cells with scores, in the order of the columns.
         source: Source of a published row; else empty.
-        apart: Values from `facts` that were added to `official`, because the table has several
-            rows of the model.
+        apart: Values from `facts` that distinguish the row from other rows of the same model.
     """
 
     group: str
@@ -158,7 +159,8 @@ def build_tables(
         official: True to use the names that papers use for models.
 
     Raises:
-        BenchError: If no leaderboard has a column or a published system that `choice` names.
+        BenchError: If no leaderboard has a column or a published system that `choice` names, or if
+            it names published systems although all scores are on mini or limited data.
     """
     listed = list(boards)
     known = [_columns_of(board) for board in listed]
@@ -431,7 +433,7 @@ def _notes(
         with_models = [f"{recipe} ({', '.join(models)})" for recipe, models in recipes.items()]
         said = "; ".join(with_models if len(recipes) > 1 else recipes)
         yield f"Recipe{'s' if len(recipes) > 1 else ''}: {said}."
-    yield from note_lines(  # the score has the warnings of its tasks
+    yield from note_lines(  # the suite's score has the warnings of its tasks
         (f"{row.official} {title_of(task)}", cell.notes)
         for entry, row in zip(board.entries, rows, strict=False)
         for task, cell in entry.cells.items()
@@ -494,6 +496,9 @@ def to_markdown(boards: Iterable[Board], choice: Choice = Choice()) -> str:
     Args:
         boards: Leaderboards to export.
         choice: Columns and other options of the tables.
+
+    Raises:
+        BenchError: If `choice` does not fit the leaderboards (see `build_tables`).
     """
     tables = build_tables(boards, choice, facts=("rank", "recipe"))
     return "\n\n".join(map(_section, tables)) + "\n"

@@ -193,9 +193,9 @@ def write_baseline(
     ]
     if unfit and not allow_weak:
         raise BenchError(
-            "the baseline was not written, because checks against it could miss drops "
+            "the baseline was not written, because some runs are unfit for it "
             f"({'; '.join(unfit)}). Run more seeds, select other tasks with --task, or accept "
-            "these with --allow-weak."
+            "these runs with --allow-weak."
         )
     with (
         writing(f"the baseline {out}", "Choose another file with --out."),

@@ -141,7 +141,7 @@ def run_gate(
 
     Args:
         options: Options of the check. If they do not set the data or the limit, these are taken
-            from the baseline.
+            from the baseline. The precision is always that of the baseline.
         baseline: Baseline to compare with.
         watch: Function that creates the progress display.
         alpha: Significance level: the maximum probability that any task is reported as worse
@@ -200,7 +200,9 @@ def _check_options(options: RunOptions, request: Request, baseline: Baseline, al
             f"{_limit(limit)}: use the same limit, or write a new baseline."
         )
     if options.data is options.data_file is options.hf is None and baseline.data == "files":
-        raise BenchError("the baseline was made from official files: pass their folder in --data.")
+        raise BenchError(
+            "the baseline was made from local files: pass the same --data or --data-file again."
+        )
 
 
 def _limit(limit: int | None) -> str:

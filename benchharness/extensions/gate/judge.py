@@ -26,7 +26,8 @@ FAILED_JOB = 1
 """Exit code if a job of a task failed."""
 
 NOT_COMPARED = 4
-"""Exit code if a task has no baseline with which it can be compared."""
+"""Exit code if a task could not be compared: the baseline lacks it or has other conditions (such as
+other rows), or all new runs collapsed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +64,7 @@ class Unjudged:
 
     Attributes:
         task: Name of the task.
-        reason: Sentence with the reason.
+        reason: Reason in words.
         exit_code: Exit code of the check for this reason: FAILED_JOB or NOT_COMPARED.
     """
 
@@ -82,9 +83,9 @@ class Collapses:
     Attributes:
         seeds: Seeds of the new runs that collapsed, keyed by task.
         again: Seeds that were run in addition, to replace collapsed ones, keyed by task.
-        runs: Number of all new runs.
-        before: Number of collapsed runs in the baseline.
-        runs_before: Number of all runs in the baseline.
+        runs: Number of all new runs of the compared tasks.
+        before: Number of the baseline's runs of these tasks that collapsed.
+        runs_before: Number of all runs of these tasks in the baseline.
         p_value: Probability of at least this many collapsed runs if nothing has changed.
         is_more: True if significantly more runs collapsed than in the baseline.
     """
@@ -223,7 +224,7 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        """Summary of the verdict in a sentence, or two if more runs collapse than before."""
+        """Summary of the verdict, with the tasks that are worse or, if none is, have changed."""
         more = f"More runs collapse than before: {self.collapses}. "
         return f"{more if self.collapses.is_more else ''}{self._of_scores}"
 
@@ -400,7 +401,7 @@ def spread_of_means(
         seeds: Number of seeds that the baseline is assumed to have; None for the length of the last
             axis.
     """
-    # s * sqrt(1/n + 1/m): n seeds of the baseline, m new runs.
+    # This is spread * sqrt(1/n + 1/m), for n seeds of the baseline and m new runs.
     scores = np.asarray(before, dtype=np.float64)
     spread = np.maximum(scores.std(axis=-1, ddof=1), resolution)
     error: Array = spread * np.sqrt(1 / (seeds or scores.shape[-1]) + 1 / after_count)
@@ -528,7 +529,8 @@ def collapse_p_value(first: int, both: int, seeds: int, before: int, runs_before
         before: Number of runs of the baseline that collapsed.
         runs_before: Number of runs in the baseline.
     """
-    one_seed = [1 - ACCEPTED, ACCEPTED * (1 - ACCEPTED), ACCEPTED**2]  # of 0, 1, 2 collapsed runs
+    one_seed = [1 - ACCEPTED, ACCEPTED * (1 - ACCEPTED), ACCEPTED**2]
+    # These are the probabilities that a seed of the first round leads to 0, 1 or 2 collapsed runs.
     # The number of collapsed runs is distributed as the convolution of the distributions of each
     # seed. `known` is the p-value of Fisher's one-sided test: the hypergeometric probability of
     # `first` or more collapsed runs among the new seeds.

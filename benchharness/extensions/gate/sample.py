@@ -211,20 +211,20 @@ def maker_of(result: Result) -> str:
 
 
 def shared_seeds(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -> list[int]:
-    """Return the seeds whose losses were recorded at the same steps in both sets of runs.
+    """Return the seeds for which the old and the new run recorded losses at the same steps.
 
     Args:
         before: First losses of the baseline's runs, keyed by seed.
         now: First losses of the new runs, keyed by seed.
     """
     both = sorted(before.keys() & now.keys())
-    return [seed for seed in both if before[seed].steps == now[seed].steps]
+    return [seed for seed in both if before[seed].steps == now[seed].steps != ()]
 
 
 def find_change(before: Mapping[int, Beginning], now: Mapping[int, Beginning]) -> Change | None:
     """Return the first changed loss of the lowest seed with a change; None if there is no change.
 
-    Only seeds whose losses were recorded at the same steps in both sets of runs are compared.
+    Only seeds for which the old and the new run recorded losses at the same steps are compared.
 
     Args:
         before: First losses of the baseline's runs, keyed by seed.
@@ -248,7 +248,7 @@ class Sample:
     """Runs of one task that differ only in the seed.
 
     Attributes:
-        conditions: Everything else that determines the results.
+        conditions: Everything that determines the results, except the seeds and the machine.
         seeds: Seed of each run.
         scores: Score of each run, by the rule of the suite, mostly from 0 to 1.
         right: Outcomes per example, keyed by scored split ("glue/cola:dev"). Each value has one
@@ -428,7 +428,7 @@ class Baseline:
 
     Attributes:
         model: Name of the model.
-        data: Source of the data: "mini", "hub", or "files" for a local folder.
+        data: Source of the data: "mini", "hub", or "files" for a local folder or file.
         limit: Maximum number of rows per split; None for all rows.
         recipe: Label of the recipe.
         environment: Code, versions and machine of the runs. They are only information for people;

@@ -63,7 +63,7 @@ def explanations(verdict: Verdict) -> Iterator[str]:
     yield from (
         "Scores are means over seeds, times 100; p is corrected for the number of tasks.",
         f"If nothing has changed, the chance that any task fails is at most {verdict.alpha:.0%}.",
-        "Drops above `tolerated` fail. Real drops of `would see` make 4 of 5 checks fail.",
+        "Drops above `tolerated` fail. If a score really drops by `would see`, 4 of 5 checks fail.",
     )
     if verdict.collapses.seeds and not verdict.collapses.is_more:
         yield (
@@ -180,7 +180,10 @@ def _markdown_text(text: str) -> str:
 
 
 def to_junit(verdict: Verdict) -> str:
-    """Return a verdict as JUnit XML. Regressions are failures; uncompared tasks are errors.
+    """Return a verdict as JUnit XML, with one test case per task.
+
+    Tasks in `Verdict.failed` are failures, and tasks that were not compared are errors. If runs
+    have collapsed, a further test case fails if they are significantly more than in the baseline.
 
     Element and attribute names follow Jenkins' junit-10.xsd.
     """
@@ -265,7 +268,7 @@ def annotations(verdict: Verdict) -> Iterator[str]:
 
 
 def _command(kind: str, title: str, message: str) -> str:
-    # A line such as "::error title=RTE is worse::1.20 points below the baseline's 66.40, ...".
+    # The line looks like "::error title=RTE is worse::1.20 points below the baseline's 66.40".
     escaped = _annotation_text(title, PROPERTY_ESCAPES)
     return f"::{kind} title={escaped}::{_annotation_text(message, ESCAPES)}"
 

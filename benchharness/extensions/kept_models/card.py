@@ -47,9 +47,10 @@ class Card:
         auto_class: Transformers class that loads the folder; empty if there is none.
         lacking: Reason why no transformers class can load the folder; empty if there is a class.
         license: License that the user has set; None if unknown.
-        texts: Number of texts per example, one or two.
+        texts: Number of texts per example of a pair task, 1 or 2; 2 for other tasks, and for models
+            that no transformers class can load.
         seeds: Scores of all runs that differ from this run only in their seed, keyed by seed. The
-            run's own seed is included.
+            run's own seed is included. Empty if unknown.
         checks: Comparisons of ONNX files of the model with the model itself.
         flags: Warnings about the scores.
         notes: Sentences about limitations of the folder.
@@ -90,6 +91,9 @@ def write_card(folder: Path, card: Card) -> None:
 
 def card_of(folder: Path, data: str) -> Card:
     """Collect the facts for the model card of a folder that `bench model` wrote.
+
+    The fields `license`, `seeds`, `checks` and `notes`, which the folder does not contain, have
+    their defaults.
 
     Args:
         folder: The folder.

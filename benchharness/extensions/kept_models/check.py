@@ -112,8 +112,12 @@ def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]
     Args:
         model: The run's network.
         folder: The exported folder.
-        auto_class: Transformers class that loads the folder.
+        auto_class: Name of the transformers class that loads the folder.
         dev: Splits that the run has predicted.
+
+    Returns:
+        The comparison. Predictions may differ from the stored ones: this is no error here (see
+        `require_stored_answers`).
 
     Raises:
         JobError: The folder cannot be loaded, its tokenizer or labels differ from the run's, or the
@@ -228,11 +232,15 @@ def _unexplained(
 def check_own(model: TrainedModel, dev: Sequence[Dev]) -> Checked:
     """Compare the predictions of the run's own network in fp32 with the stored ones.
 
-    This check is for models that no transformers class can load.
+    This check is for models that no transformers class can load. For a retrieval model, nothing is
+    compared.
 
     Args:
         model: The run's network.
         dev: Splits that the run has predicted.
+
+    Returns:
+        The comparison, with `sampled` 0.
     """
     found = list[Checked]()
     for each in dev if model.task.kind != "ranking" else ():
@@ -247,7 +255,7 @@ def require_stored_answers(model: TrainedModel, checked: Checked) -> None:
 
     Args:
         model: The run's network.
-        checked: Comparison of its predictions with the stored ones.
+        checked: Comparison of the network's predictions with the stored ones.
     """
     if checked.unexplained:
         key = model.job.key[:12]
@@ -361,9 +369,13 @@ class _Read:
 
 
 def starts_of(features: Any) -> Any:
-    """Return the index of the first row of each example, followed by the number of all rows.
+    """Return the index of each example's first row, followed by the number of all rows.
 
-    This function must not be used if a row has several examples (sentences of a document).
+    A row is a token sequence. This function must not be used if a row contains several examples
+    (sentences of a document).
+
+    Args:
+        features: Examples that the run's head has encoded.
     """
     return getattr(features, "windows", features.item_starts)
 
@@ -411,8 +423,8 @@ def _compare(model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) ->
         if one_ids != own_ids:
             sizes = [len(one_ids), len(own_ids)]
             what = (
-                f"{read.name(number)} has {sizes[0]} tokens with the exported tokenizer, and "
-                f"{sizes[1]} in the run"
+                f"the example {read.name(number)} has {sizes[0]} tokens with the exported "
+                f"tokenizer, and {sizes[1]} in the run"
             )
             alike = sizes[0] == sizes[1]
             raise _wrong(model, what, "other tokens" if alike else "the length (model_max_length)")
@@ -424,8 +436,8 @@ def _compare(model: TrainedModel, plain: PlainModel, examples: Sequence[Any]) ->
         if not (apart <= NEAR * np.maximum(1.0, np.abs(own))).all():
             place = np.unravel_index(int(apart.argmax()), apart.shape)[:-1]
             what = (
-                f"for {read.name(number)}, transformers computes {_numbers(one[place])}, but the "
-                f"run's network computes {_numbers(own[place])}"
+                f"for the example {read.name(number)}, transformers computes "
+                f"{_numbers(one[place])}, but the run's network computes {_numbers(own[place])}"
             )
             same_types = rows[number].keys() == ours[number].keys()
             raise _wrong(model, what, _cause(plain, rows[number], same_types, one, own))

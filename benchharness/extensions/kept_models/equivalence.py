@@ -130,7 +130,14 @@ def _points(share: float) -> str:
 
 
 def default_margin(rows: int) -> float:
-    """Return the default margin: 0.01 if there are at least MANY_ROWS rows, else 0.02."""
+    """Return the loss of score that is accepted by default, as a fraction.
+
+    Args:
+        rows: Number of rows on which the variant is judged.
+
+    Returns:
+        0.01 (one point) if there are at least MANY_ROWS rows, else 0.02.
+    """
     return 0.01 if rows >= MANY_ROWS else 0.02
 
 
@@ -144,10 +151,11 @@ def judge(
     Args:
         splits: Examples with the predictions of the original (`one`) and the variant (`other`).
         names: Names of the scores. The mean of these scores is judged.
-        margin: Loss that is accepted, as a fraction; None for the default.
+        margin: Loss that is accepted, as a fraction; None for `default_margin`.
 
     Raises:
-        BenchError: The score cannot be split by example, or a prediction is not a finite number.
+        BenchError: The score cannot be split by example, a prediction is not a finite number, there
+            are no examples, or the margin is not between 0 and 1.
     """
     headline = headline_pairs(splits, names)
     if headline is None:
@@ -171,10 +179,11 @@ def judge_counts(rows: int, lost: int, gained: int, margin: float | None = None)
         rows: Number of all rows.
         lost: Number of rows that only the original predicts correctly.
         gained: Number of rows that only the variant predicts correctly.
-        margin: Loss of accuracy that is accepted, as a fraction; None for the default.
+        margin: Loss of accuracy that is accepted, as a fraction; None for `default_margin`.
 
     Raises:
-        BenchError: The counts or the margin are impossible.
+        BenchError: There are no rows, the counts are impossible, or the margin is not between 0 and
+            1.
     """
     margin = _checked(rows, margin)
     if min(lost, gained) < 0 or lost + gained > rows:
@@ -211,7 +220,7 @@ def _judge_pairs(
 ) -> Verdict:
     """Judge a variant by the paired bootstrap over units: rows, or groups that are scored together.
 
-    If there are fewer than FEWEST units, the verdict is inconclusive.
+    The bootstrap is inconclusive if there are fewer than FEWEST units.
     """
     units = len(pairs.one.parts)
     margin = _checked(units, margin)

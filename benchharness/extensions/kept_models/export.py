@@ -34,8 +34,8 @@ class Found:
         db: The store's database, as in `--db`.
         result: Result of the run.
         task: Task to export if the run was trained on several; empty for all tasks.
-        note: Sentence about the seed of the run and the rank of its score; empty if the run was
-            found by its key, or if there is only one seed.
+        note: Sentence with the seed of the run and with whether its score is the best of all seeds;
+            empty if the run was found by its key, or if there is only one seed.
         seeds: Scores of the runs with all seeds, keyed by seed; empty if the run was found by its
             key.
     """
@@ -57,7 +57,8 @@ def find_run(store: Store, db: str, name: str, within: Within = ANYWHERE) -> Fou
         store: Store that contains the run.
         db: The store's database, as in `--db`.
         name: First characters of the run's key, or the name of the entry.
-        within: Suites, tasks and data in which the entry is searched.
+        within: Suites, tasks and data in which the entry is searched. If it has exactly one task,
+            only this task will be exported.
 
     Raises:
         BenchError: There is no such run or entry, the entry has runs of several tasks, or the run
@@ -177,15 +178,17 @@ def take_run(
 
     Args:
         found: Run to export.
-        to: Folder to write. If a run of several tasks is exported, it gets one subfolder per task.
+        to: Folder to write. If several tasks are exported, each gets a subfolder.
         trust: True if code that comes with the checkpoint may run.
         collapsed_too: True to export a model even if it has learned nothing.
-        anyway: True to export a model even if its predictions differ from the stored ones.
+        anyway: True to export a model even if its predictions differ from the stored ones by more
+            than rounding explains.
 
     Raises:
-        BenchError: The model was not kept, it has learned nothing, or the folder exists and was not
-            written by this run.
-        JobError: The exported model computes something else than the run.
+        BenchError: The model was not kept or cannot be loaded, it has learned nothing, or the
+            folder contains other files than an earlier export of this run.
+        JobError: The exported model computes something else than the run, its predictions differ
+            from the stored ones by more than rounding explains, or the disk is full.
     """
     # This is imported late because of torch, which commands that only read the store do not need.
     from benchharness.extensions.kept_models import check, load, save_pretrained

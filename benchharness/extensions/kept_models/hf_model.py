@@ -137,7 +137,7 @@ class PlainModel:
         )
 
     def _windows(self, *texts: str, room: int, step: int) -> list[Row]:
-        """Return windows of the last text; one of `room` tokens starts every `step` tokens."""
+        """Return windows of the last text: a window of `room` tokens starts every `step` tokens."""
         cut = "only_second" if len(texts) > 1 else True
         return self._encoded(
             *texts, truncation=cut, stride=room - step, return_overflowing_tokens=True
@@ -151,7 +151,7 @@ class PlainModel:
         return [{n: found[n][row] for n in names} for row in range(len(found["input_ids"]))]
 
     def batches(self, rows: Sequence[Row]) -> list[Indices]:
-        """Return batches as arrays of row indices.
+        """Divide token sequences into batches, and return the indices of each batch's rows.
 
         The rows of a batch have similar lengths. If padding changes the results of the model
         family, each batch is a single row.
@@ -162,12 +162,16 @@ class PlainModel:
         return length_batches(lengths, PREDICTION_TOKENS["cpu"])
 
     def decodable(self, rows: Sequence[Row]) -> Logits:
-        """Return the logits of all rows as one array, as the `decode` of a head expects them."""
+        """Return the logits of all rows as one array, as the `decode` of a head expects them.
+
+        The shape is `[rows, outputs]` for texts and pairs of texts, `[rows]` for options, and
+        `[tokens of all rows, outputs]` for spans and tags.
+        """
         found = self.logits(rows, self.batches(rows))
         return np.stack(found) if self.kind == "pair" else np.concatenate(found)
 
     def logits(self, rows: Sequence[Row], batches: Iterable[Indices]) -> list[Logits]:
-        """Return the logits of each row, `[outputs]` or, per token, `[tokens, outputs]`.
+        """Return the logits of each row: `[outputs]`, or `[tokens, outputs]` for spans and tags.
 
         For a text-to-text model, these are the logits of the first token of the answer. For a
         retrieval model, they are the vector of the text.

@@ -72,8 +72,9 @@ def load_trained(
 
     Raises:
         ModelError: The folder has no model, is damaged, was written by an incompatible version, or
-            needs code for which `trust` is not set.
-        BenchError: The model was not trained on the task, or a plugin of its task has changed.
+            needs code of its checkpoint although `trust` is False.
+        BenchError: The model was not trained on the task, was trained on several tasks although
+            `task` is None, or needs a plugin that has changed.
     """
     job = read_job(folder)
     is_class = is_published(folder)
@@ -94,7 +95,7 @@ def load_trained(
     try:
         with torch.random.fork_rng(devices=[]):  # restore the caller's random state
             run = kept_network(folder, job, compute, task=task)
-    except UnfitError as error:  # the text after the colon is advice for runs
+    except UnfitError as error:  # leave out its advice, after the last colon, for `bench run`
         raise ModelError(f"{str(error).rpartition(': ')[0]}: train it again.") from error
     (setup,) = run.setups
     return TrainedModel(

@@ -58,8 +58,8 @@ def load_original(folder: Path) -> TrainedModel:
     """Load the run's own network from an exported folder, in fp32.
 
     Raises:
-        BenchError: Its variants cannot be compared, because no transformers class computes the
-            same, or because the model generates text.
+        BenchError: The model's variants cannot be compared, because no transformers class computes
+            the same, or because the model generates text.
     """
     model, kind = load_trained(folder, precision="fp32"), "text-to-text answers have no logits"
     if lacking := class_of(model).sentence or (model.recipe.text and kind):
@@ -177,14 +177,14 @@ def load_variant(path: Path, model: TrainedModel, name: str = "") -> Variant:
 
 
 def _name(path: Path) -> str:
-    """Return "onnx" or "int8" for an ONNX file of an exported folder, else the name of the path."""
+    """Return the name in tables for a path (see `load_variant`)."""
     if path.suffix == ".onnx":
         return "int8" if "qint8" in path.stem else "onnx" if path.stem == "model" else path.stem
     return path.name
 
 
 def variants_in(folder: Path) -> list[Path]:
-    """Return the ONNX files in a folder and in its subfolder "onnx", sorted by name."""
+    """Return the paths of the ONNX files in a folder and in its subfolder "onnx", sorted."""
     return sorted({*folder.glob("*.onnx"), *folder.glob("onnx/*.onnx")})
 
 
@@ -220,8 +220,8 @@ class Check:
         verdict: Verdict on whether the variant is worse.
         differ: Number of examples for which the two predictions differ.
         flips: Examples for which only one of the two predictions is right.
-        change: Largest change of a probability or of a predicted number; None if the predictions
-            have neither.
+        change: Largest change of a probability, of a predicted number, or of a span's no-answer
+            score; None if the predictions have none of these.
         loss: Increase of the log loss of the correct labels, and half the width of its 95 %
             interval; None if the task has no probabilities.
         costs: Cost of the original, then that of the variant.
@@ -282,12 +282,12 @@ def check(
         original: The original.
         other: The variant.
         rows: Examples, keyed by split. Times are measured on examples of the first split.
-        margin: Loss of score that is accepted, as a fraction (0.01 is one point); None for the
-            default.
+        margin: Loss of score that is accepted, as a fraction (0.01 is one point); None for
+            `default_margin`.
 
     Raises:
-        BenchError: There are no rows, a logit is not finite, or the score cannot be split by
-            example.
+        BenchError: There are no rows, a logit is not finite, the score cannot be split by example,
+            or the margin is not between 0 and 1.
     """
     if not all(rows.values()) or not rows:
         raise BenchError(f"{model.task.name} has no rows on which predictions can be compared.")
@@ -349,8 +349,8 @@ def check_folder_with(
         other: ONNX file, or folder with a transformers model or ONNX files, that is compared with
             the model; None for the ONNX files in `folder`.
         data: Source of the rows, as in `--data`; empty for the source that the run used.
-        margin: Loss of score that is accepted, as a fraction (0.01 is one point); None for the
-            default.
+        margin: Loss of score that is accepted, as a fraction (0.01 is one point); None for
+            `default_margin`.
 
     Returns:
         One comparison per variant.
@@ -484,7 +484,7 @@ def _memory(variant: Variant, tokens: int) -> int:
 
 
 def tell_memory() -> None:
-    """Print the peak memory, in bytes, that a model needs for a batch.
+    """Print the peak memory, in bytes, that a model needs for a batch of AT_ONCE (32) rows.
 
     This is the main function of a separate process. The arguments in `sys.argv` are the path of the
     model, the type of its head, the number of tokens per row, and the names of its inputs.
@@ -503,7 +503,7 @@ def tell_memory() -> None:
 
 
 def _own_peak() -> int:
-    """Return this process's peak memory since it started.
+    """Return the peak memory of this process since its start, in bytes.
 
     Linux's getrusage would also count the memory of the parent process.
     """

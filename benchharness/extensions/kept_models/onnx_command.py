@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from benchharness.extensions.kept_models.save_pretrained import Taken
 
 WORSE = 3
-"""Exit code if a variant is worse than the model from which it was made."""
+"""Exit code if a variant is worse than the model from which it was made, or, with --strict, if this
+is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +30,11 @@ class Variants:
     onnx: bool = option(False, "Also write onnx/model.onnx, with the same logits as the model.")
     int8: bool = option(False, "Also write an int8 ONNX file for this processor.")
     check: bool = option(False, "Compare the ONNX files in an exported folder with its model.")
-    variant: str | None = option(None, "With --check: folder or file to compare.", metavar="PATH")
+    variant: str | None = option(
+        None,
+        "With --check: ONNX file, or folder with a model or ONNX files, to compare with the model.",
+        metavar="PATH",
+    )
     rows: str = option("", "With --check: source of the rows, as in --data.")
     margin: float | None = option(
         None,
@@ -53,7 +58,7 @@ def check_variants(name: str, wanted: Variants, db: str, *, as_json: bool) -> No
     Raises:
         BenchError: `name` is not a folder, or the comparison is impossible.
         typer.Exit: With the code WORSE, if a variant is worse or, with `strict`, if a result is
-            inconclusive.
+            inconclusive. If the user has set a margin, a loss within it is accepted.
     """
     if not Path(name).is_dir():
         raise BenchError(
@@ -102,7 +107,7 @@ def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
     made = replace(
         card.card_of(folder, data), notes=notes, license=wanted.license, seeds=found.seeds
     )
-    card.write_card(folder, made)  # written even if no ONNX file can be written
+    card.write_card(folder, made)  # before the export to ONNX, which may fail
     if not (wanted.onnx or wanted.int8):
         return []
     if taken.published.lacking:
@@ -120,7 +125,7 @@ def _share(points: float | None) -> float | None:
 def _fails(found: "Check", wanted: Variants) -> bool:
     """Return whether a check fails.
 
-    A worse file passes if its loss is within the margin that the user set. With `strict`, an
+    A worse variant passes if its loss is within the margin that the user set. With `strict`, an
     inconclusive check fails too.
     """
     verdict = found.verdict

@@ -32,7 +32,7 @@ CLOSE = 1e-4
 """Largest accepted difference between a logit of the fp32 file and of the original model."""
 
 REFUSED = frozenset({"funnel", "longformer"})
-"""Model families that cannot be exported, either by torch.export or by transformers.exporters."""
+"""Model families that neither torch.export nor transformers.exporters can export."""
 
 MOST_BYTES = 2**31
 """Maximum size, in bytes, of an ONNX file that contains its weights. It is a limit of protobuf."""
@@ -60,6 +60,14 @@ class OnnxNetwork:
     """An ONNX file that can be called like the transformers model from which it was made.
 
     It computes on one CPU thread.
+
+    Args:
+        path: The ONNX file.
+        config: Config of the transformers model, which becomes the attribute `config`; None if this
+            attribute is not needed.
+
+    Raises:
+        BenchError: ONNX Runtime is not installed or cannot load the file.
     """
 
     def __init__(self, path: Path, config: Any) -> None:
@@ -116,7 +124,9 @@ ENDINGS = {f"For{name}": kind for kind, name in KINDS.items()} | {
 
 
 def load_class(folder: Path) -> Any:
-    """Load a folder with the transformers class that its config names, in fp32 on the CPU.
+    """Load the model in a folder, with the transformers class that the folder's config names.
+
+    The model is in evaluation mode, in fp32 and on the CPU.
 
     Raises:
         BenchError: transformers cannot load the folder.
@@ -143,8 +153,9 @@ def export(folder: Path, *, int8: bool = False) -> list[Exported]:
         The written files.
 
     Raises:
-        BenchError: A library is not installed (the extra `onnx`), the model cannot be exported, or
-            the logits of the fp32 file differ from the model's.
+        BenchError: A library is not installed (the extra `onnx`), the model cannot be exported or
+            has MOST_BYTES of weights or more, a logit of the fp32 file differs from the model's by
+            more than CLOSE, or a logit of a file is not finite.
     """
     network = load_class(folder)
     check_exportable(network.config)
@@ -214,7 +225,7 @@ def _quantize(source: Path, target: Path) -> None:
         quantization.quantize_dynamic(
             source,
             target,
-            per_channel=True,  # without it, 34 instead of 22 of 872 predictions change on SST-2
+            per_channel=True,  # 22 of 872 SST-2 predictions change; 34 without this option
             weight_type=quantization.QuantType.QInt8,
             # Sums of two products overflow 16 bits on processors without VNNI.
             reduce_range=processor() in ("avx2", "avx512"),

@@ -22,7 +22,7 @@ class Answers(NamedTuple):
         predictions: One prediction per example, in the order of the examples.
         cut: Number of examples that were truncated.
         counts: Numbers of tokens, of unknown tokens, of words without any token, and of words. The
-            last two are 0 if every word has a token.
+            last two are 0 if every character has a token.
     """
 
     predictions: tuple[Prediction, ...]

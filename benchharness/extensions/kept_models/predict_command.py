@@ -51,7 +51,8 @@ class Asked:
     columns: str = option(
         "",
         "Columns to read, if their names do not show their roles: text=review, or "
-        "text=premise,text2=claim. Other roles: words, context, question, options (a+b).",
+        "text=premise,text2=claim. Other roles: words, context, question, options (one column per "
+        "option: options=a+b).",
         metavar="ROLE=COLUMN,...",
     )
     encoding: str = option("", "Character encoding of the file, if not UTF-8.", metavar="NAME")

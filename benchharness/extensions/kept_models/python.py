@@ -50,6 +50,12 @@ def predict(  # noqa: PLR0913  (the command's options)
         A data frame with one row per example, in order. `frame.attrs["cut"]` is the number of
         examples that were truncated, and `frame.attrs["flags"]` contains warnings about the model,
         such as that it has learned nothing.
+
+    Raises:
+        BenchError: The key matches no run or several, the model was not kept, or `task` or
+            `columns` does not fit the model.
+        DataError: There are no rows, a column is missing, or a row is invalid.
+        ModelError: The folder has no complete model of a run.
     """
     folder = model_folder(where, fspath(db))
     # This is imported late, because importing torch takes seconds.
@@ -90,8 +96,8 @@ def model(
     Args:
         key: The beginning of the run's key, or the name of a leaderboard entry, as for `bench
             model`.
-        task: The task, if the run was trained on several tasks, or if the leaderboard entry has
-            runs on several tasks.
+        task: The task, if the run was trained on several tasks (by default, the first of them in
+            alphabetical order), or if the leaderboard entry has runs on several tasks.
         collapsed_too: Whether to return a model that has learned nothing, instead of an error.
         db: The database.
 

@@ -50,7 +50,9 @@ def reader_of(task: Task, columns: str = "") -> Reader:
     given = parse_roles(columns) if columns else {}
     kind = KINDS.get(task.kind)
     if given and kind is None:
-        raise BenchError(f"--columns cannot be used for {task.title}: use its own column names.")
+        raise BenchError(
+            f"--columns cannot be used for {task.title}: rename the columns as in its data set."
+        )
     own = OwnData.from_json(task.definition) if task.definition else None
     if kind is not None:
         _check_roles(task, given, own)

@@ -47,10 +47,10 @@ from benchharness.worker.frozen import LiveEncoder
 
 @dataclass(frozen=True, kw_only=True)
 class Taken:
-    """An exported folder.
+    """Folder to which a trained model was exported, and the result of its check.
 
     Attributes:
-        folder: The folder.
+        folder: Path of the folder.
         published: Transformers class that loads the folder, or the reason why there is none.
         checked: Comparison of the exported model with the run.
         flags: Warnings about the scores of the run on its task.
@@ -102,7 +102,8 @@ def take(
 ) -> Taken:
     """Write a trained model to a folder in transformers' format, and check the folder.
 
-    If anything fails, no folder is left.
+    If no transformers class represents the model, the folder has the format of a kept run instead,
+    which only `bench predict` can load. If anything fails, no folder is left.
 
     Args:
         model: Trained model, in fp32.
@@ -111,10 +112,14 @@ def take(
         dev: Splits for the check, with the predictions that the run stored.
         anyway: True to accept predictions that differ from the stored ones by more than rounding.
 
+    Returns:
+        The written folder, with the result of its check.
+
     Raises:
-        JobError: transformers computes something else from the folder, or predictions differ by
-            more than rounding.
-        BenchError: The folder exists and was not written by this run.
+        JobError: transformers computes something else from the folder, predictions differ from the
+            stored ones by more than rounding, or the disk has too little space.
+        BenchError: The folder contains other files than an earlier export of this run, or the
+            tokenizer has no usable token for padding.
     """
     check_place(to, result.job.key)
     found = class_of(model)
@@ -152,6 +157,9 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
         model: Trained model.
         folder: Folder to which the files are written.
         auto_class: Name of the transformers class.
+
+    Raises:
+        BenchError: The tokenizer of a decoder has no token that can be used for padding.
     """
     tokenizer = _tokenizer_of(model)
     config = _config_of(model, tokenizer, auto_class)
@@ -184,8 +192,9 @@ MODES = (*POOLINGS, "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens")
 def write_modules(model: TrainedModel, folder: Path) -> None:
     """Write the files from which sentence-transformers knows how vectors are computed.
 
-    The releases 2 to 6 of sentence-transformers can read these files. The modules have the names
-    of release 5, which release 6 reads too. Earlier releases cannot read the names of release 6.
+    The releases 2 to 6 of sentence-transformers can read these files. The classes of the modules
+    have the names of release 5, which release 6 accepts too. Earlier releases do not know the names
+    of release 6.
 
     Args:
         model: Trained retrieval model.
@@ -281,7 +290,7 @@ def _shared_run(model: TrainedModel, result: Result) -> KeptRun:
     shared = shared_outcome(result)
     assert isinstance(shared, Result), "only for results"
     job = shared.job
-    if job.trust.remote_code and class_of(model).lacking:  # the name is needed to find the code
+    if job.trust.remote_code and class_of(model).lacking:  # the checkpoint's name locates the code
         job = replace(job, checkpoint=result.job.checkpoint)
     return KeptRun.of(job, model.limits, result.evaluations, result.curve, shared.provenance)
 

@@ -33,8 +33,8 @@ def paper_options(options: RunOptions, against: Sequence[str], folder: Path) -> 
         folder: Folder to write.
 
     Raises:
-        BenchError: There is no encoder, or none to compare it with, or the folder cannot be
-            written.
+        BenchError: `options` names no encoder or names a baseline, `against` is empty or names an
+            encoder that is also in `options`, or the folder cannot be written.
     """
     check_paper(folder)
     names = names_in(against)
@@ -108,6 +108,9 @@ class PaperRun:
 
         Returns:
             The failed jobs, and notes for the user.
+
+        Raises:
+            BenchError: No job of the paper has finished, or the folder cannot be written.
         """
         until = time.monotonic() + 3600 * self.hours
         left_out = self.whole.left_out

@@ -37,7 +37,8 @@ def paper(
 
     Returns:
         The keys of all jobs of the paper, the errors of failed jobs, and access to the stored
-        results.
+        results. With `dry_run=True`, nothing is run or written, and the jobs are only those that
+        are expected to fit into the time limit.
 
     Raises:
         BenchError: The request is impossible, or no job has finished.

@@ -51,7 +51,7 @@ class PaperTable:
             yield row.official, entry
 
     def latex(self) -> str:
-        """Return the table as LaTeX. Its caption contains a citation, but not the data's path."""
+        """Return the table as LaTeX. Its caption cites the suite, and has no path of the data."""
         cited = "".join(rf"~\cite{{{key}}}" for key in list(citations([self.board.suite]))[:1])
         title = latex_escaped(self.board.title)
         caption = latex_escaped(self.table.caption).replace(title, title + cited, 1) + "."

@@ -69,7 +69,8 @@ class AnswerView:
     Attributes:
         text: The answer.
         state: "right" or "wrong"; empty if the gold answer is unknown.
-        note: The seeds that gave the answer, and its mean probability if that is known.
+        note: The seeds that gave the answer (if the system has several), and its mean probability
+            if that is known.
     """
 
     text: str

@@ -50,7 +50,11 @@ class MatrixView:
     def shade(self, row: int, column: int) -> int:
         """Return the shade of a cell, from 0 (light) to 4 (dark).
 
-        It is in proportion to the cell's count, divided by the sum of the counts in its row.
+        The shade is proportional to the cell's share of the counts in its row.
+
+        Args:
+            row: Index of the row.
+            column: Index of the column.
         """
         counts = self.confusion.counts[row]
         return round(4 * counts[column] / sum(counts)) if sum(counts) else 0
@@ -170,7 +174,7 @@ def _records(view: PredictionsView) -> str:
 
 
 def build_view(predicted: PredictedTask) -> PredictionsView:
-    """Compute the content of a predictions page."""
+    """Compute the content of a predictions page from the predictions and gold answers."""
     task, systems = predicted.task, predicted.systems
     kind = answer_type(task)
     rows = [row for split in predicted.splits for row in rows_of(task, split)]

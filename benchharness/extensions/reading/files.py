@@ -47,7 +47,7 @@ def write_conversations(
 
     Args:
         layout: The task: "quac", "coqa" or "hotpotqa".
-        predictions: The predictions.
+        predictions: The predictions. Those that are marked as `missing` are left out.
         examples: The questions. Only HotpotQA needs them, because its file contains the names of
             their supporting sentences.
     """
@@ -252,6 +252,10 @@ def read_questions(path: Path, task: SpanTask, rows: SplitRows, _: object) -> Pr
         task: The task, whose field `files` names the layout.
         rows: The questions of the split.
         _: Not used.
+
+    Returns:
+        One prediction per question, in the order of `rows`, and notes about the problems that were
+        mended.
 
     Raises:
         DataError: The file is malformed, or has a problem without a clear fix.

@@ -48,7 +48,7 @@ NO_ANSWER = "CANNOTANSWER"
 
 LEAST_AGREEMENT = 0.4
 """Minimum F1 of the human answers to a question, each compared with the others. Questions with a
-lower F1 are not scored.
+lower F1 are not scored, unless the prediction is missing: it then counts as wrong.
 """
 
 
@@ -143,7 +143,7 @@ def _is_human(turn: _Turn) -> bool:
 def _heq_dialogs(predictions: Predictions, examples: Examples) -> float | None:
     """Return the share of dialogs in which all scored predictions are as good as human answers.
 
-    A prediction is as good as human if its F1 is at least the F1 among the human answers.
+    A prediction is as good as human answers if its F1 is at least the F1 among these answers.
     """
     dialogs: defaultdict[str, bool] = defaultdict(lambda: True)
     for prediction, example in zip(predictions, examples, strict=True):
@@ -153,7 +153,9 @@ def _heq_dialogs(predictions: Predictions, examples: Examples) -> float | None:
 
 
 QUAC_F1 = _quac("f1", lambda turn: turn.points)
-"""QuAC's F1 over the questions on which human answers agree (with an F1 of at least 0.4)."""
+"""QuAC's F1 over the questions on which human answers agree (with an F1 of at least 0.4), and over
+questions whose prediction is missing.
+"""
 
 QUAC_DETAILS = (
     _quac("heq_q", _is_human),
@@ -164,8 +166,8 @@ QUAC_DETAILS = (
     _quac("unanswerable", lambda turn: turn.points, lambda turn: turn.counts and turn.is_empty),
 )
 """Further scores of QuAC: the shares of questions and of dialogs with predictions that are as good
-as human answers, the accuracies of both dialog acts, F1 over all questions, and the share of
-unanswerable questions that are recognized.
+as human answers, the accuracies of both dialog acts (yes/no and follow-up), F1 over all questions,
+and the share of unanswerable questions that are recognized.
 """
 
 _QUAC = {metric.name: metric for metric in (QUAC_F1, *QUAC_DETAILS)}

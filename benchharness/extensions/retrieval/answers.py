@@ -32,6 +32,9 @@ class Rankings(AnswerType):
         """Convert an answer to a prediction.
 
         The answer is a list of document ids, best first, or a mapping from ids to scores.
+
+        Raises:
+            DataError: A document of the answer is neither in the corpus nor judged for the query.
         """
         found = answer if isinstance(answer, Mapping) else _falling(answer)
         ids = tuple(map(str, found))
@@ -97,7 +100,7 @@ class Rankings(AnswerType):
     ) -> str:
         """Describe the highest-ranked documents by their texts.
 
-        Their ids are used if `example` is None or `texts` is false.
+        The ids of the documents are used instead if `example` is None or `texts` is false.
         """
         best = ranked(prediction)[:SHOWN]
         if texts and example is not None:

@@ -48,14 +48,17 @@ Line = tuple[str, Mapping[str, Any]]
 
 
 def query_records(files: OfficialFiles) -> Iterator[Record]:
-    """Read the queries of a split with their judgements and the corpus.
+    """Yield one record per judged query of a split, with its judgements and the corpus.
+
+    A judged query that queries.jsonl lacks has the text None.
 
     Args:
         files: The qrels file of the split. Its folder "qrels" is next to corpus.jsonl and
             queries.jsonl.
 
     Raises:
-        DataError: A file is missing or malformed.
+        DataError: A file is missing or malformed, or the corpus needs more memory than this machine
+            has.
     """
     (qrels,) = files.paths
     folder = qrels.parent.parent
@@ -76,12 +79,17 @@ def _is_judgement(fields: list[str], queries: Queries) -> bool:
 
 
 def hub_queries(source: Source, split: str) -> list[Row]:
-    """Read the queries of a split from the hub, with their judgements and the corpus.
+    """Return one row per judged query of a split on the hub, with its judgements and the corpus.
+
+    A judged query that the data set lacks has the text None.
 
     Args:
         source: The data set with the corpus and the queries. The judgements are in another data
-            set, whose name ends in "-qrels".
+            set, which has the same name with the suffix "-qrels".
         split: The name of the split.
+
+    Raises:
+        DataError: The data sets cannot be read, or do not belong together.
     """
     corpus, queries = _of_hub(source.hub)
     name = f"{source.hub}-qrels"

@@ -38,9 +38,9 @@ BLOCK = 2**26
 
 
 def learned(rows: SplitRows) -> SplitRows:
-    """Return a training pair for each relevant document of each query.
+    """Return a training pair for each relevant document of each query, if the corpus contains it.
 
-    Raises DataError if no query has a relevant document.
+    Raises DataError if there are no such pairs.
     """
     queries: Sequence[Any] = rows.examples
     pairs = [
@@ -59,6 +59,11 @@ def encode(examples: Sequence[QueryExample], tokenizer: Any, limits: Limits) -> 
 
     If the examples are training pairs, the rows are the query and the document of each pair
     instead, and a pair is an item. Long texts are cut at the end.
+
+    Args:
+        examples: Queries with the same corpus, or training pairs.
+        tokenizer: Tokenizer of transformers.
+        limits: Length limits of the rows.
     """
     frame = Frame.of(tokenizer, texts=1)
     corpus, queries = examples[0].corpus, [example.text for example in examples]
@@ -82,6 +87,11 @@ def targets(
     """Return numbers that identify the query and the document of each pair, `[items, 2]`.
 
     Pairs with the same query or document are not negatives of each other.
+
+    Args:
+        features: Not used.
+        examples: Training pairs of a query and a document.
+        task: Not used.
     """
     columns = ([e.text for e in examples], [e.positive for e in examples])
     return np.stack([np.unique(column, return_inverse=True)[1] for column in columns], axis=1)
@@ -101,7 +111,7 @@ class RankingNetwork(nn.Module):
 
     def __init__(self, encoder: Encoder, pooling: str) -> None:
         super().__init__()
-        take_pooler(encoder.network)  # the pooler's output would not be used
+        take_pooler(encoder.network)  # its output is not used
         self.encoder = encoder.network
         self.pooling = pooling
         self.reads_first_token = pooling == FIRST
@@ -160,9 +170,15 @@ def decode(
     examples: Sequence[QueryExample],
     task: RankingTask,
 ) -> tuple[RankingPrediction, ...]:
-    """Return the most similar documents of each query, among all documents of the corpus.
+    """Return the documents of the corpus that are most similar to each query, at most KEPT (100).
 
     A document with the same id as the query is skipped, as in beir and mteb (ArguAna, Quora).
+
+    Args:
+        logits: Unit vectors of all queries, then of all documents, `[queries + documents, size]`.
+        features: Not used.
+        examples: The queries, which share a corpus.
+        task: Not used.
     """
     corpus = examples[0].corpus
     vectors = torch.from_numpy(logits)  # (queries + documents, size)

@@ -14,10 +14,14 @@ from benchharness.loggers import LoggedRun, Value
 
 
 class TensorBoard:
-    """Logger that writes one folder of event files per run, without TensorFlow or torch."""
+    """Logger that writes one folder of event files per run, without TensorFlow or torch.
+
+    Args:
+        folder: Folder for the loggers' files. The runs are written to its subfolder "tensorboard".
+    """
 
     def __init__(self, folder: Path) -> None:
-        self.place = str(folder / "tensorboard")  # the user sees it as the --logdir to open
+        self.place = str(folder / "tensorboard")  # shown as the value of --logdir
         self._events: Any = import_module("tensorboard.summary.writer.event_file_writer")
         self._event: Any = import_module("tensorboard.compat.proto.event_pb2")
         self._scalar: Any = import_module("tensorboard.plugins.scalar.summary_v2")
@@ -57,9 +61,12 @@ class TensorBoard:
 class Wandb:
     """Logger that writes one W&B run per job, to the project $WANDB_PROJECT or "benchharness".
 
-    Only the logged values are sent, and no code, console output or facts about the machine. If the
-    user is not logged in and WANDB_MODE is not set, the runs are written to files, which
-    `wandb sync` can send.
+    Only the configuration, values and results of runs are sent; W&B's own collection of code,
+    console output and facts about the machine is disabled. If the user is not logged in and
+    WANDB_MODE is not set, the runs are written to files, which `wandb sync` can send.
+
+    Args:
+        folder: Folder for the loggers' files. W&B writes its files to the subfolder "wandb".
     """
 
     def __init__(self, folder: Path) -> None:
@@ -114,7 +121,10 @@ class Mlflow:
     """Logger that writes one MLflow run per job.
 
     The experiment is $MLFLOW_EXPERIMENT_NAME or "benchharness". The runs are sent to
-    $MLFLOW_TRACKING_URI; if this is not set, they are stored in mlflow.db in the given folder.
+    $MLFLOW_TRACKING_URI; if this is not set, they are stored in mlflow.db in `folder`.
+
+    Args:
+        folder: Folder for the loggers' files.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -174,6 +184,9 @@ class Trackio:
 
     If $TRACKIO_SPACE_ID is the name of a Hugging Face Space, the runs are sent there. Otherwise
     they are stored in $TRACKIO_DIR or, if this is not set, in the Hugging Face cache.
+
+    Args:
+        folder: Not used.
     """
 
     def __init__(self, folder: Path) -> None:  # noqa: ARG002  (as every logger)

@@ -35,8 +35,8 @@ NEXT_SECONDS = 5.0
 each round is such a run."""
 
 FIRST_LINES = 10
-"""Largest number of lines about jobs that ended before `bench watch` was started. Of further jobs,
-only the number is printed."""
+"""Maximum number of lines about jobs that ended before `bench watch` was started. If there are more
+jobs, only the number of the earlier ones is printed."""
 
 
 @with_options(plugins=False)

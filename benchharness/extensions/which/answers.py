@@ -35,8 +35,8 @@ class Candidate:
             None if unknown.
         flags: Warnings about the scores, keyed by task, such as "1 of 2 seeds collapsed (constant
             predictions)".
-        has_learned: False if the runs of a task have collapsed (learned nothing), so the score is
-            meaningless.
+        has_learned: False if the encoder has learned nothing on any of the tasks (see
+            `Cell.has_learned`), so that the score is meaningless.
     """
 
     encoder: str
@@ -57,8 +57,8 @@ class Answer:
 
     Attributes:
         tasks: Names of the tasks. If there are several, the ranking is by the mean over them.
-        candidates: Encoders that have a score on every task, best first. Encoders whose runs have
-            collapsed (learned nothing) are last.
+        candidates: Encoders that have a score on every task, best first. Encoders that have learned
+            nothing on any of the tasks are last.
         tied: Names of the encoders that do not differ significantly from the first one.
         missing: Names of the encoders that lack a score on a task.
         majority: Score of the majority baseline; None if unknown.
@@ -74,8 +74,8 @@ class Answer:
     def best(self) -> tuple[str, ...]:
         """Names of the first encoder and of those that do not differ significantly from it.
 
-        Encoders whose runs have collapsed, and encoders that do not beat the majority baseline, are
-        left out.
+        Encoders that have learned nothing on any of the tasks, and encoders that do not beat the
+        majority baseline, are left out.
         """
         return tuple(
             each.encoder
@@ -98,7 +98,7 @@ class Answer:
             return f"{self.title}: no encoder has a score."
         first = self.candidates[0]
         if not self.best:
-            why = "none beats the majority baseline" if first.has_learned else "all runs collapsed"
+            why = "none beats the majority baseline" if first.has_learned else "the runs collapsed"
             return f"{self.title}: no encoder learned anything ({why})."
         if self.tied:
             found = f"is not significantly different from {', '.join(self.tied)}"

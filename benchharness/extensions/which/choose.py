@@ -102,8 +102,9 @@ def choose(
         its jobs and their results.
 
     Raises:
-        BenchError: The minutes are not positive, there are fewer than two encoders to compare, or
-            they cannot be ranked on these tasks (see `check_tasks`).
+        BenchError: The minutes are not positive or too few for one run of each encoder on each
+            task, there are fewer than two encoders to compare, or they cannot be ranked on these
+            tasks (see `check_tasks`).
     """
     if not 0 < minutes < math.inf:
         raise BenchError(f"--minutes must be a number above 0, but got {minutes:g}.")

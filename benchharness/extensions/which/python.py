@@ -26,7 +26,8 @@ class Choice:
         cost: The cost of prediction on this machine, keyed by encoder: an `Inference`, or a
             sentence with the reason why it was not measured.
         runs: The number of runs of the search that have ended.
-        of: The number of runs in the whole grid.
+        of: The number of runs in the whole grid of encoders, tasks, hyperparameter settings and
+            seeds.
         left: Description of the round of the search that was not completed, with which the same
             call continues; empty if no other run can change the answer.
         failures: A sentence for each job that failed in this call.
@@ -41,7 +42,10 @@ class Choice:
 
     @property
     def best(self) -> str:
-        """Best encoder in the last answer; empty if no encoder beats the majority baseline."""
+        """Best encoder in the last answer; empty if none beats the majority baseline.
+
+        It is also empty if no encoder has learned anything, or if none has a score on every task.
+        """
         return next(iter(self.answers[-1].best), "")
 
     def frame(self) -> pd.DataFrame:

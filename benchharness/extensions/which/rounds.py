@@ -20,11 +20,11 @@ from benchharness.driver.search import (
 def encoder_rounds(grid: Grid, known: Ended) -> Iterator[Round]:
     """Yield the rounds of a search over encoders by successive halving.
 
-    The first round tries every encoder with one hyperparameter setting ("point") and one seed, and
-    the second round tries all other settings. Then each round doubles the number of seeds, and
-    halves the numbers of encoders and settings. On each task, the encoders with the best scores
-    continue, and also the encoders with the best means over all tasks. These halving rounds are
-    then repeated with twice as many encoders and settings, and so on, until every run that may
+    The first round tries every encoder on every task with one hyperparameter setting ("point") and
+    one seed, and the second round tries all other settings. Then each round doubles the number of
+    seeds, and halves the numbers of encoders and settings. On each task, the encoders with the best
+    scores continue, and also the encoders with the best means over all tasks. These halving rounds
+    are then repeated with twice as many encoders and settings, and so on, until every run that may
     still be the best was tried.
 
     Args:

@@ -26,8 +26,9 @@ from benchharness.tasks.task import Metric
 def bare_chunks(tags: Sequence[str]) -> list[Entity]:
     """Return the entities that seqeval decodes from part-of-speech tags of Universal Dependencies.
 
-    Adjacent words of the same type form one entity. As in seqeval, the tag X after "O" does not set
-    a new start, so an entity of type X starts where the previous entity did.
+    Adjacent words of the same type form one entity. As in seqeval, words with the tag X are
+    special, because X has the same (empty) type as "O": directly after an "O", they get the start
+    of the previous entity, and directly before an "O", they form no entity.
 
     Args:
         tags: The tags of all words in all sentences. An "O" after each sentence marks its end.

@@ -374,8 +374,8 @@ XTREME_CELLS: Mapping[str, tuple[str, ...]] = {
     for task in XTREME_TASKS
     if task is not ENGLISH_SQUAD
 }
-"""Names of the scores that XTREME's evaluate.py averages, keyed by task. For question answering,
-they are EM and F1 of each language, else the metric of each language.
+"""Names of the scores that XTREME's evaluate.py averages, keyed by task: for question answering, EM
+and F1 of each language, and for other tasks, the metric of each language.
 """
 
 XTREME_7 = ScoreRule(
