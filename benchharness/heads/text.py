@@ -35,8 +35,8 @@ SILENT = -1
 class TextFeatures(Features):
     """Encoded input texts, and the answers to learn.
 
-    The answer of row i is target_ids[target_starts[i] : target_starts[i + 1]]. It is empty if the
-    data set hides the answer.
+    The answer of row i is target_ids[target_starts[i] : target_starts[i + 1]], which is empty if
+    the answer is not published.
 
     Attributes:
         target_ids: Token ids of all answers, including special tokens, concatenated.
@@ -132,11 +132,11 @@ def text_head(task: Task, tokenizer: Any, max_target_tokens: int) -> Head:
 
     Args:
         task: The task.
-        tokenizer: Tokenizer of the answers.
+        tokenizer: Tokenizer with which the answers are encoded and decoded.
         max_target_tokens: Maximum number of tokens of an answer, including special tokens.
 
     Raises:
-        BenchError: The task cannot be cast as text-to-text.
+        BenchError: The examples of the task cannot be written as an input text and an answer text.
     """
     words = _Words(cast=cast_of(task), tokenizer=tokenizer, longest=max_target_tokens)
     return Head(
