@@ -9,7 +9,8 @@ import transformers.optimization
 class Adafactor(transformers.optimization.Adafactor):
     """transformers' Adafactor, except that the CPU does not wait for the GPU at every weight.
 
-    The results are bit-identical to those of transformers' class.
+    The results are bit-identical to those of transformers' class. With weight decay, or without
+    rates that are scaled by the weight, the CPU waits as in transformers' class.
     """
 
     @staticmethod
