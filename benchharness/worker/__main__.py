@@ -88,7 +88,8 @@ def main(result_file: Path, options: dict[str, Any]) -> int:
 def rank_file(result_file: Path, rank: int) -> Path:
     """Return the file into which process number `rank` of a job writes its Failure.
 
-    For process 0 this is the result file; for others it is a file next to it (NAME.rank1.json etc.).
+    For process 0 this is the result file. For the others it is a file next to the result file, such
+    as NAME.rank1.json.
     """
     return result_file.with_suffix(f".rank{rank}.json") if rank else result_file
 

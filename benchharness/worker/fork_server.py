@@ -49,17 +49,15 @@ MODULES = {
 
 
 def modules_for(job: Job) -> tuple[str, ...]:
-    """Return the names of the modules that a job imports before it computes, including its tasks'.
-
-    See `modules_of`, which gets the kind and the tasks of the job.
-    """
+    """Return the names of the modules that a job imports before it computes (see `modules_of`)."""
     return modules_of(job.kind, [find_task(name.rpartition(":")[0]) for name in job.fingerprints])
 
 
 def modules_of(kind: str, tasks: Collection[Task]) -> tuple[str, ...]:
     """Return the names of the modules that a job imports before it computes.
 
-    These are the modules in MODULES, those of the tasks' heads, and the libraries of their metrics.
+    These are the modules in MODULES, the libraries of the tasks' metrics and, for jobs with
+    training, the modules of the tasks' heads.
 
     Args:
         kind: Kind of the job: "model", "zero-shot" or "baseline".

@@ -51,9 +51,10 @@ technique = FrozenFeatures
 
 
 class Sum(nn.Module):
-    """Module that adds up the states of the chosen layers, of which there may be only one.
+    """Module that adds up the states of the chosen layers.
 
-    The arguments, which are the number of the layers and the size of their states, are not used.
+    If only one layer is chosen, its states are returned unchanged. The arguments `layers` (number
+    of chosen layers) and `size` (of a layer's states) are not used.
     """
 
     def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (same for all modules)
