@@ -272,7 +272,7 @@ def _windows(
         first, last = (min(edges), max(edges)) if edges else (0, 0)
         if last - first > share:
             raise DataError(
-                f"the marks of example {example.id} extend over {last - first} tokens, but only "
+                f"the marked words of example {example.id} span {last - first} tokens, but only "
                 f"{share} tokens fit: set a larger max_tokens."
             )
         before = max(0, first - (share - (last - first)) // 2)  # same context on both sides

@@ -252,7 +252,7 @@ class Training:
         share = self.compute.ranks.share(batch, lengths)
         # Packed batches have no padding that cutting could save.
         overhead = sys.maxsize if self._packs else CUT_OVERHEAD[device.type]
-        if self._attends_padded:  # only some modules compute padding: a quarter of the work
+        if self._attends_padded:  # only some modules compute padding, at a quarter of the cost
             overhead = 4 * CUT_OVERHEAD[device.type]
         accumulation = self.recipe.optim.accumulation
         if task.is_whole and self.compute.ranks.count > 1:

@@ -167,9 +167,11 @@ TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
     "language_model_loss": lambda _, recipe: recipe.pair and recipe.pair.lm_weight,
     "frozen": lambda _, recipe: recipe.encoder.is_frozen,
 }
-"""Functions that get a job and its recipe and return a true value if the job uses a technique, keyed
-by the name of the technique's module. Distillation is first, because the teacher must be loaded
-before random numbers are drawn from the seed."""
+"""Functions that get a job and its recipe, and return a true value if the job uses a technique.
+
+They are keyed by the name of the technique's module. Distillation is first, because the teacher
+must be loaded before random numbers are drawn from the seed.
+"""
 
 
 def techniques_of(work: Work) -> list[Technique]:
