@@ -386,7 +386,7 @@ def use_packing(network: Any) -> None:
     network.register_forward_pre_hook(pack, with_kwargs=True)
     # always_call: if the encoder raises, PACKING must not stay set for the next batch.
     network.register_forward_hook(unpack, with_kwargs=True, always_call=True)
-    network.is_packed = True  # read by is_packed() through any head
+    network.is_packed = True  # is_packed() looks for this attribute
 
 
 def is_packed(network: nn.Module) -> bool:

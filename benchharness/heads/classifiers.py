@@ -216,7 +216,7 @@ def find_pooling(family: str, *, is_choice: bool = False, is_causal: bool = Fals
     return POOLINGS.get(family, DECODER if is_causal else DEFAULT)
 
 
-# The classifiers.
+# Classifiers of a whole text.
 
 
 class TextClassifier(nn.Module):
@@ -349,7 +349,7 @@ STATES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-# The logits of every token.
+# Classifiers of every token.
 
 
 class TokenClassifier(nn.Module):

@@ -91,7 +91,8 @@ class TextNetwork(nn.Module):
         network: Any = self.encoder
         if targets is None:
             return self._say(**inputs)
-        width = int((targets != IGNORED).sum(-1).max())  # longest target; waits for the device
+        # Length of the longest target. To read it, the CPU has to wait for the device.
+        width = int((targets != IGNORED).sum(-1).max())
         targets = targets[:, :width]
         said = network.prepare_decoder_input_ids_from_labels(targets)
         logits: Tensor = network(**inputs, decoder_input_ids=said, use_cache=False).logits.float()

@@ -121,7 +121,8 @@ class Features:
         """
         if self.read is None:
             return self
-        before = np.append(0, np.cumsum(self.read))  # (tokens + 1,), count of read tokens before
+        # Number of tokens before each token that are kept: (tokens + 1,)
+        before = np.append(0, np.cumsum(self.read))
         columns = {
             name: getattr(self, name) for name in ("token_ids", "token_types", *self.carried)
         }

@@ -27,7 +27,7 @@ from benchharness.training.batching import Features, Indices, expand, pad, tail_
 # Each process has the whole network. The gradients of a step are those of the batch's mean loss:
 # every process divides the losses of its share by the number of terms of the whole batch, and the
 # gradients of all processes are summed. So the weights stay equal in all processes, and differ
-# from a single process's only by rounding and by the random numbers of dropout.
+# from those of a single process only by rounding and by the random numbers of dropout.
 
 BUCKET_NUMBERS = 16 * 2**20
 """Maximum number of gradient values that are sent at once: 64 MB in fp32. Sending all at once would

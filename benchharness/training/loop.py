@@ -153,8 +153,8 @@ class Training:
             compute: Device, precision and processes.
             report: Function that is called with the progress.
         """
-        # The initialization of the network has used random numbers of the same seed. Seed again, so
-        # that the following random numbers do not depend on how many of them a family has used.
+        # The initialization of the network has drawn random numbers, whose count depends on the
+        # model family. Seed again, so that the following random numbers do not depend on it.
         _seed_everything(seed)
         network.to(compute.device).train()
         if recipe.optim.activation_checkpointing:
@@ -471,6 +471,6 @@ def _backward_part(network: nn.Module, goals: Tensor, loss: Loss, *, part: Part)
     # the gradient of the batch's mean loss.
     share = loss(logits, goals).sum() / part.terms  # a scalar
     share.backward()  # type: ignore[no-untyped-call]
-    if casts := getattr(network, "casts", None):  # training/cuda.py
+    if casts := getattr(network, "casts", None):  # set by training/cuda.py
         casts.collect()
     return share.detach()

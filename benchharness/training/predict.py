@@ -84,7 +84,8 @@ def predict(
     # If there are too few batches for all processes, each computes all of them, because a process
     # without a batch would not know the shape of the logits.
     if is_shared := len(batches) >= compute.ranks.count > 1:
-        batches = batches[compute.ranks.rank :: compute.ranks.count]  # batches are sorted by length
+        # The batches are sorted by length, so each process gets long and short ones.
+        batches = batches[compute.ranks.rank :: compute.ranks.count]
     with torch.inference_mode(), compute.autocast():
         outputs = list(reported(batches, logits_of, report, "predicting"))
     # Concatenate the batches only now, because each_batch may have halved some of them in place.

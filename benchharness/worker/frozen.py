@@ -208,7 +208,7 @@ class LiveEncoder(nn.Module):
     def forward(self, **inputs: Any) -> tuple[Tensor]:
         """Return a tuple with the states `[rows, tokens, size]` of tokens `[rows, tokens]`."""
         table = every_layer(self.encoder, inputs)  # (layers + 1, rows, tokens, size)
-        if torch.is_autocast_enabled(table.device.type):  # round like the cached states
+        if torch.is_autocast_enabled(table.device.type):  # cached states are rounded too
             table = table.bfloat16().float()
         return (self.combined(table[_chosen(self.features, table, self.encoder)]),)
 

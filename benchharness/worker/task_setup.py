@@ -134,7 +134,8 @@ def read_rows(job: Job, recipe: Recipe) -> dict[str, SplitRows]:
     check_documents(job, rows)
     trained = f"{job.task}:train"
     if recipe.rows.shots:
-        # Draw before rows are held out, because nothing else of train may be used.
+        # Draw before rows are held out: they must be among the drawn rows, because no other rows of
+        # train may be used.
         rows[trained] = draw_shots(rows[trained], recipe.rows.shots, job.seed)
     return rows
 
