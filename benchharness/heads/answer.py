@@ -91,6 +91,10 @@ class AnswerNetwork(SpanNetwork):
     `answerable_weight` is set, a classifier predicts whether the question has no answer. In
     training, the network also gets the targets, because the last token is predicted given the true
     first token.
+
+    Args:
+        encoder: Encoder with its config.
+        options: The recipe's options for span tasks.
     """
 
     reads_targets = True

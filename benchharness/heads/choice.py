@@ -110,7 +110,7 @@ class ChoiceNetwork(nn.Module):
         attend_globally(self.encoder, encoder.config, "choice")
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Return logits `[rows]` for inputs of `[rows, tokens]`.
+        """Return logits `[rows]` for the encoder's inputs, `[rows, tokens]` each.
 
         In training with an `lm_weight`, return `[rows, 2]`: the logit and the weighted language
         modeling loss of each row.

@@ -126,9 +126,11 @@ class PairNetwork(nn.Module):
         attend_globally(self.encoder, encoder.config, "pair")
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Return logits `[rows, outputs]` for inputs of `[rows, tokens]`.
+        """Return logits `[rows, outputs]` for the encoder's inputs, `[rows, tokens]` each.
 
-        In training with an `lm_weight`, a last column holds the language model's weighted losses.
+        If there are marked spans, the further input `marks` `[rows, marks, 2]` contains their
+        positions (see `MarkPooling.forward`). In training with an `lm_weight`, the logits are
+        followed by a column with the weighted language modeling loss of each row.
         """
         marks = inputs.pop("marks", None)
         hidden, mask = self.encoder(**inputs)[0], inputs["attention_mask"]  # (rows, tokens, size)
@@ -402,7 +404,8 @@ class AddedNetwork(PairNetwork):
     def forward(self, **inputs: Tensor) -> Tensor:
         """Return logits `[rows, outputs]` for inputs `[rows, tokens]` of `encode_added`.
 
-        In training with an `lm_weight`, a last column holds the language model's weighted losses.
+        In training with an `lm_weight`, the logits are followed by a column with the weighted
+        language modeling loss of each row.
         """
         halves = _halves(inputs)
         hidden = self.encoder(**halves)[0]  # (2 * rows, half of the tokens, size)

@@ -319,7 +319,7 @@ class TagNetwork(nn.Module):
             self.classifier.output = nn.Linear(2 * lstm_size, outputs)
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Return logits `[rows, tokens, tags]`."""
+        """Return logits `[rows, tokens, tags]` for the encoder's inputs, `[rows, tokens]` each."""
         states = self.encoder(**inputs)[0]  # (rows, tokens, size)
         if self.lstm is not None:
             lengths = inputs["attention_mask"].sum(-1).cpu()  # (rows,)
@@ -355,6 +355,10 @@ class RoleNetwork(nn.Module):
     embedding that marks the predicate. Each BiLSTM state is concatenated with the predicate's
     state and enters a layer of 300 units. Each direction of the BiLSTM is as large as the encoder's
     states: 768 for BERT-base, as in the paper, and 1,024 for BERT-large, where the paper uses 768.
+
+    Args:
+        encoder: Encoder with its config.
+        outputs: Number of tags.
     """
 
     is_recordable = False
@@ -372,10 +376,10 @@ class RoleNetwork(nn.Module):
         self.classifier.output = nn.Linear(HIDDEN_SIZE, outputs)
 
     def forward(self, **inputs: Any) -> Tensor:
-        """Return logits `[rows, tokens, tags]`.
+        """Return logits `[rows, tokens, tags]` for the encoder's inputs, `[rows, tokens]` each.
 
-        The input `marks` `[rows, 1, 2]` contains the position of the predicate's first token, and
-        of the token after its last.
+        The further input `marks` `[rows, 1, 2]` contains the position of the predicate's first
+        token, and of the token after its last.
         """
         starts, ends = inputs.pop("marks")[:, 0, :, None].unbind(1)  # (rows, 1) both
         mask, packing = inputs["attention_mask"], inputs.get("packing")
