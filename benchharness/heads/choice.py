@@ -55,7 +55,10 @@ def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) ->
 
 
 def filled(question: str, option: str) -> str:
-    """Return a question with the option in place of its blank (see BLANKS), or else appended."""
+    """Return a question with an option in its blank (see BLANKS).
+
+    If the question has no blank, the option is appended.
+    """
     # The order of BLANKS matters: a ReCoRD query with a placeholder may contain an underscore too.
     blank = next((blank for blank in BLANKS if blank in question), None)
     return question.replace(blank, option) if blank else f"{question} {option}".strip()

@@ -9,8 +9,8 @@ import transformers.optimization
 class Adafactor(transformers.optimization.Adafactor):
     """transformers' Adafactor, except that the CPU does not wait for the GPU at every weight.
 
-    The results are bit-identical to those of transformers' class. With weight decay, or without
-    rates that are scaled by the weight, the CPU waits as in transformers' class.
+    The results are bit-identical to those of transformers' class. With weight decay, with
+    `relative_step` or without `scale_parameter`, the CPU waits as in transformers' class.
     """
 
     @staticmethod

@@ -166,10 +166,10 @@ def mixed_batches(
     Without a `power`, an epoch consists of every batch of every task once, in random order, as in
     algorithm 1 of Liu et al., arXiv:1901.11504, and with `mix_opt` 0 in their code. With a `power`,
     the task of each step is drawn at random, with a probability proportional to its number of items
-    to that power, and an epoch has as many steps as without. A task starts over with a new order
-    when its batches are used up. The order of a task's items depends only on the seed, on how often
-    the task has started over, on the number of its items and, if there are several tasks, on the
-    index of the task.
+    to that power, and an epoch has as many steps as without a `power`. A task starts over with a
+    new order when its batches are used up. The order of a task's items depends only on the seed, on
+    how often the task has started over, on the number of its items and, if there are several tasks,
+    on the index of the task.
 
     Args:
         sizes: Number of items of each task.

@@ -219,8 +219,8 @@ class Training:
     def batches(self) -> Iterator[tuple[TaskBatches, Indices, list[Part]]]:
         """Iterator over the remaining steps, each with its task, items and micro-batches.
 
-        The items are the indices of those in the batch of all processes, and the micro-batches
-        contain only the share of this process.
+        The items are the indices of all items of the batch. The micro-batches contain only the
+        share of this process.
         """
         drawn = mixed_batches(
             [task.items for task in self.tasks],
@@ -372,10 +372,10 @@ class Training:
 
     @SIGNALS.held_back()
     def mark(self, scores: Mapping[str, float], value: float | None = None) -> None:
-        """Add a point for the last step to the learning curve, and end its evaluation, if any.
+        """Add a point for the last step to the learning curve, and record its evaluation, if any.
 
         If an evaluation is planned after this step, `value` is recorded, and the weights are copied
-        if the run may end with them.
+        if the run may end with them. Finally, the network is put back into training mode.
 
         Args:
             scores: Scores of the evaluation, keyed by metric; empty if there was none.
@@ -431,9 +431,9 @@ class Training:
         )
 
     def restore(self, state: State) -> None:
-        """Continue from the state that `state` has returned in another process.
+        """Load a state that an earlier training has returned (see `state`), to continue from it.
 
-        The other training must have had the same settings. Call this before the first step.
+        The earlier training must have had the same settings. Call this before the first step.
         """
         # Copy into the existing tensors, because the optimizer and others refer to them.
         with torch.no_grad():

@@ -108,7 +108,7 @@ class Snapshots:
 
         Damaged snapshots are skipped, with a note. The newest intact snapshot is not used if it was
         written under other conditions. It is not used either if it was written with fewer
-        micro-batches per batch than `accumulation`, because memory has then run out since.
+        micro-batches per batch than `accumulation`, because memory ran out with so few of them.
 
         If a snapshot is used, `accumulation` is set to its number of micro-batches, and
         `checkpointing` to true if it was written with recomputed activations. The earlier process

@@ -206,7 +206,10 @@ class LiveEncoder(nn.Module):
         self.combined = COMBINED.get(features, Sum)(layers, encoder.config.hidden_size)
 
     def forward(self, **inputs: Any) -> tuple[Tensor]:
-        """Return a tuple with the combined states of the encoder's inputs: `[rows, tokens, size]`."""
+        """Return a tuple with the states `[rows, tokens, size]`, combined as in a FrozenEncoder.
+
+        The inputs are those of the encoder.
+        """
         table = every_layer(self.encoder, inputs)  # (layers + 1, rows, tokens, size)
         if torch.is_autocast_enabled(table.device.type):  # cached states are rounded too
             table = table.bfloat16().float()
