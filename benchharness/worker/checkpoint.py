@@ -42,8 +42,8 @@ class KeptRun:
     Attributes:
         job: Job of the run.
         limits: Length limits of the run's rows.
-        splits: Facts about each predicted split, keyed by its name, as in "RTE:dev". The keys of
-            the facts are "fingerprint" (of the split's rows), "rows" (their number), "scores", and
+        splits: Facts about each predicted split, keyed by its name, as in "glue/rte:dev". The facts
+            have the keys "fingerprint" (of the split's rows), "rows" (their number), "scores", and
             "predictions" (a digest of those in the run's result).
         versions: Versions of benchharness, Python and the libraries, keyed by name.
         flags: Names of warnings about the run's scores, keyed by task; None in folders of older

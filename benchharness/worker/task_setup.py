@@ -40,7 +40,7 @@ class TaskSetup:
     Attributes:
         task: The task.
         head: Head of the task.
-        trained: Name of the split that is trained on, as in "RTE:train".
+        trained: Name of the split that is trained on, as in "glue/rte:train".
         predicted: Names of the splits that are predicted at the end. They include splits of other
             tasks that are predicted with the model of this task.
         judged: Name of the split that is evaluated during training: dev (the first, if there are
@@ -125,7 +125,7 @@ def _leader(split: str) -> str:
 
 
 def read_rows(job: Job, recipe: Recipe) -> dict[str, SplitRows]:
-    """Return the rows of every split of a job, keyed by the name of the split, as in "RTE:train".
+    """Return the rows of every split of a job, keyed by the split's name, as in "glue/rte:train".
 
     If the recipe sets `shots`, the train split contains only about this number of rows, drawn with
     the job's seed. Raises DataError if a split has changed since the job was planned.

@@ -88,7 +88,7 @@ class Prepared:
     Attributes:
         setups: Setup of each task.
         network: Network of the task, or a network that contains those of several tasks.
-        rows: Rows of each split, keyed by its name, as in "RTE:train".
+        rows: Rows of each split, keyed by its name, as in "glue/rte:train".
         features: Encoded rows of each split, keyed by its name.
         limits: Length limits of the rows.
     """
