@@ -83,7 +83,11 @@ class Display(Watcher):
         self.say(ending_line(self.state, outcome.job.key))
 
     def leave_out(self, job: Job) -> None:
-        """Record that a job is skipped, because it is not needed or the time limit has passed."""
+        """Record that a job is skipped.
+
+        A job is skipped if it is not needed any more, if its checkpoint cannot be loaded, or if the
+        time limit has passed.
+        """
         self._end(job, "is skipped", is_left_out=True)
 
     def _end(self, job: Job, text: str, **flags: bool) -> None:

@@ -499,7 +499,8 @@ class LiveFile(Watcher):
     def leave_out(self, job: Job) -> None:
         """Write that a job is skipped, and tell the other watcher.
 
-        A job is skipped if it is not needed, or if the time limit has passed.
+        A job is skipped if it is not needed any more, if its checkpoint cannot be loaded, or if the
+        time limit has passed.
         """
         self._tell("end", key=job.key, text="is skipped", is_left_out=True)
         self._watcher.leave_out(job)
@@ -591,7 +592,8 @@ class Followed:
 
         Each line is yielded as a mapping. "event" is the kind of change: "run" (the run starts),
         "progress" (of a job), "end" (of a job) or "over" (the run has ended). "at" is the time of
-        the change. Other keys depend on the kind; for example, "key" is the key of the job.
+        the change. Other keys depend on the kind; for example, "key" is the key of the job. Lines
+        that cannot be read are skipped.
         """
         # Check the lock first, so that all lines of a process that has just died are read below.
         is_held = self._is_held()

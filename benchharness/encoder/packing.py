@@ -271,7 +271,8 @@ def use_packed_rows(network: nn.Module, device: str) -> None:
 
     A packed row contains the tokens of several rows, without padding. In most families, the
     attention function must be replaced for this. If an encoder of such a family uses another
-    function than "sdpa", the default of transformers, the encoder is left unchanged.
+    function than "sdpa", the default of transformers, the encoder is left unchanged. An encoder
+    whose code comes with the checkpoint is left unchanged, too.
 
     Args:
         network: The encoder.
