@@ -27,7 +27,9 @@ PLAIN_SECONDS = 10.0
 
 
 class Display(Watcher):
-    """Watcher of a run that displays the progress of its jobs; also a context manager.
+    """Watcher of a run that displays the progress of its jobs.
+
+    It is also a context manager: live bars are shown only while its block runs.
 
     Args:
         state: The progress and the outcomes of the jobs, which this object updates.
@@ -61,10 +63,10 @@ class Display(Watcher):
         self.going_on(f"{name}: {describe(progress)}")
 
     def going_on(self, line: str) -> None:
-        """Print the state of the run followed by `line`, if the output has no live bars.
+        """Print a line with the number of finished jobs and the time left, followed by `line`.
 
-        Nothing is printed if this function or `finish` has printed a line in the last PLAIN_SECONDS
-        seconds.
+        Nothing is printed if the output has live bars, or if this function or `finish` has printed
+        a line in the last PLAIN_SECONDS seconds.
 
         Args:
             line: The name of a running job and its progress.
@@ -81,7 +83,11 @@ class Display(Watcher):
         self.say(ending_line(self.state, outcome.job.key))
 
     def leave_out(self, job: Job) -> None:
-        """Record that a job is skipped, because it is not needed or the time limit has passed."""
+        """Record that a job is skipped.
+
+        A job is skipped if it is not needed any more, if its checkpoint cannot be loaded, or if the
+        time limit has passed.
+        """
         self._end(job, "is skipped", is_left_out=True)
 
     def _end(self, job: Job, text: str, **flags: bool) -> None:
@@ -99,9 +105,10 @@ class Display(Watcher):
 
 
 def headline(state: RunState, now: float) -> str:
-    """Describe a run in one line: the numbers of finished and failed jobs and the time left.
+    """Describe a run in one line: the numbers of ended and failed jobs and the time left.
 
-    `now` is the current time in seconds, on the clock of `state`.
+    Jobs that were skipped count as ended. `now` is the current time in seconds, on the clock of
+    `state`.
     """
     failed = f", {state.failed} failed" if state.failed else ""
     left, ended = state.seconds_left(now), len(state.ended)
@@ -123,7 +130,7 @@ def ending_line(state: RunState, key: str) -> str:
 
 
 def bars(state: RunState, now: float, console: Console) -> Group:
-    """Return the progress bar of a run, and a progress bar and a loss curve per running job.
+    """Return a progress bar of the run, and a progress bar and a loss curve of each running job.
 
     If more than MOST_BARS jobs are running, the others are only counted. On a console that can show
     only ASCII characters, there are no loss curves.
@@ -175,8 +182,8 @@ _LEVELS = "▁▂▃▄▅▆▇█"
 def sparkline(values: Sequence[float]) -> str:
     """Draw a curve with at most eight block characters, such as "█▅▃▂▁".
 
-    The values are cut into segments, and the height of each character is the mean of a segment. The
-    result is empty for fewer than two values.
+    The values are cut into consecutive segments, one per character, and the height of a character
+    shows the mean of its segment. The result is empty for fewer than two values.
     """
     if len(values) < 2:
         return ""
@@ -204,7 +211,7 @@ def displayed(schedule: Schedule, store: Store, kept: str = "stored") -> Iterato
     Args:
         schedule: The schedule of the jobs to run.
         store: The database in which the results are stored.
-        kept: The last word of this message: "stored", or another participle such as "kept".
+        kept: The word that replaces "stored" in this message, such as "kept".
     """
     for note in schedule.notes:
         _print(note)

@@ -47,7 +47,7 @@ The context manager yields the watcher that observes the run, and the jobs run i
 
 
 def unwatched(_schedule: Schedule, _store: Store) -> AbstractContextManager[Watcher]:
-    """Return a context manager that yields a watcher which ignores all progress."""
+    """Return a context manager that yields a watcher that ignores all progress."""
     return nullcontext(Watcher())
 
 
@@ -126,8 +126,9 @@ def drive(
     runs other jobs meanwhile.
 
     A job is skipped if another process has stored its result meanwhile (unless `options.force` is
-    set), or if an earlier job could not load the same checkpoint. An outcome that cannot be stored
-    is kept in a file next to the database, and the run continues.
+    set, or the job's trained model is needed but missing), if an earlier job could not load the
+    same checkpoint, or if the time `until` has passed. An outcome that cannot be stored is kept in
+    a file next to the database, and the run continues.
 
     Args:
         schedule: The schedule of the jobs.

@@ -44,12 +44,12 @@ class LiveJob:
 
     Attributes:
         key: The key of the job.
-        name: The name of the job for the user.
+        name: The name of the job that is shown to the user.
         group: An identifier shared by all jobs that differ only in their seed.
         task: The name of the task on which the job is trained.
         kind: The kind of the job, such as "model" or "baseline".
         seconds: The estimated duration of the job in seconds.
-        after: The keys of the jobs that must end before this one starts.
+        after: The keys of the jobs that must end before this job starts.
     """
 
     key: str
@@ -100,7 +100,7 @@ class Running:
     losses: list[float] = field(default_factory=list)
 
     def take(self, progress: Progress, at: float) -> None:
-        """Record the report `progress` of the job, which arrived at the time `at`, in seconds."""
+        """Record a progress report of the job; `at` is the time in seconds at which it arrived."""
         self.progress = progress
         if progress.phase == "training" and progress.step:
             self.first = self.first or (at, progress.step)
@@ -125,7 +125,8 @@ class Running:
     def work(self) -> float | None:
         """Estimated seconds from the first training step to the end of the job.
 
-        The estimate uses the speed of the steps so far. It is None until two steps are reported.
+        The estimate uses the speed of the steps so far. It is None until two different steps have
+        been reported.
         """
         at, step, steps = self.last
         if self.first is None or step == self.first[1]:
@@ -478,6 +479,7 @@ class LiveFile(Watcher):
         """Write the progress of a running job, unless a line about the job was written recently.
 
         A line is always written if a phase of the job begins or ends, or if the report has a note.
+        The other watcher gets every report.
         """
         now = time.monotonic()
         stage = progress.phase, progress.step > 0, progress.step == progress.steps
@@ -489,13 +491,17 @@ class LiveFile(Watcher):
         self._watcher.report(job, progress)
 
     def finish(self, outcome: Result | Failure) -> None:
-        """Write the outcome of a job."""
+        """Write the outcome of a job to the live file, and pass it to the other watcher."""
         failed = isinstance(outcome, Failure)
         self._tell("end", key=outcome.job.key, text=ending(outcome), is_failed=failed)
         self._watcher.finish(outcome)
 
     def leave_out(self, job: Job) -> None:
-        """Write that a job is skipped, because it is not needed or the time limit has passed."""
+        """Write that a job is skipped, and tell the other watcher.
+
+        A job is skipped if it is not needed any more, if its checkpoint cannot be loaded, or if the
+        time limit has passed.
+        """
         self._tell("end", key=job.key, text="is skipped", is_left_out=True)
         self._watcher.leave_out(job)
 
@@ -521,8 +527,11 @@ def _without_defaults(progress: Progress) -> Mapping[str, Any]:
 
 
 def delete_dead(folder: Path) -> None:
-    """Delete the live files of killed processes in a folder, and the folder if it is then empty."""
-    # If the folder is a symbolic link, nothing is deleted.
+    """Delete the live files of killed processes in a folder, and the folder if it is then empty.
+
+    If the folder is a symbolic link, nothing is deleted.
+    """
+    # A link may lead to a folder that does not belong to benchharness.
     if folder.is_symlink():
         return
     with suppress(OSError):
@@ -551,8 +560,8 @@ class Followed:
         process: The process id of the run.
         stored: The number of jobs that had a stored result before the run.
         is_over: Whether the run has ended.
-        is_lost: Whether the run has ended because its process was killed.
-        is_interrupted: Whether the run was ended by an exception, such as that of Ctrl-C.
+        is_lost: Whether the process of the run was killed, so that the run has ended.
+        is_interrupted: Whether an exception, such as that of Ctrl-C, has ended the run.
     """
 
     def __init__(self, path: Path) -> None:
@@ -583,7 +592,8 @@ class Followed:
 
         Each line is yielded as a mapping. "event" is the kind of change: "run" (the run starts),
         "progress" (of a job), "end" (of a job) or "over" (the run has ended). "at" is the time of
-        the change. Other keys depend on the kind; for example, "key" is the key of the job.
+        the change. Other keys depend on the kind; for example, "key" is the key of the job. Lines
+        that cannot be read are skipped.
         """
         # Check the lock first, so that all lines of a process that has just died are read below.
         is_held = self._is_held()

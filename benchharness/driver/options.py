@@ -39,12 +39,12 @@ class Option:
     Attributes:
         help: The help text.
         head: The heading in a command's help under which the option is listed.
-        flag: The flags on the command line, separated by spaces; by default, `--` and the name of
-            the field.
+        flag: The flags on the command line, separated by spaces. If it is empty, the only flag is
+            `--` and the name of the field, with hyphens.
         metavar: The placeholder for the value in the help.
         least: The smallest allowed value; None if there is no limit.
         proposes: The values that shell completion proposes, or the name of a function in
-            cli/completion.py that returns them.
+            cli/completion.py that returns them. Empty if it proposes none.
         variable: The environment variable that sets the option; None if there is none.
     """
 
@@ -413,9 +413,10 @@ def _is_value(word: str, known: Option) -> bool:
 
 
 def in_python(text: str, own: Mapping[str, Any] = MappingProxyType({})) -> str:
-    """Replace shell options and commands in a text by Python: `--suite glue` by `suite="glue"`.
+    """Replace shell options and commands in a text with their form in Python.
 
-    Options that are not arguments in Python, such as options of other commands, stay unchanged.
+    For example, `--suite glue` becomes `suite="glue"`. Options that are not arguments in Python,
+    such as options of other commands, stay unchanged.
 
     Args:
         text: The text, such as an error message.
@@ -455,8 +456,8 @@ def in_python(text: str, own: Mapping[str, Any] = MappingProxyType({})) -> str:
 def speaks_python(function: Callable[Given, Made]) -> Callable[Given, Made]:
     """Decorate a public function so that its errors name Python arguments, not shell options.
 
-    The traceback of a BenchError ends at the line that called the function. A permission to run
-    third-party code that the user gave to an earlier call does not apply to this call.
+    The traceback of a BenchError ends at the line that called the function. If the user has
+    permitted third-party code in an earlier call, this permission does not apply to later calls.
     """
     own = {each.name: each.default for each in signature(function).parameters.values()}
 

@@ -89,7 +89,7 @@ class Plan:
         return {digest: counts.used for digest, counts in self.rows.items()}
 
     def part(self, keys: Iterable[str]) -> "Plan":
-        """Return a plan that has only the jobs with these keys, and all jobs that they need."""
+        """Return a plan with only the jobs that have these keys, and all jobs that they need."""
         wanted = with_starts(keys, self.jobs)
         jobs = tuple(job for job in self.jobs if job.key in wanted)
         return replace(self, jobs=jobs, grid=self.grid or self.jobs)
@@ -127,7 +127,8 @@ def plan(request: Request) -> Plan:
 
     Raises:
         BenchError: Options contradict each other, or hyperparameters are wrong; the error has a
-            line for each wrong hyperparameter. It is raised before any data are read.
+            line for each wrong hyperparameter. It is raised before any data are read, except if a
+            student cannot learn from its teacher.
         DataError: A required split is malformed, or files are missing; the error has a line for
             each task that lacks files, up to MOST_LINES tasks.
         ModelError: A model cannot be loaded.
@@ -440,6 +441,8 @@ class Parts:
     def chain(self, model: ModelSpec, task: str, point: int, seed: int) -> list[Job]:
         """Return the job of a model on a task, preceded by the jobs that it needs.
 
+        A job without training needs no other job, and its seed is always 0.
+
         Args:
             model: The model.
             task: The name of the task.
@@ -477,7 +480,7 @@ class Parts:
         Args:
             model: The model.
             tasks: The name of the task, or the names of the tasks that are trained together.
-            recipe: The hyperparameters.
+            recipe: The resolved recipe, which contains the hyperparameters.
             seed: The seed.
         """
         task = tasks[0]
@@ -664,9 +667,9 @@ class Resolver:
         task are also resolved.
 
         Returns:
-            The recipes, keyed by model and task: one per hyperparameter setting. If a model is also
-            scored without training, the recipe for this is the last one of the tuple. If the task
-            measures speed, the last recipes are those of the measurement.
+            The recipes, keyed by model and task, as tuples of one recipe per hyperparameter
+            setting. If a model is also scored without training, the last recipe of the tuple is
+            for this. If the task measures speed, the last recipes are for the measurement.
 
         Raises:
             BenchError: Recipes are wrong, or the documents of all tasks are too long for the

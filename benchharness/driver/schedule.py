@@ -90,7 +90,7 @@ class Schedule:
         return found
 
     def sentence(self) -> str:
-        """Return a sentence that states the number of jobs, the devices and the estimated time."""
+        """Return a sentence with the number of jobs, the devices and the estimated duration."""
         done = len(self.jobs) - len(self.todo)
         parts = [f"{counted(len(self.jobs), 'job')} ({_shape(self.jobs)})"]
         if done:
@@ -105,7 +105,7 @@ class Schedule:
         return f"{', '.join(parts)}, about {duration(self.seconds)}{rough}."
 
     def start_sentences(self) -> Iterator[str]:
-        """Yield sentences about the models from which other jobs start or are distilled.
+        """Yield sentences about the models that other jobs start from, or learn from as students.
 
         Each sentence states whether the model is trained first, is trained again, or exists
         already.
@@ -161,7 +161,10 @@ class Schedule:
             )
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return the facts about all jobs as JSON data; "to_run" states whether a job will run."""
+        """Return one dictionary per job with facts about it, as data for JSON.
+
+        Under the key "to_run", it states whether the job will run.
+        """
         return [
             {
                 "key": job.key,
@@ -282,7 +285,8 @@ def schedule_missing(
 ) -> Schedule:
     """Return the schedule of the jobs that have no result in the database `options.db`.
 
-    The database need not exist yet. Unless this is a dry run, the trained models that the jobs need
+    Jobs with a result are included if their trained model is needed but missing. The database need
+    not exist yet. Unless this is a dry run, the trained models that the jobs need
     are locked until the schedule has been run or this process ends, so that no other process
     deletes them.
 

@@ -75,7 +75,7 @@ class Round(NamedTuple):
 
 
 class Size(NamedTuple):
-    """Numbers of candidates (hyperparameter settings or encoders), and of seeds per candidate."""
+    """Number of candidates (hyperparameter settings or encoders), and number of seeds for each."""
 
     candidates: int
     seeds: int
@@ -112,10 +112,11 @@ def in_turn(rounds: Rounds, grid: Grid, ended: Ended) -> Iterator[Round]:
 def sizes(candidates: int, seeds: int) -> tuple[Size, ...]:
     """Return the sizes of the rounds, from all candidates with one seed to a few with all seeds.
 
-    Each round doubles the number of seeds and halves the number of candidates, rounded up. However,
-    at least two candidates stay in the last round and at least three in the rounds before it,
-    because a few seeds do not show which of several similar candidates is best. For example, eight
-    candidates and five seeds give rounds of 8, 4, 3 and 2 candidates with 1, 2, 4 and 5 seeds.
+    Each round doubles the number of seeds (up to `seeds`) and halves the number of candidates,
+    rounded up. However, at least two candidates stay in the last round and at least three in the
+    rounds before it (if there are that many), because a few seeds do not show which of several
+    similar candidates is best. For example, eight candidates and five seeds give rounds of 8, 4, 3
+    and 2 candidates with 1, 2, 4 and 5 seeds.
     """
     found = [Size(candidates, 1)]
     while found[-1].seeds < seeds:
@@ -162,8 +163,9 @@ def scores(grid: Grid, known: Ended, *, noise: bool) -> dict[Pair, dict[int, Sco
     Args:
         grid: The numbers of hyperparameter settings and seeds of each pair.
         known: The scores of the trials that have ended.
-        noise: Whether to compute standard errors, from a pooled standard deviation per task. If
-            not, all standard errors are 0, which means unknown.
+        noise: Whether to compute the standard errors of the scores, from the standard deviation
+            over seeds, pooled over all candidates of a task. If not, all standard errors are 0,
+            which means unknown.
 
     Returns:
         The scores, keyed by pair and by the index of the hyperparameter setting.

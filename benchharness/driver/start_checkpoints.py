@@ -54,7 +54,8 @@ def folder_beside(db: str) -> Path:
 def kept_model(db: str, key: str) -> Path | None:
     """Return the folder of the trained model of the run `key`; None if it was not kept.
 
-    The files of the model are not verified. `db` is the database that contains the run.
+    The files of the model are not verified. `db` is the database that contains the run: a path or a
+    SQLAlchemy URL.
     """
     folder = checkpoint_folder(folder_beside(db) / KEPT_MODELS.name, key)
     return folder if (folder / MANIFEST).is_file() else None
@@ -147,7 +148,9 @@ class StartCheckpoints:
 
     @classmethod
     def of(cls, jobs: Sequence[Job], db: str, *, keep: bool) -> Self:
-        """Create the manager for the models of these jobs, which are next to the database.
+        """Create the manager for the trained models of these jobs.
+
+        The models are in a folder next to the database.
 
         Args:
             jobs: The planned jobs.
@@ -186,9 +189,10 @@ class StartCheckpoints:
             self.holds.share(_lock(key))
 
     def whole(self) -> set[str]:
-        """Return the keys of the models that exist and are undamaged.
+        """Return the keys of the jobs whose trained model exists and is undamaged.
 
-        Only models that are needed or must be kept are considered. All of their files are read.
+        Only models that are needed or must be kept are considered. All files of these models are
+        read.
         """
         return {key for key in self.starts | self.asked if self._is_whole(key)}
 
@@ -213,7 +217,7 @@ class StartCheckpoints:
         return key in self.asked or (bool(after) and store.finished_keys(after) != after)
 
     def discard_damaged(self, key: str) -> None:
-        """Delete the model of the job `key` if it is damaged, and unfinished copies of it.
+        """Delete unfinished copies of the model of the job `key`, and the model if it is damaged.
 
         The caller must hold the lock on the job, so that no other process is writing the model.
         """
@@ -296,7 +300,7 @@ def find_teacher(word: str, db: str, trust: Trust = NOTHING) -> ModelSpec | tupl
             At least four hexadecimal digits count as a key, unless a model, a file or a folder has
             this name, or the database does not exist.
         db: The database that contains the run.
-        trust: Permissions that the user gives the checkpoint of the model.
+        trust: Permissions that the user grants to the checkpoint of the model.
 
     Returns:
         The model, or a tuple of jobs: first all jobs that the stored run needs, in case their

@@ -52,14 +52,14 @@ class Technique:
         return start_from
 
     def values(self, task: Task) -> Iterable[Mapping[str, str]]:
-        """Return mappings from the names of extra hyperparameters to their values.
+        """Return mappings from the names of additional hyperparameters to their values.
 
-        The task is trained once with each mapping.
+        The task is trained once with each mapping. By default, there is one empty mapping.
         """
         return ({},)
 
     def asks_untrained(self, task: Task) -> bool:
-        """Return whether a language model should also be scored on the task without training."""
+        """Return whether the models should also be scored on the task without training."""
         return False
 
     def resolve(self, resolver: "Resolver", recipes: "Recipes") -> Iterable[tuple[ModelSpec, str]]:
@@ -102,11 +102,11 @@ class Technique:
 class FewShot(Technique):
     """Few-shot training: each seed draws a small number of training examples at random.
 
-    With 0 shots, and on tasks without training examples, a language model is scored without
-    training, by filling in a cloze.
+    With 0 shots, and on tasks without training examples, a model is scored without training, for
+    example by filling in a cloze.
 
     Attributes:
-        shots: The numbers of training examples, as in `Request`.
+        shots: The numbers of training examples, as in `Request.shots`; empty without --shots.
     """
 
     shots: Sequence[int]
@@ -198,9 +198,9 @@ class MultiTask(Technique):
                 raise BenchError(f"{task.name} has no training rows: remove it from --multi-task.")
 
     def start(self, start_from: str | Start | None) -> str | Start | None:
-        """Replace the value TOGETHER of `start_from` by a `Start` that names the shared encoder.
+        """Return a `Start` that names the shared encoder if `start_from` is TOGETHER.
 
-        With fewer than two tasks, TOGETHER is replaced by None. Other values are returned
+        With fewer than two tasks, None is returned instead. Values other than TOGETHER are returned
         unchanged.
         """
         if start_from != TOGETHER:

@@ -50,7 +50,8 @@ class Encoder:
     Attributes:
         network: Module with fp32 weights and the inputs of transformers' encoders: `input_ids`,
             `attention_mask` and, if the family has them, `token_type_ids`, all `[batch, tokens]`.
-            The first element of its output is the hidden states `[batch, tokens, hidden_size]`.
+            The first element of its output contains the hidden states
+            `[batch, tokens, hidden_size]`.
             Its attribute `pooler` holds the pretrained layers on top of the encoder, if the family
             has such layers. If the encoder was loaded with `whole`, the network is transformers'
             encoder-decoder for conditional generation.
@@ -83,12 +84,12 @@ def load_encoder(
 
     Args:
         checkpoint: "builtin:tiny", an absolute folder, or a hub id.
-        revision: Commit of the hub repository; unused for a folder and a built-in encoder.
+        revision: Commit of the hub repository; not used for a folder or a built-in encoder.
         seed: Seed for the weights that the checkpoint lacks: all weights of a built-in encoder, or
-            a missing pooler. None for a folder that was saved by a run: the weights are then not
-            loaded by this function, but afterwards by its caller.
+            a missing pooler. None for a folder that was saved by a run: this function then loads no
+            weights, and its caller has to load them afterwards.
         trust: Permissions that the user grants to the checkpoint.
-        whole: Whether to load the decoder too, for tasks that are cast as text-to-text.
+        whole: Whether to load the decoder too, which then generates the answers of tasks as text.
 
     Raises:
         ModelError: The checkpoint is missing, unreadable or incomplete, has NaN or infinite
@@ -175,9 +176,9 @@ def find_folder(checkpoint: str, revision: str | None, trust: Trust) -> Path:
     benchharness itself reports every problem that transformers would warn about while loading.
 
     Args:
-        checkpoint: "builtin:tiny", an absolute folder, or a hub id. Anything else than the first
-            two is a hub id, even if a folder of that name exists in the current folder.
-        revision: Commit of the hub repository; unused for a folder and a built-in encoder.
+        checkpoint: "builtin:tiny", an absolute folder, or a hub id. Everything except the first two
+            is a hub id, even if the current folder contains a folder with this name.
+        revision: Commit of the hub repository; not used for a folder or a built-in encoder.
         trust: Permissions that the user grants to the checkpoint.
 
     Raises:
@@ -327,10 +328,10 @@ def set_dropout(encoder: Encoder, rate: float | None, classifier_rate: float | N
 
     Args:
         encoder: Encoder to change in place.
-        rate: Dropout rate of all modules of the encoder, including attention; None to keep the
-            checkpoint's rates.
-        classifier_rate: Dropout rate before the output layer of the head; None to keep the
-            checkpoint's rate.
+        rate: Dropout rate of all modules of the encoder, including attention; None for the rates of
+            the checkpoint's config.
+        classifier_rate: Dropout rate before the output layer of the head; None for the rate of the
+            checkpoint's config.
     """
     modules: Iterator[Any] = encoder.network.modules()
     if rate is not None:
@@ -357,8 +358,8 @@ EuroBERT, ModernBERT and T5."""
 class Layers:
     """The embeddings and the layers of an encoder, for code that treats them differently.
 
-    Modules after the last layer (see ON_TOP) are in neither field, because they are treated as a
-    part of the head.
+    Modules after the last layer (see ON_TOP) are in neither of the two fields, because they are
+    treated as a part of the head.
 
     Attributes:
         embeddings: Modules below the first layer, and modules that all layers share, such as
@@ -372,7 +373,10 @@ class Layers:
 
 
 def layers_of(network: nn.Module) -> Layers:
-    """Return the embeddings and layers of a network whose layers are in a ModuleList."""
+    """Return the embeddings and layers of a network.
+
+    The network must have its layers in a ModuleList, as every family of transformers does.
+    """
     parts = list(_parts(network))
     # Each module is keyed by its weights, because T5 registers its embeddings as two modules with
     # the same weights, and calls only the second module.
@@ -405,12 +409,12 @@ below."""
 
 
 def keep_layers(encoder: Encoder, wanted: int | str) -> None:
-    """Remove all but some layers from a loaded encoder.
+    """Remove some layers of a loaded encoder.
 
     Args:
         encoder: Encoder to change in place.
-        wanted: How many layers to keep, spread evenly from the first to the last; or the numbers of
-            the layers to keep, from 0, as in "0+2+4"; or 0 for all layers.
+        wanted: Number of layers to keep, which are spread evenly from the first to the last; or the
+            numbers of the layers to keep, from 0, as in "0+2+4". With 0, all layers are kept.
 
     Raises:
         ModelError: The encoder has too few layers, or layers of its family cannot be removed.
@@ -460,9 +464,10 @@ operation after this module mixes tokens."""
 def use_first_token(network: Any) -> None:
     """Make an encoder's last layer return only the state of each row's first token.
 
-    The last layer then returns `[batch, 1, size]`, which is enough for heads that read no other
+    The encoder then returns states `[batch, 1, size]`, which is enough for heads that read no other
     state. All other layers still compute the states of all tokens. Encoders with a single layer,
-    and encoders of families that are not in FAMILIES, are left unchanged.
+    encoders of families that are not in FAMILIES, and encoders whose code comes with the checkpoint
+    are left unchanged.
     """
     if network.config.model_type not in FAMILIES or is_foreign(network):
         return

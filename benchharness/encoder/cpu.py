@@ -37,7 +37,7 @@ fits into a core's cache."""
 
 
 def use_fast_dropout(network: nn.Module) -> None:
-    """Replace every nn.Dropout of a network with FastDropout, unless its rate is 1."""
+    """Replace every nn.Dropout of a network with FastDropout, except those with the rate 1."""
     for module in network.modules():
         for name, child in module.named_children():
             # A rate of 1.0 is skipped, because FastDropout's scale would be a division by zero.
@@ -58,8 +58,8 @@ an error of 6e-6."""
 class RandomBits:
     """Random number generator for one call of dropout or attention, three times as fast as torch's.
 
-    It is numpy's fastest generator (SFC64), seeded from torch's CPU generator. A torch seed, or a
-    saved state of torch's generator, therefore determines its numbers too.
+    It is numpy's fastest generator (SFC64). Its seed is drawn from torch's CPU generator, so the
+    seed or a restored state of torch's generator determines these numbers too.
     """
 
     @cached_property
@@ -67,7 +67,7 @@ class RandomBits:
         return np.random.SFC64(int(torch.randint(2**63 - 1, ())))
 
     def draw(self, shape: torch.Size, rate: float) -> Tensor:
-        """Draw an int16 tensor; each element is negative with probability `rate`, else 0 or more.
+        """Draw an int16 tensor of a shape; each element is negative with probability `rate`.
 
         The probability is rounded to a multiple of 1 / STEPS.
         """
@@ -84,8 +84,8 @@ class FastDropout(nn.Module):
 
     Kept values are multiplied by a scale: 1 / (1 - rate), rounded to the dtype of the states. The
     share of dropped values is adjusted to the rounded scale: in bf16 with a rate of 0.1, the scale
-    is 1.109375, and 9.86 % of the values are dropped. torch drops 10 % with the same scale, and so
-    shrinks bf16 states by 0.16 %.
+    is 1.109375, and 9.86 % of the values are dropped. (torch drops 10 % of them and uses the same
+    scale, so bf16 states shrink by 0.16 % on average.)
     """
 
     def __init__(self, rate: float) -> None:
@@ -133,12 +133,16 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class HeadRows:
-    """Mapping between a packed row and attention's order (group, sequence, head, token).
+    """Mapping between the order of a packed row and the order that attention needs.
+
+    A packed row is sorted by sequence, token and head. "Attention's order" is sorted by group of
+    sequences, sequence, head and token, and has padding after the last token of a sequence. An
+    index in this order is called a position.
 
     Attributes:
         groups: Groups of sequences, in ascending order of their width.
         heads: Number of attention heads.
-        places: Index in attention's order of each (token, head) of the packed row:
+        places: Position in attention's order of each (token, head) of the packed row:
             `[tokens * heads]`.
         order: Inverse of `places`: for each position in attention's order, the index of its
             (token, head) in the packed row, or 0 for padding: `[positions]`.
@@ -151,9 +155,9 @@ class HeadRows:
 
     @classmethod
     def of(cls, packing: Packing, heads: int) -> "HeadRows":
-        """Return the mapping for the packed row of a packing and a number of attention heads.
+        """Return the mapping for a packed row, given its packing and the number of attention heads.
 
-        The mapping is cached in the packing, so that all layers share it.
+        The mapping is cached in the packing, so that it is computed once for all layers.
         """
         return packing.once(("heads", heads), lambda: cls._of(packing.lengths, heads))
 
@@ -205,13 +209,13 @@ class HeadRows:
         return rows.view(-1, self.heads, states.shape[-1])  # (tokens, heads, size)
 
     def by_group(self, *states: Tensor) -> Iterator[tuple[Any, ...]]:
-        """Split tensors in attention's order by group.
+        """Split tensors that are in attention's order into the parts of each group.
 
         Args:
             *states: Tensors `[positions, size]`.
 
         Yields:
-            For each group, a tuple of the group and its part of each tensor:
+            For each group, a tuple of the group and, for each tensor, the part of this group:
             `[sequences * heads, width, size]`.
         """
         sizes = [len(group.rows) * self.heads * group.width for group in self.groups]
@@ -334,7 +338,10 @@ def _mark_dropped(probabilities: Tensor, rate: float, bits: RandomBits) -> None:
 
 
 def predict_attend(query: Tensor, key: Tensor, value: Tensor, formula: Attention) -> Tensor:
-    """Compute attention like `attend`, but without dropout and gradients, with torch's kernel."""
+    """Compute attention with torch's kernel, without dropout and gradients.
+
+    The arguments and the result are those of `attend`.
+    """
     rows = HeadRows.of(formula.packing, query.shape[1])
     attended = []
     for group, *parts in rows.by_group(*map(rows.gather, (query, key, value))):

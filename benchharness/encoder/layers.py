@@ -25,11 +25,11 @@ def use_packed_layers(network: Any, classes: Collection[str]) -> None:
 
     Args:
         network: Encoder of transformers.
-        classes: Class names of modules that still compute padded rows, such as attention. If the
-            encoder has no such module, because this version of transformers uses other class
-            names, the encoder is left unchanged. If `classes` is empty, all modules of the layers
-            compute packed rows. A changed encoder gets an attribute `attends_padded`, which is
-            true if `classes` is not empty.
+        classes: Names of the classes of modules in the layers that still compute padded rows, such
+            as attention. If `classes` is empty, all modules of the layers compute packed rows. If
+            it is not empty, but the encoder has no such module (because this version of
+            transformers has other names), the encoder is left unchanged. A changed encoder gets
+            the attribute `attends_padded`, which is true if `classes` is not empty.
     """
     every = list(network.modules())
     parts = [m for m in every if any(kind.__name__ in classes for kind in type(m).__mro__)]

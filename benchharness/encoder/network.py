@@ -46,8 +46,14 @@ XLNet would cache states for a later segment of the text, which never follows he
 def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
     """Load the config of a checkpoint, and set the values that SETTINGS has for its family.
 
-    For a decoder, the cache of states (`use_cache`) is turned off. Raises ModelError if the config
-    is not usable, or if it needs code that `trust` does not allow.
+    For a decoder, the cache of states (`use_cache`) is turned off.
+
+    Args:
+        folder: Folder of the checkpoint.
+        trust: Permissions that the user grants to the checkpoint.
+
+    Raises:
+        ModelError: The config is not usable, or it needs code that `trust` does not allow.
     """
     try:
         if family := unsaid_family(folder):
@@ -70,7 +76,7 @@ def load_config(folder: Path, trust: Trust = NOTHING) -> Any:
 
 
 def is_foreign(network: nn.Module) -> bool:
-    """Return whether a network's class comes with its checkpoint instead of from transformers.
+    """Return whether the class of a network is not part of transformers, but of its checkpoint.
 
     Such a class may differ from transformers' own class for the same model_type.
     """
@@ -84,7 +90,11 @@ def takes_input(network: nn.Module, name: str) -> bool:
 
 
 def draw_network(config: Any, *, whole: bool = False) -> nn.Module:
-    """Create a network with random fp32 weights; if `whole` is true, include the decoder."""
+    """Create a network with random fp32 weights; if `whole` is true, include the decoder.
+
+    Raises ModelError if the model has no decoder although `whole` is true, or if transformers
+    cannot load the encoder of an encoder-decoder model alone.
+    """
     network = _find_class(config, whole=whole).from_config(config, dtype=torch.float32)
     return _settle(network, config)
 
@@ -92,7 +102,7 @@ def draw_network(config: Any, *, whole: bool = False) -> nn.Module:
 def check_trusted(folder: Path, error: Exception) -> None:
     """Raise ModelError if transformers raised `error` because the checkpoint's code is not trusted.
 
-    Otherwise do nothing.
+    For all other errors, do nothing. `folder` is the folder of the checkpoint.
     """
     if "trust_remote_code" in str(error):
         raise ModelError(untrusted(folder)) from error
@@ -111,8 +121,9 @@ def load_network(
         whole: Whether to load the decoder too, with its language-model head.
 
     Raises:
-        ModelError: The weights cannot be read, do not fit the network or are not finite, or
-            `whole` is true and the family has no usable decoder.
+        ModelError: The weights cannot be read, do not fit the config or are not finite; or the
+            model has no usable decoder although `whole` is true; or transformers cannot load the
+            encoder of an encoder-decoder model alone.
     """
     name = called(checkpoint)
     network, info = read_weights(_find_class(config, whole=whole), folder, config, trust)
@@ -182,7 +193,8 @@ def _is_on_top(key: str) -> bool:
 def loadable(folder: Path, trust: Trust) -> AbstractContextManager[Path]:
     """Return a context manager that yields the folder from which to load the weights.
 
-    This is `folder` itself, or a converted copy if the weights are pickled.
+    This is `folder` itself, or a converted copy if the weights are pickled. `trust` contains the
+    permissions that the user grants to the checkpoint.
     """
     weights = checkpoint_files(folder, trust)["weights"]
     if all(path.suffix != ".bin" for path in weights):

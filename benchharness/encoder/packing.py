@@ -91,9 +91,9 @@ class Packing:
     Attributes:
         lengths: Number of tokens of each row without padding, in CPU memory: `[rows]`.
         width: Number of tokens of a row with padding.
-        tail: Number of padding tokens at the end of the packed row, at most `width`, so that packed
-            rows of different lengths can have the same shape. They form an additional sequence,
-            which stands for one additional row of the padded batch.
+        tail: Number of padding tokens at the end of the packed row, at most `width`. With them,
+            packed rows of different lengths can have the same shape. They form an additional
+            sequence, which stands for an additional row of the padded batch.
         places: Index of each packed token in the flattened padded batch, on the device: `[tokens]`.
         positions: Index of each packed token in its sequence, on the device: `[tokens]`.
         offsets: Index of the first token of each sequence in the packed row, then the number of
@@ -147,7 +147,7 @@ class Packing:
         return [sequences * width + positions, positions, offsets]
 
     def __getitem__(self, rows: slice) -> "Packing":
-        """Return the packing of a slice of the rows, without padding at its end (`tail`)."""
+        """Return the packing of some rows of the batch, without padding at its end (`tail`)."""
         return Packing.of_lengths(self.lengths[rows], self.width, self.places.device)
 
     @property
@@ -171,16 +171,16 @@ class Packing:
         return self.offsets[: self.rows]
 
     def once(self, name: Any, make: Callable[[], T]) -> T:
-        """Return the cached result for a name; if there is none yet, call `make` and cache it."""
+        """Return the cached value of this name; if there is none yet, call `make` and cache it."""
         if name not in self.kept:
             self.kept[name] = make()
         found: T = self.kept[name]
         return found
 
     def pack(self, values: Tensor) -> Tensor:
-        """Pack a batch's values `[rows, width, ...]` as `[1, tokens, ...]`.
+        """Pack a padded batch of values `[rows, width, ...]` into one row `[1, tokens, ...]`.
 
-        These are the values of the padded batch without padding, followed by `tail` zeros.
+        The row contains the values of the batch without its padding, followed by `tail` zeros.
         """
         if self.tail:
             values = functional.pad(values, (*[0] * (2 * values.ndim - 1), 1))
@@ -195,9 +195,10 @@ class Packing:
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """Parameters of attention, softmax(query key^T * scale) value, within each sequence of a row.
+    """Parameters of attention within each sequence of a packed row.
 
-    cpu.py and cuda.py have the functions that compute attention.
+    The attention is softmax(query key^T * scale) value. The functions that compute it are in cpu.py
+    and cuda.py.
 
     Attributes:
         packing: Layout of the packed row.
@@ -234,7 +235,7 @@ def send(arrays: Sequence[NDArray[np.int64]], device: torch.device) -> list[Tens
 
 
 def parts_of(buffer: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
-    """Split a one-dimensional buffer into consecutive views of these shapes."""
+    """Split a one-dimensional buffer into consecutive views, one per shape."""
     sizes = [math.prod(shape) for shape in shapes]
     parts = torch.split(buffer, sizes)
     return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
@@ -254,11 +255,11 @@ family of transformers passes additional arguments through its layers.
 
 
 def prepare_for(device: torch.device, network: Any) -> None:
-    """Make a head's network use the fastest implementation for a device.
+    """Make the network of a head use the fastest implementation for a device.
 
-    The encoder, `network.encoder`, computes packed rows if its family supports them. On a CPU, the
-    network uses FastDropout. The results differ only by rounding and by the random numbers of
-    dropout. This must be called after the head was attached to its encoder.
+    The encoder, `network.encoder`, then computes packed rows if its family supports them. On a CPU,
+    the network uses FastDropout. The results change only by rounding and by the random numbers of
+    dropout. This function must be called after the head was attached to its encoder.
     """
     use_packed_rows(network.encoder, device.type)
     if device.type == "cpu":
@@ -270,7 +271,8 @@ def use_packed_rows(network: nn.Module, device: str) -> None:
 
     A packed row contains the tokens of several rows, without padding. In most families, the
     attention function must be replaced for this. If an encoder of such a family uses another
-    function than "sdpa", the default of transformers, the encoder is left unchanged.
+    function than "sdpa", the default of transformers, the encoder is left unchanged. An encoder
+    whose code comes with the checkpoint is left unchanged, too.
 
     Args:
         network: The encoder.
@@ -385,7 +387,7 @@ def use_packing(network: Any) -> None:
     network.register_forward_pre_hook(pack, with_kwargs=True)
     # always_call: if the encoder raises, PACKING must not stay set for the next batch.
     network.register_forward_hook(unpack, with_kwargs=True, always_call=True)
-    network.is_packed = True  # read by is_packed() through any head
+    network.is_packed = True  # is_packed() looks for this attribute
 
 
 def is_packed(network: nn.Module) -> bool:
@@ -394,7 +396,7 @@ def is_packed(network: nn.Module) -> bool:
 
 
 def first_position(network: nn.Module) -> int:
-    """Return the position id of a text's first token.
+    """Return the position id that the first token of a text has in this network.
 
     It is 0, except in families such as RoBERTa, which number positions from the id after the
     padding id.
@@ -412,9 +414,10 @@ def first_position(network: nn.Module) -> int:
 
 
 def padded(states: Tensor, packing: Packing) -> Tensor:
-    """Pad packed states `[1, tokens, size]` to `[rows, width, size]`; return padded ones unchanged.
+    """Convert packed states `[1, tokens, size]` to padded states `[rows, width, size]`.
 
-    States of first tokens only, `[1, rows, size]`, become `[rows, 1, size]`.
+    If only the first token of each row has a state, `[1, rows, size]` becomes `[rows, 1, size]`.
+    States of any other shape are returned unchanged, because they are padded already.
     """
     if states.shape[:2] == (1, packing.tokens):
         return packing.table(states.squeeze(0))[: packing.rows]

@@ -22,8 +22,8 @@ tokens. `try_out` tests the networks of families that benchharness does not know
 def compute_by_length(network: Any) -> None:
     """Make a network compute rows of different lengths separately, without padding.
 
-    The network's forward still takes padded rows `[rows, tokens]` with an attention mask, and still
-    returns the states of all rows, with zeros at the padding.
+    As before, the network gets padded rows `[rows, tokens]` with an attention mask, and returns the
+    states of all rows. The states at padding are zeros.
     """
     forward, has_mask = network.forward, takes_input(network, "attention_mask")
 
@@ -108,9 +108,10 @@ row to test whether they change the states."""
 def try_out(network: Any, config: Any, checkpoint: str) -> Reading:
     """Test whether a network is causal, and whether padding changes its states.
 
-    The trial changes one token of a row. If the last token is changed, the first state of a causal
-    network stays the same. If the first token is changed, the last state of every working network
-    changes. The trial also adds padding, and compares the states of the real tokens.
+    The test computes the states of a few tokens. A network is causal if the state of the first
+    token stays the same when the last token is changed. In every working network, the state of the
+    last token changes when the first token is changed. Then padding is added to the tokens, to see
+    whether this changes their states.
 
     Args:
         network: Network to test.

@@ -27,13 +27,14 @@ FILE, SETTINGS = "tokenizer.json", "tokenizer_config.json"
 
 @dataclass(frozen=True, kw_only=True)
 class TokenizerSource:
-    """The file and the class that determine how a tokenizer works; stored with each result.
+    """Description of the file and the class that a tokenizer comes from; stored with each result.
 
     Attributes:
-        reader: Class of the tokenizer.
+        reader: Name of the class of the tokenizer.
         file: Name of the file that the tokenizer was read from; empty if the class comes with the
             checkpoint, or if no vocabulary file was found.
-        instead_of: Class that `reader` replaces because it contradicts tokenizer.json; else empty.
+        instead_of: Name of the class that `reader` replaces, because that class contradicts
+            tokenizer.json; empty if no class is replaced.
         unlike: Parts in which the replaced class differs from tokenizer.json, such as
             "normalizer".
         texts: Number of the fixed test texts that the replaced class tokenizes differently.
@@ -52,7 +53,7 @@ class TokenizerSource:
     case: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the nonempty fields as plain data for JSON."""
+        """Return the fields that are not empty or 0, keyed by name, as data for JSON."""
         return {n: list(v) if n == "unlike" else v for n, v in asdict(self).items() if v}
 
 
@@ -66,9 +67,9 @@ def load_tokenizer(
 ) -> Any:
     """Load the tokenizer of a checkpoint, with its TokenizerSource as the attribute `source`.
 
-    The tokenizer returns `token_type_ids` only if the network has learned several token types. Even
-    then it does not if tokenizer_config.json has `model_input_names` without them, or if the family
-    was pretrained with one type only (see ZEROS).
+    The tokenizer returns `token_type_ids` only if the network has learned several token types, and
+    if they are among the `model_input_names` in tokenizer_config.json. Without such a list, they
+    are not returned for families that were pretrained with one type only (see ZEROS).
 
     Args:
         folder: Folder of the checkpoint.
@@ -76,8 +77,8 @@ def load_tokenizer(
         trust: Permissions that the user grants to the checkpoint.
         checkpoint: Hub id of the checkpoint. For registered models, the registry states whether
             capitals are kept. May be empty.
-        was_kept: Whether the folder was saved by a run. The tokenizer then returns
-            `token_type_ids` if it did so in that run.
+        was_kept: Whether the folder was saved by a run. The tokenizer then returns `token_type_ids`
+            if it did so in that run, whatever its family.
 
     Raises:
         ModelError: The tokenizer is not usable, or cannot be made to follow its tokenizer.json.

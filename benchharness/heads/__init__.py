@@ -58,7 +58,7 @@ class Head:
     Attributes:
         encode: Function `(examples, tokenizer, limits)` that returns the encoded rows.
         targets: Function `(features, examples, task)` that returns the training targets, one per
-            item; `features` are the encoded rows.
+            item; `features` is what `encode` has returned for the examples.
         network: Function `(encoder, task)` that returns the module that maps padded rows to
             logits. If the module has an attribute `reads_targets` that is true, it also gets the
             targets of its rows in training, as the argument `targets`.
@@ -70,8 +70,8 @@ class Head:
         soft_loss: Function `(logits, teacher, targets, temperature)` that returns the
             distillation loss of each item, given the teacher's logits. None if the network returns
             losses instead of logits in training.
-        learned: Function `(rows)` that turns the examples of a training split into the examples to
-            train on.
+        learned: Function `(rows)` that gets the rows of a train split and returns the rows to train
+            on. By default, they are returned unchanged.
         whole_batch: Whether the loss of an item depends on all items of its batch. Such a batch is
             not cut into micro-batches. Instead, training sets the network's attribute `parts`, and
             the network itself computes the batch in that number of pieces.
@@ -93,10 +93,19 @@ class Head:
 def divergence(logits: Tensor, teacher: Tensor, temperature: float, dim: int = -1) -> Tensor:
     """Return the Kullback-Leibler divergence KL(teacher || student) times the squared temperature.
 
-    `logits` are the student's logits, and `teacher` contains the teacher's. Both distributions are
-    softmaxes over `dim` at the temperature, in fp32. The factor compensates for the gradients,
-    which shrink with the squared temperature (Hinton et al., arXiv:1503.02531, section 2). Classes
-    whose teacher logit is -inf (missing options, padding) are ignored.
+    Both distributions are softmaxes over the classes, computed in fp32 from the logits divided by
+    the temperature. The factor keeps the gradients at the same scale, because they shrink with the
+    squared temperature (Hinton et al., arXiv:1503.02531, section 2). A class (a missing option, or
+    padding) is ignored if its logit from the teacher is -inf.
+
+    Args:
+        logits: Logits of the student.
+        teacher: Logits of the teacher, in the same shape.
+        temperature: Number by which all logits are divided.
+        dim: Dimension of the classes.
+
+    Returns:
+        The divergences, in the shape of `logits` without the dimension `dim`.
     """
     mine = (logits.float() / temperature).log_softmax(dim)
     theirs = (teacher.float() / temperature).log_softmax(dim)
@@ -109,8 +118,16 @@ def divergence(logits: Tensor, teacher: Tensor, temperature: float, dim: int = -
 def binary_divergence(logits: Tensor, teacher: Tensor, temperature: float) -> Tensor:
     """Return KL(teacher || student) of each binary output, times the squared temperature.
 
-    Each output is a yes/no decision with the sigmoid of its logit as probability. `logits` are the
-    student's logits, and `teacher` contains the teacher's. The result has the shape of `logits`.
+    Each output is a yes/no decision. Its probability is the sigmoid of the logit divided by the
+    temperature.
+
+    Args:
+        logits: Logits of the student.
+        teacher: Logits of the teacher, in the same shape.
+        temperature: Number by which all logits are divided.
+
+    Returns:
+        The divergences, in the shape of `logits`.
     """
     mine, theirs = logits.float() / temperature, teacher.float() / temperature
     own = functional.binary_cross_entropy_with_logits(mine, theirs.sigmoid(), reduction="none")
@@ -143,10 +160,10 @@ def cut_windows(tokens: int, room: int, stride: int) -> list[slice]:
 def best_windows(windows: list[slice]) -> NDArray[np.int64]:
     """Return for each token of a text the index of the window in which it has the most context.
 
-    The `windows` are ranges of tokens, as `cut_windows` returns them. A token's context in a window
-    is measured as in `_check_is_max_context` in run_squad.py: the number of tokens before it or
-    after it, whichever is smaller, plus a hundredth of the window's length. The first of equally
-    good windows is chosen.
+    The `windows` are ranges of tokens, as `cut_windows` returns them. As in run_squad.py
+    (`_check_is_max_context`), the context of a token in a window is the number of tokens of the
+    window before it or after it, whichever is smaller, plus a hundredth of the window's length. If
+    several windows are equally good, the first is chosen.
     """
     places = np.arange(windows[-1].stop)  # (tokens,)
     context = [  # (windows, tokens), -1 outside of a window
@@ -170,14 +187,15 @@ LM_TOKENS = 1024
 
 
 def with_language_model(head: Head, weight: float) -> Head:
-    """Return a head whose loss also includes the language modeling loss, times `weight`.
+    """Return a copy of a head that adds the language modeling loss, times `weight`, to its loss.
 
     As in train.py of openai/finetune-transformer-lm, the added loss of a multiple-choice question
     is the mean over the rows of all its options, including the wrong ones. If the weight is 0,
-    `head` is returned unchanged.
+    `head` itself is returned.
 
-    The function `network` of the new head raises ModelError for model families other than GPT:
-    their states may depend on later tokens, and their output layer may differ from the embedding.
+    The function `network` of the new head raises ModelError for model families other than GPT,
+    because this loss requires that a state does not depend on later tokens, and that the output
+    layer has the weights of the input embedding.
     """
     if not weight:
         return head
@@ -214,12 +232,13 @@ def with_losses(network: Any, logits: Tensor, hidden: Tensor, inputs: dict[str, 
         network: Network of a head, with the attributes `encoder` and `lm_weight`.
         logits: Logits of the head: `[rows, outputs]`.
         hidden: Hidden states of the encoder for the inputs.
-        inputs: Inputs of the encoder. They may contain every row several times: first all rows in
-            one order of their texts, then all rows in the other. The losses of a row are then
+        inputs: Inputs of the encoder. They may contain every row twice: first all rows in one order
+            of their two texts, then all rows in the other order. The two losses of a row are then
             averaged.
 
     Returns:
-        `[rows, outputs + 1]` with the loss times `lm_weight` as last column, or the logits.
+        The logits, followed in training by a column with the loss times `lm_weight`:
+        `[rows, outputs + 1]`.
     """
     if not network.training or not network.lm_weight:
         return logits
@@ -236,9 +255,10 @@ def language_model_losses(encoder: Any, hidden: Tensor, inputs: dict[str, Tensor
     take gigabytes, so they are computed in chunks, and recomputed in the backward pass.
 
     Args:
-        encoder: GPT network.
-        hidden: Its hidden states for the inputs: `[rows, tokens, size]`.
-        inputs: Its inputs: `input_ids`, `attention_mask`, and `packing` for packed rows.
+        encoder: Network of the GPT family.
+        hidden: Hidden states of the encoder for the inputs: `[rows, tokens, size]`.
+        inputs: Inputs of the encoder: `input_ids`, `attention_mask`, and `packing` if the encoder
+            computes packed rows.
     """
     packing: Any = inputs.get("packing") or Packing.of(inputs["attention_mask"])
     states, ids = (packing.pack(values)[0] for values in (hidden, inputs["input_ids"]))

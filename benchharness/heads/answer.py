@@ -32,10 +32,10 @@ NEVER = -1e9
 
 
 def head(task: SpanTask, options: SpanOptions) -> Head:
-    """Return the span head with a beam, a classifier of unanswerable questions, or both.
+    """Return the span head with a beam search, a classifier of unanswerable questions, or both.
 
-    The head has a beam if `options.beam_size` is greater than 0, and a classifier if
-    `options.answerable_weight` is greater than 0.
+    The head has a beam search if `options.beam_size` is greater than 0, and a classifier if
+    `options.answerable_weight` is greater than 0. The argument `task` is not used.
     """
     values = _Values(options=options)
     return Head(
@@ -73,10 +73,11 @@ def targets(
 ) -> NDArray[np.int64]:
     """Return the targets of each window: `[windows, 3]`.
 
-    The first two values are the positions of the first and the last token of the answer. If the
-    window does not contain the answer, both are the position of the token that stands for "no
-    answer". The third value is 1 if the question has no answer, else 0. It is also 0 if the answer
-    is only in another window. Raises DataError as `targets` of heads/span.py does.
+    The first two values are the positions of the first and the last token of the answer, as
+    `targets` of heads/span.py returns them: both are the position of the token that stands for "no
+    answer" if the window does not contain the whole answer. The third value is 1 if the question
+    has no answer, else 0. It is 0 in all windows of a question that has an answer. Raises DataError
+    if an answer is not published, or is not at the stated position in the context.
     """
     empty = np.array([not example.answers for example in examples])  # (examples,)
     windows = np.repeat(empty, np.diff(features.windows))  # (examples,) -> (windows,)
@@ -90,6 +91,10 @@ class AnswerNetwork(SpanNetwork):
     `answerable_weight` is set, a classifier predicts whether the question has no answer. In
     training, the network also gets the targets, because the last token is predicted given the true
     first token.
+
+    Args:
+        encoder: Encoder with its config.
+        options: The recipe's options for span tasks.
     """
 
     reads_targets = True
@@ -113,11 +118,11 @@ class AnswerNetwork(SpanNetwork):
 
         * without a beam, one value: the logit of the token as last token;
         * with a beam in training, the same, computed given the true first token;
-        * with a beam in prediction, one value for each length of an answer up to
-          `max_answer_tokens`: the log-probability that an answer which begins at this token ends 0,
-          1, 2, ... tokens later. The logits of first tokens are log-probabilities too.
+        * with a beam in prediction, `max_answer_tokens` values: the log-probability that an answer
+          which begins at this token ends 0, 1, 2, ... tokens later, or NEVER outside of the beam.
+          The logits of first tokens are log-probabilities too.
 
-        Auxiliary logits, if the task has any, follow.
+        If the task has auxiliary outputs (heads/auxiliary.py), their logits follow.
         """
         marks, targets = inputs.pop("marks"), inputs.pop("targets", None)
         states = self.classifier.read(self.encoder(**inputs)[0])  # (rows, tokens, size)

@@ -28,7 +28,8 @@ from benchharness.tasks.task import SpanTask
 def with_auxiliary(head: Head, task: SpanTask) -> Head:
     """Return a span head that also predicts the auxiliary outputs of the task.
 
-    These are the classes in `task.classes` and, if `task.facts` is true, the supporting sentences.
+    The auxiliary outputs are one class of each group in `task.classes` and, if `task.facts` is
+    true, the sentences that support the answer.
     """
     asked = _Asked(head=head, task=task)
     return replace(
@@ -97,8 +98,8 @@ class _Asked:
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
         """Return one loss per window in fp32.
 
-        It is the sum of the answer's loss, the loss of each class group, and the mean loss of the
-        sentences.
+        This is the sum of the answer's loss, the loss of each group of classes, and the mean loss
+        of the sentences that begin in the window.
         """
         own, size = self._own_targets(targets.shape[1]), -self.outputs
         losses = self.head.loss(logits[..., :size], targets[:, :own])  # (windows,)

@@ -26,8 +26,8 @@ from benchharness.training.batching import MICRO_BATCH_TOKENS, Features
 from benchharness.training.compute import in_fp32
 
 BLANKS = ("@placeholder", "_")
-"""Placeholders in a question that an option replaces: ReCoRD's, and that of RACE's cloze questions.
-fairseq's examples/roberta/preprocess_RACE.py replaces RACE's in the same way."""
+"""Placeholders in a question that are replaced with an option: "@placeholder" in ReCoRD, and "_" in
+the cloze questions of RACE (as in fairseq's examples/roberta/preprocess_RACE.py)."""
 
 
 def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) -> Features:
@@ -55,7 +55,10 @@ def encode(examples: Sequence[ChoiceExample], tokenizer: Any, limits: Limits) ->
 
 
 def filled(question: str, option: str) -> str:
-    """Return a question with the option in its blank, or after it if it has no blank."""
+    """Return a question with an option in its blank (see BLANKS).
+
+    If the question has no blank, the option is appended.
+    """
     # The order of BLANKS matters: a ReCoRD query with a placeholder may contain an underscore too.
     blank = next((blank for blank in BLANKS if blank in question), None)
     return question.replace(blank, option) if blank else f"{question} {option}".strip()
@@ -71,8 +74,8 @@ def targets(
 ) -> NDArray[np.int64]:
     """Return the index of every example's correct option.
 
-    If several options are correct (ReCoRD), the first of them is the target. Raises DataError if an
-    example has no correct option, or an invalid one.
+    If several options are correct (ReCoRD), the first of them is the target. Raises DataError if
+    the correct option of an example is not published, is missing, or is not one of its options.
     """
     return np.array([_gold(example, task) for example in examples], dtype=np.int64)
 
@@ -110,7 +113,7 @@ class ChoiceNetwork(nn.Module):
         attend_globally(self.encoder, encoder.config, "choice")
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Return logits `[rows]` for inputs of `[rows, tokens]`.
+        """Return logits `[rows]` for the encoder's inputs, `[rows, tokens]` each.
 
         In training with an `lm_weight`, return `[rows, 2]`: the logit and the weighted language
         modeling loss of each row.
@@ -140,15 +143,19 @@ def network(encoder: Encoder, task: ChoiceTask) -> ChoiceNetwork:
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return the cross-entropy over each example's options, from logits `[items, options]`."""
+    """Return the cross-entropy of each example over its options, in fp32: `[items]`.
+
+    `logits` `[items, options]` is -inf for the missing options of an example that has fewer than
+    others. `targets` `[items]` contains the index of each correct option.
+    """
     # The -inf of a missing row has probability 0 and no gradient.
     return functional.cross_entropy(logits.float(), targets, reduction="none")  # (items,)
 
 
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """Return the distillation loss of each example, `[items]`, given a teacher's logits.
+    """Return the divergence of each example's option probabilities from the teacher's: `[items]`.
 
-    The logits of student and teacher are `[items, options]`.
+    The logits of student and teacher are `[items, options]`. The `targets` are not used.
     """
     return divergence(logits, teacher, temperature)
 
@@ -161,8 +168,8 @@ def decode(
 ) -> tuple[ChoicePrediction, ...]:
     """Return the most probable option of each example (the first one on ties).
 
-    `logits` contains one logit per row. The scores of a prediction are the probabilities of all
-    options.
+    `logits` contains one logit per row, i.e. per option. The scores of a prediction are the
+    probabilities of the example's options.
     """
     starts, sizes = features.item_starts[:-1], features.item_sizes  # (items,) both
     scores = logits.astype(np.float64)  # (rows,)
@@ -186,5 +193,5 @@ CHOICE = Head(
 
 
 def head(task: ChoiceTask, options: PairOptions | None) -> Head:
-    """Return the choice head, with a language modeling loss if the options set `lm_weight`."""
+    """Return the choice head, with a language modeling loss if `options.lm_weight` is not 0."""
     return CHOICE if options is None else with_language_model(CHOICE, options.lm_weight)

@@ -18,8 +18,7 @@ from benchharness.encoder.network import is_foreign
 from benchharness.errors import ModelError
 from benchharness.models.families import CHECKED
 
-# The layers of each model family are those that the family was published with for text
-# classification.
+# Each model family has the layers that its authors published for text classification.
 #
 # A test copies the weights of transformers' classes into these layers and compares the logits.
 
@@ -28,11 +27,11 @@ Activation = Callable[[Tensor], Tensor]
 
 
 def rate_of(*names: str, default: float = 0.0) -> Callable[[Any], float]:
-    """Return a function that reads a dropout rate from a config.
+    """Return a function that gets a model's config and returns a dropout rate.
 
     Args:
-        *names: Names of config values. The function returns the first that is set.
-        default: Rate that the function returns if none of them is set.
+        *names: Names of config values. The rate is the first of these values that is set.
+        default: Rate if none of these values is set.
     """
 
     def find(config: Any) -> float:
@@ -43,14 +42,14 @@ def rate_of(*names: str, default: float = 0.0) -> Callable[[Any], float]:
 
 
 classifier_dropout = rate_of("classifier_dropout", "hidden_dropout_prob", default=0.1)
-"""Function that reads the dropout rate before a classifier from a config, as most of transformers'
-classes do."""
+"""Function that gets a model's config and returns the dropout rate before a classifier, which most
+of transformers' classes read in this way."""
 
 no_dropout = rate_of()
 
 
 def activation_of(name: str) -> Callable[[Any], Activation]:
-    """Return a function that finds a model's activation function, given its config.
+    """Return a function that gets a model's config and returns the model's activation function.
 
     `name` is the name of the config value, such as "hidden_act", that contains the name of the
     activation function, such as "gelu".
@@ -75,9 +74,9 @@ class Pooling:
     """Description of the classification layers that a model family uses.
 
     The layers of a text classifier are, in this order: selection of a state; dropout; dense layer;
-    activation; norm, if the encoder's pooler has one; dropout; linear output layer. Most attributes
-    are functions, because the value depends on the model's config: they take the config and return
-    the value.
+    activation; norm, if the encoder's pooler has one; dropout; linear output layer. Most values
+    depend on the model's config. The attributes for these values are functions that get the config
+    and return the value.
 
     Attributes:
         reads: Name of the state that enters the layers: "first" or "last" (state of the first or
@@ -203,11 +202,12 @@ POOLINGS: Mapping[str, Pooling] = {
 
 
 def find_pooling(family: str, *, is_choice: bool = False, is_causal: bool = False) -> Pooling:
-    """Return the classification layers of a family.
+    """Return the description of the classification layers of a family.
 
     Args:
         family: transformers' model_type.
-        is_choice: Whether the layers are for multiple choice; only BigBird has different ones.
+        is_choice: Whether the layers are for multiple choice. Only for BigBird, these are other
+            layers than those for text classification.
         is_causal: Whether the network is a decoder. It matters only for families that POOLINGS does
             not contain.
     """
@@ -216,7 +216,7 @@ def find_pooling(family: str, *, is_choice: bool = False, is_causal: bool = Fals
     return POOLINGS.get(family, DECODER if is_causal else DEFAULT)
 
 
-# The classifiers.
+# Classifiers of a whole text.
 
 
 class TextClassifier(nn.Module):
@@ -227,7 +227,7 @@ class TextClassifier(nn.Module):
         pooling: Description of the layers.
         config: Config of the encoder.
         outputs: Number of logits per row.
-        extra: Size of an additional vector per row that the output layer reads; 0 for none.
+        extra: Size of an additional vector per row that the output layer reads; 0 for no vector.
     """
 
     def __init__(
@@ -253,7 +253,9 @@ class TextClassifier(nn.Module):
         """Return a classifier for an encoder, and remove the encoder's pooler.
 
         The classifier may contain the removed pooler (see Pooling). A pooler that stayed in the
-        encoder would be computed twice, or without being used.
+        encoder would be computed twice, or without being used. Only a pooler that belongs to a
+        checkpoint's own code stays in the encoder too. If `extra` is 0, Funnel's decoder is also
+        removed, because the classifier needs only the state of the first token.
 
         Args:
             encoder: Encoder to change in place.
@@ -261,6 +263,10 @@ class TextClassifier(nn.Module):
             extra: Size of an additional vector per row, which is computed from the states of some
                 tokens; the encoder then has to return the states of all tokens. 0 for no vector.
             is_choice: Whether the classifier is for multiple choice.
+
+        Raises:
+            ModelError: `extra` is not 0, but the encoder is a Funnel without a decoder, which does
+                not return the states of all tokens.
         """
         pooling = find_pooling(encoder.family, is_choice=is_choice, is_causal=encoder.is_causal)
         pooler = _trim(encoder.network, per_token=extra > 0)
@@ -343,7 +349,7 @@ STATES: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-# The logits of every token.
+# Classifiers of every token.
 
 
 class TokenClassifier(nn.Module):
@@ -365,7 +371,14 @@ class TokenClassifier(nn.Module):
     def for_tags(cls, network: Any, config: Any, outputs: int) -> "TokenClassifier":
         """Return a classifier with the layers of transformers' TokenClassification classes.
 
-        The pooler of the encoder `network` is removed.
+        Args:
+            network: Encoder, whose pooler is removed. Only ModernBERT's classifier contains it.
+            config: Config of the encoder.
+            outputs: Number of logits per token.
+
+        Raises:
+            ModelError: The encoder is a Funnel without a decoder, which does not return the states
+                of all tokens.
         """
         transform = _prediction_head(_trim(network, per_token=True), config)
         dropout = find_pooling(config.model_type).tags(config)
@@ -376,8 +389,15 @@ class TokenClassifier(nn.Module):
         """Return a classifier with the layers of transformers' QuestionAnswering classes.
 
         Each token gets a logit for being the first token of the answer, and one for being the last.
-        For XLNet, the layers are those of QuestionAnsweringSimple, without a beam search. The
-        pooler of the encoder `network` is removed.
+        For XLNet, the layers are those of QuestionAnsweringSimple, without a beam search.
+
+        Args:
+            network: Encoder, whose pooler is removed. Only ModernBERT's classifier contains it.
+            config: Config of the encoder.
+
+        Raises:
+            ModelError: The encoder is a Funnel without a decoder, which does not return the states
+                of all tokens.
         """
         pooler = _trim(network, per_token=True)
         is_big_bird = config.model_type == "big_bird"
@@ -460,10 +480,9 @@ def _trim(network: Any, per_token: bool = False) -> Any:
 def take_pooler(network: Any) -> Any:
     """Remove a network's pooler and return it; return None if the network has none.
 
-    Families that benchharness knows work without a pooler. An encoder of another family, such as
-    SqueezeBERT, may always call its pooler, which is therefore replaced with a placeholder that
-    returns None. If the network's code comes with the checkpoint, the pooler is returned but not
-    removed.
+    An encoder of a family that benchharness does not know, such as SqueezeBERT, may always call its
+    pooler. The pooler is then replaced with a placeholder that returns None. If the network's code
+    comes with the checkpoint, the pooler is returned, but stays in the network.
     """
     pooler = getattr(network, "pooler", None)
     if pooler is not None and not is_foreign(network):
@@ -486,13 +505,14 @@ class _NoDecoder(nn.Module):
 
 
 def fresh_linear(inputs: int, outputs: int, config: Any, bias: bool = True) -> nn.Linear:
-    """Return a linear layer with random weights, drawn as transformers does for the family.
+    """Return a linear layer with random weights, drawn as transformers does for the model family.
 
     Args:
         inputs: Size of the input.
         outputs: Size of the output.
-        config: Config of the encoder, which determines the standard deviation of the weights.
-        bias: Whether the layer has a bias; it begins as zeros.
+        config: Config of the encoder. Its family and its `initializer_range` (or, for Funnel,
+            `initializer_std`) determine the standard deviation of the weights.
+        bias: Whether the layer has a bias, which is initialized to zeros.
     """
     layer = nn.Linear(inputs, outputs, bias=bias)
     nn.init.normal_(layer.weight, std=_spread(inputs, outputs, config))
@@ -513,16 +533,18 @@ def _spread(inputs: int, outputs: int, config: Any) -> float:
 
 
 def attend_globally(network: nn.Module, config: Any, head: str) -> None:
-    """Give some of Longformer's tokens global attention, to and from all other tokens.
+    """Make some tokens of a Longformer attend to all other tokens, and all other tokens to them.
 
-    Networks of other families are left unchanged.
+    All other pairs of tokens attend to each other only within a window. Networks of other families
+    are left unchanged.
 
     Args:
         network: Encoder to change in place.
         config: Config of the encoder.
-        head: Head type, which determines the tokens. For "pair" it is the classification token, and
-            for "span" the question, as in Beltagy et al., arXiv:2004.05150, section 3.1. For
-            "choice" it is the second text, as in transformers' class.
+        head: Head type: "pair", "span" or "choice". For "pair", the global tokens are the
+            classification token, and for "span" those of the question, as in Beltagy et al.,
+            arXiv:2004.05150, section 3.1. For "choice", they are those of the second text, as in
+            transformers' class.
     """
     if config.model_type != "longformer":
         return

@@ -71,9 +71,10 @@ def _cut(texts: Sequence[Ids], room: int) -> list[Ids]:
 def targets(features: Features, examples: Sequence[PairExample], task: PairTask) -> NDArray[Any]:
     """Return the training target of each example.
 
-    The targets are indices of `task.labels` (int64), or for regression numbers that are rescaled by
-    `task.scale` (float32), or a multi-hot matrix `[rows, labels]` (float32) if examples have
-    several labels. Raises DataError if the label of an example is not published.
+    The targets are indices of `task.labels`: `[rows]` (int64). If an example may have several
+    labels, they are 1 for its labels and 0 for all others: `[rows, labels]` (float32). For
+    regression, they are numbers that are rescaled by `task.scale`: `[rows]` (float32). Raises
+    DataError if the label of an example is not published.
     """
     hidden = next((e for e in examples if e.label is None), None)
     if hidden is not None:
@@ -110,8 +111,8 @@ class PairNetwork(nn.Module):
     Args:
         encoder: Encoder with its config.
         outputs: Number of logits per row.
-        marks: Number of marked spans per row. Their states are concatenated with the state that the
-            output layer classifies.
+        marks: Number of marked spans per row. If it is not 0, the output layer classifies the
+            concatenation of the text's state and the states of these spans.
     """
 
     def __init__(self, encoder: Encoder, outputs: int, marks: int = 0) -> None:
@@ -125,9 +126,11 @@ class PairNetwork(nn.Module):
         attend_globally(self.encoder, encoder.config, "pair")
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Return logits `[rows, outputs]` for inputs of `[rows, tokens]`.
+        """Return logits `[rows, outputs]` for the encoder's inputs, `[rows, tokens]` each.
 
-        In training with an `lm_weight`, a last column holds the language model's weighted losses.
+        If there are marked spans, the further input `marks` `[rows, marks, 2]` contains their
+        positions (see `MarkPooling.forward`). In training with an `lm_weight`, the logits are
+        followed by a column with the weighted language modeling loss of each row.
         """
         marks = inputs.pop("marks", None)
         hidden, mask = self.encoder(**inputs)[0], inputs["attention_mask"]  # (rows, tokens, size)
@@ -147,8 +150,9 @@ def network(encoder: Encoder, task: PairTask, kind: type[PairNetwork] = PairNetw
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Return one loss per row in fp32: cross-entropy for classes, squared error for numbers.
 
-    For several labels it is the mean binary cross-entropy over the labels, as in transformers with
-    `problem_type="multi_label_classification"`.
+    If an example may have several labels, the loss is the mean binary cross-entropy over all
+    labels, as in transformers with `problem_type="multi_label_classification"`. The `logits` are
+    `[rows, outputs]`, and the `targets` have the form that the function `targets` returns.
     """
     if targets.ndim == 2:  # (rows, labels)
         losses = functional.binary_cross_entropy_with_logits(
@@ -163,8 +167,9 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
     """Return one distillation loss per row, given a teacher's logits.
 
-    The loss is the divergence between the class probabilities of student and teacher, or the mean
-    divergence over the labels for tasks with several labels, or the squared difference of numbers.
+    The loss is the divergence between the class probabilities of student and teacher. If an example
+    may have several labels, it is the mean divergence over all labels. For regression, it is the
+    squared difference of the two numbers. Only the form of the `targets` is used, not their values.
     """
     if targets.ndim == 2:  # (rows, labels)
         return binary_divergence(logits, teacher, temperature).mean(-1)
@@ -178,9 +183,10 @@ def decode(
 ) -> tuple[PairPrediction, ...]:
     """Return the prediction of each example: a label, several labels or a number.
 
-    The most probable label is predicted. If examples have several labels, every label with a
-    probability above one half is predicted. The scores of a prediction are the probabilities of all
-    labels; a predicted number has no scores.
+    The most probable label is predicted. If an example may have several labels, every label with a
+    probability above one half is predicted, which may be none. The scores of a prediction are the
+    probabilities of all labels; a predicted number has no scores. The `logits` are
+    `[rows, outputs]`.
     """
     if task.is_regression:
         zero, one = task.scale
@@ -268,7 +274,7 @@ def _windows(
         first, last = (min(edges), max(edges)) if edges else (0, 0)
         if last - first > share:
             raise DataError(
-                f"the marks of example {example.id} extend over {last - first} tokens, but only "
+                f"the marked words of example {example.id} span {last - first} tokens, but only "
                 f"{share} tokens fit: set a larger max_tokens."
             )
         before = max(0, first - (share - (last - first)) // 2)  # same context on both sides
@@ -298,10 +304,10 @@ def _place(
 
 
 class MarkPooling(nn.Module):
-    """Pooling of the states of marked spans.
+    """Layer that computes one state for each marked span of a row.
 
     The state of a span is the mean of its tokens' states, weighted by a learned attention that is
-    uniform before training.
+    uniform before training. `size` is the size of a token's state.
     """
 
     def __init__(self, size: int) -> None:
@@ -340,10 +346,10 @@ PAIR = Head(
 def in_orders(rows: SplitRows, orders: str) -> SplitRows:
     """Return the examples to train on; if `orders` is "both", append copies with swapped texts.
 
-    `orders` is the setting of the recipe; with its other values, the rows are returned unchanged.
-    google-research/electra swaps the texts of MRPC and STS-B
-    (finetune/classification/classification_tasks.py). Raises DataError if texts are to be swapped,
-    but an example has only one.
+    `orders` is the hyperparameter of this name in the recipe; with its other values, the rows are
+    returned unchanged. The code of ELECTRA does the same for MRPC and STS-B
+    (finetune/classification/classification_tasks.py of google-research/electra). Raises DataError
+    if `orders` is "both", but an example has only one text.
     """
     if orders != BOTH_ORDERS:
         return rows
@@ -386,7 +392,7 @@ def encode_added(examples: Sequence[PairExample], tokenizer: Any, limits: Limits
 
 
 class AddedNetwork(PairNetwork):
-    """Network that reads a pair in both orders and classifies the sum of the two states.
+    """Network that reads a pair of texts in both orders and classifies the sum of the two states.
 
     See section 3.3 of Radford et al., Improving Language Understanding by Generative Pre-Training.
     """
@@ -398,7 +404,8 @@ class AddedNetwork(PairNetwork):
     def forward(self, **inputs: Tensor) -> Tensor:
         """Return logits `[rows, outputs]` for inputs `[rows, tokens]` of `encode_added`.
 
-        In training with an `lm_weight`, a last column holds the language model's weighted losses.
+        In training with an `lm_weight`, the logits are followed by a column with the weighted
+        language modeling loss of each row.
         """
         halves = _halves(inputs)
         hidden = self.encoder(**halves)[0]  # (2 * rows, half of the tokens, size)
@@ -428,9 +435,11 @@ PAIR_ADDED = replace(PAIR, encode=encode_added, network=partial(network, kind=Ad
 
 
 def head(task: PairTask, options: PairOptions | None) -> Head:
-    """Return the pair head with the text orders and the `lm_weight` of a recipe's options.
+    """Return the pair head for a recipe's `options`.
 
-    If the options are None, every pair is read in its given order, and `lm_weight` is 0.
+    If the option `orders` is "added", the network reads every pair of texts in both orders (see
+    AddedNetwork). If `lm_weight` is not 0, the head also has a language modeling loss. With None,
+    pairs are read only in their given order, and there is no such loss.
     """
     if options is None:
         return PAIR

@@ -41,7 +41,7 @@ class has is used."""
 FEED_FORWARD = {"wide": "intermediate.dense", "narrow": "output.dense", "norm": "output.LayerNorm"}
 
 SUMMARY = {"summary_type": "first", "summary_use_proj": True, "summary_activation": "gelu"}
-"""Config values that ConvBERT's MultipleChoice class reads without having defaults for them."""
+"""Config values that ConvBERT's MultipleChoice class reads, but that its config may lack."""
 
 
 OURS = "classifier.output."
@@ -85,8 +85,8 @@ def published_state(
 ) -> dict[str, Tensor]:
     """Return the weights of a benchharness network under the names of a transformers class.
 
-    If the class has a pooler that the benchharness network lacks because no layer uses it
-    (BigBird), the pooler's weights are zeros.
+    The class may have a pooler that no layer uses (BigBird). The benchharness network then lacks
+    this pooler, and its weights in the result are zeros.
 
     Args:
         network: The benchharness network.
@@ -94,11 +94,12 @@ def published_state(
         body: Name of the encoder in the class, as in `published_names`.
         scale: Zero point and unit of a regression task: the number to predict is the network's
             output times the unit, plus the zero point. The transformers class has to return this
-            number itself, so the weights of the last layer are rescaled. A last layer without a
-            bias (GPT's) cannot include the zero point.
+            number itself, so the weights of the last layer are rescaled. If the last layer has no
+            bias (GPT), the zero point is ignored.
 
     Raises:
-        KeyError: The network or the class has a weight that the other lacks.
+        KeyError: The network has a weight that the class lacks, or the class has a weight, other
+            than those of an unused pooler, that the network lacks.
     """
     state = network.state_dict()
     names = published_names(state, theirs, body)
@@ -116,10 +117,10 @@ def published_state(
 
 
 def without_types(state: Mapping[str, Tensor], task: Task) -> None:
-    """Change the weights of a transformers class for a span task, so that it ignores token types.
+    """Change a transformers class's weights for a span task, so that token types have no effect.
 
-    All token types get the embedding of the first one. The weights `state` are changed in place.
-    If `task` is no span task, they are left unchanged.
+    All token types get the embedding of the first one. The weights `state` are changed in place. If
+    `task` is not a span task, or there are no such embeddings, the weights are left unchanged.
     """
     # BigBird's span class creates token types if it gets none, and its tokenizer returns none.
     types = next((name for name in state if "token_type_embeddings" in name), None)
@@ -134,6 +135,10 @@ def published_config(task: Any, auto_class: str, family: str) -> Mapping[str, An
         task: The task.
         auto_class: Name of the auto class, such as "AutoModelForQuestionAnswering".
         family: transformers' model_type.
+
+    Returns:
+        Values such as `num_labels` or `id2label`, keyed by name. Empty if the class needs none, as
+        most classes for multiple choice, text-to-text classes and classes without a head.
     """
     if task.head == "choice":
         return SUMMARY if family == "convbert" else {}
@@ -162,7 +167,7 @@ def load_published(
     """Load the weights `state` of a transformers class into a benchharness network.
 
     This is the inverse of `published_state`, which explains `body` and `scale`. Raises KeyError if
-    `state` lacks a weight of the network and all weights that are tied to it.
+    `state` lacks a weight of the network, and also lacks all weights that are tied to this weight.
     """
     own, (zero, one) = network.state_dict(), scale
     found = {}

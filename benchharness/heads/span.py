@@ -30,20 +30,24 @@ from benchharness.training.compute import in_fp32
 
 @dataclass(frozen=True, kw_only=True)
 class SpanFeatures(Features):
-    """Windows of span examples: the rows windows[i] : windows[i + 1] belong to example i.
+    """Encoded examples of a span task, one row per window.
 
-    A row is a window of an example's context, together with the question.
+    A row is a window of an example's context, together with the question. The rows windows[i] to
+    windows[i + 1] (exclusive) belong to example i.
 
     Attributes:
         windows: Index of each example's first row, followed by the number of rows:
             `[examples + 1]`.
         nulls: Position in each row of the token that stands for "no answer": the classification
-            token, or the last token if the encoder is causal: `[windows]`.
-        char_starts: Index in the context of the first character that each token stands for. It
-            equals `char_ends` for tokens outside of the context and for white space: `[tokens]`.
+            token (or its substitute, see `Frame.null`), or the last token if the encoder is causal:
+            `[windows]`.
+        char_starts: Index in the context of the first character that each token stands for:
+            `[tokens]`. It equals `char_ends` for tokens outside of the context and for tokens of
+            only white space.
         char_ends: Index in the context after the last character that each token stands for:
             `[tokens]`.
-        places: Index of each token among all tokens of the context: `[tokens]`.
+        places: Index of each token among all tokens of the context; 0 for tokens outside of the
+            context: `[tokens]`.
         is_best: Whether this window is the one in which a token has the most context (the first
             one on ties): `[tokens]`. True in every window for the tokens of fixed answers.
         pieces: Number of the fixed answer that a token is part of, from 1; 0 for all other tokens:
@@ -70,7 +74,8 @@ class SpanFeatures(Features):
     def touching(self, part: slice, start: int, end: int) -> NDArray[np.bool_]:
         """Return a mask of the tokens that overlap the characters [start, end) of the context.
 
-        `part` is a range of tokens of one example, and the mask has one element per token in it.
+        `part` is a range of tokens, all of the same example. The mask has one element per token of
+        this range.
         """
         starts, ends = self.char_starts[part], self.char_ends[part]
         found: NDArray[np.bool_] = self.is_answer[part] & (ends > start) & (starts < end)
@@ -234,11 +239,13 @@ def targets(
     """Return the positions of the answer's first and last token in every window: `[windows, 2]`.
 
     Both are the position of the token that stands for "no answer" if the window does not contain
-    the whole answer. If an example has several gold answers, the first is learned. Every window
-    contains the fixed answers, such as "yes". If the answer is one of them, it is learned only in
-    the windows that contain evidence for it (`SpanExample.evidence`), or in all windows if none
-    contains evidence. Raises DataError if an answer is not published, or is not at the stated
-    position in the context.
+    the whole answer. If an example has several gold answers, the first is learned.
+
+    In some tasks, every window contains fixed answers, such as "yes". If the right answer is one of
+    them, it is learned only in the windows that contain evidence for it (`SpanExample.evidence`),
+    or in all windows if none contains evidence.
+
+    Raises DataError if an answer is not published, or is not at the stated position in the context.
     """
     rows = np.stack([features.nulls, features.nulls], axis=1)  # (windows, 2)
     for number, example in enumerate(examples):
@@ -326,7 +333,8 @@ class SpanNetwork(nn.Module):
     def forward(self, **inputs: Tensor) -> Tensor:
         """Return logits `[rows, tokens, 2]` of first and last tokens; they are -inf at padding.
 
-        Auxiliary logits, if the task has any, follow in the last dimension.
+        If the task has auxiliary outputs (heads/auxiliary.py), their logits follow in the last
+        dimension.
         """
         states = self.classifier.read(self.encoder(**inputs)[0])  # (rows, tokens, size)
         logits = in_fp32(self.classifier.output, states)  # (rows, tokens, 2)
@@ -334,9 +342,14 @@ class SpanNetwork(nn.Module):
         return self.with_auxiliary(logits, states)
 
     def with_auxiliary(self, logits: Tensor, states: Tensor) -> Tensor:
-        """Append the auxiliary logits, if the task has any, to logits `[rows, tokens, outputs]`.
+        """Append the logits of the task's auxiliary outputs (heads/auxiliary.py), if it has any.
 
-        They are computed from `states` `[rows, tokens, size]`.
+        Args:
+            logits: Logits of the answer: `[rows, tokens, outputs]`.
+            states: States from which the auxiliary logits are computed: `[rows, tokens, size]`.
+
+        Returns:
+            The logits of the answer, followed by the auxiliary logits in the last dimension.
         """
         if self.auxiliary is None:
             return logits
@@ -349,7 +362,11 @@ def network(encoder: Encoder, task: SpanTask) -> SpanNetwork:
 
 
 def loss(logits: Tensor, targets: Tensor) -> Tensor:
-    """Return one loss per window in fp32: the mean cross-entropy of its first and last token."""
+    """Return one loss per window in fp32: the mean cross-entropy of the first and the last token.
+
+    `logits` are `[windows, tokens, 2]`. The classes are the tokens of the window, and `targets`
+    `[windows, 2]` contains the positions of the first and the last token of the answer.
+    """
     # Softmax over the tokens: cross_entropy expects the classes in the second dimension.
     rows = functional.cross_entropy(logits.float(), targets, reduction="none")  # (windows, 2)
     return rows.mean(-1)  # (windows,)
@@ -358,8 +375,10 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
     """Return the distillation loss of each window, given a teacher's logits.
 
-    It is the mean of two divergences: that of the first token's distribution, and that of the last
-    token's.
+    Student and teacher each have a probability distribution over the tokens of the window for the
+    first token of the answer, and another for the last token. The loss is the mean of the two
+    divergences between student and teacher. The logits are `[windows, tokens, 2]`, and the
+    `targets` are not used.
     """
     return divergence(logits, teacher, temperature, dim=1).mean(-1)  # (windows, 2) -> (windows,)
 
@@ -375,12 +394,15 @@ def decode(
 
     An answer has at most `max_answer_tokens` tokens and begins in the window where its first token
     has the most context. The score of an answer is the logit of its first token plus the logit of
-    its last token, and the answer with the largest score is returned. All answers are compared;
-    run_squad.py compares only the 20 best first and last tokens, so its answers never have a higher
-    score. If the context is empty, the answer is empty too.
+    its last token, and the answer with the largest score is returned. All answers are compared.
+    (BERT's run_squad.py compares only the 20 best first and last tokens, so its answers never have
+    a higher score.) If the context is empty, the answer is empty too.
 
-    The score of "no answer" is the sum of the two logits of the token that stands for "no answer"
-    (the smallest sum over all windows), minus the score of the best answer.
+    Each window has a score of "no answer": the sum of the two logits of the token that stands for
+    "no answer". The prediction contains the smallest of these scores over the windows, minus the
+    score of the best answer.
+
+    `logits` are `[tokens, 2]`, one row per token of the concatenated windows.
     """
     # Logits are (tokens, 2), with the rows concatenated as in token_ids.
     scores = logits.astype(np.float64)
@@ -391,16 +413,16 @@ def decode(
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
-    """Best answer of each example.
+    """Best answers of some examples, as scores and token positions.
 
-    If an example has no possible answer, the score is 0, and the first and last token are a token
-    outside of the context, which stands for no characters.
+    If an example has no possible answer, its score is 0, and its first and last token are a token
+    outside of the context, so the text of the answer is empty.
 
     Attributes:
         scores: Score of each answer: `[examples]`.
         firsts: Index of each answer's first token in the concatenated tokens of all windows:
             `[examples]`.
-        lasts: Index of each answer's last token: `[examples]`.
+        lasts: Index of each answer's last token, counted in the same way: `[examples]`.
     """
 
     scores: NDArray[np.float64]
@@ -414,7 +436,7 @@ def best_answers(
     features: SpanFeatures,
     most: int,
 ) -> Answers:
-    """Return the best answer to each question, which lies within one window.
+    """Return the answer with the highest score to each question; both its ends are in one window.
 
     The score of an answer is the score of its first token plus the score of its last token.
 
@@ -470,9 +492,13 @@ def predictions(
     found: Answers,
     margins: NDArray[np.float64],
 ) -> tuple[SpanPrediction, ...]:
-    """Return the best answers `found` as predictions, with the text of each answer.
+    """Return the predictions for some examples, with the text of each answer.
 
-    `margins` contains the score of "no answer" for each example.
+    Args:
+        examples: The examples.
+        features: Windows of the examples.
+        found: Best answer of each example.
+        margins: Score of "no answer" of each example: `[examples]`.
     """
     starts, ends = features.char_starts[found.firsts], features.char_ends[found.lasts]
     return tuple(
@@ -494,7 +520,10 @@ SPAN = Head(
 
 
 def head(task: SpanTask, options: SpanOptions | None) -> Head:
-    """Return the span head, whose answers have at most `options.max_answer_tokens` tokens."""
+    """Return the span head for a recipe's options; None stands for the default options.
+
+    Its answers have at most `options.max_answer_tokens` tokens. The argument `task` is not used.
+    """
     if options is None or options.max_answer_tokens == MAX_ANSWER_TOKENS:
         return SPAN
     return replace(SPAN, decode=partial(decode, max_answer_tokens=options.max_answer_tokens))

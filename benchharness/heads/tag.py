@@ -43,7 +43,8 @@ class TagFeatures(Features):
 
     Attributes:
         words: For each token at which a tag is predicted, the index of its word, counted over all
-            sentences; -1 for all other tokens: `[tokens]`. Words without tokens do not occur in it.
+            sentences; -1 for all other tokens: `[tokens]`. The indices of words without tokens do
+            not occur.
     """
 
     carried = ("words",)
@@ -153,7 +154,8 @@ def encode_in_documents(
     between the tokens before it and after it. If one side is too short to fill its half, the other
     side gets the rest. This follows examples/ner/reader.py of studio-ousia/luke, which reads
     CoNLL-2003 as BERT's paper does. A sentence that leaves no room for context is encoded by
-    itself, as in `encode`. Raises DataError for an example without a document.
+    itself, as in `encode`. Raises DataError for an example without a document, and ModelError for a
+    tokenizer that does not map its tokens to characters.
     """
     frame = Frame.of(tokenizer, texts=1)
     texts = {d.words: " ".join(d.words) for d in map(_document, examples)}
@@ -268,10 +270,11 @@ def _place(
 def targets(
     features: TagFeatures, examples: Sequence[TagExample], task: TagTask
 ) -> NDArray[np.int64]:
-    """Return the index of every token's tag, or IGNORED for a token without one.
+    """Return the index of every token's tag in `task.tags`, or IGNORED: `[windows, tokens]`.
 
-    The result is `[windows, tokens]`. Raises DataError if the tags of an example are not published,
-    or if their number differs from the number of words.
+    IGNORED stands for padding, and for tokens at which no tag is predicted (see TagFeatures).
+    Raises DataError if the tags of an example are not published, or if their number differs from
+    the number of words.
     """
     numbers = {tag: number for number, tag in enumerate(task.tags)}
     tags = np.array([numbers[t] for e in examples for t in _tags(e, task)], dtype=np.int64)
@@ -316,7 +319,7 @@ class TagNetwork(nn.Module):
             self.classifier.output = nn.Linear(2 * lstm_size, outputs)
 
     def forward(self, **inputs: Tensor) -> Tensor:
-        """Return logits `[rows, tokens, tags]`."""
+        """Return logits `[rows, tokens, tags]` for the encoder's inputs, `[rows, tokens]` each."""
         states = self.encoder(**inputs)[0]  # (rows, tokens, size)
         if self.lstm is not None:
             lengths = inputs["attention_mask"].sum(-1).cpu()  # (rows,)
@@ -352,6 +355,10 @@ class RoleNetwork(nn.Module):
     embedding that marks the predicate. Each BiLSTM state is concatenated with the predicate's
     state and enters a layer of 300 units. Each direction of the BiLSTM is as large as the encoder's
     states: 768 for BERT-base, as in the paper, and 1,024 for BERT-large, where the paper uses 768.
+
+    Args:
+        encoder: Encoder with its config.
+        outputs: Number of tags.
     """
 
     is_recordable = False
@@ -369,10 +376,10 @@ class RoleNetwork(nn.Module):
         self.classifier.output = nn.Linear(HIDDEN_SIZE, outputs)
 
     def forward(self, **inputs: Any) -> Tensor:
-        """Return logits `[rows, tokens, tags]`.
+        """Return logits `[rows, tokens, tags]` for the encoder's inputs, `[rows, tokens]` each.
 
-        The input `marks` `[rows, 1, 2]` contains the position of the predicate's first token, and
-        of the token after its last.
+        The further input `marks` `[rows, 1, 2]` contains the position of the predicate's first
+        token, and of the token after its last.
         """
         starts, ends = inputs.pop("marks")[:, 0, :, None].unbind(1)  # (rows, 1) both
         mask, packing = inputs["attention_mask"], inputs.get("packing")
@@ -415,7 +422,8 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
     """Return one loss per window in fp32: the sum of the cross-entropies of its words.
 
     Training divides the losses by the number of words in the batch, so that all words count
-    equally.
+    equally. `logits` are `[windows, tokens, tags]`, and `targets` `[windows, tokens]` are IGNORED
+    for tokens without a tag. The two numbers of tokens may differ, because of padding.
     """
     width = min(logits.shape[1], targets.shape[1])  # both cover at least the longest row
     classes = logits[:, :width].float().transpose(1, 2)  # (windows, tags, tokens)
@@ -426,7 +434,11 @@ def loss(logits: Tensor, targets: Tensor) -> Tensor:
 
 
 def soft_loss(logits: Tensor, teacher: Tensor, targets: Tensor, temperature: float) -> Tensor:
-    """Return one distillation loss per window, given a teacher's logits: the sum over its words."""
+    """Return one distillation loss per window: the sum of the divergences of its words' tags.
+
+    `logits` (of the student) and `teacher` are `[windows, tokens, tags]`. A token is ignored where
+    `targets` `[windows, tokens]` is IGNORED.
+    """
     width = min(logits.shape[1], targets.shape[1])
     words = divergence(logits[:, :width], teacher[:, :width], temperature)  # (windows, tokens)
     return words.where(targets[:, :width] != IGNORED, 0.0).sum(-1)
@@ -441,9 +453,10 @@ def decode(
     """Return the most probable tag of every word, in the IOB2 format.
 
     Words without tokens get the tag "O", or the task's first tag if there is no "O". In IOB2 the
-    first tag of an entity is a "B-" tag. Therefore an "I-" tag becomes a "B-" tag if the tag before
-    it has another type or is "O". conlleval treats both tags in the same way, so the score does not
-    change.
+    first tag of an entity is a "B-" tag. Therefore an "I-" tag becomes a "B-" tag at the start of a
+    sentence, and if the tag before it has another type or is "O". conlleval treats both tags in the
+    same way, so the score does not change. `logits` are `[tokens, tags]`, one row per token of the
+    concatenated windows.
     """
     counted = np.cumsum([0, *(len(example.words) for example in examples)])
     outside = task.tags.index(OUTSIDE) if OUTSIDE in task.tags else 0
@@ -476,11 +489,12 @@ TAG = Head(
 
 
 def head(task: TagTask, options: TagOptions | None) -> Head:
-    """Return the tag head, with a BiLSTM or with document context if `options` set them.
+    """Return the tag head for a recipe's options; None stands for the default options.
 
-    Both options follow BERT's paper, arXiv:1810.04805, section 5.3: "a randomly initialized
-    two-layer 768-dimensional BiLSTM before the classification layer", and "the maximal document
-    context provided by the data".
+    With `lstm_size`, the head has a BiLSTM, and with `context=document`, sentences are read with
+    the surrounding document. Both follow BERT's paper, arXiv:1810.04805, section 5.3: "a randomly
+    initialized two-layer 768-dimensional BiLSTM before the classification layer", and "the maximal
+    document context provided by the data". The argument `task` is not used.
     """
     if options is None:
         return TAG

@@ -47,7 +47,8 @@ class Teacher:
         reads_types: Whether the teacher gets token types.
         student_reads_types: Whether the student gets token types.
         rows: Token id in the full vocabulary for each token id of the student, if the student's
-            vocabulary was cut to the tokens of the job (see training/optimizer.py); else None.
+            vocabulary was cut to the tokens that occur in the job's texts (see
+            training/optimizer.py); else None.
         said: The teacher's logits for the current batch, from the moment when the teacher has
             computed them until they are added to the student's output; else None.
         watched: Recorded layer states of both networks; None if the student does not learn from
@@ -96,8 +97,8 @@ class Teacher:
 
         The last axis then contains the teacher's logits, followed by one column with the loss of
         the layers (only while `watches` is true), followed by the student's own logits. Raises
-        ModelError if the student learns from the teacher's layers, but the family of one of them
-        does not support this.
+        ModelError if the student learns from the teacher's layers, but the family of the student or
+        of the teacher does not support this.
         """
         if self.options.layer_weight:
             self.watched = Watched.of(self, student)
@@ -148,8 +149,9 @@ def with_teacher(head: Head, teacher: Teacher, recipe: Recipe, kind: str) -> Hea
 
     The loss of an item is `1 - teacher_weight` times the loss of `head`, plus `teacher_weight`
     times the loss between the student's and the teacher's logits, plus `layer_weight` times the
-    loss of the layers. With `layer_epochs`, the training has two stages: the first stage uses only
-    the loss of the layers, and the second stage does not use this loss.
+    loss of the layers (see `Watched.losses`; for a tagged sentence, it is multiplied by the number
+    of words). With `layer_epochs`, the training has two stages: the first stage uses only the loss
+    of the layers, and the second stage does not use this loss.
 
     Args:
         head: Head of the task.
@@ -219,13 +221,16 @@ def _of_items(losses: Tensor) -> Tensor:
 class States:
     """Inputs and outputs of an encoder's layers, recorded during a forward pass as padded states.
 
-    Each inner list contains the states `[rows, tokens, size]` of one recording, in one tensor per
-    call of the encoder (several if the network computes its rows in chunks).
+    The inner lists of `hidden`, `queries` and `keys` contain states `[rows, tokens, size]`, in one
+    tensor per call of the encoder (which is called several times if the network computes its rows
+    in chunks).
 
     Attributes:
-        hidden: Inputs of the first layer, then outputs of each layer.
-        queries: Queries of each layer; empty lists in families that QUERY_AND_KEY does not contain.
-        keys: Keys of each layer; empty lists in the same families.
+        hidden: Inputs of the first layer, followed by the outputs of each layer, so there is one
+            inner list more than layers.
+        queries: Queries of each layer. The inner lists stay empty in families that QUERY_AND_KEY
+            does not contain.
+        keys: Keys of each layer. The inner lists stay empty in the same families.
         heads: Number of attention heads.
         is_on: Whether states are currently recorded.
     """
@@ -289,7 +294,8 @@ class States:
     def attention(self, layer: int) -> Tensor:
         """Return a layer's attention scores before softmax: `[rows, heads, tokens, tokens]`.
 
-        `layer` is the index of the layer, from 0.
+        They are computed from the recorded queries and keys, so these must not be empty. `layer` is
+        the index of the layer, from 0.
         """
         query, key = (
             # (rows, tokens, heads * size) -> (rows, heads, tokens, size)
@@ -317,10 +323,11 @@ class Watched:
 
     @classmethod
     def of(cls, teacher: Teacher, student: Any) -> "Watched":
-        """Attach hooks to both networks that record their states.
+        """Attach hooks that record the layer states of a student and of its teacher.
 
-        If the hidden sizes differ, a linear layer between them is added to the student. Raises
-        ModelError if the family of either network does not support the recording of its layers.
+        If their hidden sizes differ, a linear layer that converts the student's states to the
+        teacher's size is added to the student. Raises ModelError if the family of either network
+        does not support the recording of its layers.
         """
         networks: tuple[Any, Any] = (student.encoder, teacher.network.encoder)
         for each in networks:
@@ -344,12 +351,13 @@ class Watched:
     def losses(self, mask: Tensor) -> Tensor:
         """Return one loss per row in fp32: `[rows]`.
 
-        The loss is the sum over all layers of the mean squared differences between the states, and
-        between the attention scores, of student and teacher. Layer m of the student's M layers is
-        compared with layer m * N / M (rounded) of the teacher's N layers, and the input of the
-        student's first layer with the input of the teacher's first layer. Attention scores are
-        compared only if the queries and keys of both networks are recorded, and if both networks
-        have the same number of heads.
+        For each layer of the student, the loss has the mean squared difference between its states
+        and those of a layer of the teacher, and likewise between their attention scores. All of
+        these are added up. Layer m (from 1) of the student's M layers is compared with layer
+        m * N / M (rounded) of the teacher's N layers, and the input of the student's first layer
+        with the input of the teacher's first layer. Attention scores are compared only if the
+        queries and keys of both networks are recorded, and if both networks have the same number of
+        heads.
 
         `mask` `[rows, tokens]` is 0 at padding.
         """

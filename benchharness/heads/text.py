@@ -35,8 +35,8 @@ SILENT = -1
 class TextFeatures(Features):
     """Encoded input texts, and the answers to learn.
 
-    The answer of row i is target_ids[target_starts[i] : target_starts[i + 1]]. It is empty if the
-    data set hides the answer.
+    The answer of row i is target_ids[target_starts[i] : target_starts[i + 1]], which is empty if
+    the answer is not published.
 
     Attributes:
         target_ids: Token ids of all answers, including special tokens, concatenated.
@@ -91,7 +91,8 @@ class TextNetwork(nn.Module):
         network: Any = self.encoder
         if targets is None:
             return self._say(**inputs)
-        width = int((targets != IGNORED).sum(-1).max())  # longest target; waits for the device
+        # Length of the longest target. To read it, the CPU has to wait for the device.
+        width = int((targets != IGNORED).sum(-1).max())
         targets = targets[:, :width]
         said = network.prepare_decoder_input_ids_from_labels(targets)
         logits: Tensor = network(**inputs, decoder_input_ids=said, use_cache=False).logits.float()
@@ -132,11 +133,11 @@ def text_head(task: Task, tokenizer: Any, max_target_tokens: int) -> Head:
 
     Args:
         task: The task.
-        tokenizer: Tokenizer of the answers.
+        tokenizer: Tokenizer with which the answers are encoded and decoded.
         max_target_tokens: Maximum number of tokens of an answer, including special tokens.
 
     Raises:
-        BenchError: The task cannot be cast as text-to-text.
+        BenchError: The examples of the task cannot be written as an input text and an answer text.
     """
     words = _Words(cast=cast_of(task), tokenizer=tokenizer, longest=max_target_tokens)
     return Head(

@@ -74,9 +74,9 @@ class Tokens:
         return Tokens(ids=self.ids[part], starts=self.starts[part], ends=self.ends[part])
 
     def covering(self, start: int, end: int) -> tuple[int, int] | None:
-        """Return the indices of the first and last token of the characters [start, end).
+        """Return the indices of the first and last token that cover the characters [start, end).
 
-        None is returned if no token stands for any of these characters.
+        Returns None if no token stands for any of these characters.
         """
         touching = np.flatnonzero(
             (self.ends > start) & (self.starts < end) & (self.starts < self.ends)
@@ -172,7 +172,8 @@ def _places(text: str, ids: Sequence[int], spans: Spans, naming: Tokenizer) -> S
 def tokenize_ids(texts: Iterable[str], tokenizer: Any) -> Mapping[str, Ids]:
     """Return the token ids of each text, without special tokens, keyed by the text.
 
-    Unlike `tokenize`, this function also accepts slow (pure Python) tokenizers.
+    Unlike `tokenize`, this function also accepts slow (pure Python) tokenizers. Raises ModelError
+    for a text that the tokenizer refuses.
     """
     return {
         text: np.asarray(ids, dtype=np.int32)
@@ -314,10 +315,10 @@ class Count:
             self._missed += sum(found.count(unknown) for found in new.values())
 
     def numbers(self) -> NDArray[np.int64]:
-        """Return four numbers: tokens, unknown tokens, lost words, and all words.
+        """Return the numbers of tokens, of unknown tokens, of lost words, and of all words.
 
         The words are counted only if some character has no token; otherwise the last two numbers
-        are 0. Features has these numbers as `counts`.
+        are 0. The field `counts` of Features contains these four numbers.
         """
         silent = "".join(self._silent(sorted(set[str]().union(*self._seen))))
         lost = words = 0
@@ -393,8 +394,8 @@ class Frame:
     """Special tokens that a tokenizer puts before, between and after the texts of a row.
 
     Attributes:
-        parts: Token ids and token types of the special tokens before, between and after the texts:
-            two pairs for rows of one text, three for rows of two texts.
+        parts: Special tokens before, between and after the texts, each as a pair of their token ids
+            and their token types: two pairs for rows of one text, three for rows of two texts.
         texts: Token type of each text.
         null: Position of the classification token in a row, counted from the end if negative. If
             the tokenizer has no such token, another special token outside of the texts, or else the
@@ -538,8 +539,12 @@ def encode_once(
         encode: Function `encode` of a head.
         rows: The split.
         tokenizer: The tokenizer.
-        identity: Digest of the tokenizer.
+        identity: Digest of the tokenizer, and further text that must identify everything else that
+            affects the features and is not in the other arguments.
         limits: Length limits of the rows.
+
+    Returns:
+        The features, whose field `counts` is set.
     """
     # The function's name identifies the head, METHOD the version of the encoding code.
     head = f"{encode.__module__}.{encode.__name__}"

@@ -9,7 +9,8 @@ import transformers.optimization
 class Adafactor(transformers.optimization.Adafactor):
     """transformers' Adafactor, except that the CPU does not wait for the GPU at every weight.
 
-    The results are bit-identical to those of transformers' class.
+    The results are bit-identical to those of transformers' class. With weight decay, with
+    `relative_step` or without `scale_parameter`, the CPU waits as in transformers' class.
     """
 
     @staticmethod

@@ -44,8 +44,8 @@ class Features:
         max_tokens: Maximum number of tokens of a padded row.
         items: Index of each item's first row, followed by the number of rows: `[items + 1]`; None
             if each row is an item.
-        terms: Number of losses that each item adds to the mean of a batch, such as the number
-            of tagged words in a sentence: `[items]`; None if every item adds one.
+        terms: Number of losses that each item adds to the mean of a batch, such as the number of
+            tagged words in a sentence: `[items]`; None if every item adds one loss.
         marks: Position in the row of each marked span's first token, and of the token after its
             last: `[rows, marks, 2]`; None if the task has no marked spans.
         read: Mask of the tokens whose states the head needs: `[tokens]`; None if it needs all. The
@@ -82,7 +82,7 @@ class Features:
 
     @cached_property
     def lengths(self) -> NDArray[np.int64]:
-        """Number of tokens of each row, without padding."""
+        """Number of tokens of each row, without padding: `[rows]`."""
         return np.diff(self.starts)
 
     @cached_property
@@ -97,28 +97,32 @@ class Features:
 
     @cached_property
     def item_sizes(self) -> NDArray[np.int64]:
-        """Number of rows of each item."""
+        """Number of rows of each item: `[items]`."""
         return np.diff(self.item_starts)
 
     @cached_property
     def item_lengths(self) -> NDArray[np.int64]:
-        """Number of tokens of each item's longest row."""
+        """Number of tokens of each item's longest row: `[items]`."""
         # (rows,) -> (items,). Every item has rows; for the last item, reduceat goes to the end.
         return np.maximum.reduceat(self.lengths, self.item_starts[:-1])
 
     def rows_of(self, items: Indices) -> Indices:
-        """Return the indices of the rows of some items, in the order of the items."""
+        """Return the indices of the rows that belong to these items, in the order of the items."""
         return expand(self.item_starts[items], self.item_sizes[items])
 
     def tokens_of(self, rows: Indices) -> Indices:
-        """Return the indices in `token_ids` of some rows' tokens, in the order of the rows."""
+        """Return the indices of these rows' tokens in `token_ids`, in the order of the rows."""
         return expand(self.starts[rows], self.lengths[rows])
 
     def without_unread(self) -> Self:
-        """Return the same rows with only the tokens whose states are read (see `read`)."""
+        """Return the same rows without the tokens whose states the head does not need (see `read`).
+
+        The result has no `read`. If `read` is None, the features themselves are returned.
+        """
         if self.read is None:
             return self
-        before = np.append(0, np.cumsum(self.read))  # (tokens + 1,), count of read tokens before
+        # Number of tokens before each token that are kept: (tokens + 1,)
+        before = np.append(0, np.cumsum(self.read))
         columns = {
             name: getattr(self, name) for name in ("token_ids", "token_types", *self.carried)
         }
@@ -142,7 +146,7 @@ def expand(starts: Indices, sizes: Indices) -> Indices:
 
 
 def count_steps(items: Sequence[int], batch_size: int, epochs: float) -> int:
-    """Return the number of optimizer steps of a run, at least one.
+    """Return the number of optimizer steps of a run, rounded up; it is at least 1.
 
     Each batch has items of only one task, and the last batch of a task in an epoch may be smaller.
 
@@ -161,16 +165,17 @@ def mixed_batches(
 
     Without a `power`, an epoch consists of every batch of every task once, in random order, as in
     algorithm 1 of Liu et al., arXiv:1901.11504, and with `mix_opt` 0 in their code. With a `power`,
-    the task of each step is drawn with a probability proportional to its number of items to that
-    power, and an epoch has the same number of steps. A task starts over when its batches are used
-    up. The order of a task's items depends only on the seed, the epoch, the number of its items
-    and, if there are several tasks, the index of the task.
+    the task of each step is drawn at random, with a probability proportional to its number of items
+    to that power, and an epoch has as many steps as without a `power`. A task starts over with a
+    new order when its batches are used up. The order of a task's items depends only on the seed, on
+    how often the task has started over, on the number of its items and, if there are several tasks,
+    on the index of the task.
 
     Args:
         sizes: Number of items of each task.
         batch_size: Number of items per batch.
-        steps: Numbers of the steps to yield, from 0. If a run is resumed, its first step may be in
-            the middle of an epoch.
+        steps: Range of the steps to yield, where 0 is the first step of the run. If a run is
+            resumed, its first step may be in the middle of an epoch.
         seed: Seed of the random order.
         power: Exponent of the sampling probabilities, or None.
     """
@@ -204,13 +209,15 @@ def cut_by_length(
     overhead: int,
     sizes: NDArray[np.int64] | None = None,
 ) -> list[Indices]:
-    """Cut a batch into micro-batches of similar lengths, so that the total cost is minimal.
+    """Cut a batch into micro-batches of items with similar lengths, to have little padding.
 
-    The cost of a micro-batch is its number of padded tokens plus `overhead`. To limit the memory, a
-    micro-batch of several items has at most about MICRO_BATCH_TOKENS padded tokens.
+    First, the items are sorted by length and cut so that the total cost is minimal, where the cost
+    of a micro-batch is its number of padded tokens plus `overhead`. Then, to limit the memory,
+    micro-batches with too many items (see `parts`), or with more than MICRO_BATCH_TOKENS padded
+    tokens, are cut into smaller ones with about equal numbers of items. An item is never cut.
 
     Args:
-        batch: Indices of the items of the batch.
+        batch: Indices of the items of the batch; may be empty.
         lengths: Number of tokens of the longest row of every item in the data.
         parts: Divisor that limits the size of micro-batches: each has at most `len(batch) / parts`
             items, rounded up.
@@ -218,7 +225,7 @@ def cut_by_length(
         sizes: Number of rows of every item in the data; None if every item is one row.
 
     Returns:
-        Indices of the items of each micro-batch, those with the longest items first.
+        Indices of the items of each micro-batch; micro-batches with longer items come first.
     """
     if not len(batch):  # with several processes, one may have no share of a small batch
         return []
@@ -263,7 +270,7 @@ def length_batches(lengths: NDArray[np.int64], tokens: int) -> list[Indices]:
 
     Args:
         lengths: Number of tokens of each row.
-        tokens: Maximum number of padded tokens of a batch; a single row may have more.
+        tokens: Maximum number of padded tokens of a batch; a batch of a single row may have more.
     """
     order = np.argsort(-lengths, kind="stable")
     widths = _rounded(lengths[order])
@@ -309,12 +316,12 @@ def pad(features: Features, rows: Indices, width: int | None = None) -> dict[str
 def tail_of(tokens: int, width: int) -> int:
     """Return how many padding tokens to append to a packed row, so that few different sizes occur.
 
-    The appended tokens are the `tail` in encoder/packing.py, of which there is at least one. With
-    them, the size of the packed row is a multiple of a unit. The unit is the largest power of two
-    that is at most `tokens` / 8, but at least ROUNDING, and in any case at most `width`.
+    At least one token is appended (the `tail` in encoder/packing.py). The size of the packed row
+    then is a multiple of a unit, which is a power of two: the largest one up to `tokens` / 8, but
+    at least ROUNDING, and in any case at most `width`.
 
     Args:
-        tokens: Number of tokens of the packed row.
+        tokens: Number of tokens of the packed row, without the appended ones.
         width: Number of tokens of a padded row.
     """
     eighth, most = (1 << (number.bit_length() - 1) for number in (tokens // 8 or 1, width))

@@ -27,7 +27,7 @@ from benchharness.training.batching import Features, Indices, expand, pad, tail_
 # Each process has the whole network. The gradients of a step are those of the batch's mean loss:
 # every process divides the losses of its share by the number of terms of the whole batch, and the
 # gradients of all processes are summed. So the weights stay equal in all processes, and differ
-# from a single process's only by rounding and by the random numbers of dropout.
+# from those of a single process only by rounding and by the random numbers of dropout.
 
 BUCKET_NUMBERS = 16 * 2**20
 """Maximum number of gradient values that are sent at once: 64 MB in fp32. Sending all at once would
@@ -36,7 +36,7 @@ need a second copy of all gradients."""
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks:
-    """This process's membership in a group of processes that train together.
+    """Communication of this process with the other processes that train the same network.
 
     With a single process, nothing is exchanged, and a sum or maximum over the processes is the
     process's own value.
@@ -56,8 +56,8 @@ class Ranks:
         """Connect to the other processes that torchrun, accelerate or benchharness has started.
 
         The environment variables RANK and WORLD_SIZE contain the number of this process and the
-        number of all processes. The processes communicate through NCCL if each has its own GPU,
-        else through gloo.
+        number of all processes. With one process, there is no connection. Otherwise, the processes
+        communicate through NCCL if each has its own GPU, else through gloo.
 
         Args:
             device: Device on which this process trains.
@@ -203,7 +203,10 @@ class Compute:
 
     @contextmanager
     def autocast(self) -> Iterator[None]:
-        """Context manager in which matrix products are computed with `precision`."""
+        """Context manager in which matrix products are computed with `precision`.
+
+        Convolutions and LSTMs are computed with it, too.
+        """
         # bf16 has fp32's range, so losses are not scaled, unlike with fp16. Graphs must not use the
         # cache of casts: a cast that is found in the cache would be missing in the recorded graph.
         options = {"enabled": self.precision == "bf16", "cache_enabled": not self.graphs}
@@ -264,7 +267,8 @@ class Part:
     """Micro-batch: some items of a batch, with their tensors on the device.
 
     Attributes:
-        terms: Number of losses of the whole batch, by which the sum of losses is divided.
+        terms: Number of losses of the whole batch, by which the sum of losses is divided. It is a
+            tensor if the micro-batch is recorded as a CUDA graph.
         tensors: Tensors on the device, keyed by name: the padded inputs; the fields of the packing
             in OF_PACKING; "items", the indices of the items in the data; "terms", the attribute
             `terms` (only for the layout "bucket"); and "slots", the index of each row's logits in a
@@ -302,8 +306,8 @@ class Part:
             features: Encoded rows of a split.
             items: Indices of the items in the features.
             device: Device of the computation.
-            terms: Number of losses of the whole batch.
-            layout: Form in which the rows are computed.
+            terms: Number of losses of the whole batch; not used in prediction.
+            layout: Form in which the rows are computed (see Layout).
         """
         rows = features.rows_of(items)
         lengths, sizes = features.lengths[rows], features.item_sizes[items]  # (rows,), (items,)
@@ -355,9 +359,10 @@ class Part:
         return (shapes, self.packs, self.width, self.tail > 0, self.options)
 
     def in_place(self, tensors: dict[str, Tensor]) -> Self:
-        """Return a micro-batch of the same layout that reads these tensors instead of its own.
+        """Return a micro-batch of the same layout that reads the given tensors.
 
-        A CUDA graph is recorded with such a micro-batch; later the values of the tensors change.
+        A CUDA graph is recorded with such a micro-batch. Before each replay, the values of another
+        micro-batch are copied into these tensors.
         """
         return replace(self, tensors=tensors, terms=tensors["terms"])
 

@@ -32,9 +32,10 @@ packed rows. One matrix product computes the outputs of such layers."""
 class CastLinear(nn.Linear):
     """Linear layer that computes with bf16 copies of its weights if autocast is on.
 
+    Layers that read the same states, such as query, key and value, share one matrix product.
+
     Attributes:
-        joint: Layers that read the same states and therefore share one matrix product, including
-            this one.
+        joint: Layers that share one matrix product, including this layer.
         casts: Concatenated bf16 weight matrix of the joint layers, followed by their concatenated
             bias if they have one.
         made: Outputs of those joint layers that have not been called yet for the current states,
@@ -46,7 +47,7 @@ class CastLinear(nn.Linear):
     made: dict[Any, Tensor]
 
     def forward(self, states: Tensor) -> Tensor:
-        """Return the output of the linear layer."""
+        """Return the output of the linear layer: `[..., out_features]`."""
         if not torch.is_autocast_enabled(states.device.type):
             return super().forward(states)
         narrow = getattr(states, "in_bf16", states)  # a bf16 copy, if fused.py has made one
@@ -69,9 +70,12 @@ class Casts:
     The linear layers are converted to CastLinear. The copies are updated before each forward pass
     of a network. The networks keep their fp32 parameters (the master weights) under the same names.
 
+    Args:
+        networks: Networks to change in place. Their attribute `casts` is set to this object.
+
     Attributes:
         notes: Notes for the user about encoders in which the fused kernels of fused.py cannot be
-            used.
+            used; usually empty.
     """
 
     def __init__(self, networks: Sequence[nn.Module]) -> None:
@@ -143,7 +147,9 @@ class Casts:
 def fuse_norms(encoder: nn.Module) -> str:
     """Use the fused kernels of fused.py in an encoder if it is on a GPU.
 
-    Returns why they cannot be used; empty if they are used, or if the encoder is on a CPU.
+    Returns:
+        The reason why the kernels cannot be used; empty if they are used, if the encoder is on a
+        CPU, or if it has no module for which there is a fused kernel.
     """
     if not next(encoder.parameters()).is_cuda:
         return ""
@@ -166,9 +172,9 @@ MOST = 24
 computed without a graph. The value has not been tuned by measurements yet."""
 
 BackwardPart = Callable[..., Tensor]
-"""Type of the function `_backward_part` in loop.py, whose arguments are those of `Graphs.__call__`.
-The function adds the gradients of a micro-batch to those of the weights, and returns the
-micro-batch's share of the mean loss of its batch."""
+"""Type of a function with the arguments of `Graphs.__call__` (`_backward_part` in loop.py). The
+function adds the gradients of a micro-batch to those of the weights, and returns the micro-batch's
+share of the mean loss of its batch."""
 
 
 class Graphs:
@@ -178,10 +184,11 @@ class Graphs:
     layout is computed. A replay reads and writes the same memory as the recording. Therefore each
     micro-batch is copied into the tensors of the recorded one, and gradients are accumulated in
     tensors that live as long as the training. All graphs share their other memory, so a replay may
-    overwrite results of another graph.
+    overwrite results of another graph. A micro-batch with more than MICRO_BATCH_TOKENS padded
+    tokens, or with a new layout if there are MOST graphs already, is computed without a graph.
 
     Args:
-        backward_part: Function that computes a micro-batch.
+        backward_part: Function that computes a micro-batch without a graph.
         weights: Trained weights of the network.
     """
 
@@ -199,8 +206,8 @@ class Graphs:
         the returned tensor.
 
         Args:
-            network: Network to compute.
-            goals: Targets of all items in the data.
+            network: Network of the task.
+            goals: Targets of all items in the data, on the device: `[items, ...]`.
             loss: Function of logits and targets that returns one loss per item.
             part: The micro-batch.
         """
@@ -273,7 +280,7 @@ def warm_up(run: Callable[[], Tensor]) -> None:
 
 
 def new_pool() -> Any:
-    """Return a memory pool that several graphs share; None without a GPU."""
+    """Return the handle of a new memory pool that several graphs can share; None without a GPU."""
     return torch.cuda.graph_pool_handle() if torch.cuda.is_available() else None
 
 
@@ -285,7 +292,8 @@ def record(run: Callable[[], Tensor], pool: Any) -> tuple[Callable[[], object], 
         pool: Memory pool of the graph (see `new_pool`).
 
     Returns:
-        A function that replays the graph, and the tensor to which each replay writes its result.
+        A function without arguments that replays the graph, and the tensor to which each replay
+        writes the result of `run`.
     """
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, pool=pool):

@@ -52,9 +52,11 @@ def forward(
 ):  # fmt: skip
     """Compute the normalized states of one token in fp32 and bf16 (Triton kernel).
 
-    The inputs are those of FusedNorm. The results are written to `states` (fp32) and `in_bf16`. The
-    mean and the inverse standard deviation of the states before the norm are written to `means` and
-    `scales`, for the backward pass.
+    The inputs `product` to `seeds` and the numbers `layer`, `rate` and `eps` are those of
+    FusedNorm, and `size` is the size of a token's state. The results are written to `states` (fp32)
+    and `in_bf16`. The mean and the inverse standard deviation of the states before the norm are
+    written to `means` and `scales`, for the backward pass. DROPS is true if dropout is applied, and
+    BLOCK is `size`, rounded up to a power of two.
     """
     row, columns = tl.program_id(0), tl.arange(0, BLOCK)
     is_real, places = columns < size, row * size + columns
@@ -78,10 +80,11 @@ def backward(
 ):  # fmt: skip
     """Compute the gradients of this program's share of the tokens (Triton kernel).
 
-    `of_states` and `of_bf16` are the gradients of the two results of `forward`. The gradients of
-    `product` and `residual` are written per token, to `of_product` and `of_residual`. The gradients
-    of the norm's weight and bias and of the linear layer's bias are sums over the program's tokens,
-    written to `sums`.
+    `of_states` and `of_bf16` are the gradients of the two results of `forward`; HAS_STATES and
+    HAS_BF16 are false for a result without a gradient. The gradients of `product` and `residual`
+    are written per token, to `of_product` and `of_residual`. The gradients of the norm's weight and
+    bias and of the linear layer's bias are sums over the program's tokens, written to `sums`
+    `[programs, 3, size]`. `rows` is the number of tokens; the other inputs are as in `forward`.
     """
     program, columns = tl.program_id(0), tl.arange(0, BLOCK)
     is_real = columns < size
@@ -120,10 +123,11 @@ def backward(
 class FusedNorm(torch.autograd.Function):
     """Autograd function norm(dropout(product) + residual) with fused kernels.
 
-    `product` `[..., size]` is the output of the linear layer, including its bias. That bias is also
-    an argument, so that autograd gets its gradient, but its value is not used. `weight` and `bias`
-    belong to the norm. `seeds` contains the seed of each layer's dropout, `[layers]`, or is None
-    without dropout; `layer` is the index of this layer's seed.
+    `product` `[..., size]` is the output of the linear layer, including its bias. This bias is also
+    an argument (`_dense_bias`), so that autograd gets its gradient, but its value is not used.
+    `residual` has the shape of `product`. `weight`, `bias` and `eps` belong to the norm. `seeds`
+    contains the seed of each layer's dropout, `[layers]`, or is None without dropout. `layer` is
+    the index of this layer's seed, and `rate` is the dropout rate.
     """
 
     @staticmethod
@@ -163,7 +167,7 @@ class FusedNorm(torch.autograd.Function):
         """Return the gradients of product, residual, norm weight, norm bias and linear bias.
 
         The gradients of the last three are sums over all tokens, which are computed in fp32 and in
-        a fixed order.
+        a fixed order. The other arguments of `forward` have no gradients (None).
         """
         saved = ctx.saved_tensors  # read only once, as activation checkpointing requires
         product, residual, weight, seeds, means, _ = saved
@@ -194,8 +198,9 @@ def launch(
 
     Args:
         kernel: The kernel function, and the number of programs to launch.
-        given: Tensors that the kernel reads; None for one that it does not need.
-        made: Tensors that the kernel writes.
+        given: Tensors that the kernel reads, in the order of its arguments; None for a tensor that
+            it does not need.
+        made: Tensors that the kernel writes, in the order of its arguments.
         numbers: Numbers that are passed to the kernel; the third is the size of a state.
         **options: Options for which a separate kernel is compiled, such as DROPS.
     """
@@ -211,7 +216,8 @@ def fuse_norms(encoder: Any) -> str:
     module has its bf16 copy as an attribute `in_bf16`, which the next linear layers use.
 
     Returns:
-        Why the trial failed; empty if it succeeded, or if no module of the encoder can be fused.
+        The reason why the trial failed; empty if it succeeded, or if the encoder has no module for
+        which there is a fused kernel.
     """
     found: list[Any] = [module for module in encoder.modules() if _has_layers(module)]
     if not found:

@@ -62,8 +62,9 @@ class TaskBatches:
         features: Encoded rows to learn from.
         targets: Target of each item of the features.
         loss: Function of logits and targets that returns one loss per item.
-        on_layers: Function that is called before each step. Its argument is True if only the loss
-            of the layers is used in this step (first stage of a distillation), else False.
+        on_layers: Function that is called before each step of the task. Its argument is True if a
+            student learns only from its teacher's layers in this step (the first stage of a
+            distillation with `layer_epochs`), else False.
         is_whole: Whether an item's loss depends on the other items of its batch. Batches are then
             not cut into micro-batches (see `Head.whole_batch`).
     """
@@ -95,11 +96,12 @@ class Training:
     and the meter. `state` returns all of these, and `restore` sets them. The learning rate and the
     next batch follow from the number of finished steps.
 
-    Each step trains one task (`mixed_batches`), and leaves weights that only other tasks use
-    unchanged. The loss of a step is the mean over the losses of its batch (one per item, or more if
-    the features have `terms`). It does not depend on how the batch is cut into micro-batches. On a
-    CPU, the same seed and number of threads give bit-identical weights, even if the training is
-    stopped after any step and restored from its state.
+    Each step trains one task (see `mixed_batches`), and leaves weights that only other tasks use
+    unchanged. The loss of a step is the mean over the losses of its batch (one per item, or another
+    number if the features have `terms`). Except for rounding and the random numbers of dropout, it
+    does not depend on how the batch is cut into micro-batches. On a CPU, the same seed and number
+    of threads give bit-identical weights, even if the training is stopped after any step and
+    restored from its state.
 
     Attributes:
         network: Network that is trained. It contains the networks of all `tasks`; with a single
@@ -112,7 +114,8 @@ class Training:
         optimizer: Optimizer of these weights.
         plan: Number of steps, and steps that are followed by an evaluation or other work.
         meter: Counters of steps, losses and scores.
-        freed: Controller of the freed memory that the C library keeps; None on a GPU.
+        freed: Controller of the freed memory that the C library keeps (see FreedMemory); None on a
+            GPU.
         kept: Copies in CPU memory, keyed by name, of weights that the run may end with: the weights
             at the best evaluation so far, or the sum of the weights at the last evaluations.
     """
@@ -140,7 +143,7 @@ class Training:
         compute: Compute,
         report: Reporter,
     ) -> Self:
-        """Return a training before its first step, and seed every random number generator.
+        """Return a training before its first step, and seed all random number generators.
 
         Args:
             network: Network to train, which contains the networks of all tasks.
@@ -150,8 +153,8 @@ class Training:
             compute: Device, precision and processes.
             report: Function that is called with the progress.
         """
-        # The initialization of the network has used random numbers of the same seed. Seed again, so
-        # that the following random numbers do not depend on how many of them a family has used.
+        # The initialization of the network has drawn random numbers, whose count depends on the
+        # model family. Seed again, so that the following random numbers do not depend on it.
         _seed_everything(seed)
         network.to(compute.device).train()
         if recipe.optim.activation_checkpointing:
@@ -214,7 +217,11 @@ class Training:
 
     @cached_property
     def batches(self) -> Iterator[tuple[TaskBatches, Indices, list[Part]]]:
-        """Iterator over the remaining steps: task, items, and this process's micro-batches."""
+        """Iterator over the remaining steps, each with its task, items and micro-batches.
+
+        The items are the indices of all items of the batch. The micro-batches contain only the
+        share of this process.
+        """
         drawn = mixed_batches(
             [task.items for task in self.tasks],
             self.recipe.optim.batch_size,
@@ -227,24 +234,25 @@ class Training:
             yield task, batch, self.parts_of(task, batch)  # pads a batch only when it is needed
 
     def parts_of(self, task: TaskBatches, batch: Indices) -> list[Part]:
-        """Cut this process's share of a batch into micro-batches, and start copying them.
+        """Cut this process's share of a batch into micro-batches, and copy them to the device.
 
         Args:
             task: Task of the batch.
             batch: Indices of the items of the batch, in all processes.
 
         Returns:
-            The micro-batches, which are copied to the device without waiting for it.
+            The micro-batches. The copies may not be finished when this method returns.
 
         Raises:
-            JobError: The batch must not be cut, but several processes train together.
+            JobError: The batch must not be cut (see `TaskBatches.is_whole`), but several processes
+                train together.
         """
         features, device = task.features, self.compute.device
         lengths, sizes = features.item_lengths, features.item_sizes
         share = self.compute.ranks.share(batch, lengths)
         # Packed batches have no padding that cutting could save.
         overhead = sys.maxsize if self._packs else CUT_OVERHEAD[device.type]
-        if self._attends_padded:  # only some modules compute padding: a quarter of the work
+        if self._attends_padded:  # only some modules compute padding, at a quarter of the cost
             overhead = 4 * CUT_OVERHEAD[device.type]
         accumulation = self.recipe.optim.accumulation
         if task.is_whole and self.compute.ranks.count > 1:
@@ -364,14 +372,15 @@ class Training:
 
     @SIGNALS.held_back()
     def mark(self, scores: Mapping[str, float], value: float | None = None) -> None:
-        """Add a point for the last step to the learning curve.
+        """Add a point for the last step to the learning curve, and record its evaluation, if any.
 
-        If an evaluation was planned after this step, also count the evaluation and keep a copy of
-        the weights if the run may end with them.
+        If an evaluation is planned after this step, `value` is recorded, and the weights are copied
+        if the run may end with them. Finally, the network is put back into training mode.
 
         Args:
             scores: Scores of the evaluation, keyed by metric; empty if there was none.
-            value: Score by which evaluations are compared; None if it is undefined.
+            value: Score by which evaluations are compared, the higher the better; None if the score
+                is undefined or there was no evaluation.
         """
         self.meter.mark(scores)
         if self.meter.step in self.plan.evaluations:
@@ -422,9 +431,9 @@ class Training:
         )
 
     def restore(self, state: State) -> None:
-        """Load the state of an interrupted training with the same settings.
+        """Load a state that an earlier training has returned (see `state`), to continue from it.
 
-        Call this before the first step.
+        The earlier training must have had the same settings. Call this before the first step.
         """
         # Copy into the existing tensors, because the optimizer and others refer to them.
         with torch.no_grad():
@@ -462,6 +471,6 @@ def _backward_part(network: nn.Module, goals: Tensor, loss: Loss, *, part: Part)
     # the gradient of the batch's mean loss.
     share = loss(logits, goals).sum() / part.terms  # a scalar
     share.backward()  # type: ignore[no-untyped-call]
-    if casts := getattr(network, "casts", None):  # training/cuda.py
+    if casts := getattr(network, "casts", None):  # set by training/cuda.py
         casts.collect()
     return share.detach()

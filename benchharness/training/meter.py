@@ -44,9 +44,11 @@ class Plan:
         steps: Number of optimizer steps.
         layer_steps: Number of steps at the beginning in which a student learns only from its
             teacher's layers (`layer_epochs` of the recipe).
-        evaluations: Steps after which the network is evaluated.
-        points: Steps after which the learning curve gets a point.
-        reads: Steps after which the losses are read from the device.
+        evaluations: Numbers of the steps (from 1) after which the network is evaluated.
+        points: Numbers of the steps after which the learning curve gets a point, including all
+            evaluations.
+        reads: Numbers of the steps after which the losses are read from the device, including all
+            points.
     """
 
     steps: int
@@ -100,12 +102,12 @@ class Meter:
         tokens: Number of trained tokens, without padding.
         examples: Number of trained items.
         rate: Learning rate of the last step.
-        evaluating: Seconds spent on evaluations.
+        evaluating: Seconds spent on evaluations and predictions.
         started: Time of the monotonic clock at which the training began. A resumed training gets
             the time at which it would have begun without the interruption.
         curve: Points of the learning curve.
         unread: Loss and gradient norm of each step since the last read.
-        losses: Losses since the last point of the curve.
+        losses: Loss of each step since the last point of the curve, as far as losses were read.
         values: Score of each evaluation, the higher the better; None if the score is undefined.
     """
 
@@ -125,7 +127,7 @@ class Meter:
 
     @property
     def seconds(self) -> float:
-        """Training time so far in seconds, without evaluations."""
+        """Training time so far in seconds, without evaluations; always greater than 0."""
         # The result is never 0, even if the clock has not moved, because speeds are divided by it.
         return max(time.monotonic() - self.started - self.evaluating, 1e-9)
 
@@ -204,8 +206,8 @@ class Meter:
     def mark(self, scores: Mapping[str, float]) -> None:
         """Add a point to the learning curve, with the mean loss since the previous point.
 
-        `scores` are the scores of an evaluation after this step, keyed by metric; empty without an
-        evaluation.
+        The losses must have been read before. `scores` are the scores of an evaluation after the
+        last step, keyed by metric; empty without an evaluation.
         """
         self.curve.append(
             CurvePoint(
@@ -219,9 +221,9 @@ class Meter:
         self.losses.clear()
 
     def numbers(self) -> dict[str, Any]:
-        """Return all counters as plain data for `restore`.
+        """Return all counters as data that can be stored as JSON and passed to `restore`.
 
-        Call `read` before, because unread losses are not included.
+        Call `read` before, because losses that have not been read are not included.
         """
         return {
             **{name: copy(getattr(self, name)) for name in COUNTED},
@@ -241,5 +243,8 @@ class Meter:
         self.curve = [CurvePoint(**point) for point in numbers["curve"]]
 
     def announce_saving(self) -> None:
-        """Report that a state is about to be saved, so that the parent process waits for it."""
+        """Report that a state is about to be saved.
+
+        The process that started this job then waits longer before it kills the job.
+        """
         self.report(Progress(phase="saving", step=self.step, steps=self.steps))

@@ -102,13 +102,15 @@ def clip_in_step(optimizer: Any, weights: Weights, max_norm: float) -> torch.Ten
 def param_groups(network: nn.Module, recipe: Recipe) -> list[dict[str, Any]]:
     """Return the trained weights of a network as parameter groups for an optimizer.
 
-    In addition to torch's keys, a group has the keys "scale" and "from_epoch".
+    Biases and norms (all one-dimensional weights) have no weight decay. In addition to torch's
+    keys, a group has two more:
 
-    The learning rate of a group is its scale times the scheduled rate, as in
-    google-research/electra's optimization.py. The head's scale is 1, or `head_learning_rate`
-    divided by the recipe's learning rate. A layer's scale is `layer_decay` times the scale of the
-    layer above it. "from_epoch" is the first epoch (from 0) in which a group is trained. Biases and
-    norms (all one-dimensional weights) have no weight decay.
+    * "scale": the learning rate of the group is this number times the scheduled rate, as in
+      google-research/electra's optimization.py. The head's scale is 1, or `head_learning_rate`
+      divided by the recipe's learning rate. A layer's scale is `layer_decay` times the scale of the
+      layer above it; that of the top layer is `layer_decay` to the power of `top_layer_depth`.
+    * "from_epoch": the first epoch (from 0) in which the group is trained. It is 0, except for
+      layers and embeddings with gradual unfreezing.
     """
     optim = recipe.optim
     return [
@@ -132,8 +134,8 @@ def update_groups(groups: Iterable[dict[str, Any]], rate: float, epoch: int) -> 
     """Set the learning rates of the groups of `param_groups`, and freeze or unfreeze their weights.
 
     A group is frozen before its "from_epoch" (gradual unfreezing as in Howard and Ruder,
-    arXiv:1801.06146, section 3.3). Frozen groups cost no time in the backward pass, because it ends
-    above them.
+    arXiv:1801.06146, section 3.3). The frozen groups are the lowest layers of the network, so the
+    backward pass ends above them and takes less time.
 
     Args:
         groups: Parameter groups of the optimizer.
@@ -177,8 +179,8 @@ def _trained(weights: Iterable[nn.Parameter]) -> Weights:
 def moments(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Return the state that an optimizer keeps for each weight, as named tensors.
 
-    A name consists of the number of the weight and the name of the value, as in "12.exp_avg".
-    Adafactor's step count is a plain number in its state, and becomes a tensor here.
+    A name consists of the number of the weight and the name of the value, as in "12.exp_avg". Plain
+    numbers, such as Adafactor's step count, become tensors too.
     """
     remembered = optimizer.state_dict()["state"]
     return {
@@ -225,8 +227,8 @@ class UsedVocabulary:
         network: Encoder, which now has a smaller embedding.
         embedding: Original embedding of the encoder.
         rows: Token ids that were kept, in ascending order: row i of the smaller embedding belongs
-            to rows[i]. Its last row belongs to no token; it measures how much the weight decay
-            changes the embeddings of tokens that do not occur.
+            to the token rows[i]. The smaller embedding has one more row, which belongs to no token.
+            It shows how much the weight decay changes the embeddings of tokens that do not occur.
     """
 
     network: Any
@@ -234,7 +236,10 @@ class UsedVocabulary:
     rows: NDArray[np.int64]
 
     def restore(self) -> None:
-        """Put the full embedding back, with the same weights as if all of it had been trained."""
+        """Put the full embedding back.
+
+        Except for rounding, its weights are the same as if all of it had been trained.
+        """
         trained = self.network.get_input_embeddings().weight.detach()  # (used + 1, size)
         whole = self.embedding.to(trained.device)  # (vocabulary, size)
         with torch.no_grad():
@@ -281,10 +286,10 @@ def _has_other_table(network: nn.Module, whole: nn.Embedding) -> bool:
 def cut_vocabulary(
     network: Any, features: Mapping[str, Features]
 ) -> tuple[dict[str, Features], UsedVocabulary]:
-    """Cut an encoder's vocabulary to the token ids that occur in the data.
+    """Cut an encoder's vocabulary to the token ids that occur in the data, and renumber them.
 
-    All ids up to the highest id of a special token in the config are kept unchanged, because
-    networks look for some special tokens by id. The other ids that occur are renumbered.
+    All ids up to the highest id of a special token in the config are kept, and stay the same,
+    because networks look for some special tokens by id.
 
     Args:
         network: Encoder, whose embedding is replaced with a smaller one.

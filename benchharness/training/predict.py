@@ -65,7 +65,8 @@ def predict(
 
     Raises:
         DivergedError: A logit is not finite.
-        MemoryRanOutError: Memory does not suffice for a single row.
+        MemoryRanOutError: Memory does not suffice for a single item (which is a row, unless the
+            network reads items).
     """
     network.to(compute.device).eval()
     layout: Layout = "packed" if is_packed(network) else "padded"
@@ -83,7 +84,8 @@ def predict(
     # If there are too few batches for all processes, each computes all of them, because a process
     # without a batch would not know the shape of the logits.
     if is_shared := len(batches) >= compute.ranks.count > 1:
-        batches = batches[compute.ranks.rank :: compute.ranks.count]  # batches are sorted by length
+        # The batches are sorted by length, so each process gets long and short ones.
+        batches = batches[compute.ranks.rank :: compute.ranks.count]
     with torch.inference_mode(), compute.autocast():
         outputs = list(reported(batches, logits_of, report, "predicting"))
     # Concatenate the batches only now, because each_batch may have halved some of them in place.
@@ -116,11 +118,11 @@ class MemoryRanOutError(JobError):
 
 
 class OutOfMemoryError(JobError):
-    """Error raised if memory runs out in training.
+    """Error raised if memory runs out in a training step.
 
     Attributes:
-        items: Number of items of the micro-batch.
-        can_spare: Whether activation checkpointing could save memory.
+        items: Number of items of the micro-batch that was too large.
+        can_spare: Whether activation checkpointing is off and could save memory.
     """
 
     def __init__(self, items: int, *, can_spare: bool = False) -> None:
@@ -131,8 +133,9 @@ class OutOfMemoryError(JobError):
 def is_out_of_memory(error: BaseException) -> bool:
     """Return whether an exception means that the GPU or the machine ran out of memory.
 
-    The exception's context is checked too: if memory runs out while a CUDA graph is recorded, the
-    end of the recording raises another error.
+    The exceptions that were being handled when this one was raised (`__context__`) are checked too,
+    because if memory runs out while a CUDA graph is recorded, the end of the recording raises
+    another error.
     """
     if isinstance(error, MemoryError | torch.OutOfMemoryError):
         return True
@@ -206,8 +209,16 @@ class FreedMemory:
 def each_batch(batches: list[Indices], compute: Callable[[Indices], T]) -> Iterator[T]:
     """Yield the result of `compute` for each batch, in order.
 
-    If memory runs out, the current batch and all later ones are halved: the list `batches` is
-    changed in place. Raises MemoryRanOutError if memory does not suffice for a single item.
+    If memory runs out, the current batch and all later ones are halved, and each half has its own
+    result.
+
+    Args:
+        batches: Indices of the items of each batch. The list is changed in place when batches are
+            halved.
+        compute: Function that gets a batch and returns its result.
+
+    Raises:
+        MemoryRanOutError: Memory does not suffice for a single item.
     """
     at = 0
     while at < len(batches):
@@ -234,7 +245,11 @@ def each_batch(batches: list[Indices], compute: Callable[[Indices], T]) -> Itera
 def reported(
     batches: list[Indices], compute: Callable[[Indices], T], report: Reporter, phase: str
 ) -> Iterator[T]:
-    """Yield the results of `each_batch`, and report the progress of a `phase` after each batch."""
+    """Yield the results of `each_batch`, and report the progress after each batch.
+
+    The arguments `batches` and `compute` are those of `each_batch`. `report` is called with the
+    progress, whose phase has the name `phase`, such as "predicting".
+    """
     start, done = time.monotonic(), 0
     for step, found in enumerate(each_batch(batches, compute)):
         done += len(batches[step])

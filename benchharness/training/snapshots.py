@@ -53,7 +53,7 @@ class State:
 
     @property
     def position(self) -> tuple[int, int]:
-        """Progress of the job: number of finished steps, and number of finished evaluations."""
+        """Progress of the job: number of finished steps, and number of evaluations in the state."""
         return self.step, len(self.numbers["job"]["evaluations"])
 
 
@@ -62,17 +62,17 @@ class Snapshots:
     """Reader and writer of a job's snapshots, which are written at a fixed interval.
 
     A job resumes from a snapshot only if the conditions under which it runs (versions, device etc.;
-    see `conditions`) have not changed. If several processes train together, all of them read
-    snapshots and one writes them.
+    see `conditions`) are those under which the snapshot was written. If several processes train
+    together, all of them read snapshots, and one of them writes snapshots.
 
     Attributes:
-        folder: Folder of the snapshots; None if no snapshots are written.
+        folder: Folder of the snapshots; None if no snapshots are read or written.
         key: Key of the job.
         every: Interval between two snapshots in seconds.
         provenance: Facts about the job that will be stored with its result, such as versions and
             device. They contain most of the conditions.
         accumulation: Number of micro-batches (parts) per batch.
-        report: Callback for progress and notes.
+        report: Function that is called with progress and notes.
         is_writer: Whether this process writes snapshots.
         checkpointing: Whether activations are recomputed in the backward pass.
         saved: Time of the monotonic clock at which the last snapshot was written (or could not be
@@ -106,13 +106,13 @@ class Snapshots:
     def newest(self) -> State | None:
         """Return the state of the newest intact snapshot; None if the job must start over.
 
-        Damaged snapshots are skipped, with a note. The newest intact one is not used if its
-        conditions differ, or if it was written with fewer micro-batches per batch than
-        `accumulation`, because memory has run out since then.
+        Damaged snapshots are skipped, with a note. The newest intact snapshot is not used if it was
+        written under other conditions. It is not used either if it was written with fewer
+        micro-batches per batch than `accumulation`, because memory ran out with so few of them.
 
-        A job that ran out of memory continued with more micro-batches or activation checkpointing.
-        The state is resumed in the same way: `accumulation` and `checkpointing` are set to the
-        values of the snapshot.
+        If a snapshot is used, `accumulation` is set to its number of micro-batches, and
+        `checkpointing` to true if it was written with recomputed activations. The earlier process
+        may have changed both after memory had run out.
         """
         for path in self._there():
             try:
@@ -157,6 +157,8 @@ class Snapshots:
     ) -> Iterator[None]:
         """Context manager that saves a state if SIGTERM or SIGINT ends its block.
 
+        If there is no folder for snapshots, it does nothing.
+
         Args:
             take: Function that returns the state to save.
             announce: Function that is called if the signal has to wait for the end of a step.
@@ -174,10 +176,10 @@ class Snapshots:
     def save(self, take: Callable[[], State]) -> None:
         """Write the state that `take` returns as a snapshot, completely or not at all.
 
-        Nothing is written if the job has made no progress since the last snapshot. If the state
-        cannot be written, the job goes on: the error is reported, and the next snapshot is tried
-        after the usual interval. Signals that arrive while a snapshot is written take effect
-        afterwards.
+        Nothing is written if the job has made no progress since the last snapshot, if there is no
+        folder, or if another process is the writer. If the state cannot be written, the job goes
+        on: the error is reported, and the next snapshot is tried after the usual interval. Signals
+        that arrive while a snapshot is written take effect afterwards.
         """
         if self.folder is None or not self.is_writer:
             return
@@ -264,16 +266,17 @@ def read_state(folder: Path) -> State:
 # Recipe, data, weights and seed are part of the job's key, which a snapshot contains.
 
 MACHINE = ("device", "capability", "threads")
-"""Keys in the provenance of the facts about the machine that affect results: its processor, the
-processor's widest vector instructions, and the number of threads."""
+"""Keys in the provenance of the facts about the machine that affect results: the device (the name
+of the GPU, or "cpu"), the processor's widest vector instructions, and the number of threads."""
 
 
 def conditions(provenance: Mapping[str, Any]) -> dict[str, str]:
     """Return the conditions that must be unchanged when a job resumes, keyed by name.
 
     They are the digest of benchharness's code and parts of `provenance`, the facts that are stored
-    with the job's result: versions, machine, tokenizer, and digests of the encoder and the teacher
-    that the job starts from, if any.
+    with the job's result: versions, machine, number of processes, tokenizer, use of CUDA graphs,
+    and, if there are any, the digests of the trained encoder that the job starts from and of its
+    teacher.
     """
     found = {
         "the code": source_digest()[:12],

@@ -29,7 +29,8 @@ ends."""
 def die_with(parent: int) -> None:
     """Make the kernel kill this process when the thread that started it ends (Linux).
 
-    If the process `parent` has ended already, this process exits at once.
+    `parent` is the id of the process that started this one. If that process has ended already, this
+    process exits at once. On other systems, this function does nothing.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -50,8 +51,8 @@ def keep_priority() -> None:
 
     The kernel first divides processor time between sessions (see autogroups in sched(7)), and then
     between the processes of a session. The nice value of a process counts only within its session.
-    The session has a nice value of its own, which begins at 0; this function sets it to that of the
-    process.
+    The session has another nice value, which begins at 0. This function sets the session's value to
+    that of the process, if the latter is positive.
     """
     own = os.nice(0)  # adding 0 returns the current nice value
     for _ in range(TRIES if own > 0 else 0):
@@ -70,8 +71,8 @@ def importing() -> Iterator[None]:
     """Context manager that makes imports in its block a fifth faster.
 
     Garbage collection is disabled in the block, and torch's compiler is replaced with a placeholder
-    (NoCompiler). The imported objects stay excluded from garbage collection afterwards, so that
-    forks of this process share the memory of these objects.
+    (NoCompiler), unless torch has been imported already. The imported objects stay excluded from
+    garbage collection afterwards, so that forks of this process share the memory of these objects.
     """
     if "torch" not in sys.modules and COMPILER not in sys.modules:
         _without_compiler()
@@ -92,8 +93,9 @@ MARKS = {"allow_in_graph", "assume_constant_result", "disable", "graph_break"}
 class NoCompiler(ModuleType):
     """Placeholder for torch's compiler, `torch._dynamo`, whose import takes a second.
 
-    The decorators of the placeholder leave functions unchanged. Access to any other attribute or
-    submodule imports the real module, which then replaces the placeholder.
+    The placeholder has decorators (see MARKS) that leave functions unchanged, and a config that has
+    one value. Access to any other attribute or submodule imports the real module, which then
+    replaces the placeholder.
     """
 
     def __getattr__(self, name: str) -> Any:

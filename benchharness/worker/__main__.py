@@ -61,8 +61,11 @@ def main(result_file: Path, options: dict[str, Any]) -> int:
 
     Args:
         result_file: File for the Result or the Failure.
-        options: Options from `parse`: "job" is the file with the job (None: stdin), and all others
-            are passed to `run_job`.
+        options: Options from `parse`. The option "job" is the file with the job; with None, the job
+            is read from stdin. All other options are passed to `run_job`.
+
+    Returns:
+        0, or the exit status of the Failure.
     """
     parent = os.getppid()  # read first, so that die_with notices a parent that ends meanwhile
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -83,9 +86,10 @@ def main(result_file: Path, options: dict[str, Any]) -> int:
 
 
 def rank_file(result_file: Path, rank: int) -> Path:
-    """Return the file for a Failure of process number `rank` of a job.
+    """Return the file into which process number `rank` of a job writes its Failure.
 
-    For process 0 this is the result file, and for others a file next to it (NAME.rank1.json etc.).
+    For process 0 this is the result file. For the others it is a file next to the result file, such
+    as NAME.rank1.json.
     """
     return result_file.with_suffix(f".rank{rank}.json") if rank else result_file
 
@@ -123,7 +127,7 @@ def _run(job: Job, options: Mapping[str, Any], lines: Reporter) -> Result:
 class ProgressLines:
     """Reporter that prints progress as JSON lines on the original stdout.
 
-    Creating a ProgressLines redirects stdout to stderr, so that no library prints between the
+    When the object is created, it redirects stdout to stderr, so that no library prints between the
     lines. At most five lines per second are printed, but the first and the last step of a phase and
     notes are always printed. Each line is one unbuffered write, because a signal handler may print
     a line while another is being printed.
@@ -198,7 +202,11 @@ def _write_where_there_is_room(file: Path, text: str, report: Reporter) -> None:
 
 
 def parse(words: Sequence[str]) -> tuple[Path, dict[str, Any]]:
-    """Parse the words of a command line, and return the arguments of `main`."""
+    """Parse the words of a worker's command line.
+
+    Returns:
+        The arguments of `main`: the result file, and the options, keyed by name.
+    """
     parser = argparse.ArgumentParser(prog="python -P -m benchharness.worker")
     parser.add_argument("result_file", type=Path)
     parser.add_argument("--job", type=Path)

@@ -37,13 +37,14 @@ WEIGHTS = "model.safetensors"
 
 @dataclass(frozen=True, kw_only=True)
 class KeptRun:
-    """Description of the run whose network is in a folder, stored there as job.json.
+    """Description of a run, stored as job.json in the folder with the trained network of the run.
 
     Attributes:
         job: Job of the run.
         limits: Length limits of the run's rows.
-        splits: Facts about each split, keyed by its name, as in "RTE:dev": "fingerprint" of its
-            rows, number of "rows", "scores", and a digest of the "predictions" in the run's result.
+        splits: Facts about each predicted split, keyed by its name, as in "glue/rte:dev". The facts
+            have the keys "fingerprint" (of the split's rows), "rows" (their number), "scores", and
+            "predictions" (a digest of those in the run's result).
         versions: Versions of benchharness, Python and the libraries, keyed by name.
         flags: Names of warnings about the run's scores, keyed by task; None in folders of older
             versions.
@@ -71,7 +72,7 @@ class KeptRun:
             limits: Length limits of the run's rows.
             evaluations: Predictions and scores of each split.
             curve: Points of the learning curve.
-            provenance: Provenance of the run's result.
+            provenance: Provenance of the run's result; only versions are taken from it.
         """
         said = ((each.task, each.flags) for each in evaluations)
         return cls(
@@ -94,9 +95,9 @@ class KeptRun:
     def read(cls, folder: Path) -> Self:
         """Read the description of a run from its folder.
 
-        The caller must have checked the digests of the folder's files. In folders in transformers'
-        format, the description is a part of benchharness.json. Raises ModelError if the contents do
-        not have the form that benchharness writes.
+        The description is in job.json or, if the folder has transformers' format, in
+        benchharness.json. The caller must have checked the digests of the folder's files. Raises
+        ModelError if the contents do not have the form that benchharness writes.
         """
         with folder_of_a_run(folder):
             if is_published(folder):
@@ -124,9 +125,9 @@ class KeptRun:
 class CheckpointWriter:
     """Writer of a trained network, created before the training and used after it.
 
-    The writer must be created before a head is attached to the encoder: the head may remove the
-    encoder's pooler, to train it as part of the head (BERT's) or because it does not need one, but
-    the writer writes the pooler in any case.
+    The writer must be created before a head is attached to the encoder. The head may remove the
+    encoder's pooler, either to train it as a part of the head (BERT), or because the head needs no
+    pooler. The writer writes the pooler in both cases.
 
     Attributes:
         folder: Folder to write.
@@ -164,9 +165,9 @@ class CheckpointWriter:
     def write(self, network: nn.Module, run: KeptRun) -> None:
         """Write the trained network to the folder, completely or not at all.
 
-        transformers can load the encoder from the folder. A second file of weights contains all
-        weights outside of the encoder, under their names in the network. Weights that the heads
-        share with the encoder are in both files.
+        transformers can load the encoder, its config and its tokenizer from the folder. A second
+        file of weights contains all weights outside of the encoder, under their names in the
+        network. Weights that the heads share with the encoder are in both files.
 
         Args:
             network: The trained network.
@@ -237,19 +238,20 @@ def folder_of_a_run(folder: Path) -> Iterator[None]:
 def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, Any]:
     """Load the encoder's weights from the run that a job starts from, if there is such a run.
 
-    The tokenizer and the config are not loaded, because that run began with the same pretrained
-    checkpoint.
+    Tokenizer and config are not loaded, because they are those of the pretrained checkpoint, with
+    which both the run and the job begin.
 
     Args:
         encoder: Encoder of the job's checkpoint, whose weights are replaced.
-        folder: Folder with the network of the run; None if the job starts from no run.
+        folder: Folder with the network of the run; not used if the job starts from no run.
         job: The job.
 
     Returns:
-        Facts for the provenance of the job's result; empty if the job starts from no run.
+        Facts for the provenance of the job's result: under the key "started_from", the name, the
+        key and a digest of the run. Empty if the job starts from no run.
 
     Raises:
-        JobError: The folder is missing, is damaged or contains another network.
+        JobError: The folder was not passed, is missing, is damaged or contains another network.
     """
     if not job.start_from:
         return {}
@@ -264,8 +266,15 @@ def load_start(encoder: Encoder, folder: Path | None, job: Job) -> Mapping[str, 
 def load_kept(encoder: Encoder, folder: Path, name: str) -> None:
     """Load the encoder's weights from the folder of a run.
 
-    The caller must have checked the digests of the folder's files. `name` is the name of the run in
-    error messages. Raises UnfitError if the weights do not fit.
+    The caller must have checked the digests of the folder's files.
+
+    Args:
+        encoder: Encoder, whose weights are replaced.
+        folder: Folder of the run.
+        name: Name of the run in error messages.
+
+    Raises:
+        UnfitError: The weights do not fit the encoder.
     """
     try:
         encoder.network.load_state_dict(load_file(folder / WEIGHTS))
@@ -277,11 +286,11 @@ def load_head(network: nn.Module, folder: Path, name: str, place: int | None = N
     """Load the weights of a head from a run's folder.
 
     Args:
-        network: Network of one task, whose encoder already has its weights.
+        network: Network of one task. Its encoder must have its weights already.
         folder: Folder of the run.
         name: Name of the run in error messages.
-        place: Index of the task among the tasks that the run was trained on together; None if there
-            was only one task.
+        place: Index of the task among the tasks on which the run was trained together; None if
+            there was only one task.
 
     Raises:
         UnfitError: The weights do not fit the network.
@@ -300,10 +309,10 @@ def load_head(network: nn.Module, folder: Path, name: str, place: int | None = N
 
 
 def is_published(folder: Path) -> bool:
-    """Return whether a folder has transformers' format, instead of the format that runs write.
+    """Return whether a run's model in a folder has transformers' format.
 
     In transformers' format, one file contains the weights of the whole model. In the other format,
-    encoder and heads have separate files.
+    which runs write, encoder and heads have separate files.
     """
     return (folder / TAKEN).is_file() and not (folder / JOB).is_file()
 
@@ -320,7 +329,8 @@ def load_class(network: nn.Module, folder: Path, body: str, name: str) -> None:
     Args:
         network: Network of one task.
         folder: The folder.
-        body: Name of the encoder in the transformers class, as in `published_names`.
+        body: Name of the encoder in the transformers class, as in `published_names`; empty if the
+            class itself is the encoder.
         name: Name of the run in error messages.
 
     Raises:

@@ -57,7 +57,7 @@ class Distillation(Technique):
     """Technique that trains a student with a teacher.
 
     Attributes:
-        network: The teacher, with its network.
+        network: The teacher, which contains the teacher's network.
         encoder: The teacher's encoder, with its tokenizer.
         name: Name of the teacher's run, for messages.
     """
@@ -73,11 +73,14 @@ class Distillation(Technique):
         setup.on_layers = self.network.turn_to  # training switches between the two losses
 
     def on_network(self, prepared: Prepared) -> None:
-        """Copy weights of the teacher to the student, and compare their tokens.
+        """Copy weights of the teacher to the student, and check that both read the same tokens.
 
         The weights are copied only if the recipe sets `from_teacher`. If only the teacher reads
-        token types, they are added to the training rows. Raises ModelError if teacher and student
-        do not read the same tokens.
+        token types, they are added to the training rows.
+
+        Raises:
+            ModelError: Teacher and student do not read the same tokens, or the student's rows are
+                too long for the teacher.
         """
         self._begin(prepared.network)
         self._add_types(prepared)
@@ -136,5 +139,8 @@ class Distillation(Technique):
             features[setup.trained] = replace(ours, token_types=theirs.token_types)
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:
-        """Make the teacher map the token ids of the student's cut vocabulary to its own ids."""
+        """Make the teacher convert the student's token ids to ids of the full vocabulary.
+
+        This is called when the student's vocabulary has been cut (see UsedVocabulary).
+        """
         self.network.rows = torch.from_numpy(vocabulary.rows).to(self.work.compute.device)

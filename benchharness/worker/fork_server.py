@@ -49,12 +49,15 @@ MODULES = {
 
 
 def modules_for(job: Job) -> tuple[str, ...]:
-    """Return the names of the modules that a job imports before it computes."""
+    """Return the names of the modules that a job imports before it computes (see `modules_of`)."""
     return modules_of(job.kind, [find_task(name.rpartition(":")[0]) for name in job.fingerprints])
 
 
 def modules_of(kind: str, tasks: Collection[Task]) -> tuple[str, ...]:
     """Return the names of the modules that a job imports before it computes.
+
+    These are the modules in MODULES, the libraries of the tasks' metrics and, for jobs with
+    training, the modules of the tasks' heads.
 
     Args:
         kind: Kind of the job: "model", "zero-shot" or "baseline".
@@ -81,7 +84,10 @@ BEGIN = b"1"
 
 
 def serve(requests: socket.socket) -> None:
-    """Answer the requests that arrive on a datagram socket, until the socket is closed."""
+    """Answer the requests that arrive on a datagram socket, until the socket is closed.
+
+    The description of this module explains the requests.
+    """
     # Process id and status pipe of each running fork, keyed by a descriptor (pidfd) that becomes
     # readable when the fork ends.
     running: dict[int, tuple[int, int]] = {}
@@ -177,7 +183,7 @@ def _set_threads() -> None:
 
 
 def run() -> None:
-    """Answer the requests that arrive on the socket at stdin."""
+    """Run the fork server: answer the requests that arrive on the socket at stdin."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     os.environ.update({**QUIET, NVML: "1"})
     serve(socket.socket(fileno=os.dup(0)))

@@ -31,10 +31,10 @@ class FrozenFeatures(Technique):
     every_state = True  # all layers must have states of the same tokens
 
     def on_network(self, prepared: Prepared) -> None:
-        """Compute the encoder's states of all splits, and replace the encoder with a look-up.
+        """Compute the encoder's states for the rows of all splits, and replace the encoder.
 
-        Afterwards, `prepared.features` contains indices of precomputed states instead of token ids
-        (see `freeze`).
+        The module that replaces the encoder looks up these states. Therefore `prepared.features`
+        afterwards contains indices of states instead of token ids (see `freeze`).
         """
         (task,) = (setup.task for setup in prepared.setups)
         network, splits, work = prepared.network, prepared.features, self.work
@@ -53,7 +53,8 @@ technique = FrozenFeatures
 class Sum(nn.Module):
     """Module that adds up the states of the chosen layers.
 
-    If only one layer is chosen, its states are returned unchanged.
+    If only one layer is chosen, its states are returned unchanged. The arguments `layers` (number
+    of chosen layers) and `size` (of a layer's states) are not used.
     """
 
     def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (same for all modules)
@@ -65,11 +66,16 @@ class Sum(nn.Module):
 
 
 class Concatenation(nn.Module):
-    """Linear layer from the chosen layers' concatenated states to the size of one layer.
+    """Linear layer from the chosen layers' concatenated states to the size of one layer's states.
 
     The output has the size of an ordinary state, so any head can be used, including heads with a
-    pretrained first layer. The layer is initialized to compute the mean of the layers, so that a
-    pretrained layer begins with states that are similar to those that it was pretrained on.
+    pretrained first layer. The linear layer is initialized to compute the mean of the chosen
+    layers, so that the pretrained layer of a head begins with states that are similar to those that
+    it was pretrained on.
+
+    Args:
+        layers: Number of chosen layers.
+        size: Size of a layer's states.
     """
 
     def __init__(self, layers: int, size: int) -> None:
@@ -88,9 +94,13 @@ class Concatenation(nn.Module):
 
 
 class ScalarMix(nn.Module):
-    """Learned weighted mean of the layers' states, times a learned scale.
+    """Learned weighted mean of the chosen layers' states, times a learned scale.
 
     This is the scalar mix of arXiv:1802.05365, section 3.2. It is initialized to the plain mean.
+
+    Args:
+        layers: Number of chosen layers.
+        size: Size of a layer's states; not used.
     """
 
     def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (same for all modules)
@@ -139,7 +149,7 @@ class FrozenEncoder(nn.Module):
         tables: Precomputed states of each split, `[layers + 1, states, size]`, beginning with the
             embeddings.
         features: Value of the recipe's `features`, which selects layers and a combination of them.
-        per_row: Whether each row has only one index, because the head reads only one of its states.
+        per_row: Whether each row has only one index, because the head reads only one state per row.
     """
 
     def __init__(
@@ -179,8 +189,9 @@ class FrozenEncoder(nn.Module):
 class LiveEncoder(nn.Module):
     """Module that computes states with an encoder, and combines layers like a FrozenEncoder.
 
-    It is used for prediction with a trained network, because rows that occur only once need no
-    precomputed states. The weights of its `combined` have the same names as in a FrozenEncoder.
+    It is used for prediction with a trained network, because states that are needed only once need
+    not be stored. The module that combines the layers is called `combined`, as in a FrozenEncoder,
+    so that its trained weights can be loaded.
 
     Args:
         encoder: The encoder.
@@ -195,9 +206,12 @@ class LiveEncoder(nn.Module):
         self.combined = COMBINED.get(features, Sum)(layers, encoder.config.hidden_size)
 
     def forward(self, **inputs: Any) -> tuple[Tensor]:
-        """Return a tuple with the states `[rows, tokens, size]` of tokens `[rows, tokens]`."""
+        """Return a tuple with the states `[rows, tokens, size]`, combined as in a FrozenEncoder.
+
+        The inputs are those of the encoder.
+        """
         table = every_layer(self.encoder, inputs)  # (layers + 1, rows, tokens, size)
-        if torch.is_autocast_enabled(table.device.type):  # round like the cached states
+        if torch.is_autocast_enabled(table.device.type):  # cached states are rounded too
             table = table.bfloat16().float()
         return (self.combined(table[_chosen(self.features, table, self.encoder)]),)
 
@@ -253,7 +267,7 @@ def freeze(
     Args:
         network: Network of a head, whose encoder is replaced.
         splits: Encoded rows of each split, keyed by the name of the split.
-        choice: Value of the recipe's `features`.
+        choice: Value of the recipe's `features`, which selects layers of the encoder.
         source: Description of the states that the network reads.
         report: Function that is called with the progress.
 

@@ -72,7 +72,8 @@ def run_job(job: Job, report: Reporter = lambda _: None, **folders: Unpack[Folde
     Raises:
         DataError: A split has changed since the job was planned.
         ModelError: The checkpoint cannot be used.
-        JobError: A folder cannot be used, or memory does not suffice.
+        JobError: A folder cannot be used, memory does not suffice, or a GPU that should compute
+            deterministically has no deterministic kernel for a part of the network.
         DivergedError: A loss, a gradient or a prediction is not finite.
         BenchError: The GPU cannot be used, or does not support the job's precision.
     """
@@ -148,7 +149,7 @@ class _Job(Prepared):
         techniques: Techniques of the job.
         provenance: Facts about the run for its result.
         writer: Writer of the trained network; None if the network is not kept.
-        parameters: Number of weights of the network before its vocabulary is cut.
+        parameters: Number of parameters of the network before its vocabulary is cut.
         vocabulary: Full vocabulary for the writer; None if the vocabulary was not cut or there is
             no writer.
     """
@@ -275,9 +276,9 @@ def _with_counts(
 def counted(counts: NDArray[np.int64] | None) -> dict[str, int]:
     """Return the token counts of encoded texts (`Features.counts`) as a dict.
 
-    The dict contains the number of "tokens" and of "unknown" tokens. If there are lost words (words
-    of which no character has a token), it also contains the number of "lost" words and of all
-    "words". It is empty if nothing was counted (None).
+    The keys are "tokens" (the number of tokens) and "unknown" (the number of unknown tokens). If
+    there are lost words (words of which no character has a token), "lost" is their number, and
+    "words" is the number of all words. The dict is empty if nothing was counted (None).
     """
     if counts is None:
         return {}
@@ -295,9 +296,9 @@ def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Re
     too large.
 
     Each attempt begins anew from the same seed, so initial weights, order and batches are the same.
-    The result is that of a run with the last number of parts as `--set accumulation=N`. Dropout is
-    drawn per micro-batch, so with dropout a different number of parts has the effect of different
-    random numbers.
+    If the last attempt had N parts, the result is that of a run with `--set accumulation=N`.
+    Dropout is drawn per micro-batch, so with dropout another number of parts has the same effect as
+    other random numbers.
 
     Args:
         attempt: Function that runs the job. Its arguments are the number of parts, and whether
@@ -306,7 +307,8 @@ def in_enough_parts(attempt: Callable[[int, bool], Result], job: Job, report: Re
         report: Function that is called with notes about repetitions.
 
     Raises:
-        JobError: Memory does not suffice for micro-batches of a single item.
+        JobError: Memory does not suffice for micro-batches of a single item, or it runs out outside
+            of training steps; or a deterministic kernel is required, but there is none.
     """
     batch_size = int(job.settings["batch_size"].value)
     parts = int(job.settings["accumulation"].value)
@@ -362,7 +364,7 @@ def find_compute(precision: str, *, deterministic: bool) -> Compute:
     This also sets up the GPU, and connects to the other processes, if there are any.
 
     Args:
-        precision: One of PRECISIONS.
+        precision: Number format, one of PRECISIONS.
         deterministic: Whether the GPU must use deterministic kernels.
 
     Raises:
@@ -467,10 +469,10 @@ class JobState:
     Attributes:
         training: Training of the job.
         began: Time of the monotonic clock at which this process began the job.
-        earlier: Seconds that earlier processes have spent on the job.
-        resumed: Numbers of the steps after which the job was resumed.
-        evaluations: Evaluation of each split that the result may contain, keyed by the name of the
-            split.
+        earlier: Seconds that earlier processes have spent on the job, if it was resumed.
+        resumed: Numbers of the steps after which the job was resumed, once per resumption.
+        evaluations: Predictions and scores of each split that the result may contain, keyed by the
+            name of the split.
     """
 
     training: Training
@@ -483,10 +485,11 @@ class JobState:
         """Record the evaluations after a step, one per task.
 
         The scores are added to the learning curve. With several tasks, the curve contains the main
-        score of each task, and evaluations are compared by the mean of these scores. The
-        predictions are kept if the weights after this step may become the final weights. If the
-        final weights will be averaged, or if the evaluated rows were held out of train, they are
-        not kept, because dev is predicted after the training.
+        score of each task, and evaluations are compared by the mean of these scores.
+
+        The predictions are kept if the weights after this step may become the final weights. They
+        are not kept if the final weights will be averaged, or if the evaluated rows were held out
+        of train, because dev is then predicted after the training.
         """
         training, meter, choice = self.training, self.training.meter, self.training.recipe.selection
         with SIGNALS.held_back():  # a snapshot must have an evaluation and its weights, or neither
@@ -528,8 +531,9 @@ class JobState:
     def record(self) -> dict[str, Any]:
         """Facts for the provenance of the result, as plain data.
 
-        "selection" describes which weights are final, and "resumed" after which steps the job was
-        resumed. Either key is absent if there is nothing to report.
+        "selection" describes how the final weights were selected (see the property `selection`).
+        "resumed" contains how often ("times") and after which "steps" the job was resumed. A key is
+        absent if no weights were selected, or if the job was not resumed.
         """
         found: dict[str, Any] = {}
         if self.selection is not None:
@@ -542,8 +546,8 @@ class JobState:
     def selection(self) -> Selection | None:
         """Description of how evaluations determined the final weights; None if they did not.
 
-        They did not if the training made all planned steps, and the weights of the best evaluation
-        were not selected.
+        Evaluations determine the final weights if the weights of the best of several evaluations
+        are selected, or if early stopping ends the training.
         """
         training, meter, choice = self.training, self.training.meter, self.training.recipe.selection
         is_best = choice.best_checkpoint and meter.best is not None and len(meter.values) > 1

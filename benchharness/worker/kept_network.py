@@ -25,13 +25,16 @@ def kept_network(
 
     Args:
         folder: Folder that a run has written, or that `bench model` has written in transformers'
-            format. The caller must have checked its digests.
+            format. The caller must have checked the digests of its files.
         job: Job that trained the network.
         compute: Device and precision.
         task: Name of one of the tasks that the job was trained on. By default, the job's only task
             or the first of several.
         every_state: Whether the last layer returns the states of all tokens, even if the head does
             not read all of them.
+
+    Returns:
+        The run, whose only setup contains the network.
 
     Raises:
         JobError: The weights do not fit the network.

@@ -57,8 +57,8 @@ class Source:
     Attributes:
         network: The encoder.
         identity: Digest of the encoder (`network_digest`).
-        tokens: "first" or "last" if the head reads only the state of this token of each row, else
-            "all".
+        tokens: Tokens whose states the head reads: "first" or "last" if it reads only the state of
+            the first or last token of each row, else "all".
         head: Head type, which decides which of Longformer's tokens have global attention.
         compute: Device and precision.
     """
@@ -94,8 +94,9 @@ def layer_states(source: Source, features: Features, report: Reporter) -> Tensor
         report: Function that is called with the progress.
 
     Returns:
-        States `[layers + 1, places, size]`, beginning with the embeddings; `places` is the number
-        of tokens or rows for which states are stored.
+        States `[layers + 1, places, size]`, beginning with the embeddings. There is one place per
+        token that the head reads, or one per row if the head reads only one state of each row. The
+        states are in bf16 if this is the precision, else in fp32.
 
     Raises:
         JobError: The disk has too little free space.
@@ -237,8 +238,9 @@ def _compute(
 def every_layer(network: Any, inputs: Mapping[str, Any]) -> Tensor:
     """Return the states of all layers of an encoder: `[layers + 1, rows, tokens, size]`.
 
-    The first states are the embeddings. The last are the encoder's output, after the final norm if
-    the encoder has one. Some families add padding to their input; its states are removed.
+    The first states are the embeddings. The last states are the encoder's output, after the final
+    norm if the encoder has one. Some families add padding to their input; the states of this
+    padding are removed.
 
     Args:
         network: The encoder.

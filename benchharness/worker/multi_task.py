@@ -22,7 +22,10 @@ class MultiTask(Technique):
     """Technique that makes the tasks of a job share its encoder."""
 
     def shared_network(self, setups: Sequence[TaskSetup], encoder: Encoder) -> nn.Module:
-        """Create the shared network, set the network of each setup, and return the shared one."""
+        """Create the networks of all tasks on one encoder, and return a container of them.
+
+        The network of each setup is set to the network of its task.
+        """
         shared = share(encoder, [(setup.head, setup.task) for setup in setups])
         for setup, own in zip(setups, shared.networks, strict=True):
             setup.network = own

@@ -53,11 +53,11 @@ def main(
     Args:
         count: Number of processes. A job without training is computed by one process.
         result_file: File for the Result or the Failure.
-        words: Further command-line options of each worker.
+        words: Further command-line arguments of each worker, after the result file.
         worker: Command that starts a worker, without arguments.
 
     Returns:
-        0, or the exit status of the process whose failure is reported.
+        0 if no process failed, else the exit status of the process whose failure is reported.
     """
     die_with(os.getppid())
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -40,13 +40,13 @@ class TaskSetup:
     Attributes:
         task: The task.
         head: Head of the task.
-        trained: Name of the split that is trained on, as in "RTE:train".
+        trained: Name of the split that is trained on, as in "glue/rte:train".
         predicted: Names of the splits that are predicted at the end. They include splits of other
             tasks that are predicted with the model of this task.
-        judged: Name of the split that is evaluated during training: dev, or a split with held-out
-            rows of train.
+        judged: Name of the split that is evaluated during training: dev (the first, if there are
+            several), or a split with held-out rows of train.
         network: The encoder with the task's head; several tasks may share the encoder.
-        on_layers: Function that is called before each training step, as described in TaskBatches.
+        on_layers: Function that is called before each training step (see `TaskBatches.on_layers`).
     """
 
     task: Task
@@ -66,14 +66,15 @@ class TaskSetup:
         encoder: Encoder,
         techniques: Sequence[Technique] = (),
     ) -> Self:
-        """Return the setup of a task.
+        """Return the setup of a task, which does not have its network yet.
 
         Args:
             name: Name of the task.
             splits: Names of all splits of the job.
             recipe: Recipe of the job.
             encoder: Encoder of the job.
-            techniques: Techniques of the job, one of which may replace the head.
+            techniques: Techniques of the job. The first head that one of them returns replaces the
+                ordinary head of the task.
         """
         task = find_task(name)
         trained = f"{name}:train"  # the split to train on, which is not predicted
@@ -124,16 +125,17 @@ def _leader(split: str) -> str:
 
 
 def read_rows(job: Job, recipe: Recipe) -> dict[str, SplitRows]:
-    """Return the rows of every split of the job, keyed by the name of the split.
+    """Return the rows of every split of a job, keyed by the split's name, as in "glue/rte:train".
 
-    If the recipe sets `shots`, the train split contains only about that number of rows, drawn with
+    If the recipe sets `shots`, the train split contains only about this number of rows, drawn with
     the job's seed. Raises DataError if a split has changed since the job was planned.
     """
     rows = {name: read_split(job, name) for name in job.fingerprints}
     check_documents(job, rows)
     trained = f"{job.task}:train"
     if recipe.rows.shots:
-        # Draw before rows are held out, because nothing else of train may be used.
+        # Draw before rows are held out: they must be among the drawn rows, because no other rows of
+        # train may be used.
         rows[trained] = draw_shots(rows[trained], recipe.rows.shots, job.seed)
     return rows
 
@@ -157,7 +159,7 @@ class LoadedRun:
     Attributes:
         encoder: Encoder with its tokenizer and config.
         techniques: Techniques of the job.
-        setups: Setup of each task.
+        setups: Setup of each task, with its network.
         network: Network of the task, or a network that contains those of several tasks.
         limits: Length limits of the rows.
     """
@@ -169,7 +171,7 @@ class LoadedRun:
     limits: Limits
 
     def to_predict(self) -> None:
-        """Prepare the network for prediction without training.
+        """Let the techniques prepare the networks for prediction without training.
 
         Call this after the weights of the encoder were loaded.
         """
@@ -224,11 +226,12 @@ def hold_rows_out(
 ) -> None:
     """Replace the rows of each train split with the rows to train on, in place.
 
-    If the recipe sets `held_out`, some rows of train are moved to a new split, which is then
-    evaluated during training.
+    If the recipe sets `held_out`, some rows of train are moved to a new split (see HELD_OUT), which
+    is then evaluated during training. The techniques, the head and the option `orders` of the
+    recipe may change the rows that are left.
 
     Args:
-        setups: Setup of each task; the field `judged` is set to the new split.
+        setups: Setup of each task. With `held_out`, its field `judged` is set to the new split.
         rows: Rows of each split, keyed by the name of the split.
         recipe: Recipe of the job.
         techniques: Techniques of the job, which may change the rows to train on.

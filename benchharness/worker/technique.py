@@ -32,13 +32,15 @@ if TYPE_CHECKING:
 class Folders(TypedDict, total=False):
     """Folders that a worker reads and writes, and the time between two snapshots.
 
+    A folder that is absent or None is not used.
+
     Attributes:
         start_from: Folder with the encoder of the run that the job starts from.
         teacher: Folder with the teacher's network, for distillation.
         keep: Folder to write the trained network into.
         snapshots: Folder for snapshots of the job's state, from which it can resume.
-        checkpoint_every: Seconds between two snapshots. Another one is written when a signal ends
-            the job.
+        checkpoint_every: Seconds between two snapshots. A snapshot is also written when a signal
+            ends the job.
     """
 
     start_from: Path | None
@@ -70,9 +72,10 @@ class Work:
 
     @classmethod
     def to_predict(cls, job: Job, compute: Compute) -> Self:
-        """Return the Work for predicting with the network that a job has trained.
+        """Return what is needed to predict with the network that a job has trained.
 
-        In the Work, the job has no teacher, and there are no folders.
+        The network is not trained again. The returned `job` has no teacher, because only training
+        needs one, and there are no folders.
         """
         recipe, alone = Recipe.from_settings(job.settings), replace(job, teacher=None)
         return cls(job=alone, recipe=recipe, compute=compute, trains=False)
@@ -85,7 +88,7 @@ class Prepared:
     Attributes:
         setups: Setup of each task.
         network: Network of the task, or a network that contains those of several tasks.
-        rows: Rows of each split, keyed by its name, as in "RTE:train".
+        rows: Rows of each split, keyed by its name, as in "glue/rte:train".
         features: Encoded rows of each split, keyed by its name.
         limits: Length limits of the rows.
     """
@@ -126,10 +129,10 @@ class Technique:
         return rows
 
     def feature_key(self, task: Task) -> str:
-        """Return a text that becomes part of the cache key of encoded rows.
+        """Return a text that becomes part of the key of encoded rows in the cache.
 
-        It must identify everything by which the technique changes the encoding; "" if the technique
-        does not change it.
+        The text must identify everything by which the technique changes how rows of the task are
+        encoded. It is "" if the technique does not change this.
         """
         return ""
 
@@ -142,19 +145,19 @@ class Technique:
         return None
 
     def on_setups(self, setups: Sequence["TaskSetup"]) -> None:
-        """Change the heads of the setups before the network is created."""
+        """Change the setups, such as their heads, before the network is created."""
 
     def on_network(self, prepared: Prepared) -> None:
         """Change the network or the features, after both were created and before the training."""
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:
-        """Adapt to the new token ids, after the vocabulary was cut to the tokens of the job."""
+        """Adapt to the new token ids, after the vocabulary was cut (see UsedVocabulary)."""
 
     def to_predict(self, network: Any) -> None:
-        """Change a network that is only used for prediction, after its encoder was loaded."""
+        """Change a network that is used only for prediction, after its encoder was loaded."""
 
     def before_writing(self, network: nn.Module) -> None:
-        """Give the encoder a form that other programs can load, before it is written to disk."""
+        """Change a network, before it is written to disk, so that other programs can load it."""
 
 
 TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
@@ -164,10 +167,11 @@ TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
     "language_model_loss": lambda _, recipe: recipe.pair and recipe.pair.lm_weight,
     "frozen": lambda _, recipe: recipe.encoder.is_frozen,
 }
-"""Functions of a job and its recipe whose result is true if the job uses the technique, keyed by
-the technique's module.
-Distillation is first, because the teacher must be loaded before random numbers are drawn from the
-seed."""
+"""Functions that get a job and its recipe, and return a true value if the job uses a technique.
+
+They are keyed by the name of the technique's module. Distillation is first, because the teacher
+must be loaded before random numbers are drawn from the seed.
+"""
 
 
 def techniques_of(work: Work) -> list[Technique]:

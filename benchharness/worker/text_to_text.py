@@ -30,8 +30,9 @@ class TextToText(Technique):
     def learned_rows(self, rows: SplitRows, task: Task) -> SplitRows:
         """Return the rows to train on.
 
-        As for T5, a ReCoRD query is repeated for each of its right answers, and WSC rows are kept
-        only if the noun is the pronoun's referent. Rows of other tasks are unchanged.
+        As for T5, a ReCoRD query is repeated for each of its right answers, and a WSC row is kept
+        only if the marked noun is what the pronoun refers to. Rows of other tasks are unchanged.
+        Raises DataError if no row is left.
         """
         return rows_to_learn(rows, task)
 

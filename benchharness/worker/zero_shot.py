@@ -30,6 +30,10 @@ def run_zero_shot(job: Job, report: Reporter = lambda _: None) -> Result:
     If the task's head has no weights, the predictions are made by the encoder and this head.
     Otherwise an extension makes them: a language model scores the candidate answers.
 
+    Args:
+        job: The job.
+        report: Function that is called with the progress.
+
     Raises:
         DataError: A split has changed since the job was planned.
         ModelError: The checkpoint cannot be used, or it lacks the language model that is needed.
@@ -81,7 +85,14 @@ def cost_of(network: nn.Module, began: float, loaded: float) -> Cost:
 def result_of(
     job: Job, evaluations: Sequence[Evaluation], provenance: Mapping[str, Any], cost: Cost
 ) -> Result:
-    """Return the result of a job without training, with the current time as its end."""
+    """Return the result of a job without training, with the current time as its end.
+
+    Args:
+        job: The job.
+        evaluations: Predictions and scores of each split.
+        provenance: Facts about the run that help to judge and to reproduce the result.
+        cost: Time and memory that the job has taken.
+    """
     return Result(
         job=job,
         evaluations=tuple(evaluations),

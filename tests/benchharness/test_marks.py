@@ -78,7 +78,7 @@ def test_longer_of_two_texts_with_marked_spans_is_truncated():
 def test_error_for_marked_spans_that_are_too_far_apart_is_one_sentence():
     far = f"tower {'storm ' * 80} old"
     marks = (mark("a", far, "tower"), mark("a", far, "old"))
-    with pytest.raises(DataError, match=r"marks of example 7 extend over 8\d tokens"):
+    with pytest.raises(DataError, match=r"marked words of example 7 span 8\d tokens"):
         encode(
             [PairExample(id="7", text_a=far, marks=marks)],
             make_tokenizer("wordpiece"),
