@@ -121,6 +121,11 @@ def packaged_names() -> Mapping[str, Path]:
     }
 
 
+def added_names() -> list[str]:
+    """Return the names of the recipes that only extensions have, sorted."""
+    return sorted(name for name, path in packaged_names().items() if path.parent != _PACKAGE)
+
+
 def read_recipe(path: Path) -> dict[str, dict[str, Setting]]:
     """Return the settings in a recipe file, except `start_from`.
 

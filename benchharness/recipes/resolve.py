@@ -36,6 +36,7 @@ from benchharness.recipes.read import (
     check_tables,
     choices_of,
     expand_grid,
+    added_names,
     packaged_names,
     read_like,
     read_protocol,
@@ -292,7 +293,7 @@ class _Asked:
     @property
     def is_own(self) -> bool:
         """True if the recipe is a user's file."""
-        return self.name not in (_PAPER, *_OVER)
+        return self.name not in (_PAPER, *_OVER, *added_names())
 
     @property
     def wants_text(self) -> bool | None:
@@ -640,14 +641,14 @@ def _inherited(setting: Setting, path: Path) -> Setting:
 
 
 def _recipe_path(name: str) -> Path:
-    if name in _OVER:
+    known = (*_OVER, *added_names())
+    if name in known:
         return packaged_names()[name]
     path = Path(name).expanduser()
     if path.suffix == ".toml" or path.is_file():
         return path
-    known = (_PAPER, *_OVER)
-    hint = f"Use {', '.join(known)}, or the path of a TOML file."
-    raise unknown_name("recipe", name, known, hint)
+    hint = f"Use {', '.join((_PAPER, *known))}, or the path of a TOML file."
+    raise unknown_name("recipe", name, (_PAPER, *known), hint)
 
 
 def protocol_of(recipe: str | None) -> Protocol:

@@ -80,7 +80,7 @@ def test_large_report_is_split_and_its_first_page_keeps_all_table_rows(report, m
     monkeypatch.setattr("benchharness.stored.report.MOST_RUNS", 3)
     page = report()
     assert page.count('<tr id="row-') == 3
-    assert "the plots against cost show the best 2 of 3 entries" in page
+    assert "the plots against cost show the best 1 of 3 entries" in page
     assert not re.search(r'href="#runs?-', page)
     assert 'class="run"' in report("--no-split")
 

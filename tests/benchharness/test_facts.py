@@ -159,6 +159,6 @@ def test_a_start_checkpoint_may_be_named_like_a_task(tmp_path: Path) -> None:
 
 
 def test_job_survives_json_serialization_with_its_recipe_label() -> None:
-    (job,) = planned(None, learning_rate="1e-3")
+    (job,) = planned(None, learning_rate="2e-3")
     assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job
     assert job.recipe_label == "paper+set"

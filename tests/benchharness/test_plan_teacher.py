@@ -109,7 +109,7 @@ def test_options_incompatible_with_a_teacher_are_an_error() -> None:
     assert "--teacher and --shots cannot be combined" in refusal("glue/rte", shots=(8,))
     shared = [find_task("glue/rte"), find_task("glue/cola")]
     assert "--teacher and --multi-task cannot be" in refusal("glue/rte", multi_task=shared)
-    assert "it has no student" in refusal(
+    assert "has no training rows to train a student on" in refusal(
         next(name for name, task in TASKS.items() if not task.is_trained)
     )
     assert "is a baseline, so it has no network" in refusal(

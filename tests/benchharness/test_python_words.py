@@ -11,7 +11,7 @@ from benchharness.cli.commands import commands
 from benchharness.driver.options import OPTIONS, in_python
 
 ROOT = Path(__file__).parents[2]
-OF_PAGES = {"cli", "report", "verdict_text.py"}
+OF_PAGES = {"cli", "fetch", "report", "verdict_text.py"}
 """Messages that only commands, pages and verdicts contain, so they are no errors in Python."""
 
 EXAMPLES = {line.example for line in commands().values()}

@@ -113,9 +113,11 @@ def test_command_of_a_third_party_package_reads_a_stored_run(bench: Bench) -> No
 
 
 def test_recipe_file_of_a_third_party_package_is_a_recipe(bench: Bench) -> None:
-    shown = json.loads(bench("show", "gentle", "--json"))
-    assert "1e-05" in json.dumps(shown)
-    assert "gentle" in bench("run", *RUN[1:], "--model", "tiny", "--recipe", "gentle", "--dry-run")
+    planned = bench(*RUN, "--model", "tiny", "--recipe", "gentle", "--dry-run")
+    assert "tiny Reviews seed 1, gentle, " in planned
+    bench(*RUN, "--model", "tiny", "--recipe", "gentle", "--set", "epochs=1")
+    shown = bench("show", "runs", "--model", "tiny", "--recipe", "gentle", "--json")
+    assert [run["settings"]["learning_rate"]["value"] for run in json.loads(shown)] == [1e-5]
 
 
 @pytest.mark.soak

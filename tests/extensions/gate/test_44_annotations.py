@@ -10,14 +10,14 @@ HOSTILE = Unjudged(
 FOUND = verdict(unjudged=[HOSTILE], notes=["The checkpoint is not the baseline's."])
 
 
-def test_check_markdown_escapes_task_names_and_example_ids():
+def test_44_check_markdown_escapes_task_names_and_example_ids():
     text = to_markdown(FOUND)
     assert "\\<b\\>\\|x" in text
     assert "\u202e" not in text
     assert "b\\|\\<b\\>c" in text  # a lost example's id
 
 
-def test_check_annotations_cannot_inject_workflow_commands():
+def test_44_check_annotations_cannot_inject_workflow_commands():
     first, second, third = annotations(FOUND)
     assert first.startswith("::error title=RTE is worse::19.40 points below the baseline's")
     assert second.startswith("::error title=<b>|x was not compared::50%25 lost:\\n::error")
