@@ -203,7 +203,9 @@ def test_35_truncated_pickle_is_a_one_line_error(tmp_path: Path, old: bool):
     content = file.read_bytes()
     for end in (0, 1, 7, 80, 200, len(content) // 2, len(content) - 1):
         file.write_bytes(content[:end])
-        with pytest.raises(ModelError, match=r"\.bin (is not a|contains|has no|cannot be read as a) ") as raised:
+        with pytest.raises(
+            ModelError, match=r"\.bin (is not a|contains|has no|cannot be read as a) "
+        ) as raised:
             find_model(str(folder))
         assert "\n" not in str(raised.value)
 

@@ -341,7 +341,5 @@ def read_predictions(
     takes_scores = layout.takes_scores and getattr(task, "no_answer", False)
     if no_answer is not None and not takes_scores:
         option = "--na-prob-threshold" if no_answer.file is None else "--na-prob"
-        raise DataError(
-            f"{task.name} has no questions without an answer: remove {option}."
-        )
+        raise DataError(f"{task.name} has no questions without an answer: remove {option}.")
     return layout.read(path, task, rows, no_answer or NoAnswer())
