@@ -133,6 +133,9 @@ class Photo:
     anchor: str = "body"
     """CSS selector of the element to which the page is scrolled."""
 
+    above: int = 0
+    """CSS pixels that are shown above the anchor."""
+
     view: View = _as_opened
     theme: Scheme = "light"
     scale: int = 1
@@ -167,11 +170,11 @@ def _growth() -> str:
 
 PICTURES: Mapping[str, Photo | Drawing] = {
     "curve.png": Photo(
-        store="checkpoints", width=700, height=480, anchor=".plots .stages .plot", scale=2
+        store="checkpoints", width=700, height=500, anchor=".plots .stages .plot", above=24, scale=2
     ),
     "growth.svg": Drawing(draw=_growth, width=690, height=560),
     "layers.png": Photo(
-        store="layers", width=700, height=480, anchor=".plots .layers .plot", scale=2
+        store="layers", width=700, height=500, anchor=".plots .layers .plot", above=24, scale=2
     ),
     "predictions.png": Photo(
         store="predictions",
@@ -196,6 +199,7 @@ PICTURES: Mapping[str, Photo | Drawing] = {
         width=1000,
         height=840,
         anchor=".compare",
+        above=64,
         view=_compared("albert-base-v2", "albert-large-v2", "bart-large"),
     ),
     "tutorial-mini.png": Photo(store="tutorial", width=1280, height=620),
@@ -263,6 +267,7 @@ def _photograph(browser: "Browser", folder: Path, photo: Photo) -> bytes:
         found.page.set_viewport_size({"width": photo.width, "height": photo.height})
         photo.view(found)
         found.run("(anchor) => document.querySelector(anchor).scrollIntoView()", photo.anchor)
+        found.run("(above) => scrollBy(0, -above)", photo.above)
         png = found.page.screenshot()
     return _smaller(png)
 
