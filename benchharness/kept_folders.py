@@ -310,7 +310,19 @@ def delete_drafts(folder: Path) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def require_room(folder: Path, size: float, what: str = "for the trained model") -> None:
+WITHOUT_MODELS = (
+    "run without --keep-models. If other jobs start from the model, also pass --start-from "
+    "pretrained"
+)
+"""Advice for a run whose trained models do not fit on the disk."""
+
+
+def require_room(
+    folder: Path,
+    size: float,
+    what: str = "for the trained model",
+    advice: str = WITHOUT_MODELS,
+) -> None:
     """Raise JobError if the disk has too little free space for a folder.
 
     This is checked before long work, such as a training that takes hours.
@@ -319,14 +331,14 @@ def require_room(folder: Path, size: float, what: str = "for the trained model")
         folder: The folder, which need not exist yet.
         size: The needed space in bytes.
         what: The purpose of the space for the error message, such as "for 2 models to be kept".
+        advice: Alternative to freeing space, for the error message.
     """
     there = next(path for path in folder.absolute().parents if path.is_dir())
     free = shutil.disk_usage(there).free
     if free < size:
         raise JobError(
             f"{there} has {shown_bytes(free)} free, and {shown_bytes(size)} are needed {what}. "
-            "Free some space, or run without --keep-models. If other jobs start from the model, "
-            "also pass --start-from pretrained."
+            f"Free some space, or {advice}."
         )
 
 

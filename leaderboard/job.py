@@ -345,9 +345,10 @@ class Job(Described):
 
     @property
     def shown_start(self) -> str:
-        """Starting point of the encoder with a task's title, e.g. "MNLI (run 0123456789ab)".
+        """Description of the weights that the encoder starts with, e.g. "MNLI (run 0123456789ab)".
 
-        Empty if the encoder starts with the model's own checkpoint.
+        It is `started_from` with the titles of tasks in place of their names. It is empty if the
+        encoder starts with the model's own checkpoint.
         """
         start = self.start
         if start is not None and start.kind == "together":

@@ -204,7 +204,10 @@ class HeadRows:
         return rows.new_zeros(len(self.order), rows.shape[1]).index_copy_(0, self.places, rows)
 
     def scatter(self, states: Tensor) -> Tensor:
-        """Reorder states from attention's order to packed `[tokens, heads, size]`; drop padding."""
+        """Reorder states from attention's order (see the class) to the order of the packed row.
+
+        The result is `[tokens, heads, size]`, without padding.
+        """
         rows = states.index_select(0, self.places)  # (tokens * heads, size)
         return rows.view(-1, self.heads, states.shape[-1])  # (tokens, heads, size)
 

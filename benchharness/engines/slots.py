@@ -114,7 +114,7 @@ def find_slots(
     # Assign GPUs in a cycle: with 2 GPUs, four slots with one process each get GPU 0, 1, 0 and 1.
     turns = itertools.cycle(gpus)
     places = [",".join(itertools.islice(turns, processes)) for _ in range(count)]
-    # If each slot has its own GPU, nothing is shared, and the memory need not be read.
+    # If each slot has its own GPU, nothing is shared, and the GPUs' free memory does not matter.
     is_shared = shared and count > len(gpus) > 0
     return tuple(make_slot(place, threads, is_shared=is_shared) for place in places)
 

@@ -480,9 +480,9 @@ def _trim(network: Any, per_token: bool = False) -> Any:
 def take_pooler(network: Any) -> Any:
     """Remove a network's pooler and return it; return None if the network has none.
 
-    An encoder of a family that benchharness does not know, such as SqueezeBERT, may always call its
-    pooler. The pooler is then replaced with a placeholder that returns None. If the network's code
-    comes with the checkpoint, the pooler is returned, but stays in the network.
+    Encoders of families that benchharness does not know, such as SqueezeBERT, might call their
+    pooler unconditionally. So it is replaced with a placeholder that returns None. Exception: if
+    the network's code comes with the checkpoint, the pooler is returned but not removed.
     """
     pooler = getattr(network, "pooler", None)
     if pooler is not None and not is_foreign(network):

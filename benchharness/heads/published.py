@@ -104,7 +104,7 @@ def published_state(
     state = network.state_dict()
     names = published_names(state, theirs, body)
     unread = {name for name in theirs if name.startswith(f"{body}.pooler.".lstrip("."))}
-    # A pooler that the head uses must be in the network and in the class.
+    # Only a pooler that the network lacks may be missing: its head does not use a pooler then.
     if lost := ({*names.values()} ^ theirs.keys()) - (unread - {*names.values()}):
         raise KeyError(f"only the network or only the class has these weights: {sorted(lost)}")
     zero, one = scale

@@ -137,7 +137,11 @@ class ResolvedRecipe:
 
     @property
     def label(self) -> str:
-        """Label of the recipe on a leaderboard, such as "paper+set sweep"."""
+        """Label of the recipe on a leaderboard, such as "paper+set sweep".
+
+        It is the recipe's name, with "+set" if the user changed settings, and with "sweep" if
+        several values of a setting are tried.
+        """
         return recipe_label(self.name, overridden=self.overridden, is_sweep=self.is_sweep)
 
 

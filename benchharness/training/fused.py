@@ -173,7 +173,8 @@ class FusedNorm(torch.autograd.Function):
         product, residual, weight, seeds, means, _ = saved
         programs = min(PROGRAMS, len(means))
         made = torch.empty_like(product), torch.empty_like(residual)
-        # Sums for norm weight, norm bias and linear bias; added up below in a fixed order.
+        # Each program sums up its gradients of the norm's weight, the norm's bias and the linear
+        # layer's bias. These sums are added up below, in a fixed order.
         sums = weight.new_empty(programs, 3, len(weight))
         launch(
             (backward, programs),

@@ -28,7 +28,7 @@ class FrozenFeatures(Technique):
     """Technique that trains only the head, and leaves the encoder's weights unchanged."""
 
     whole_vocabulary = True  # the vocabulary is not trained, so cutting it would save nothing
-    every_state = True  # all layers must have states of the same tokens
+    every_state = True  # the last layer must return all tokens, as the other layers do
 
     def on_network(self, prepared: Prepared) -> None:
         """Compute the encoder's states for the rows of all splits, and replace the encoder.

@@ -204,7 +204,10 @@ class Entry:
 
     @property
     def shown_kind(self) -> str:
-        """Kind of the entry in JSON and exports: "model" for every single model, else `kind`."""
+        """Kind of the entry in JSON and exports.
+
+        It is "model" if the entry is one trained model (see `is_single`), else `kind`.
+        """
         return "model" if self.is_single else self.kind
 
     @property

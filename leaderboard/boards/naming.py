@@ -246,7 +246,7 @@ def full_label(entry: Entry) -> str:
 
 
 def short_name(entry: Entry, others: Iterable[Entry]) -> str:
-    """Return the shortest command-line name that refers to this entry and to none of `others`.
+    """Return a short command-line name that refers to this entry and to none of `others`.
 
     If there is no such name, the entry's longest name is returned. `others` may include the entry.
     """

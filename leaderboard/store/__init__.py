@@ -337,8 +337,8 @@ def _annotated(run: RunRow, annotations: Iterable[Annotation]) -> RunRow:
     fitting = [annotation for annotation in annotations if annotation.fits(run)]
     if not fitting:
         return run
-    # The name of a single entry has priority over that of the whole model. It comes last in
-    # `annotations`. An annotation of a whole model has one condition (the model), others have more.
+    # An entry's own name comes last in `annotations`, and has priority over the name of the whole
+    # model. Annotations of a whole model have one condition (the model); others have more.
     names = [annotation for annotation in fitting if annotation.kind == "name"]
     return replace(
         run,
@@ -349,7 +349,7 @@ def _annotated(run: RunRow, annotations: Iterable[Annotation]) -> RunRow:
 
 
 def stored_names(names: Collection[str], annotations: Iterable[Annotation]) -> set[str]:
-    """Return the names under which the models that users call `names` may be stored.
+    """Return the stored names that `names` may refer to.
 
     These are `names` themselves, and the stored names of all models that the user has renamed to
     one of `names`.

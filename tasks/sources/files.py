@@ -117,7 +117,7 @@ inside another folder with the same name.
 
 
 class Files:
-    """Official files in a folder or an archive.
+    """The data files of benchmarks, as their authors publish them, in a folder or an archive.
 
     The contents of folders are cached when they are first listed. Archives stay open as long as
     this object exists.

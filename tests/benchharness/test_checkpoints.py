@@ -169,3 +169,5 @@ def test_too_little_free_disk_space_is_an_error_before_training(tmp_path: Path):
     require_room(folder, 1)
     with pytest.raises(JobError, match=r"GB free, and 1000000.0 GB are needed for the trained"):
         require_room(folder, 10**15)
+    with pytest.raises(JobError, match=r"for best\. Free some space, or choose another folder\.$"):
+        require_room(folder, 10**15, "for best", "choose another folder")

@@ -103,7 +103,7 @@ def test_row_that_cannot_be_converted_is_an_error_that_names_the_row(
         read(converting(convert), "train", data)
 
 
-def test_exception_in_a_converter_is_not_caught(tmp_path: Path) -> None:
+def test_unexpected_exception_in_a_converter_is_not_caught(tmp_path: Path) -> None:
     def buggy(row: Row) -> PairExample:
         raise ZeroDivisionError
 

@@ -13,7 +13,7 @@ def test_hub_and_mini_data_have_no_folder(source: str) -> None:
     assert str(parse_data(source)) == source
 
 
-def test_data_folder_is_made_absolute_and_round_trips(
+def test_relative_data_folder_becomes_absolute_and_its_text_parses_to_the_same_data(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "official").mkdir()

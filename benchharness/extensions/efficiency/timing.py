@@ -69,7 +69,7 @@ processor time is 0."""
 def time_encoder(job: Job, report: Reporter) -> Result:
     """Measure the time and memory that an encoder needs for the documents of a task.
 
-    The measurements are the predictions of the result, one per document.
+    The result stores the measurements in place of predictions, one per document.
 
     Raises:
         JobError: If the job was planned for a different machine.

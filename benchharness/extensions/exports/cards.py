@@ -170,7 +170,8 @@ def _watched(session: Any, asked: list[str]) -> Iterator[None]:
     deadline = time.monotonic() + ANSWER_SECONDS
 
     def note(request: Any) -> None:
-        if time.monotonic() > deadline:  # the client repeats a failed request five times
+        # The client repeats a failed request five times, so the timeout of one request is too long.
+        if time.monotonic() > deadline:
             raise BenchError(f"the hub has not answered for {ANSWER_SECONDS:g} seconds")
         asked.append(str(request.url))
 

@@ -381,7 +381,7 @@ def starts_of(features: Any) -> Any:
 
 
 def own_rows(features: Features, rows: Iterable[int]) -> list[Row]:
-    """Return some rows (token sequences) of encoded examples, with their ids and token types.
+    """Return the rows with some indices: each row's token ids and token types.
 
     Args:
         features: Examples that the run's head has encoded.

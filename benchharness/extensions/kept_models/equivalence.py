@@ -300,6 +300,9 @@ def exact_p(
 ) -> float:
     """Return the p-value of an exact test that the true loss is larger than an assumed one.
 
+    The loss is the original's accuracy minus the variant's. A row changes if only one of the two
+    predicts it correctly.
+
     The p-value is the probability of a score statistic at least as large as the measured one if the
     assumed loss is the true one. This probability depends on the unknown fraction of rows that
     change. So the result is its maximum over the confidence interval of this fraction, plus the

@@ -124,7 +124,7 @@ def take(
     check_place(to, result.job.key)
     found = class_of(model)
     sizes = [path.stat().st_size for path in model.folder.iterdir()]
-    require_room(to, sum(sizes), f"for {to}")
+    require_room(to, sum(sizes), f"for {to}", "choose another folder")
     facts = {"run": result.job.key, "task": model.task.name, "model": result.job.model}
     with new_folder(to, facts) as draft:
         run = _shared_run(model, result)

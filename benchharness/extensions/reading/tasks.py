@@ -238,7 +238,7 @@ def _coqa_rows(rows: Sequence[Row]) -> list[Row]:
         if turns != expected or answered != expected:
             raise ValueError(
                 f"the conversation {row['id']} has the turns {_listed(turns)} and answers to the "
-                f"turns {_listed(answered)}, but expected 1 to {len(questions)} in order"
+                f"turns {_listed(answered)}; both must be 1 to {len(questions)}, in this order"
             )
         lists = [answers]
         others = [row[f"additional_answers.{other}.input_text"] for other in COQA_OTHERS]

@@ -58,7 +58,8 @@ def encode(examples: Sequence[QueryExample], tokenizer: Any, limits: Limits) -> 
     """Encode all queries, then all documents of the corpus, as one row each.
 
     If the examples are training pairs, the rows are the query and the document of each pair
-    instead, and a pair is an item. Long texts are cut at the end.
+    instead, and the two rows of a pair form one item (see `Features`). Long texts are cut at
+    their ends.
 
     Args:
         examples: Queries with the same corpus, or training pairs.

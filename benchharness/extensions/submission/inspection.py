@@ -148,7 +148,7 @@ def repair(path: Path, out: Path) -> tuple[Fault, ...]:
         more = f" (and {len(stuck) - 1} more)" if len(stuck) > 1 else ""
         raise DataError(
             f"{path.name} cannot be repaired: {stuck[0]}{more}. Run `bench submit --check` to list "
-            "all problems, and create these answers again."
+            "all problems, and generate the faulty answers again."
         )
     if found.whole is None:
         write_zip(out, found.files)

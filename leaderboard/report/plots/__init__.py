@@ -359,7 +359,10 @@ Corner = tuple[float, float]
 
 
 def polyline(corners: Sequence[Corner]) -> str:
-    """Return the SVG path of a line through `corners`, pairs (x, y); empty without corners."""
+    """Return the SVG path of a line through `corners`, which are pairs (x, y).
+
+    The path is "" if there are no corners.
+    """
     return "M" + " ".join(f"{x:g},{y:g}" for x, y in corners) if corners else ""
 
 

@@ -671,7 +671,7 @@ def examples_in(path: str) -> list:
     return [row for row in rows if not row.is_hidden]
 
 
-def test_gold_option_from_its_own_column_is_not_always_at_the_same_position(tmp_path: Path) -> None:
+def test_options_are_shuffled_if_the_right_answer_has_a_separate_column(tmp_path: Path) -> None:
     rows = [(exam(n)[0], exam(n)[1], exam(n)[1][n % 4]) for n in range(40)]
     wrong = [[o for o in options if o != right] for _, options, right in rows]
     lines = [[asked, *others, right] for (asked, _, right), others in zip(rows, wrong, strict=True)]
