@@ -570,6 +570,18 @@ def value_text(value: str | float) -> str:
     return f"{value:.10g}"
 
 
+def different_settings(
+    one: Mapping[str, Setting], other: Mapping[str, Setting]
+) -> dict[str, tuple[Setting | None, Setting | None]]:
+    """Return the settings with different values, keyed by name; None stands for a missing one."""
+    pairs = {name: (one.get(name), other.get(name)) for name in (*one, *other)}
+    return {
+        name: (first, second)
+        for name, (first, second) in pairs.items()
+        if first is None or second is None or first.value != second.value
+    }
+
+
 def is_setting(word: str, settings: Mapping[str, Setting]) -> bool:
     """Return whether a word from the command line, e.g. "lr=3e-4", fits one of the settings.
 

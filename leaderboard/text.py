@@ -59,6 +59,26 @@ def counted(number: int, noun: str, to: int | None = None) -> str:
     return f"{numbers} {noun}" if (to or number) == 1 else f"{numbers} {noun}s"
 
 
+def rounded(value: float, form: str, limit: float = 0.0) -> str:
+    """Format a number, with more digits if rounding would make it equal to a limit.
+
+    Without these digits, an interval from 0.003 to 7.92 would seem to contain 0, and a p-value of
+    0.04997 would not seem to be below 0.05.
+
+    Args:
+        value: Number.
+        form: Format with the number of digits, e.g. "+.2f".
+        limit: Limit on whose side the formatted number must be, unless the number equals it within
+            the precision of floats.
+    """
+    before, _, after = form.partition(".")
+    for digits in range(int(after[:-1]), 9):
+        text = f"{value:{before}.{digits}{after[-1]}}"
+        if float(text) != limit:
+            return text
+    return f"{limit:{form}}"
+
+
 def grouped(pairs: Iterable[tuple[Key, Value]]) -> dict[Key, list[Value]]:
     """Collect the values of each key in a list.
 

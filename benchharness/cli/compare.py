@@ -17,10 +17,11 @@ from benchharness.driver.options import option
 from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.cell import marked
 from benchharness.leaderboard.boards.naming import full_label, heads
-from benchharness.leaderboard.comparing.contrast import Contrast
+from benchharness.leaderboard.comparing.contrast import ALPHA, Contrast
 from benchharness.leaderboard.comparing.power import Comparison, compare_seeds
 from benchharness.leaderboard.statistics import Interval
-from benchharness.leaderboard.text import counted, visible
+from benchharness.leaderboard.text import counted, grouped, rounded, visible
+from benchharness.recipes.recipe import shown_value
 from benchharness.stored import Rows
 from benchharness.stored.predictions import contrasts_of, known_cells
 from benchharness.tasks.suites import title_of
@@ -87,9 +88,8 @@ def compare(
         only = (*(f"only {visible(name)}" for name in names), "of", "seeds")
         columns = ("difference", "95 % interval", "p-value", "corrected", *only)
         _print_systems(rows, columns, map(_cells, contrasts), split)
-        for each in contrasts:
-            if each.reason:
-                typer.echo(visible(f"{title_of(each.task)}: no test, because {each.reason}"))
+        for line in _remarks(rows, contrasts):
+            typer.echo(visible(line))
         for each in contrasts:
             _show_slices(each)
             _show_flips(each, shown.examples, names)
@@ -120,11 +120,46 @@ def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
         if len(counts) > 1:
             tasks = f"tasks shown per leaderboard ({', '.join(map(str, counts))})"
         yield f"corrected: the p-value after Holm's correction for the {tasks}."
-    yield "*: the corrected p-value is below 0.05. Tests and intervals cover examples and seeds."
-    if any(len(found.seeds) > 1 for found in contrasts):
+    star = "*: the corrected p-value is below 0.05"
+    numbers = {len(found.seeds) for found in contrasts}
+    if numbers == {1}:
+        yield f"{star}, and the interval excludes 0."
+    else:
+        only = "with several seeds, tests" if 1 in numbers else "Tests"
+        yield f"{star}. {only} and intervals cover examples and seeds."
         yield "scores and tests use means over seeds, whereas leaderboards show medians."
-    if any(len(found.seeds) == 1 for found in contrasts):
-        yield "with one seed, the interval covers the choice of examples but not that of the seed."
+    if 1 in numbers:
+        yield (
+            "with one seed, tests and intervals cover the choice of examples but not that of the "
+            "seed."
+        )
+
+
+def _remarks(rows: Rows, contrasts: Sequence[Contrast]) -> Iterator[str]:
+    """Yield sentences about missing tests, and about trainings with different settings."""
+    for found in contrasts:
+        if found.reason:
+            yield f"{title_of(found.task)}: no test, because {found.reason}"
+    one, other = rows.entries
+    if one.model == other.model:  # the heading contains the settings that the user changed
+        return
+    # Tasks on which the settings differ in the same way share a sentence.
+    groups = grouped(
+        (
+            ", ".join(
+                f"{name} {' and '.join(str(shown_value(name, each)) for each in pair)}"
+                for name, pair in found.settings.items()
+            ),
+            title_of(found.task),
+        )
+        for found in contrasts
+        if found.settings
+    )
+    for said, tasks in groups.items():
+        yield (
+            f"{one.model} and {other.model} were trained with different settings on "
+            f"{', '.join(tasks)}: {said}."
+        )
 
 
 def _cells(found: Contrast) -> tuple[str, ...]:
@@ -152,14 +187,14 @@ def _tell_marks(names: Sequence[str], found: Iterable[Contrast | Comparison]) ->
 def _interval(interval: Interval | None) -> str:
     if interval is None:
         return ""
-    return f"{interval.low * 100:+.2f} to {interval.high * 100:+.2f}"
+    return " to ".join(rounded(end * 100, "+.2f") for end in (interval.low, interval.high))
 
 
 def _chance(p_value: float | None) -> str:
     if p_value is None:
         return ""
     # A smaller p-value would be printed as 0.0000.
-    return f"{p_value:.4f}" if p_value >= 0.00005 else "<0.0001"
+    return rounded(p_value, ".4f", ALPHA) if p_value >= 0.00005 else "<0.0001"
 
 
 def _show_slices(found: Contrast) -> None:
@@ -187,9 +222,15 @@ def _show_flips(found: Contrast, count: int, names: Sequence[str]) -> None:
             visible(f"{title_of(found.task)} {flip.split} {flip.id}: {_shortened(flip.text)}")
         )
         typer.echo(visible(f"  gold: {_shortened(flip.gold)}"))
-        for name, right, answer in zip(names, (flip.one, flip.other), flip.answers, strict=True):
-            seeds = f"right with {right} of {len(found.seeds)} seeds"
-            typer.echo(visible(f"  {name}: {_shortened(answer)}  ({seeds})"))
+        for name, right, counts in zip(
+            names, (flip.one, flip.other), flip.answer_counts, strict=True
+        ):
+            seeds = f"right with {right} of {counted(len(found.seeds), 'seed')}"
+            answers = [_shortened(answer) for answer in counts]
+            if len(answers) > 1:
+                numbers = (counted(number, "seed") for number in counts.values())
+                answers = [" with ".join(pair) for pair in zip(answers, numbers, strict=True)]
+            typer.echo(visible(f"  {name}: {', '.join(answers)}  ({seeds})"))
 
 
 def _shortened(text: str) -> str:
@@ -214,6 +255,9 @@ def _facts(found: Contrast, examples: int) -> dict[str, Any]:
         "slices": [asdict(piece) for piece in found.slices],
         "flips": [asdict(flip) for flip in (found.flips or ())[:examples]],
         "reason": found.reason,
+        "settings": {
+            name: [each and each.value for each in pair] for name, pair in found.settings.items()
+        },
     }
 
 
@@ -289,7 +333,7 @@ def _power_cells(found: Comparison) -> tuple[str, ...]:
         title_of(found.task),
         *means,
         f"{found.difference * 100:+.2f}",
-        "" if found.p_value is None else f"{found.p_value:.3f}",
+        "" if found.p_value is None else rounded(found.p_value, ".3f", ALPHA),
         f"{len(one)} and {len(other)}",
         found.reason or str(found.needed),
     )

@@ -23,6 +23,7 @@ from benchharness.leaderboard.job import (
     ZERO_SHOT,
     Setting,
     Start,
+    different_settings,
     recipe_label,
 )
 from benchharness.models.families import is_causal
@@ -873,12 +874,10 @@ def compare_recipes(
             with_start(resolve_recipe(spec, task.name, own, {}), spec, task, recipe=own).settings
             for spec, own in ((first, None), (second, recipe))
         )
-        for name in dict.fromkeys((*ours, *theirs)):
-            one, other = ours.get(name), theirs.get(name)
+        for name, (one, other) in different_settings(ours, theirs).items():
             values = (name, one and one.value, other and other.value)
             known = groups.get(values, Difference(setting=name, first=one, second=other))
-            if one is None or other is None or one.value != other.value:
-                groups[values] = replace(known, tasks=(*known.tasks, task.name))
+            groups[values] = replace(known, tasks=(*known.tasks, task.name))
     order = [*SETTINGS, START_FROM]  # sort in display order
     return tuple(sorted(groups.values(), key=lambda found: order.index(found.setting)))
 

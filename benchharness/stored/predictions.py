@@ -29,7 +29,7 @@ from benchharness.leaderboard.comparing.noise import (
     sample_of_table,
     with_uncertainty,
 )
-from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.job import Job, different_settings
 from benchharness.leaderboard.result import Measure, Result, RunRow, predictions_of, rule_name
 from benchharness.leaderboard.sharing import without_paths
 from benchharness.leaderboard.statistics import Interval
@@ -345,8 +345,11 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
     means = fmean(a for a, _ in scores), fmean(b for _, b in scores)
     seeds = tuple(a.seed if a.is_single else b.seed for a, b in pairs)
     first, second = (notes_of(name, side) for side in zip(*pairs, strict=True))
-    flags = (first, second)
-    plain = Contrast(task=name, seeds=seeds, scores=means, examples=0, flags=flags)
+    flags, jobs = (first, second), (one[0].job, other[0].job)
+    is_trained = all(job.kind == "model" for job in jobs)
+    settings = different_settings(*(job.settings for job in jobs)) if is_trained else {}
+    plain = Contrast(task=name, seeds=seeds, scores=means, examples=0)
+    plain = replace(plain, flags=flags, settings=settings)
     try:
         predicted = [predicted_split(stored, task, split, one, other) for split in splits]
         found = contrast(predicted, names, seeds, means, with_slices=with_slices)
@@ -354,7 +357,7 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
         reach = difference_bounds(task, names, (each for pair in scores for each in pair))
         reason = stored.said_of(one[0].job, str(error))
         return _of_scores(replace(plain, reason=reason), scores, reach)
-    return replace(found, flags=flags)
+    return replace(found, flags=flags, settings=settings)
 
 
 def _score(run: RunRow, task: Task, names: Sequence[str], splits: Sequence[str]) -> float:

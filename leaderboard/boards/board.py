@@ -373,11 +373,12 @@ def boards_with(
     stored = ", ".join(some) + (f" and {more} more" if more else "")
     there = f"There are results of {stored}" if stored else "No runs are stored"
     hidden = any(board.hidden for board in listed)
-    place = " on the same data" if len(wanted) > 1 else ""
+    place, listing = "", "`bench show runs` lists all runs"
+    if not unfound:
+        place, listing = " on the same data", "`bench show runs` shows the data of each run"
     raise BenchError(
-        f"no leaderboard has results of {' and '.join(wanted)}{place}. {there}. "
-        "`bench show runs` shows the data of each run"
-        f"{', and `bench db hide` lists hidden rows' if hidden else ''}."
+        f"no leaderboard has results of {' or '.join(unfound) or ' and '.join(wanted)}{place}. "
+        f"{there}. {listing}{', and `bench db hide` lists hidden rows' if hidden else ''}."
     )
 
 

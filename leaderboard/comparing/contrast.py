@@ -5,8 +5,9 @@ All functions are pure.
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from statistics import quantiles
 from typing import Any
 
@@ -30,6 +31,7 @@ from benchharness.leaderboard.comparing.noise import (
     sample_of,
     times_drawn,
 )
+from benchharness.leaderboard.job import Setting
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.statistics import Interval, holm
 from benchharness.tasks.answers import answer_type
@@ -133,7 +135,9 @@ class Flip:
         gold: Right answer.
         one: Number of seeds with which the first system is right.
         other: Number of seeds with which the second system is right.
-        answers: Answers of the two systems with the first seed.
+        answers: Most frequent answer of each system. If several are equally frequent, it is the
+            answer of the earliest seed.
+        answer_counts: Number of seeds with each answer of a system, the most frequent answer first.
     """
 
     place: int
@@ -144,6 +148,7 @@ class Flip:
     one: int
     other: int
     answers: tuple[str, str]
+    answer_counts: tuple[Mapping[str, int], Mapping[str, int]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,6 +190,8 @@ class Contrast:
         slices: Comparisons on slices of the examples, if they were requested.
         reason: Reason why there is no test; empty if there is one.
         flags: Warnings about the first system's runs, and about the second system's runs.
+        settings: Settings with different values in the trainings of the two systems; each with the
+            two settings, or None if one is not set. Empty if a system was not trained.
     """
 
     task: str
@@ -200,6 +207,7 @@ class Contrast:
     slices: tuple[Slice, ...] = ()
     reason: str = ""
     flags: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    settings: Mapping[str, tuple[Setting | None, Setting | None]] = field(default_factory=dict)
 
     @property
     def difference(self) -> float:
@@ -413,6 +421,8 @@ def _of_split(split: PredictedSplit, start: int) -> Iterator[Flip]:
         ones, others = [run[place] for run in split.one], [run[place] for run in split.other]
         one, other = (sum(kind.is_right(p, example) for p in side) for side in (ones, others))
         if one != other:
+            said = (Counter(kind.said(p, example) for p in side) for side in (ones, others))
+            first, second = (dict(counts.most_common()) for counts in said)
             yield Flip(
                 place=start + place,
                 split=split.split,
@@ -421,7 +431,8 @@ def _of_split(split: PredictedSplit, start: int) -> Iterator[Flip]:
                 gold=kind.gold_said(example),
                 one=one,
                 other=other,
-                answers=(kind.said(ones[0], example), kind.said(others[0], example)),
+                answers=(next(iter(first)), next(iter(second))),
+                answer_counts=(first, second),
             )
 
 

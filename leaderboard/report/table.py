@@ -1,7 +1,7 @@
 """Content of the tables in the report: the texts of all cells, and a heat map."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from itertools import islice
 from statistics import fmean, median
 from types import MappingProxyType
@@ -14,7 +14,7 @@ from benchharness.leaderboard.boards.entry import Entry, Intervals
 from benchharness.leaderboard.boards.imported import imported_blocks
 from benchharness.leaderboard.boards.published import published_blocks
 from benchharness.leaderboard.boards.reproduction import Reproduction, reproductions
-from benchharness.leaderboard.comparing.contrast import Contrast
+from benchharness.leaderboard.comparing.contrast import ALPHA, Contrast
 from benchharness.leaderboard.report.plots.cost import Sizes, known_size
 from benchharness.leaderboard.report.rows import (
     CellView,
@@ -28,7 +28,7 @@ from benchharness.leaderboard.report.rows import (
     percent,
     row_anchor,
 )
-from benchharness.leaderboard.text import counted, grouped
+from benchharness.leaderboard.text import counted, grouped, rounded
 from benchharness.tasks.suites import find_task, title_of
 
 # Heat map: background colours of the scores, column by column.
@@ -279,12 +279,11 @@ def _verdicts(board: Board, contrasts: Iterable[Contrast]) -> Mapping[str, str]:
         if found.corrected is None:
             continue
         words = "* " if found.is_shown else ""
-        words += f"{found.test}: p = {found.corrected:.2g} after Holm's correction, difference "
-        words += shown(found.difference)
+        words += f"{found.test}: p = {rounded(found.corrected, '.2g', ALPHA)} after Holm's "
+        words += f"correction, difference {shown(found.difference)}"
         if found.interval:
-            words += (
-                f", 95 % interval from {shown(found.interval.low)} to {shown(found.interval.high)}"
-            )
+            low, high = (rounded(end * 100, ".1f") for end in astuple(found.interval))
+            words += f", 95 % interval from {low} to {high}"
         verdicts[build_column(board, found.task).name] = words
     return verdicts
 

@@ -7,7 +7,9 @@ import pytest
 
 import benchharness as bh
 from benchharness.cli.tables import parts_that_fit, print_cells
-from benchharness.leaderboard.comparing.contrast import mcnemar_exact
+from benchharness.leaderboard.comparing.contrast import Contrast, mcnemar_exact
+from benchharness.leaderboard.job import Setting
+from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.compared_runs import made
 
@@ -91,7 +93,71 @@ def test_compare_table_shows_flipped_examples_and_slices(bench, stored):
     assert "with negation" in ended.out
     assert ended.out.count("right with 0 of 3 seeds") == 2
     assert "corrected: the p-value after Holm's correction for the 1 task shown." in ended.out
+    assert "below 0.05. Tests and intervals cover examples and seeds." in ended.out
     assert "the choice of examples" not in ended.out
+
+
+def test_examples_show_each_distinct_answer_with_its_number_of_seeds(bench, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with open_store("board.sqlite") as store:
+        for seed in range(3):
+            # Row 5 is wrong with the first seed of "good" only, and with two seeds of "bad".
+            store.add_result(made("good", "glue/rte", seed, {5} if seed == 0 else set()))
+            store.add_result(made("bad", "glue/rte", seed, {5} if seed else set()))
+    call = ("good", "bad", "--examples", "1")
+    text = bench("compare", *call, "--db", "board.sqlite").out
+    gold = re.search("  gold: (.*)", text)[1]
+    other = "entailment" if gold == "not_entailment" else "not_entailment"
+    good = f"  good: {gold} with 2 seeds, {other} with 1 seed  (right with 2 of 3 seeds)"
+    bad = f"  bad: {other} with 2 seeds, {gold} with 1 seed  (right with 1 of 3 seeds)"
+    assert f"{good}\n{bad}\n" in text
+    (flip,) = compared(bench, *call)[0]["tasks"]["glue/rte"]["flips"]
+    assert (flip["one"], flip["other"], flip["answers"]) == (2, 1, [gold, other])
+    assert flip["answer_counts"] == [{gold: 2, other: 1}, {other: 2, gold: 1}]
+
+
+def test_a_significant_difference_is_not_rounded_to_an_insignificant_one(
+    bench, stored, monkeypatch
+):
+    found = Contrast(
+        task="glue/rte",
+        seeds=(1, 2),
+        scores=(0.5396, 0.5),
+        examples=160,
+        interval=Interval(low=0.00003, high=0.0792),
+        p_value=0.04997,
+        corrected=0.04997,
+    )
+    monkeypatch.setattr("benchharness.cli.compare.contrasts_of", lambda *_, **__: [found])
+    line = bench("compare", "good", "bad", "--db", "board.sqlite").out.splitlines()[4]
+    assert line.split()[3:9] == ["+3.96*", "+0.003", "to", "+7.92", "0.04997", "0.04997"]
+
+
+def test_compare_lists_settings_of_two_models_with_different_values(bench, tmp_path, monkeypatch):
+    """Two recipes may have the same name, "paper", but other values."""
+    monkeypatch.chdir(tmp_path)
+    rates = {"good": {"learning_rate": 1e-3, "epochs": 3}, "bad": {"learning_rate": 5e-5}}
+    tasks = ("glue/rte", "glue/wnli", "glue/cola")
+    with open_store("board.sqlite") as store:
+        for model, values in rates.items():
+            said = {name: Setting(value=value, source="a paper") for name, value in values.items()}
+            for task in tasks:
+                own = said if task != "glue/cola" else {}
+                store.add_result(made(model, task, 0, {1}, settings=own))
+    text = bench("compare", "good", "bad", "--db", "board.sqlite").out
+    assert (
+        "good and bad were trained with different settings on RTE, WNLI: learning_rate 0.001 and "
+        "5e-05, epochs 3 and " in text
+    )
+    found = compared(bench, "good", "bad")[0]["tasks"]
+    differing = {"learning_rate": [0.001, 5e-05], "epochs": [3, None]}
+    assert [found[task]["settings"] for task in tasks] == [differing, differing, {}]
+    with open_store("board.sqlite") as store:
+        baseline = made("majority", "glue/rte", 0, {2}, kind="baseline", settings={})
+        store.add_result(baseline)
+    assert (
+        "different settings" not in bench("compare", "good", "majority", "--db", "board.sqlite").out
+    )
 
 
 def words_of(table):
@@ -148,7 +214,15 @@ def test_printing_a_table_of_5000_rows_takes_under_0_8_seconds(capsys):
 
 def test_comparison_of_one_seed_is_labelled_as_over_examples_only(bench, stored):
     ended = bench("compare", "good", "bad", "--task", "glue/cola", "--db", "board.sqlite")
-    assert "the choice of examples" in ended.out
+    assert "*: the corrected p-value is below 0.05, and the interval excludes 0." in ended.out
+    assert (
+        "with one seed, tests and intervals cover the choice of examples but not that of the seed."
+        in ended.out
+    )
+    assert "cover examples and seeds" not in ended.out
+    both = bench("compare", "good", "bad", "--db", "board.sqlite").out
+    assert "with several seeds, tests and intervals cover examples and seeds." in both
+    assert "with one seed, tests and intervals cover the choice of examples" in both
     assert " CoLA " in ended.out
 
 
@@ -216,7 +290,7 @@ def test_comparison_of_models_without_a_common_seed_is_an_error(bench, tmp_path,
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("good", "best"), "no leaderboard has results of good and best"),
+        (("good", "best"), "no leaderboard has results of best. There are results of bad, good."),
         (("good", "bad", "--task", "colla"), "Did you mean"),
         (("good", "bad", "--split", "test", "--task", "glue/rte"), "the labels are hidden"),
     ],

@@ -55,7 +55,7 @@ def test_plan_json_has_the_seeds_needed_for_another_power_and_alpha(bench, store
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("good", "best"), "no leaderboard has results of good and best"),
+        (("good", "best"), "no leaderboard has results of best. There are results of bad, good."),
         (
             ("good", "bad", "--task", "cola"),
             "no requested task has results for good and bad",

@@ -22,6 +22,7 @@ from benchharness.leaderboard.boards.published import (
     published,
     rows_of_model,
 )
+from benchharness.leaderboard.job import PAPER
 from benchharness.leaderboard.result import MARK
 from benchharness.leaderboard.text import grouped, visible
 from benchharness.tasks.suites import find_task, title_of
@@ -33,6 +34,13 @@ FACTS = ("rank", "recipe", "precision", "seeds")
 """Names of the columns that do not contain scores."""
 
 SPREAD_NOTE = "± is the sample standard deviation"
+
+TIES = (
+    " and, for tasks, models that do not differ significantly from it in a paired test "
+    "(significant: p < 0.05 after Holm's correction for all models that are compared with the best "
+    "one of the column)"
+)
+"""Part of the note on bold scores, if statistical ties are bold too."""
 
 LIKE_OURS = "models"
 """Value for `--published` that selects the published results of all models on the leaderboard."""
@@ -418,27 +426,31 @@ def _notes(
         yield f"The score is {board.rule.name}."
     if sum(entry.competes for entry in board.entries) > 1:
         tied = any(choice.ties.get(task) for task in columns)
-        test = " and models not significantly different from it in a paired test "
-        test += "(p < 0.05 with Holm's correction)"
-        yield f"Bold: the best model{test if tied else ''}."
+        yield f"Bold: the best model of each column{TIES if tied else ''}."
     if "rank" in facts and any(not entry.is_single for entry in board.entries):
         yield "Ensembles and baselines have no rank."
-    # Collect the models per recipe, except models whose names contain the recipe.
-    recipes = grouped(
-        (recipe, row.official)
-        for row in rows
-        if row.group == "model" and (recipe := row.fact("recipe")) not in row.apart
-    )
-    if recipes and "recipe" not in facts:
-        with_models = [f"{recipe} ({', '.join(models)})" for recipe, models in recipes.items()]
-        said = "; ".join(with_models if len(recipes) > 1 else recipes)
-        yield f"Recipe{'s' if len(recipes) > 1 else ''}: {said}."
+    if "recipe" not in facts:
+        yield from _recipe_notes([row for row in rows if row.group == "model"])
     yield from note_lines(  # the suite's score has the warnings of its tasks
         (f"{row.official} {title_of(task)}", cell.notes)
         for entry, row in zip(board.entries, rows, strict=False)
         for task, cell in entry.cells.items()
         if task in columns or (SCORE in columns and task in entry.counted)
     )
+
+
+def _recipe_notes(rows: Sequence[TableRow]) -> Iterator[str]:
+    """Yield the recipe of each model, except of models whose names contain the recipe."""
+    shown = [row for row in rows if row.fact("recipe") not in row.apart]
+    recipes = grouped((row.fact("recipe"), row.official) for row in shown)
+    if not recipes:
+        return
+    with_models = [f"{recipe} ({', '.join(models)})" for recipe, models in recipes.items()]
+    is_shared = len(recipes) == 1 and len(shown) == len(rows)
+    said = "; ".join(recipes if is_shared else with_models)
+    yield f"Recipe{'s' if len(recipes) > 1 else ''}: {said}."
+    if any(recipe.partition(",")[0] == PAPER for recipe in recipes):
+        yield f"The recipe {PAPER} has the hyperparameters published for an encoder or its family."
 
 
 def _interval_notes(board: Board, columns: Sequence[str], choice: Choice) -> Iterator[str]:
@@ -448,8 +460,8 @@ def _interval_notes(board: Board, columns: Sequence[str], choice: Choice) -> Ite
         yield f"Small numbers are the bounds of the 95 % interval over {over}."
     if any(choice.apart.get(name) for name in columns):
         yield (
-            f"†: significantly different from {choice.other} in a paired test (p < 0.05 with "
-            "Holm's correction for the number of tasks)."
+            f"†: significantly different from {choice.other} in a paired test (p < 0.05 after "
+            "Holm's correction for all tasks on which the two models are compared)."
         )
 
 

@@ -122,8 +122,23 @@ def test_latex_table_shows_and_explains_statistical_ties_in_bold(board: Board) -
     choice = Choice(ties={"glue/cola": frozenset({"minilm:paper:fp32"})})
     text = to_latex([board], choice)
     assert _rows(text)["MiniLM-L6-H384"][:2] == ["60.0", r"\textbf{60.0}"]
-    assert r"(p \textless{} 0.05 with Holm's correction)" in text
+    assert "that do not differ significantly from it in a paired test" in text
+    holm = r"p \textless{} 0.05 after Holm's correction for all models that are compared with the"
+    assert f"(significant: {holm} best one of the column)." in text
     assert "paired test" not in to_latex([board])
+
+
+def test_latex_note_on_recipes_names_the_models_unless_all_share_a_recipe() -> None:
+    rows = make_rows("bert-base-cased", [0.6]) + make_rows("roberta-base", [0.5])
+    shared = to_latex([one_board(rows)])
+    assert "\nRecipe: paper.\n" in shared
+    assert "The recipe paper has the hyperparameters published for an encoder" in shared
+    # The names of two rows contain their recipe, so the note is about the third row only.
+    text = to_latex([one_board(rows + make_rows("roberta-base", [0.4], recipe="mine"))])
+    assert "\nRecipe: paper (BERT-base" in text
+    mine = to_latex([one_board(make_rows("roberta-base", [0.4], recipe="mine"))])
+    assert "\nRecipe: mine.\n" in mine
+    assert "The recipe paper" not in mine
 
 
 def test_latex_rows_of_one_model_have_distinct_names() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import boards_with, select_entry, select_entry_or_run
-from tests.helpers.boards import make_row, one_board
+from tests.helpers.boards import make_row, make_rows, one_board
 
 
 def board():
@@ -34,5 +34,16 @@ def test_run_key_prefix_selects_a_system_only_if_enabled() -> None:
     boards = [board()]
     ((_, entries),) = boards_with(boards, ("abcdef01", "minilm"), select_entry_or_run)
     assert [entry.model for entry in entries] == ["bert (run abcdef010000)", "minilm"]
-    with pytest.raises(BenchError, match="no leaderboard has results of abcdef01 and minilm"):
+    with pytest.raises(BenchError, match=r"no leaderboard has results of abcdef01\. There are"):
         boards_with(boards, ("abcdef01", "minilm"))
+
+
+def test_error_blames_different_data_only_if_both_rows_exist() -> None:
+    other = one_board(make_rows("minilm", [0.5], data="mini"))
+    bert = one_board(make_rows("bert", [0.5]))
+    with pytest.raises(BenchError, match="results of bert and minilm on the same data"):
+        boards_with([bert, other], ("bert", "minilm"))
+    with pytest.raises(BenchError, match=r"results of minilm:xyz\. There are results of minilm\."):
+        boards_with([bert, other], ("minilm:paper", "minilm:xyz"))
+    with pytest.raises(BenchError, match=r"results of bert:abc or minilm:xyz\. "):
+        boards_with([bert, other], ("bert:abc", "minilm:xyz"))

@@ -69,6 +69,22 @@ def test_flips_are_examples_that_one_system_gets_right_with_more_seeds() -> None
     assert [flip.id for flip in flips] == entailed
     assert {(flip.one, flip.other) for flip in flips} == {(2, 1)}
     assert {flip.answers for flip in flips} == {("entailment", "not_entailment")}
+    for flip in flips:
+        assert flip.answer_counts == ({"entailment": 2}, {"not_entailment": 1, "entailment": 1})
+
+
+def test_answers_of_flips_are_the_most_frequent_ones_and_agree_with_the_counts() -> None:
+    """Regression test: the answer of the first seed was shown next to the counts of all seeds."""
+    split = drawn("glue/rte", one=(1.0, 1.0, 1.0), other=(1.0, 1.0, 1.0))
+    wrong = [replace(p, label="not_entailment") for p in split.one[0][:8]]
+    first = (*wrong, *split.one[0][8:])
+    flips = flips_of([replace(split, one=(first, *split.one[1:]))])
+    assert flips
+    for flip in flips:
+        assert (flip.one, flip.other, flip.gold) == (2, 3, "entailment")
+        assert flip.answers == ("entailment", "entailment")
+        assert flip.answer_counts == ({"entailment": 2, "not_entailment": 1}, {"entailment": 3})
+        assert next(iter(flip.answer_counts[0])) == "entailment"
 
 
 def test_flips_are_indexed_across_splits_and_absent_for_regression() -> None:

@@ -11,9 +11,10 @@ from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Uncertainty
 from benchharness.leaderboard.boards.terminal import render
 from benchharness.leaderboard.comparing import Known, Outcomes, first_part
+from benchharness.leaderboard.comparing.contrast import Contrast
 from benchharness.leaderboard.comparing.noise import with_uncertainty
 from benchharness.leaderboard.report.table import build_table
-from benchharness.leaderboard.statistics import median_interval
+from benchharness.leaderboard.statistics import Interval, median_interval
 from tests.helpers.boards import TASKS, make_row, make_rows, one_board
 
 UNITS = 200
@@ -264,3 +265,20 @@ def test_models_of_equal_accuracy_are_all_tied_in_95_percent_of_simulations() ->
         for board in null_boards(60, 5)
     )
     assert wrong <= 8
+
+
+def test_report_does_not_round_a_significant_difference_to_an_insignificant_one() -> None:
+    board = one_board(make_rows("a", [0.70, 0.72]) + make_rows("b", [0.71, 0.715]))
+    found = Contrast(
+        task="glue/rte",
+        seeds=(0, 1),
+        scores=(0.54, 0.5),
+        examples=160,
+        interval=Interval(low=0.0003, high=0.0797),
+        test="t",
+        corrected=0.0499,
+    )
+    ((_, _, verdicts),) = build_table(board, 1, contrasts={(0, 1): [found]}).contrasts
+    assert list(verdicts.values()) == [
+        "* t: p = 0.0499 after Holm's correction, difference 4.0, 95 % interval from 0.03 to 8.0"
+    ]
