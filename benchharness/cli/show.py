@@ -433,7 +433,11 @@ def runs(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """List the stored runs, oldest first: one row per job, with its newest result or failure."""
+    """List the stored runs, oldest first: one row per job, with its newest result or failure.
+
+    Jobs that are running, or that Ctrl-C has stopped, are not stored; `bench run ... --dry-run`
+    shows how many jobs of a command are left.
+    """
     most = (0 if as_json else NEWEST) if newest is None else newest
     columns = ("key", "model", "task", "data", "seed", "recipe", "status", "scores", "seconds")
     with _stored().opened(of.db) as store:
