@@ -290,11 +290,12 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
     if missing:
         names = ", ".join(map(title_of, missing))
         verb = "is" if len(missing) == 1 else "are"
-        yield f"no {visible(board.rule.name)} score: {names} {verb} missing. data: {data}."
+        yield f"no {visible(board.rule.name)} score: {names} {verb} missing."
+        yield f"measured on {data}."
     elif not board.has_score:
-        yield f"data: {data}."
+        yield f"measured on {data}."
     else:
-        yield f"score: {visible(board.rule.name)}, computed from the tasks' medians; data: {data}."
+        yield f"score: {visible(board.rule.name)}, computed from the tasks' medians, measured on {data}."
         if any(entry.score is None for entry in board.entries):
             count = len(board.rule.cells)
             yield f"n of {count}: only n of the score's {count} tasks have a result."
