@@ -108,8 +108,8 @@ def headline(state: RunState, now: float) -> str:
     """Describe a run in one line: the numbers of ended and failed jobs and the time left.
 
     Jobs that were skipped count as ended. Jobs with a result from an earlier run are counted apart,
-    e.g. "0 of 8 jobs done (2 more are stored)". `now` is the current time in seconds, on the clock of
-    `state`.
+    e.g. "0 of 8 jobs done (2 more are stored)". `now` is the current time in seconds, on the clock
+    of `state`.
     """
     failed = f", {state.failed} failed" if state.failed else ""
     failed += before(state)
@@ -159,9 +159,7 @@ def bars(state: RunState, now: float, console: Console) -> Group:
     # Wrap long names if they would look alike when they are cut, as those of a sweep do.
     is_clear = longest == width or len({name.plain[: width - 1] for name in names}) == len(names)
     rows = Table.grid(padding=(0, 1), expand=True)
-    rows.add_column(
-        no_wrap=is_clear, overflow="ellipsis" if is_clear else "fold", width=width
-    )
+    rows.add_column(no_wrap=is_clear, overflow="ellipsis" if is_clear else "fold", width=width)
     rows.add_column(width=bar)
     rows.add_column(no_wrap=True, width=4, justify="right")
     rows.add_column(no_wrap=True, overflow="ellipsis", ratio=1)

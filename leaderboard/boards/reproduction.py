@@ -69,8 +69,8 @@ class Reproduction:
         run: Key of the entry's run whose score is closest to the median; empty if the scores cannot
             be compared.
         flags: Warnings about the entry's score.
-        measured: Median of the entry's scores over seeds, even if it cannot be compared, e.g. with a
-            score on another split; None if the metric was not measured, or is not named.
+        measured: Median of the entry's scores over seeds, even if it cannot be compared (e.g. with
+            a score on another split); None if the metric was not measured, or is not named.
     """
 
     task: str

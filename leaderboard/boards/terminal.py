@@ -295,7 +295,8 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
     elif not board.has_score:
         yield f"measured on {data}."
     else:
-        yield f"score: {visible(board.rule.name)}, computed from the tasks' medians, measured on {data}."
+        name = visible(board.rule.name)
+        yield f"score: {name}, computed from the tasks' medians, measured on {data}."
         if any(entry.score is None for entry in board.entries):
             count = len(board.rule.cells)
             yield f"n of {count}: only n of the score's {count} tasks have a result."
@@ -350,9 +351,7 @@ def _choices(board: Board) -> Iterator[str]:
                 f"scores that are lower by this much with other {scope}."
             )
         if unknown := [title_of(task) for task, cell in swept if not cell.bias]:
-            yield visible(
-                f"{best} raises {', '.join(unknown)} by an unknown amount: {SAME_SEEDS}."
-            )
+            yield visible(f"{best} raises {', '.join(unknown)} by an unknown amount: {SAME_SEEDS}.")
 
 
 def over_seeds_alone(board: Board) -> Iterator[str]:

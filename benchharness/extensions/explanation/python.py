@@ -47,6 +47,5 @@ def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.Dat
     columns = [each.name for each in fields(Difference)]
     frame = pd.DataFrame([vars(each) for each in found.differences], columns=columns)
     known = ("metric", "gap", "not_said", "unread", "unknown", "assumed", "compared", "flags")
-    known += ("remarks",)
-    frame.attrs = {name: getattr(found, name) for name in known}
+    frame.attrs = {name: getattr(found, name) for name in (*known, "remarks")}
     return frame

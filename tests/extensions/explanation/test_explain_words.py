@@ -338,9 +338,7 @@ def test_published_median_of_several_trainings_is_reported_as_such(explained) ->
 def test_weights_of_a_folder_named_like_a_published_model_are_reported(place) -> None:
     job = plan_job(f"bert-tiny={place / 'small'}", "glue/mrpc", limit=ROWS, precision="fp32")
     with open_store(place / "board.sqlite") as store:
-        found = explain_run(
-            make_result(job), "glue_test_bert_miniatures: BERT-Tiny (2/128)", store
-        )
+        found = explain_run(make_result(job), "glue_test_bert_miniatures: BERT-Tiny (2/128)", store)
     assert f"the run began with those of {place / 'small'}" in found.remarks[-1]
     assert "the published model with google/bert_uncased_L-2_H-128_A-2." in found.remarks[-1]
 
