@@ -206,6 +206,7 @@ def _reproduction_to_json(found: Reproduction) -> dict[str, Any]:
         "task": found.task,
         "score": " or ".join(found.theirs.scores),
         "ours": found.ours,
+        "measured": found.measured,
         "flags": list(found.flags),
         "theirs": found.theirs.value,
         **{name: getattr(found, name) for name in _OF_COMPARISON},

@@ -392,7 +392,10 @@ class OfPublished:
 
 @with_options(plugins=False)
 def published(*, of: OfPublished, as_json: AsJson = False) -> None:
-    """List the published results, in percent: one table per suite and split, one row per system."""
+    """List the published results, in percent: one table per suite and split, one row per system.
+
+    `bench explain KEY --from "TABLE: SYSTEM"` compares a run with the system of a row.
+    """
     rows = list(of.rows)
     if as_json:
         print_json(list(map(published_facts, rows)))
@@ -408,6 +411,7 @@ def published(*, of: OfPublished, as_json: AsJson = False) -> None:
                 **{heads[task]: "/".join(c.printed for c in row.of(task)) for task in tasks},
                 "protocol": row.said_protocol,
                 "date": row.date,
+                "table": row.table,
                 "source": row.source,
             }
             for row in found
@@ -429,7 +433,11 @@ def runs(
     ),
     as_json: AsJson = False,
 ) -> None:
-    """List the stored runs, oldest first: one row per job, with its newest result or failure."""
+    """List the stored runs, oldest first: one row per job, with its newest result or failure.
+
+    Jobs that are running, or that Ctrl-C has stopped, are not stored; `bench run ... --dry-run`
+    shows how many jobs of a command are left.
+    """
     most = (0 if as_json else NEWEST) if newest is None else newest
     columns = ("key", "model", "task", "data", "seed", "recipe", "status", "scores", "seconds")
     with _stored().opened(of.db) as store:

@@ -107,15 +107,23 @@ class Display(Watcher):
 def headline(state: RunState, now: float) -> str:
     """Describe a run in one line: the numbers of ended and failed jobs and the time left.
 
-    Jobs that were skipped count as ended. `now` is the current time in seconds, on the clock of
-    `state`.
+    Jobs that were skipped count as ended. Jobs with a result from an earlier run are counted apart,
+    e.g. "0 of 8 jobs done (2 more are stored)". `now` is the current time in seconds, on the clock
+    of `state`.
     """
     failed = f", {state.failed} failed" if state.failed else ""
+    failed += before(state)
     left, ended = state.seconds_left(now), len(state.ended)
     # If the run takes longer than estimated, the time left is unknown.
     late = ", taking longer than estimated" if ended < len(state.jobs) else ""
     time_left = f", about {duration(left)} left" if left >= 1 else late
     return f"{ended} of {len(state.jobs)} jobs done{failed}{time_left}"
+
+
+def before(state: RunState) -> str:
+    """Return the number of jobs that had a result before the run, in parentheses; may be empty."""
+    verb = "is" if state.stored == 1 else "are"
+    return f" ({state.stored} more {verb} stored)" if state.stored else ""
 
 
 def ending_line(state: RunState, key: str) -> str:
@@ -132,7 +140,9 @@ def ending_line(state: RunState, key: str) -> str:
 def bars(state: RunState, now: float, console: Console) -> Group:
     """Return a progress bar of the run, and a progress bar and a loss curve of each running job.
 
-    If more than MOST_BARS jobs are running, the others are only counted. On a console that can show
+    The bar of the run is the share of its estimated time that has passed. The time left of a job is
+    omitted if the job takes longer than estimated. If more than MOST_BARS jobs are running, the
+    others are only counted. On a console that can show
     only ASCII characters, there are no loss curves.
 
     Args:
@@ -144,18 +154,20 @@ def bars(state: RunState, now: float, console: Console) -> Group:
     running = list(state.running.values())
     shown, bar = running[:MOST_BARS], max(8, console.width // 6)
     names = [Text(visible(run.job.name)) for run in shown]
+    longest = max((name.cell_len for name in names), default=0)
+    width = min(console.width // 3, longest)
+    # Wrap long names if they would look alike when they are cut, as those of a sweep do.
+    is_clear = longest == width or len({name.plain[: width - 1] for name in names}) == len(names)
     rows = Table.grid(padding=(0, 1), expand=True)
-    rows.add_column(
-        no_wrap=True,
-        overflow="ellipsis",
-        width=min(console.width // 3, max((name.cell_len for name in names), default=0)),
-    )
+    rows.add_column(no_wrap=is_clear, overflow="ellipsis" if is_clear else "fold", width=width)
     rows.add_column(width=bar)
     rows.add_column(no_wrap=True, width=4, justify="right")
     rows.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
     for name, run in zip(names, shown, strict=True):
         curve = "" if console.options.ascii_only else sparkline(run.losses)
-        facts = f"{duration(remaining(run.job))} left: {describe(run.progress)}"
+        facts = describe(run.progress)
+        if (left_here := remaining(run.job)) >= 1:  # otherwise, the estimate has passed
+            facts = f"{duration(left_here)} left: {facts}"
         rows.add_row(
             name,
             ProgressBar(total=1.0, completed=run.share, width=bar),

@@ -179,6 +179,7 @@ class RunState:
         jobs: The jobs to run, in the order in which they will start.
         at_once: The number of jobs that run concurrently.
         started: The time at which the run started.
+        stored: The number of other jobs of the command, which had a stored result before the run.
 
     Attributes:
         jobs: All jobs of the run, keyed by job key.
@@ -187,10 +188,13 @@ class RunState:
             which they ended.
     """
 
-    def __init__(self, jobs: Iterable[LiveJob], at_once: int = 1, started: float = 0.0) -> None:
+    def __init__(
+        self, jobs: Iterable[LiveJob], at_once: int = 1, started: float = 0.0, stored: int = 0
+    ) -> None:
         self.jobs = {job.key: job for job in jobs}
         self.at_once = at_once
         self.started = started
+        self.stored = stored
         self.running: dict[str, Running] = {}
         self.ended: dict[str, Ended] = {}
         self._pace = _Pace()
@@ -198,8 +202,8 @@ class RunState:
     @classmethod
     def of(cls, schedule: Schedule, started: float) -> Self:
         """Create the state of a run that starts at the time `started`, before any job runs."""
-        jobs = (LiveJob.of(job, schedule) for job in schedule.todo)
-        return cls(jobs, schedule.at_once, started)
+        jobs = [LiveJob.of(job, schedule) for job in schedule.todo]
+        return cls(jobs, schedule.at_once, started, len(schedule.jobs) - len(jobs))
 
     @property
     def failed(self) -> int:
@@ -622,8 +626,8 @@ class Followed:
         match said["event"]:
             case "run":
                 jobs = (LiveJob(**job) for job in said["jobs"])
-                self.state = RunState(jobs, said["at_once"], at)
                 self.process, self.stored = said["process"], said["stored"]
+                self.state = RunState(jobs, said["at_once"], at, self.stored)
                 self._is_here = said["host"] == platform.node()
             case "progress":
                 # Ignore "event", "at" and "key", and fields written by later versions of

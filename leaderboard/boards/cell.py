@@ -106,19 +106,34 @@ class Cell:
         return marked(shown(self.median), self.notes)
 
     @property
+    def bias(self) -> str:
+        """The selection bias (`gain`) for display, e.g. "1.3" or "less than 0.1".
+
+        Empty if it is unknown: there is no `gain`, or all seeds of every setting have the same
+        score, as collapsed runs often do, so that nothing shows how much seeds matter.
+        """
+        settings = (self, *self.others)
+        if self.gain is None or all(len(set(each.values)) == 1 for each in settings):
+            return ""
+        return text if (text := shown(self.gain)) != "0.0" else "less than 0.1"
+
+    @property
     def choice(self) -> str:
         """Text about the selection bias, i.e. that the best score of a sweep is too high by chance.
 
-        It states how much lower the score may be in another run. Empty if this is unknown (see
-        `gain`).
+        It states how much lower the score may be in another run, or that this is unknown. Empty
+        without a `gain`.
         """
         if self.gain is None:
             return ""
-        gain = shown(self.gain)
-        return (
-            "this is the best of several hyperparameter settings; with other "
-            f"{self.gain_scope} it may score {gain} lower"
+        known = f"with other {self.gain_scope} it may score {self.bias} lower"
+        return "this is the best of several hyperparameter settings; " + (
+            known if self.bias else f"how much of the score is chance is unknown: {SAME_SEEDS}"
         )
+
+
+SAME_SEEDS = "in each setting, all seeds have the same score"
+"""Reason why a sweep's selection bias is unknown (see `Cell.bias`)."""
 
 
 # Warnings about scores: the "!" after a score, and the notes in the legend.

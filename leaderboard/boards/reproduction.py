@@ -4,7 +4,7 @@ import json
 import math
 import shlex
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.resources import files
@@ -69,6 +69,8 @@ class Reproduction:
         run: Key of the entry's run whose score is closest to the median; empty if the scores cannot
             be compared.
         flags: Warnings about the entry's score.
+        measured: Median of the entry's scores over seeds, even if it cannot be compared (e.g. with
+            a score on another split); None if the metric was not measured, or is not named.
     """
 
     task: str
@@ -79,14 +81,15 @@ class Reproduction:
     reason: str = ""
     run: str = ""
     flags: tuple[str, ...] = ()
+    measured: float | None = None
 
     @property
     def text(self) -> str:
         """Score of the entry as tables show it, with "!" after it if there are warnings.
 
-        Empty if `ours` is None.
+        Empty if `measured` is None.
         """
-        return "" if self.ours is None else marked(f"{self.ours:.1f}", self.flags)
+        return "" if self.measured is None else marked(f"{self.measured:.1f}", self.flags)
 
     @property
     def command(self) -> str:
@@ -150,7 +153,14 @@ def reproductions(board: Board, entry: Entry) -> tuple[Reproduction, ...]:
         if task not in done and find_task(task).dev_splits:
             cells = ((row, cell, why) for row, why in others for cell in row.of(task))
             found += [_incomparable(*each) for each in islice(cells, 1)]
-    return tuple(replace(each, flags=entry.cells[each.task].flags) for each in found)
+    return tuple(
+        replace(
+            each,
+            flags=entry.cells[each.task].flags,
+            measured=_measured(entry.cells[each.task].runs, each.theirs),
+        )
+        for each in found
+    )
 
 
 def _unlikeness(row: PublishedRow, points: int) -> str:
@@ -173,11 +183,9 @@ def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproducti
     if len(cell.scores) > 1:
         names = " or ".join(cell.scores)
         return _incomparable(row, cell, f"the source does not state whether it is {names}")
-    (name,) = cell.scores
-    values = [100 * run.scores[cell.task].get(name, math.nan) for run in runs]
-    if not all(math.isfinite(value) for value in values):
-        return _incomparable(row, cell, f"{name} was not measured")
-    ours = median(values)
+    values, ours = _values(runs, cell), _measured(runs, cell)
+    if ours is None:
+        return _incomparable(row, cell, f"{cell.scores[0]} was not measured")
     if len(values) == 1:
         return _incomparable(row, cell, "the noise is unknown with a single seed", ours)
     # Student's prediction interval contains the score of one more seed with a probability of 95 %.
@@ -190,6 +198,17 @@ def _compare(entry: Entry, row: PublishedRow, cell: PublishedCell) -> Reproducti
     return Reproduction(
         task=cell.task, row=row, theirs=cell, ours=ours, noise=noise, run=nearest.key
     )
+
+
+def _values(runs: Sequence[RunRow], cell: PublishedCell) -> list[float]:
+    """Return the runs' scores, in percent, on the metric of a published score; NaN for others."""
+    return [100 * run.scores[cell.task].get(" or ".join(cell.scores), math.nan) for run in runs]
+
+
+def _measured(runs: Sequence[RunRow], cell: PublishedCell) -> float | None:
+    """Return the median of the runs' scores on the metric of a published score; None for others."""
+    values = _values(runs, cell)
+    return median(values) if all(map(math.isfinite, values)) else None
 
 
 def _less_than_whole(run: RunRow) -> str:

@@ -18,7 +18,13 @@ from rich.table import Table
 from rich.text import Text
 
 from benchharness.leaderboard.boards.board import Board, language_tables
-from benchharness.leaderboard.boards.cell import column_title, note_lines, shown, spread_of
+from benchharness.leaderboard.boards.cell import (
+    SAME_SEEDS,
+    column_title,
+    note_lines,
+    shown,
+    spread_of,
+)
 from benchharness.leaderboard.boards.entry import Entry, Intervals
 from benchharness.leaderboard.boards.imported import imported_blocks
 from benchharness.leaderboard.boards.published import (
@@ -284,11 +290,13 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
     if missing:
         names = ", ".join(map(title_of, missing))
         verb = "is" if len(missing) == 1 else "are"
-        yield f"no {visible(board.rule.name)} score: {names} {verb} missing. data: {data}."
+        yield f"no {visible(board.rule.name)} score: {names} {verb} missing."
+        yield f"measured on {data}."
     elif not board.has_score:
-        yield f"data: {data}."
+        yield f"measured on {data}."
     else:
-        yield f"score: {visible(board.rule.name)}, computed from the tasks' medians; data: {data}."
+        name = visible(board.rule.name)
+        yield f"score: {name}, computed from the tasks' medians, measured on {data}."
         if any(entry.score is None for entry in board.entries):
             count = len(board.rule.cells)
             yield f"n of {count}: only n of the score's {count} tasks have a result."
@@ -328,19 +336,22 @@ def _details(entry: Entry) -> Iterator[str]:
 
 
 def _choices(board: Board) -> Iterator[str]:
-    """Yield a sentence per sweep and source of noise with the expected selection bias per task."""
+    """Yield sentences per sweep and source of noise with the expected selection bias per task."""
     for entry in board.entries:
+        swept = [(task, cell) for task, cell in entry.cells.items() if cell.gain is not None]
         chosen = [
-            (cell.gain_scope, f"{title_of(task)} by {shown(cell.gain)}")
-            for task, cell in entry.cells.items()
-            if cell.gain is not None
+            (cell.gain_scope, f"{title_of(task)} by {cell.bias}")
+            for task, cell in swept
+            if cell.bias
         ]
+        best = f"{entry.name}: being chosen as the best of {entry.points} settings"
         for scope, cells in groupby(chosen, key=itemgetter(0)):
-            gains = [gain for _, gain in cells]
             yield visible(
-                f"{entry.name}: selecting the best of {entry.points} settings inflates "
-                f"{', '.join(gains)}; with other {scope}, expect scores that are this much lower."
+                f"{best} raises {', '.join(raised for _, raised in cells)} (estimates). Expect "
+                f"scores that are lower by this much with other {scope}."
             )
+        if unknown := [title_of(task) for task, cell in swept if not cell.bias]:
+            yield visible(f"{best} raises {', '.join(unknown)} by an unknown amount: {SAME_SEEDS}.")
 
 
 def over_seeds_alone(board: Board) -> Iterator[str]:

@@ -255,7 +255,7 @@ class AnswerType:
             The description; an empty text if it is only known whether the prediction is right.
         """
         has_scores = self.place(prediction) is not None and self.scores(prediction)
-        return f"gold {near:.3f}" if has_scores else ""
+        return f"probability of gold {near:.3f}" if has_scores else ""
 
     def cells(self, prediction: Any, example: Any, judged: Judged) -> Iterable[Cell]:
         """Return the cells of the confusion matrix in which the prediction is counted.

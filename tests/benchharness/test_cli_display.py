@@ -7,11 +7,12 @@ from rich.console import Console
 
 from benchharness.cli import tables
 from benchharness.driver import display
-from benchharness.driver.display import Display, describe, headline, sparkline
+from benchharness.driver.display import Display, bars, describe, headline, sparkline
 from benchharness.driver.live import LiveJob, RunState
 from benchharness.leaderboard.job import Setting, Teacher
 from benchharness.progress import Progress, duration, job_name, job_names
 from tests.helpers.fake_worker import make_failure, make_job, make_result
+from tests.helpers.plans import schedule_of
 
 JOBS = [make_job(seed=seed) for seed in range(4)]
 
@@ -141,6 +142,43 @@ def test_run_that_exceeds_its_estimated_time_is_displayed_as_taking_longer():
     running.report(JOBS[0].key, Progress(phase="loading"), 1000.0)
     assert headline(running, 1001.0).startswith("0 of 1 jobs done, about ")
     assert headline(running, 9000.0) == "0 of 1 jobs done, taking longer than estimated"
+
+
+def test_jobs_that_were_stored_before_the_run_are_counted_apart():
+    running = RunState((), 1, 0.0, 2)
+    assert headline(running, 0.0) == "0 of 0 jobs done (2 more are stored)"
+    plan = schedule_of(*JOBS)
+    running = RunState.of(replace(plan, todo=plan.jobs[1:]), 0.0)
+    assert f"0 of {len(JOBS) - 1} jobs done (1 more is stored), about" in headline(running, 0.0)
+
+
+def progress_text(running: RunState, now: float, width: int) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(bars(running, now, console))
+    return console.file.getvalue()
+
+
+def test_job_that_exceeds_its_estimated_time_shows_no_time_left():
+    running = state(1)
+    running.report(JOBS[0].key, Progress(phase="loading"), 1000.0)
+    assert "s left: loading" in progress_text(running, 1001.0, 100)
+    late = progress_text(running, 9000.0, 100)
+    assert "loading" in late
+    assert "left" not in late
+
+
+def test_long_names_of_jobs_that_differ_at_their_ends_are_not_cut():
+    name = "encoder-with-a-long-name CoLA seed 1, lr"
+    jobs = [
+        LiveJob(key=rate, name=f"{name} {rate}", group="", task="", kind="model", seconds=9.0)
+        for rate in ("1e-3", "2e-3")
+    ]
+    running = RunState(jobs, 2, 0.0)
+    for job in jobs:
+        running.report(job.key, training(), 1.0)
+    text = "".join(progress_text(running, 2.0, 80).split())
+    assert "1e-3" in text
+    assert "2e-3" in text
 
 
 def test_note_of_a_job_is_printed_at_once_on_its_own_line():

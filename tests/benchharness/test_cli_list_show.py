@@ -301,6 +301,7 @@ def test_show_published_prints_a_table_of_systems_and_tasks(monkeypatch) -> None
     (head, *_, line) = (row.split() for row in shown.splitlines() if "CoLA" in row or "57.0" in row)
     assert head[:3] == ["system", "CoLA", "RTE"]
     assert line[:3] == ["ELECTRA-Small", "57.0", "66.7"]
+    assert "electra_readme" in shown, "the name of the table, for `bench explain --from`"
     assert "MNLI" not in shown
     assert "GLUE test" not in shown
     rows = call_json(*words, "--model", "electra-small")

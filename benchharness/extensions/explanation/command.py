@@ -71,7 +71,7 @@ def explain(key: Key, *, asked: Asked, as_json: AsJson = False) -> None:
         print_table(
             [_row(each) for each in found.differences],
             ("value", "the run", "the other", "effect"),
-            "no setting differs."
+            "no setting that both trainings specify differs."
             if found.compared
             else "the other training specifies no settings to compare.",
         )
@@ -85,12 +85,11 @@ def explain(key: Key, *, asked: Asked, as_json: AsJson = False) -> None:
 
 def _lines(found: Explanation) -> Iterator[str]:
     yield f"{found.run} and {found.other}"
-    if found.gap is None or found.ours is None or found.theirs is None:
-        yield "the two trainings have no metric in common."
-    else:
+    if found.gap is not None and found.ours is not None and found.theirs is not None:
         ours, theirs = map(marked, map(shown, (found.ours, found.theirs)), found.flags)
         yield f"{found.metric}: the run {ours}, the other {theirs}, {found.gap * 100:+.1f}"
         yield from note_lines(zip((found.run, found.other), found.flags, strict=True))
+    yield from found.remarks
 
 
 def _row(each: Difference) -> Mapping[str, Any]:

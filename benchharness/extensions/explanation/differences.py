@@ -73,6 +73,8 @@ class Explanation:
             file contains them.
         compared: The number of settings that both trainings specify.
         flags: Warnings about the run's score, then warnings about the other training's score.
+        remarks: Sentences about differences that are no settings, such as another split, or why no
+            scores can be compared.
     """
 
     run: str
@@ -87,6 +89,7 @@ class Explanation:
     assumed: Mapping[str, Any]
     compared: int
     flags: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    remarks: tuple[str, ...] = ()
 
     @property
     def gap(self) -> float | None:
@@ -152,11 +155,26 @@ def explain(run: Training, other: Training) -> Explanation:
         unread=tuple(name for name, (own, their) in values.items() if their and not own),
         unknown=other.unknown,
         flags=(run.flags, other.flags),
+        remarks=other.remarks if metric else (*other.remarks, *_without_metric(run, other)),
         assumed={
             n: said.value for n, said in other.values.items() if said.assumed and n not in named
         },
         compared=sum(bool(own and their) for own, their in values.values()),
     )
+
+
+def _without_metric(run: Training, other: Training) -> tuple[str, ...]:
+    """Return a sentence about why the scores of two trainings cannot be compared.
+
+    Empty if the other training has no scores, and its remarks state the reason.
+    """
+    if not other.scores and other.remarks:
+        return ()
+    for training in (run, other):
+        if not training.scores:
+            return (f"no score of {training.name} is known, so only the settings are compared.",)
+    own, their = (", ".join(training.scores) for training in (run, other))
+    return (f"the scores cannot be compared: {run.name} has {own}, and {other.name} has {their}.",)
 
 
 def _with_models(run: Training, other: Training) -> tuple[Values, Values]:

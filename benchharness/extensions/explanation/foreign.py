@@ -29,7 +29,7 @@ from benchharness.extensions.explanation.training import (
     of_checkpoint,
     of_run,
 )
-from benchharness.leaderboard.boards.published import every_row, find_system
+from benchharness.leaderboard.boards.published import PublishedRow, every_row, find_system
 from benchharness.leaderboard.job import START_FROM, Job
 from benchharness.leaderboard.result import Result
 from benchharness.leaderboard.store.store import Store
@@ -439,13 +439,13 @@ def _of_published(table: str, system: str, job: Job) -> Training:
     if not dev:
         raise BenchError(
             f"no published result on {job.task} is called '{table}: {system}'. "
-            f"`bench show published --suite {suite} --json` lists all tables and systems."
+            f"`bench show published --suite {suite}` lists all tables and systems."
         )
     row, named = dev[0], find_system(system, table)
     if row.protocol == "human":
         raise BenchError(
             f"{system} ({table}) is a score of human performance, which has no training. Choose "
-            f"the score of a system; `bench show published --suite {suite} --json` lists them."
+            f"the score of a system; `bench show published --suite {suite}` lists them."
         )
     values = dict[str, Said]()
     if named and named.model:  # the recipes of other systems are unknown
@@ -458,7 +458,48 @@ def _of_published(table: str, system: str, job: Job) -> Training:
     values["protocol"] = Said(f"{row.split}, {row.protocol}", f"{row.source}: {row.place}")
     cells = [cell for cell in row.of(job.task) if len(cell.scores) == 1]
     scores = {cell.scores[0]: cell.value / 100 for cell in cells} if row.split == "dev" else {}
-    return Training(name=f"{system} ({table})", values=values, scores=scores, task=job.task)
+    return Training(
+        name=f"{system} ({table})",
+        values=values,
+        scores=scores,
+        task=job.task,
+        remarks=tuple(_published_remarks(row, job, named.model if named else "")),
+    )
+
+
+def _published_remarks(row: PublishedRow, job: Job, model: str) -> Iterator[str]:
+    """Yield how a published score was obtained differently from that of a run.
+
+    Args:
+        row: Published row.
+        job: Job of the run.
+        model: Name of the published model in benchharness; empty if it is unknown.
+    """
+    printed = ", ".join(f"{' or '.join(c.scores)} {c.printed}" for c in row.of(job.task))
+    if row.split != "dev":
+        yield (
+            f"the splits differ, so the scores cannot be compared: the published score ({printed}) "
+            f"is on {row.split}, that of the run on dev."
+        )
+    elif any(len(cell.scores) > 1 for cell in row.of(job.task)):
+        yield f"the source does not state which of these scores it prints: {printed}."
+    if row.protocol.startswith("best of"):
+        yield (
+            f"the published score is the best of several trainings (protocol: {row.protocol}), the "
+            "run is one training, whose score is usually lower."
+        )
+    elif row.protocol != "unsaid" and row.protocol not in _SINGLE:
+        yield f"the published score has the protocol {row.protocol!r}, the run is one training."
+    spec = find_model(model) if model else None
+    if spec and job.model.lower() == spec.name.lower() and job.checkpoint != spec.checkpoint:
+        yield (
+            f"the weights may differ: the run began with those of {job.checkpoint}, the published "
+            f"model with {spec.checkpoint}."
+        )
+
+
+_SINGLE = ("single", "one seed", "one checkpoint")
+"""Protocols of published scores of one training."""
 
 
 _UNCORRECTED = ("google-research/bert", "google-research/electra")

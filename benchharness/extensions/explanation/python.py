@@ -33,8 +33,8 @@ def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.Dat
             the `gap` (the other score minus the run's, from 0 to 1), the `flags` of both scores,
             the names of settings that only the run specifies (`not_said`), that only the other
             training specifies (`unread`) and that benchharness does not know (`unknown`), the
-            default values that are `assumed` for the other training, and the number of `compared`
-            settings.
+            default values that are `assumed` for the other training, the number of `compared`
+            settings, and sentences about other differences, such as another split (`remarks`).
 
     Raises:
         BenchError: There is no such run or training, a run did not train an encoder on exactly one
@@ -47,5 +47,5 @@ def explain(key: str, where: str | Path, *, db: str | Path = DATABASE) -> pd.Dat
     columns = [each.name for each in fields(Difference)]
     frame = pd.DataFrame([vars(each) for each in found.differences], columns=columns)
     known = ("metric", "gap", "not_said", "unread", "unknown", "assumed", "compared", "flags")
-    frame.attrs = {name: getattr(found, name) for name in known}
+    frame.attrs = {name: getattr(found, name) for name in (*known, "remarks")}
     return frame

@@ -55,6 +55,7 @@ class Training:
         keeps_words: True if no row was truncated, False if some were, or if this is unknown.
         unknown: The names of arguments that benchharness does not know.
         flags: Warnings about the scores.
+        remarks: Sentences about the score that settings do not express, such as another split.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Training:
     keeps_words: bool = False
     unknown: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 RANDOM = "random"

@@ -16,6 +16,7 @@ from benchharness.cli.options import AsJson, Database, with_options
 from benchharness.driver.display import (
     PLAIN_SECONDS,
     bars,
+    before,
     describe,
     ending_line,
     headline,
@@ -48,8 +49,10 @@ def watch(
 ) -> None:
     """Show the progress of current runs: which jobs are done, which are running, and the time left.
 
-    Use it in a second terminal, next to that of `bench run` or `bench check`. It ends when these
-    runs end, and exits with 1 if a job failed. With --json, each change is printed as one line.
+    Use it in a second terminal, next to that of `bench run` or `bench check`. The first bar is the
+    share of the estimated time that has passed, the others are running jobs. The command ends when
+    these runs end, and exits with 1 if a job failed. With --json, each change is printed as one
+    line.
     """
     folder = folder_beside(db)
     known: set[Path] = set()
@@ -149,7 +152,7 @@ class _Screen:
         """Print how a run has ended, and how many of its jobs are done."""
         done, jobs = len(run.state.ended), len(run.state.jobs)
         failed = f", {run.state.failed} failed" if run.state.failed else ""
-        self.say(f"the run {_how(run)}: {done} of {jobs} jobs done{failed}.")
+        self.say(f"the run {_how(run)}: {done} of {jobs} jobs done{failed}{before(run.state)}.")
 
     def say(self, line: str) -> None:
         """Print a line above the live bars."""

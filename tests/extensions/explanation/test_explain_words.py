@@ -315,6 +315,41 @@ def test_comparison_with_a_human_score_is_an_error(explained) -> None:
         explained("glue_leaderboard_2021: GLUE Human Baselines")
 
 
+def test_published_score_on_test_is_not_compared_and_the_reasons_are_given(explained) -> None:
+    """Regression test: the answer was "no metric in common" and "no setting differs"."""
+    found = explained("glue_test_bert_miniatures: BERT-Tiny (2/128)")
+    assert (found.metric, found.gap) == ("", None)
+    split, grid = found.remarks
+    assert "the splits differ" in split
+    assert ") is on test, that of the run on dev." in split
+    assert "the best of several trainings (protocol: best of grid), the run is one" in grid
+
+
+def test_published_median_of_several_trainings_is_reported_as_such(explained) -> None:
+    row = next(
+        row
+        for row in published.every_row()
+        if (row.split, row.protocol) == ("dev", "median of 5") and row.of("glue/mrpc")
+    )
+    remarks = explained(f"{row.table}: {row.system}").remarks
+    assert "the published score has the protocol 'median of 5', the run is one training." in remarks
+
+
+def test_weights_of_a_folder_named_like_a_published_model_are_reported(place) -> None:
+    job = plan_job(f"bert-tiny={place / 'small'}", "glue/mrpc", limit=ROWS, precision="fp32")
+    with open_store(place / "board.sqlite") as store:
+        found = explain_run(make_result(job), "glue_test_bert_miniatures: BERT-Tiny (2/128)", store)
+    assert f"the run began with those of {place / 'small'}" in found.remarks[-1]
+    assert "the published model with google/bert_uncased_L-2_H-128_A-2." in found.remarks[-1]
+
+
+def test_training_without_a_score_is_said_to_have_none(explained, tmp_path) -> None:
+    file = tmp_path / "run.sh"
+    file.write_text("run_glue.py --task_name mrpc --learning_rate 1e-4")
+    (remark,) = explained(file).remarks
+    assert remark == f"no score of {file} is known, so only the settings are compared."
+
+
 def test_published_system_without_a_recipe_has_no_compared_settings(explained) -> None:
     """The recipe would be the run's own, which differs in nothing."""
     systems = {s.name for s in published.systems() if not s.model}

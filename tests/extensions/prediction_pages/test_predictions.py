@@ -133,7 +133,8 @@ def test_prediction_page_sorts_examples_by_gold_answer_probability() -> None:
     found = PredictedTask(task=task, data="mini", systems=(system("m", 2),), splits=(split,))
     view = build_view(found)
     assert [example.place for example in view.examples] == [2, 1, 3]
-    assert [example.near for example in view.examples] == ["gold 0.150", "gold 0.550", "gold 0.850"]
+    near = [f"probability of gold {chance}" for chance in ("0.150", "0.550", "0.850")]
+    assert [example.near for example in view.examples] == near
     assert [example.state for example in view.examples] == ["none", "all", "all"]
     (answer,) = view.examples[0].answers[0]
     assert (answer.state, answer.note) == ("wrong", "every seed, 0.850")

@@ -130,6 +130,7 @@ def test_published_test_scores_are_not_comparable_with_dev_scores() -> None:
     assert (wnli.ours, wnli.difference, wnli.verdict) == (None, None, "not comparable")
     other = "the published score is on another split, test"
     assert wnli.reason == other
+    assert (wnli.measured, wnli.text) == (pytest.approx(56.5), "56.5")
     small = found(make_rows("bert-tiny", [0.7, 0.8], data="hub"))
     assert {each.reason for each in small.values()} == {other}
 

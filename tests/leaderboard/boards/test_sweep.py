@@ -4,9 +4,11 @@ import random
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from benchharness.leaderboard.boards.board import build_boards
-from benchharness.leaderboard.boards.cell import best_points, count_points
+from benchharness.leaderboard.boards.cell import best_points, count_points, shown
+from benchharness.leaderboard.boards.terminal import render
 from benchharness.leaderboard.result import RunRow
 from tests.helpers.boards import GLUE, make_failed_row, make_row, one_board, with_measures
 
@@ -120,6 +122,34 @@ def test_sweep_of_equally_good_settings_shows_the_expected_selection_gain() -> N
     assert cell.gain is not None
     assert 0.005 < cell.gain < 0.02
     assert f"it may score {100 * cell.gain:.1f} lower" in cell.choice
+
+
+def test_leaderboard_prints_the_selection_bias_of_a_sweep() -> None:
+    rows = [
+        *point("2e-5", "glue/rte", 0.688, 0.5),
+        *point("3e-5", "glue/rte", 0.5, 0.5),
+        *point("2e-5", "glue/mrpc", 0.70, 0.71),
+        *point("3e-5", "glue/mrpc", 0.60, 0.61),
+        *point("2e-5", "glue/cola", 0.5, 0.5),
+        *point("3e-5", "glue/cola", 0.4, 0.4),
+    ]
+    board = one_board(rows)
+    console = Console(width=400, record=True)
+    render(board, console)
+    text = console.export_text()
+    best = f"{board.entries[0].name}: being chosen as the best of 2 settings raises"
+    bias = shown(board.entries[0].cells["glue/rte"].gain or 0.0)
+    assert float(bias) > 3
+    assert (
+        f"{best} MRPC by less than 0.1, RTE by {bias} (estimates). Expect scores that are lower by "
+        "this much with other seeds."
+    ) in text or f"{best} RTE by {bias}, MRPC by less than 0.1 (estimates)." in text
+    assert (
+        f"{best} CoLA by an unknown amount: in each setting, all seeds have the same score." in text
+    )
+    notes = {task: cell.choice for task, cell in board.entries[0].cells.items()}
+    assert "unknown: in each setting" in notes["glue/cola"]
+    assert notes["glue/mrpc"].endswith("with other seeds it may score less than 0.1 lower")
 
 
 def test_selection_gain_is_omitted_for_single_seeds_and_without_a_sweep() -> None:

@@ -132,3 +132,41 @@ def test_selection_gain_of_identical_seeds_is_0() -> None:
 
 def test_selection_gain_of_a_clear_winner_is_0() -> None:
     assert selection_gain([0.9, 0.901, 0.902], [[0.1, 0.101, 0.102]]) == 0.0
+
+
+COLLAPSING = {
+    "most runs collapse": ([0.8] * 8, 3),
+    "most settings never learn": ([1.0] * 6 + [0.0] * 2, 2),
+    "half of the settings never learn": ([1.0] * 5 + [0.0] * 3, 3),
+    "one setting learns with half of its seeds": ([1.0, 1.0, 1.0, 0.5], 2),
+}
+"""Probability of each setting that a run collapses, and the number of seeds."""
+
+
+@pytest.mark.parametrize("shape", COLLAPSING)
+def test_estimated_selection_gain_is_not_0_if_most_runs_collapse(shape: str) -> None:
+    """Collapsed runs score 50; others score about 69, in steps of 1.6, with deviation 2."""
+    chances, seeds = COLLAPSING[shape]
+    draw = np.random.default_rng(3)
+
+    def scores(count: int) -> Any:
+        learned = 50 + 18.8 + draw.normal(0, 2, (count, len(chances), seeds))
+        has_collapsed = draw.random(learned.shape) < np.array(chances)[:, None]
+        return np.where(has_collapsed, 50.0, (learned / 1.6).round() * 1.6)
+
+    true = np.median(scores(4000), axis=2).mean(axis=0)
+    said, known = [], []
+    for sweep in scores(150):
+        medians = np.median(sweep, axis=1)
+        best = int(medians.argmax())
+        others = [values for place, values in enumerate(sweep.tolist()) if place != best]
+        said.append(selection_gain(sweep[best].tolist(), others) or 0.0)
+        known.append(medians[best] - true[best])
+    assert fmean(said) == pytest.approx(fmean(known), abs=1.5)
+
+
+def test_selection_gain_of_a_lucky_seed_among_collapsed_settings_is_not_0() -> None:
+    """Regression test: three collapsed settings of four made the estimate 0."""
+    gain = selection_gain([68.8, 50.0], [[50.0, 50.0]] * 3)
+    assert gain is not None
+    assert 4 < gain < 9.4
