@@ -19,6 +19,7 @@ from benchharness.leaderboard.boards.cell import marked
 from benchharness.leaderboard.boards.naming import full_label, heads
 from benchharness.leaderboard.comparing.contrast import ALPHA, Contrast
 from benchharness.leaderboard.comparing.power import Comparison, compare_seeds
+from benchharness.leaderboard.job import value_text
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.text import counted, grouped, rounded, visible
 from benchharness.recipes.recipe import shown_value
@@ -147,7 +148,7 @@ def _remarks(rows: Rows, contrasts: Sequence[Contrast]) -> Iterator[str]:
     groups = grouped(
         (
             ", ".join(
-                f"{name} {' and '.join(str(shown_value(name, each)) for each in pair)}"
+                f"{name} {' and '.join(value_text(shown_value(name, each)) for each in pair)}"
                 for name, pair in found.settings.items()
             ),
             title_of(found.task),

@@ -136,7 +136,7 @@ def test_a_significant_difference_is_not_rounded_to_an_insignificant_one(
 def test_compare_lists_settings_of_two_models_with_different_values(bench, tmp_path, monkeypatch):
     """Two recipes may have the same name, "paper", but other values."""
     monkeypatch.chdir(tmp_path)
-    rates = {"good": {"learning_rate": 1e-3, "epochs": 3}, "bad": {"learning_rate": 5e-5}}
+    rates = {"good": {"learning_rate": 1e-3, "epochs": 3.0}, "bad": {"learning_rate": 5e-5}}
     tasks = ("glue/rte", "glue/wnli", "glue/cola")
     with open_store("board.sqlite") as store:
         for model, values in rates.items():
@@ -146,8 +146,8 @@ def test_compare_lists_settings_of_two_models_with_different_values(bench, tmp_p
                 store.add_result(made(model, task, 0, {1}, settings=own))
     text = bench("compare", "good", "bad", "--db", "board.sqlite").out
     assert (
-        "good and bad were trained with different settings on RTE, WNLI: learning_rate 0.001 and "
-        "5e-05, epochs 3 and " in text
+        "good and bad were trained with different settings on RTE, WNLI: learning_rate 1e-3 and "
+        "5e-5, epochs 3 and " in text
     )
     found = compared(bench, "good", "bad")[0]["tasks"]
     differing = {"learning_rate": [0.001, 5e-05], "epochs": [3, None]}
