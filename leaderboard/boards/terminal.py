@@ -351,7 +351,9 @@ def over_seeds_alone(board: Board) -> Iterator[str]:
     found = [e.uncertainty for e in board.entries if e.uncertainty is not None]
     reasons = (cell.reason for uncertainty in found for cell in uncertainty.cells.values())
     yield from (
-        f"some intervals cover only seeds: {reason}" for reason in dict.fromkeys(reasons) if reason
+        f"some intervals are missing or cover only seeds: {reason}"
+        for reason in dict.fromkeys(reasons)
+        if reason
     )
 
 
