@@ -325,6 +325,7 @@ def _of_file(path: Path, job: Job) -> Training:
     if path.suffix == ".toml":
         own = resolve_recipe(find_model(job.checkpoint, job.trust), job.task, str(path), {})
         said = {n: Said(s.value, s.source) for n, s in own.settings.items() if n != START_FROM}
+        said["checkpoint"] = Said(job.model, "the run")
         return Training(name=str(path), values=said)
     script, place = "", path.name
     if path.suffix in (".bin", ".pt"):
