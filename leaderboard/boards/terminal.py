@@ -317,7 +317,7 @@ def _hidden(board: Board) -> Iterator[str]:
 
 def _details(entry: Entry) -> Iterator[str]:
     if entry.points:
-        yield f"best of {entry.points} on dev"
+        yield f"best of {entry.points} on dev (the settings with the best dev score per task)"
     if entry.kind == "model" and entry.precision != "fp32" and not entry.says_precision:
         yield entry.precision
     yield from entry.start_labels

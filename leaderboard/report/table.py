@@ -130,6 +130,7 @@ class TableView:
         data: Description of the data.
         rule: Name of the rule by which the suite's score is computed.
         cite: Reference for this rule.
+        has_score: True if the table shows the suite's score.
         score_basis: Split and rule of the suite's score, e.g. "dev GLUE-9".
         columns: Columns for tasks.
         groups: Rows of the table, grouped by their origin.
@@ -151,6 +152,7 @@ class TableView:
     data: str
     rule: str
     cite: str
+    has_score: bool
     score_basis: str
     columns: tuple[Column, ...]
     groups: tuple[RowGroup, ...]
@@ -249,6 +251,7 @@ def build_table(
         data=board.data_label,
         rule=board.rule.name,
         cite=board.rule.cite,
+        has_score=board.has_score,
         score_basis=basis_of(find_task(board.tasks[0]).shown_split, (board.rule.name,)),
         columns=columns,
         groups=groups,

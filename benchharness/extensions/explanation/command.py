@@ -108,6 +108,20 @@ def _words(value: Any, place: str) -> str:
     return f"{value_text(value)} ({place})"
 
 
+_ASSUMED = {
+    "padding": "length to which rows are padded",
+    "padding_side": "side of padding",
+    "truncation_side": "side of truncation",
+    "noise": "noise on embeddings",
+    "order": "order of rows",
+    "drop_last": "drop an epoch's last small batch",
+    "bias_correction": "Adam's bias correction",
+    "decays": "weights that decay",
+    "update_scale": "Adafactor's scaling of updates",
+}
+"""Descriptions of settings that are no recipe settings, so that their names explain too little."""
+
+
 def _legend(found: Explanation) -> Iterator[str]:
     if any(each.points is not None for each in found.differences):
         yield (
@@ -115,14 +129,20 @@ def _legend(found: Explanation) -> Iterator[str]:
             "without a measurement follow, ordered by their usual effect."
         )
     for words, names in (
-        ("specified only by the run", found.not_said),
-        ("specified only by the other training", found.unread),
+        ("known for the run but not for the other training", found.not_said),
+        ("known for the other training but not for the run", found.unread),
         ("arguments of the other training that benchharness does not know", found.unknown),
     ):
         if names:
             yield f"{words}: {', '.join(names)}."
+    if "checkpoint" in found.not_said:
+        yield (
+            "checkpoint: no file of the other training names its checkpoint, so it is unknown "
+            "whether both started with the same weights."
+        )
     if found.assumed:
-        each = (f"{name} ({value_text(value)})" for name, value in found.assumed.items())
+        shown = ((_ASSUMED.get(name, name), value) for name, value in found.assumed.items())
+        each = (f"{name} ({value_text(value)})" for name, value in shown)
         yield f"defaults that are assumed for the other training: {', '.join(each)}."
 
 

@@ -177,7 +177,10 @@ def _counted_rows(values: Values, total: int, ours: Values) -> Iterator[tuple[st
     batch, rows = values["batch_size"].value, int(ours["train_rows"].value)
     steps = total / values["epochs"].value
     is_ours = abs(math.ceil(rows / batch) - steps) < 1
-    yield "train_rows", Said(rows if is_ours else round(steps * batch), f"{_STATE}: about")
+    yield (
+        "train_rows",
+        Said(rows if is_ours else round(steps * batch), f"{_STATE}: estimated from the steps"),
+    )
 
 
 def _of_state(state: Mapping[str, Any]) -> Iterator[tuple[str, Said]]:

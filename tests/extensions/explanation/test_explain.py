@@ -617,17 +617,18 @@ def test_difference_of_scores_fits_the_scores_that_are_shown(bench, small, monke
 
 
 @pytest.mark.parametrize(
-    ("theirs", "limit", "words", "error"),
+    ("asked", "error"),
     [
-        (WHOLE, 300, (), ""),
-        (2 * WHOLE, 300, (), f"without --limit, there are {WHOLE:,} rows"),
-        (WHOLE, 24, (), "without --limit, the dev rows change too"),
-        (WHOLE, 300, ("--limit", "24"), "--limit keeps fewer rows in all runs of --try"),
+        ((WHOLE, 300), ""),
+        ((2 * WHOLE, 300), f"without --limit, there are {WHOLE:,} rows"),
+        ((WHOLE, 24), "without --limit, the dev rows change too"),
+        ((WHOLE, 300, "--limit", "24"), "--limit keeps fewer rows in all runs of --try"),
     ],
 )
 def test_more_training_rows_are_tried_by_leaving_out_the_limit(
-    bench, small, monkeypatch, theirs, limit, words, error
+    bench, small, monkeypatch, asked, error
 ):
+    theirs, limit, *words = asked
     other = {"RESULTS": {"train_samples": theirs}}
     found = json.loads(tried(bench, monkeypatch, other, *words, "--json", limit=limit).out)
     (rows,) = (each for each in found["tried"]["tries"] if each["name"] == "train_rows")
