@@ -505,6 +505,10 @@ def test_explain_gives_the_same_differences_as_table_json_and_python_object(
     assert "3e-5 (training_args.bin: learning_rate)" in ended.out
     assert "up to 25.6 (half, tiny, docs/log.md)" in ended.out
     assert "that benchharness does not know: warp_factor." in ended.out
+    assert "order of rows (random)" in ended.out
+    assert "noise on embeddings (0)" in ended.out
+    assert "known for the run but not for the other training: checkpoint" in ended.out
+    assert "it is unknown whether both started with the same weights." in ended.out
     told = json.loads(bench(*words, "--json").out)
     frame = bh.explain(key[:12], folder, db=place / "board.sqlite")
     assert isinstance(frame, pd.DataFrame)
