@@ -206,7 +206,9 @@ def ending(outcome: Result | Failure) -> str:
     if len(outcome.job.trained_tasks) > 1:  # show the first score of each task
         scored = {e.task: e.scores for e in reversed(outcome.evaluations) if e.scores}
         named = [(distinct_title(t), next(iter(scored[t].values()))) for t in sorted(scored)]
-    shown = ", ".join(f"{name} {value:.3f}" for name, value in named[:MOST_SCORES])
+    # Round as leaderboards do: 0.7875 is 78.8 there.
+    rounded = [(name, round(value * 100, 1) / 100) for name, value in named[:MOST_SCORES]]
+    shown = ", ".join(f"{name} {value:.3f}" for name, value in rounded)
     more = f" and {len(named) - MOST_SCORES} more" if len(named) > MOST_SCORES else ""
     flags = dict.fromkeys(flag for flags in outcome.flags.values() for flag in flags)
     said = f" ({MARK} {', '.join(flags)})" if flags else ""

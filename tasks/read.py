@@ -239,7 +239,7 @@ def read(task: Task, split: str, data: Data, limit: int | None = None) -> SplitR
         DataError: If the split is missing, malformed or empty, if an id is repeated, or if a row
             cannot be converted to a valid example.
     """
-    place = f"{task.name} {split} ({data})"
+    place = f"{task.name} {split} ({task.source.shown(data)})"
     examples = [
         _convert(task, row, f"{place} row {index}")
         for index, row in enumerate(rows(task.source, split, data))

@@ -398,7 +398,8 @@ def _shape(jobs: Sequence[Job]) -> str:
         shapes.append(f"{_grid(untrained, 'model')} without training")
     if baselines := [job for job in jobs if job.kind == "baseline"]:
         shapes.append(_grid(baselines, "baseline"))
-    return f"{' and '.join(shapes)}, data: {jobs[0].data}"
+    data = dict.fromkeys(find_task(job.task).source.shown(job.data) for job in jobs)
+    return f"{' and '.join(shapes)}, data: {' and '.join(data)}"
 
 
 def _grid(jobs: Sequence[Job], noun: str) -> str:

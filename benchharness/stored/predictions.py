@@ -382,12 +382,13 @@ def _of_scores(found: Contrast, scores: Sequence[Sequence[float]], reach: Interv
     """Add a confidence interval over seeds, computed from stored scores, to a comparison.
 
     `scores` has a pair of scores per seed. The interval is clipped to `reach`. With only one seed,
-    the comparison is returned unchanged.
+    the comparison is returned unchanged. Without any difference between seeds there is no interval.
     """
     if len(scores) == 1:
         return found
     one, other = (sample_of_table(np.array([side])) for side in zip(*scores, strict=True))
-    return replace(found, interval=difference(one, other).interval().within(reach))
+    interval = difference(one, other).interval()
+    return replace(found, interval=interval.within(reach) if interval.has_width else None)
 
 
 class Ties(NamedTuple):

@@ -50,7 +50,7 @@ class Intervals:
             be read.
         seeds: Interval that covers only the choice of seeds; None if the variance over seeds is
             unknown, e.g. because there is only one run.
-        reason: Reason why the examples could not be read; may be empty.
+        reason: Reason why `examples` is None, e.g. that they could not be read; may be empty.
     """
 
     both: Interval | None = None

@@ -325,7 +325,7 @@ def _hidden(board: Board) -> Iterator[str]:
 
 def _details(entry: Entry) -> Iterator[str]:
     if entry.points:
-        yield f"best of {entry.points} on dev"
+        yield f"best of {entry.points} on dev (the settings with the best dev score per task)"
     if entry.kind == "model" and entry.precision != "fp32" and not entry.says_precision:
         yield entry.precision
     yield from entry.start_labels
@@ -362,7 +362,9 @@ def over_seeds_alone(board: Board) -> Iterator[str]:
     found = [e.uncertainty for e in board.entries if e.uncertainty is not None]
     reasons = (cell.reason for uncertainty in found for cell in uncertainty.cells.values())
     yield from (
-        f"some intervals cover only seeds: {reason}" for reason in dict.fromkeys(reasons) if reason
+        f"some intervals are missing or cover only seeds: {reason}"
+        for reason in dict.fromkeys(reasons)
+        if reason
     )
 
 

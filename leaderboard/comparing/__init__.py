@@ -74,15 +74,24 @@ class Outcomes:
             group of examples that is scored together. The last axis contains the numbers that the
             score needs, e.g. three counts for F1.
         score: Function that maps means over units, `[..., parts]`, to scores, `[...]`.
+        is_ratio: True if the score is the mean of the first part divided by that of the second.
     """
 
     parts: Array
     score: Callable[[Array], Array] = first_part
+    is_ratio: bool = False
 
     @property
     def scores(self) -> Array:
         """Score of each seed, as an array `[seeds]`."""
         return self.score(self.parts.mean(axis=0))
+
+    @property
+    def is_share(self) -> bool:
+        """True if the score is the share of units that are right, e.g. an accuracy."""
+        has_weights = self.is_ratio and bool((self.parts[..., 1] == 1).all())
+        is_mean = has_weights or self.score is first_part
+        return is_mean and bool(np.isin(self.parts[..., 0], (0.0, 1.0)).all())
 
 
 Known = Outcomes | str
@@ -228,7 +237,11 @@ def _outcomes(
         mean: Array = np.mean(scores, axis=0)
         return mean
 
-    return [Outcomes(parts=np.concatenate(each, axis=-1), score=score) for each in tables]
+    is_ratio = len(known) == len(splits) == 1 and known[0][1].score is ratio
+    return [
+        Outcomes(parts=np.concatenate(each, axis=-1), score=score, is_ratio=is_ratio)
+        for each in tables
+    ]
 
 
 def _placed(

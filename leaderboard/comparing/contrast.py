@@ -33,7 +33,7 @@ from benchharness.leaderboard.comparing.noise import (
 )
 from benchharness.leaderboard.job import Setting
 from benchharness.leaderboard.result import RunRow
-from benchharness.leaderboard.statistics import Interval, holm
+from benchharness.leaderboard.statistics import Interval, holm, unseen_share
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import Example
 from benchharness.tasks.task import Task
@@ -180,7 +180,7 @@ class Contrast:
         examples: Number of examples in all splits of the task.
         interval: 95 % confidence interval of the difference over examples and, with several seeds,
             over seeds; over seeds alone if the examples could not be read. None if neither is
-            possible.
+            possible, or if nothing varies and the score is not an accuracy.
         test: Name of the significance test; empty if there is none.
         p_value: P-value, which covers the same sources of noise as `interval`; None without a test.
         corrected: P-value after Holm's correction; None without a test.
@@ -229,12 +229,13 @@ class Contrast:
     def is_shown(self) -> bool:
         """True if the difference is significant.
 
-        The corrected p-value must be below 0.05, and the interval must not contain 0. Both
+        The corrected p-value must be below 0.05, and an interval must not contain 0. Both
         conditions are needed, because with one seed the two come from different methods.
         """
-        if self.corrected is None or self.interval is None:
+        if self.corrected is None:
             return False
-        return self.corrected < ALPHA and not self.interval.has(0.0)
+        has_zero = self.interval is not None and self.interval.has(0.0)
+        return self.corrected < ALPHA and not has_zero
 
 
 def match_runs(one: Sequence[RunRow], other: Sequence[RunRow]) -> list[tuple[RunRow, RunRow]]:
@@ -313,7 +314,7 @@ def contrast(
     test, p_value = _test(headline, found)
     return replace(
         found,
-        interval=_interval(headline.pairs).within(reach),
+        interval=_interval(headline.pairs, reach),
         test=test,
         p_value=p_value,
         slices=_slices(splits, headline, reach) if with_slices else (),
@@ -329,11 +330,29 @@ def _test(headline: Headline, found: Contrast) -> tuple[str, float]:
     return PERMUTATION, permutation_p_value(headline.pairs)
 
 
-def _interval(pairs: Pairs, draws: int = 5_000) -> Interval:
-    """Return the 95 % interval of the difference over examples and, if there are several, seeds."""
-    if pairs.one.parts.shape[1] > 1:
-        return _difference(pairs).interval()
-    return bootstrap_interval(pairs, draws=draws)
+def _interval(pairs: Pairs, reach: Interval, draws: int = 5_000) -> Interval | None:
+    """Return the 95 % interval of the difference over examples and, if there are several, seeds.
+
+    If the difference is equal for every choice of these examples, it may still be different for
+    others. The interval of a difference of accuracies is then the exact one (see `unseen_share`).
+    The interval of other scores is unknown, so the result is None.
+
+    Args:
+        pairs: Outcomes of both systems.
+        reach: Smallest and largest possible difference.
+        draws: Number of bootstrap resamples.
+    """
+    has_seeds = pairs.one.parts.shape[1] > 1
+    found = _difference(pairs).interval() if has_seeds else bootstrap_interval(pairs, draws=draws)
+    if found.has_width:
+        return found.within(reach)
+    if not (pairs.one.is_share and pairs.other.is_share):
+        return None
+    # If the difference is 0, that of an unseen example changes it by at most 1; if the difference
+    # is 1 or -1, by at most 2.
+    share, center = unseen_share(len(pairs.one.parts)), (found.low + found.high) / 2
+    width = share * (1 + abs(center))
+    return Interval(low=center - width, high=center + width).within(reach)
 
 
 def _difference(pairs: Pairs) -> Estimate:
@@ -394,7 +413,7 @@ def _slices(
                     name=name,
                     examples=sum(len(headline.units[unit]) for unit in units),
                     difference=pairs.difference,
-                    interval=_interval(pairs, draws=1_000).within(reach) if drawn else None,
+                    interval=_interval(pairs, reach, draws=1_000) if drawn else None,
                 )
             )
     return tuple(found)

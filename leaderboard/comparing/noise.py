@@ -31,9 +31,10 @@ from benchharness.leaderboard.statistics import (
     median_deviation,
     selection_gain,
     student_t,
+    unseen_share,
 )
 from benchharness.tasks.suite import ScoreRule
-from benchharness.tasks.suites import find_task
+from benchharness.tasks.suites import find_task, title_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,10 +111,14 @@ class Sample:
         table: Array `[units, seeds]`; the mean of a column is the score of a seed. If the scores
             of single units are unknown, the table has a single row with the scores.
         spread: Variance over seeds; None if there is only one seed.
+        least: Minimum variance due to units of a score that is a share of right units, because
+            units may be wrong although all or almost all of this sample are right. It makes the
+            interval of a perfect score exact (see `unseen_share`); 0 for other scores.
     """
 
     table: Array
     spread: Spread | None
+    least: float = 0.0
 
     @property
     def scores(self) -> Array:
@@ -146,7 +151,11 @@ def sample_of(outcomes: Outcomes) -> Sample:
     # of a unit is (n - 1) times the change, centered so that the mean over units equals the score.
     without = (outcomes.parts.sum(axis=0) - outcomes.parts) / (units - 1)
     moved = (units - 1) * (scores - outcomes.score(without))
-    return sample_of_table(scores + moved - moved.mean(axis=0))
+    sample = sample_of_table(scores + moved - moved.mean(axis=0))
+    if not outcomes.is_share:
+        return sample
+    reach = unseen_share(units, level=LEVEL) / student_t(units - 1, (1 + LEVEL) / 2)
+    return replace(sample, least=reach**2)
 
 
 def sample_of_table(table: Array) -> Sample:
@@ -255,7 +264,9 @@ def noise_of(one: Sample, other: Sample | None = None) -> Noise:
     units = first - sum(rest)
     count = len(units)
     variance = float(units.var(ddof=1)) / count if count > 1 else 0.0
-    if other is not None and count > 1:
+    if other is None:
+        variance = max(variance, one.least)
+    elif count > 1:
         # Even if the differences of all observed units are equal, other units may have other
         # differences. So the standard error is at least the largest difference, divided by the
         # number of units.
@@ -368,14 +379,19 @@ class _Known:
     """Statistics of a leaderboard cell, i.e. of an entry's scores on one task.
 
     `estimates` contains an estimate of the median for each key in `SCOPES` whose noise is known.
-    `bounds` are the lowest and highest possible score. `reason` explains why the examples could not
-    be read; it may be empty.
+    `bounds` are the lowest and highest possible score. `reason` explains why there is no estimate
+    over examples; it may be empty.
     """
 
     sample: Sample
     estimates: Mapping[str, Estimate]
     bounds: Interval
     reason: str
+
+    @property
+    def can_be_tested(self) -> bool:
+        """True if the noise of a difference to another cell is known."""
+        return len(self.sample.table) > 1 or self.sample.spread is not None
 
 
 Tried = Mapping[str, Sequence[Sequence[Known]]]
@@ -465,20 +481,29 @@ def _known_of(
 
 
 def _known_cell(cell: Cell, rule: ScoreRule, sample: Sample, known: Known | None) -> _Known:
-    estimates = {}
+    estimates, reason = {}, known if isinstance(known, str) else ""
     if sample.spread is not None:
         estimates["seeds"] = median_estimate(sample.without_units)
     if isinstance(known, Outcomes):
-        estimates["examples"] = median_estimate(replace(sample, spread=None))
+        found = median_estimate(replace(sample, spread=None))
+        if found.interval(LEVEL).has_width:
+            estimates["examples"] = found
+        else:
+            reason = (
+                f"on {title_of(cell.task)}, the score is equal for every choice of these examples, "
+                "so its uncertainty over examples is unknown"
+            )
+    if "examples" not in estimates and not any(e.variance for e in estimates.values()):
+        estimates = {}  # nothing varies, so the noise is unknown
     if estimates:
-        found = [median_estimate(sample), *estimates.values()]
-        estimates["both"] = max(found, key=lambda each: each.variance)  # the widest interval
+        every = [median_estimate(sample), *estimates.values()]
+        estimates["both"] = max(every, key=lambda each: each.variance)  # the widest interval
     names = score_names(cell.task, rule)
     return _Known(
         sample=sample,
         estimates=estimates,
         bounds=score_bounds(find_task(cell.task), names, cell.values),
-        reason=known if isinstance(known, str) else "",
+        reason=reason,
     )
 
 
@@ -530,7 +555,7 @@ def _ranked(
     found = list(entries)
     for place in racing:
         uncertainty = entries[place].uncertainty
-        if uncertainty is None or uncertainty.score.both is None:
+        if uncertainty is None or not all(known[place][t].can_be_tested for t in rule.cells):
             continue
         tied = set(racing) - better[place] - worse[place] - {place}
         # At best, the entry comes directly after all significantly better entries. At worst, it

@@ -130,6 +130,7 @@ class TableView:
         data: Description of the data.
         rule: Name of the rule by which the suite's score is computed.
         cite: Reference for this rule.
+        has_score: True if the table shows the suite's score.
         score_basis: Split and rule of the suite's score, e.g. "dev GLUE-9".
         columns: Columns for tasks.
         groups: Rows of the table, grouped by their origin.
@@ -151,6 +152,7 @@ class TableView:
     data: str
     rule: str
     cite: str
+    has_score: bool
     score_basis: str
     columns: tuple[Column, ...]
     groups: tuple[RowGroup, ...]
@@ -249,6 +251,7 @@ def build_table(
         data=board.data_label,
         rule=board.rule.name,
         cite=board.rule.cite,
+        has_score=board.has_score,
         score_basis=basis_of(find_task(board.tasks[0]).shown_split, (board.rule.name,)),
         columns=columns,
         groups=groups,
@@ -386,7 +389,7 @@ def _score(board: Board, entry: Entry) -> CellView:
         best=entry.rank == 1
         and entry.has_learned
         and sum(other.rank is not None for other in board.entries) > 1,
-        ends=_ends(intervals, seeds),
+        ends=_ends(entry, intervals, seeds),
         seeds=_seeds(seeds),
         has_learned=entry.has_learned,
     )
@@ -414,7 +417,7 @@ def _entry_cell(board: Board, entry: Entry, column: Column, best: str) -> CellVi
             )
             for score in (column.scores if len(column.scores) > 1 else ())
         },
-        ends=_ends(intervals, cell.values),
+        ends=_ends(entry, intervals, cell.values),
         seeds=_seeds(cell.values),
         has_learned=cell.has_learned,
     )
@@ -428,13 +431,15 @@ def _with_interval(note: str, intervals: Intervals) -> str:
     return f"{note}\n95 % interval from {low} to {high} over {intervals.scope}".lstrip()
 
 
-def _ends(intervals: Intervals, values: Sequence[float]) -> str:
-    """Return the ends of the confidence interval as text.
+def _ends(entry: Entry, intervals: Intervals, values: Sequence[float]) -> str:
+    """Return the ends of the confidence interval as text; empty if it is unknown.
 
-    Without an interval, these are the lowest and the highest score of a seed.
+    If intervals are not shown, these are the lowest and the highest score of a seed.
     """
     if intervals.both is not None:
         return f"{shown(intervals.both.low)}–{shown(intervals.both.high)}"
+    if entry.uncertainty is not None:
+        return ""
     return f"{shown(min(values))}–{shown(max(values))}" if len(values) > 1 else ""
 
 

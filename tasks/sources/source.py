@@ -126,6 +126,8 @@ class Source:
         reader: Function `(split, path)` that reads the rows of a split, instead of the functions of
             this package. The path is a file or folder of the user, the folder of the mini data, or
             None for the hub.
+        file: Name of the file or folder that `reader` reads if the task itself names it; else
+            empty.
         read_records: Function that reads the official files of a split if their format is none of
             `Format`. It takes an OfficialFiles and yields Record objects (see `formats`).
         read_hub: Function `(source, name of a split)` that reads the rows of a split from the hub
@@ -141,6 +143,7 @@ class Source:
     splits: Mapping[str, Split]
     configs: tuple[str, ...] = ()
     hub_folder: str = ""
+    file: str = ""
     home: str = ""
     spellings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     format: Format = "tsv"
@@ -158,6 +161,15 @@ class Source:
     read_records: Callable[[Any], Iterable[Any]] | None = None
     read_hub: Callable[["Source", str], list[Row]] | None = None
     language_of: Callable[[Row], str | None] | None = None
+
+    def shown(self, data: object) -> str:
+        """Return the place of the rows for messages: the value of `--data`, unless it is unused.
+
+        Args:
+            data: Value of `--data`. The default "hub" is also the value for tasks that are never
+                read from the hub.
+        """
+        return self.file or (str(data) if self.hub or str(data) != "hub" else "the task's own data")
 
     @property
     def is_pinned(self) -> bool:

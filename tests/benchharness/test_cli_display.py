@@ -9,8 +9,9 @@ from benchharness.cli import tables
 from benchharness.driver import display
 from benchharness.driver.display import Display, bars, describe, headline, sparkline
 from benchharness.driver.live import LiveJob, RunState
+from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.job import Setting, Teacher
-from benchharness.progress import Progress, duration, job_name, job_names
+from benchharness.progress import Progress, duration, ending, job_name, job_names
 from tests.helpers.fake_worker import make_failure, make_job, make_result
 from tests.helpers.plans import schedule_of
 
@@ -64,6 +65,13 @@ def test_sparkline_has_at_most_eight_characters():
 )
 def test_displayed_durations_are_rounded_and_have_units(seconds, text):
     assert duration(seconds) == text
+
+
+def test_score_of_a_finished_job_is_rounded_as_on_a_leaderboard():
+    found = make_result(JOBS[0])
+    dev = [replace(each, scores={"accuracy": 0.7875}) for each in found.evaluations]
+    assert ending(replace(found, evaluations=tuple(dev))).startswith("accuracy 0.788 ")
+    assert shown(0.7875) == "78.8"
 
 
 def test_a_finished_job_is_one_line_with_its_scores_or_error():

@@ -17,13 +17,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchharness.errors import BenchError
+from benchharness.errors import BenchError, DataError
 from benchharness.extensions.custom_data.find import HELD_OUT, HUB
 from benchharness.extensions.custom_data.metrics import EVALUATE, known_metrics, metrics_of
 from benchharness.extensions.custom_data.places import split_files
 from benchharness.extensions.custom_data.roles import mapping_of
-from benchharness.extensions.custom_data.task import OwnData, examples_of, own_task
-from benchharness.tasks.task import Task
+from benchharness.extensions.custom_data.task import OwnData, examples_of, own_task, table_of
+from benchharness.tasks.task import Task, find_fault
 
 KEYS: Mapping[str, tuple[type, str]] = {
     "name": (str, '"suite/task"'),
@@ -65,9 +65,15 @@ def read_task(file: Path) -> tuple[Task, Mapping[str, Any]]:
     task = own_task(own, said["name"])
 
     def rows(split: str, _: Path | None) -> list[dict[str, Any]]:
-        return [{"example": example} for example in examples_of(own, split, place)]
+        examples = examples_of(own, split, place)
+        for example in examples:
+            if place and (fault := find_fault(task, example)):
+                table = table_of(own, "train" if own.held_out else split, place)
+                raise DataError(f"{table.place(table.ids.index(example.id))} {fault}.")
+        return [{"example": example} for example in examples]
 
-    return replace(task, source=replace(task.source, reader=rows)), said.get("recipe", {})
+    source = replace(task.source, reader=rows, file=said.get("data", ""))
+    return replace(task, source=source), said.get("recipe", {})
 
 
 def _mistakes(said: Mapping[str, Any]) -> Iterator[str]:

@@ -41,6 +41,7 @@ class Try:
         share: `moved` divided by the other training's score minus the run's score; None if one of
             these numbers is unknown, or if the two scores do not differ.
         error: The reason if `moved` is None; else empty.
+        flags: Warnings about the score of the changed run, e.g. that it has collapsed.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Try:
     moved: float | None = None
     share: float | None = None
     error: str = ""
+    flags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +105,7 @@ def try_changes(
     session = Session.of(replace(usual, seed=seeds), watch)
     with session.prepared():
         base = session.plan()
-        plans = [_plan(usual, each) for each in chosen]
+        plans = [_plan(usual, each, job) for each in chosen]
         every = [base, *(each for each in plans if isinstance(each, Plan))]
         jobs = {each.key: each for planned in every for each in planned.jobs}
         with session.run(replace(base, jobs=tuple(jobs.values()))) as driven:
@@ -114,6 +116,11 @@ def try_changes(
         runs = ((each.seed, ended[each.key]) for each in planned.jobs if each.task == job.task)
         return {seed: _scores(each)[metric] for seed, each in runs if isinstance(each, Result)}
 
+    def warnings(planned: Plan) -> tuple[str, ...]:
+        """Return the warnings about the scores of a plan's jobs on the task."""
+        runs = (ended[each.key] for each in planned.jobs if each.task == job.task)
+        return next((r.flags.get(job.task, ()) for r in runs if isinstance(r, Result)), ())
+
     scores, tries = reached(base), list[Try]()
     for each, planned in zip(chosen, plans, strict=True):
         moved, error = None, "the run failed" if isinstance(planned, Plan) else planned
@@ -122,7 +129,17 @@ def try_changes(
         if other and job.seed in scores:
             moved, error = next(iter(other.values())) - scores[job.seed], ""
         share = moved / found.gap if moved is not None and found.gap else None
-        tries.append(Try(name=each.name, change=each.change, moved=moved, share=share, error=error))
+        flags = warnings(planned) if isinstance(planned, Plan) else ()
+        tries.append(
+            Try(
+                name=each.name,
+                change=each.change,
+                moved=moved,
+                share=share,
+                error=error,
+                flags=flags,
+            )
+        )
     # The standard deviation of the difference of two runs is sqrt(2) times that of one run.
     count, values = len(scores), scores.values()
     noise = student_t(count - 1, 0.975) * stdev(values) * math.sqrt(2) if count > 1 else None
@@ -130,17 +147,37 @@ def try_changes(
     return Tries(metric=metric, tries=tuple(tries), noise=noise, seeds=seeds, failures=failures)
 
 
-def _plan(usual: RunOptions, difference: Difference) -> Plan | str:
-    """Plan a repetition of the run with one value of the other training.
+def _plan(usual: RunOptions, difference: Difference, job: Job) -> Plan | str:
+    """Plan a repetition of the run `job` with one value of the other training.
 
     If this is impossible, return the reason as a string.
     """
     if not difference.change:
         return "no option changes it"
+    if "limit" in difference.change and usual.limit != job.limit:
+        return "--limit keeps fewer rows in all runs of --try"
     try:
-        return plan(check_request(_changed(usual, difference)))
+        planned = plan(check_request(_changed(usual, difference)))
     except BenchError as error:
         return str(error)
+    misfit = _misfit(planned, difference, job) if "limit" in difference.change else ""
+    return misfit or planned
+
+
+def _misfit(planned: Plan, difference: Difference, job: Job) -> str:
+    """Return why leaving out --limit does not change only the number of training rows.
+
+    The reason is empty if the run then has about as many training rows as the other training (the
+    number may be an estimate from the number of steps), and the same dev rows as before.
+    """
+    train = f"{job.task}:train"
+    whole = next(each.fingerprints for each in planned.jobs if each.task == job.task)
+    if any(whole[name] != job.fingerprints[name] for name in job.fingerprints if name != train):
+        return "without --limit, the dev rows change too"
+    rows = planned.used_rows[whole[train]]
+    if not math.isclose(rows, difference.theirs, rel_tol=0.05):
+        return f"without --limit, there are {rows:,} rows"
+    return ""
 
 
 def _scores(run: Result) -> Mapping[str, float]:
@@ -190,6 +227,8 @@ def _changed(usual: RunOptions, difference: Difference) -> RunOptions:
     ((name, value),) = difference.change.items()
     if name == "seed":
         return replace(usual, seed=(int(value),))
+    if name == "limit":
+        return replace(usual, limit=None)
     if name == "precision":
         return replace(usual, precision=value)  # type: ignore[arg-type]
     # Remove settings for the same quantity in another unit (`epochs` for `steps`), which would

@@ -11,10 +11,10 @@ from benchharness.cli.output import complaints, exit_code, print_json, print_tab
 from benchharness.driver.display import displayed
 from benchharness.driver.options import DATABASE, RunOptions, option
 from benchharness.extensions.explanation.beside import explain_run
-from benchharness.extensions.explanation.changes import Tries, try_changes
+from benchharness.extensions.explanation.changes import Tries, Try, try_changes
 from benchharness.extensions.explanation.differences import Difference, Explanation
 from benchharness.extensions.explanation.foreign import trained
-from benchharness.leaderboard.boards.cell import marked, note_lines, shown
+from benchharness.leaderboard.boards.cell import marked, note_lines
 from benchharness.leaderboard.job import value_text
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
@@ -86,8 +86,10 @@ def explain(key: Key, *, asked: Asked, as_json: AsJson = False) -> None:
 def _lines(found: Explanation) -> Iterator[str]:
     yield f"{found.run} and {found.other}"
     if found.gap is not None and found.ours is not None and found.theirs is not None:
-        ours, theirs = map(marked, map(shown, (found.ours, found.theirs)), found.flags)
-        yield f"{found.metric}: the run {ours}, the other {theirs}, {found.gap * 100:+.1f}"
+        # With one decimal, the difference may not be that of the rounded scores.
+        texts = (f"{score * 100:.2f}" for score in (found.ours, found.theirs))
+        ours, theirs = map(marked, texts, found.flags)
+        yield f"{found.metric}: the run {ours}, the other {theirs}, {found.gap * 100:+.2f}"
         yield from note_lines(zip((found.run, found.other), found.flags, strict=True))
     yield from found.remarks
 
@@ -105,6 +107,20 @@ def _words(value: Any, place: str) -> str:
     return f"{value_text(value)} ({place})"
 
 
+_ASSUMED = {
+    "padding": "length to which rows are padded",
+    "padding_side": "side of padding",
+    "truncation_side": "side of truncation",
+    "noise": "noise on embeddings",
+    "order": "order of rows",
+    "drop_last": "drop an epoch's last small batch",
+    "bias_correction": "Adam's bias correction",
+    "decays": "weights that decay",
+    "update_scale": "Adafactor's scaling of updates",
+}
+"""Descriptions of settings that are no recipe settings, so that their names explain too little."""
+
+
 def _legend(found: Explanation) -> Iterator[str]:
     if any(each.points is not None for each in found.differences):
         yield (
@@ -112,25 +128,31 @@ def _legend(found: Explanation) -> Iterator[str]:
             "without a measurement follow, ordered by their usual effect."
         )
     for words, names in (
-        ("specified only by the run", found.not_said),
-        ("specified only by the other training", found.unread),
+        ("known for the run but not for the other training", found.not_said),
+        ("known for the other training but not for the run", found.unread),
         ("arguments of the other training that benchharness does not know", found.unknown),
     ):
         if names:
             yield f"{words}: {', '.join(names)}."
+    if "checkpoint" in found.not_said:
+        yield (
+            "checkpoint: no file of the other training names its checkpoint, so it is unknown "
+            "whether both started with the same weights."
+        )
     if found.assumed:
-        each = (f"{name} ({value_text(value)})" for name, value in found.assumed.items())
+        shown = ((_ASSUMED.get(name, name), value) for name, value in found.assumed.items())
+        each = (f"{name} ({value_text(value)})" for name, value in shown)
         yield f"defaults that are assumed for the other training: {', '.join(each)}."
 
 
 def _show_tries(tried: Tries, limit: int | None) -> None:
     rows = [
         {
-            "value": ", ".join(f"{n}={v}" for n, v in each.change.items()) or each.name,
+            "value": _name(each),
             f"{tried.metric} moves": each.error
             if each.moved is None
-            else f"{each.moved * 100:+.1f}",
-            "of the gap": "" if each.share is None else f"{each.share:.0%}",
+            else marked(f"{each.moved * 100:+.2f}", each.flags),
+            "of the gap": "" if each.share is None else marked(f"{each.share:.0%}", each.flags),
             "beyond noise": ""
             if each.moved is None or tried.noise is None
             else abs(each.moved) > tried.noise,
@@ -138,12 +160,25 @@ def _show_tries(tried: Tries, limit: int | None) -> None:
         for each in tried.tries
     ]
     print_table(rows, tuple(rows[0]) if rows else (), "no differences to try.")
+    for line in note_lines((_name(each), each.flags) for each in tried.tries):
+        typer.echo(visible(line))
+    if any(each.flags for each in tried.tries):
+        typer.echo(
+            "A run with ! did not learn as usual, so its part of the gap does not show that this "
+            "setting explains the other score."
+        )
     noise = "unknown" if tried.noise is None else f"±{tried.noise * 100:.1f}"
     where = f" on at most {limit:,} rows per split; the gap is on all rows" if limit else ""
     typer.echo(
         f"noise: {noise}, estimated from seeds {', '.join(map(str, tried.seeds))}{where}. In 95 % "
         "of cases, two runs with equal settings differ by less."
     )
+
+
+def _name(each: Try) -> str:
+    if "limit" in each.change:
+        return f"{each.name} (without --limit)"
+    return ", ".join(f"{n}={v}" for n, v in each.change.items()) or each.name
 
 
 def _to_json(found: Explanation, tried: Tries | None) -> dict[str, Any]:

@@ -6,7 +6,7 @@ another run.
 
 import math
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -16,6 +16,7 @@ from benchharness.errors import BenchError
 from benchharness.extensions.explanation.training import (
     ALL_DECAY,
     PRECISIONS,
+    PRETRAINED,
     Said,
     Training,
     Values,
@@ -41,8 +42,9 @@ class Difference:
             difference has no effect (a larger maximum length, although no row was truncated).
         source: The source of this measurement; empty if there is none.
         change: Change that gives a run the other training's value: a mapping from one option to its
-            value. The option is the name of a recipe setting, "precision" or "seed". The mapping is
-            empty if there is no such option.
+            value. The option is the name of a recipe setting, "precision", "seed" or "limit" (with
+            the value "none", which means to leave `--limit` out). The mapping is empty if there is
+            no such option.
     """
 
     name: str
@@ -66,7 +68,9 @@ class Explanation:
         ours: The run's score for this metric, from 0 to 1; None if `metric` is empty.
         theirs: The other training's score, from 0 to 1; None if `metric` is empty.
         differences: The differences, the most likely causes first.
-        not_said: The names of settings that only the run specifies.
+        not_said: The names of settings that only the run specifies. "checkpoint" is among them if
+            the other training's files do not name its checkpoint, so that the two may have started
+            with different weights.
         unread: The names of settings that only the other training specifies.
         unknown: The names of the other training's arguments that benchharness does not know.
         assumed: Default values of the other tool, keyed by setting. They are assumed because no
@@ -137,7 +141,7 @@ def explain(run: Training, other: Training) -> Explanation:
                 own = Said(f"{value_text(own.value)} {units[0]}", own.place)
             values[units[1] or units[0]] = own, their
     found = [
-        _difference(name, own, their, Effect() if pair.is_idle(name) else effects().get(name))
+        _difference(name, own, their, Effect() if pair.is_idle(name) else effects().get(name), run)
         for name, (own, their) in values.items()
         if own and their and not pair.same(name)
     ]
@@ -151,7 +155,7 @@ def explain(run: Training, other: Training) -> Explanation:
         ours=run.scores.get(metric),
         theirs=other.scores.get(metric),
         differences=tuple(found),
-        not_said=tuple(name for name, (own, their) in values.items() if own and not their),
+        not_said=tuple(_not_said(run, other, values)),
         unread=tuple(name for name, (own, their) in values.items() if their and not own),
         unknown=other.unknown,
         flags=(run.flags, other.flags),
@@ -191,6 +195,21 @@ def _with_models(run: Training, other: Training) -> tuple[Values, Values]:
     elif their and "model" not in both[1]:
         both[0]["model"] = both[1]["model"] = their
     return both[0], both[1]
+
+
+def _not_said(
+    run: Training, other: Training, values: Mapping[str, tuple[Said | None, Said | None]]
+) -> Iterator[str]:
+    """Yield the names of the settings that only the run specifies.
+
+    A run that starts with the weights of its checkpoint has no other start, so `start_from` is then
+    left out. The checkpoint itself is included unless the models are known to differ.
+    """
+    if "checkpoint" in run.values and "checkpoint" not in other.values:
+        yield "checkpoint"
+    for name, (own, their) in values.items():
+        if own and not their and not (name == "start_from" and own.value == PRETRAINED):
+            yield name
 
 
 def _check_task(run: Training, other: Training) -> None:
@@ -364,7 +383,9 @@ _NEEDS: Mapping[str, Callable[[_Pair], bool]] = {
 """Conditions under which a difference in a setting can affect the result, keyed by setting."""
 
 
-def _difference(name: str, own: Said, their: Said, effect: Effect | None) -> Difference:
+def _difference(
+    name: str, own: Said, their: Said, effect: Effect | None, run: Training
+) -> Difference:
     known = effect or Effect()
     return Difference(
         name=name,
@@ -374,12 +395,14 @@ def _difference(name: str, own: Said, their: Said, effect: Effect | None) -> Dif
         theirs_from=their.place,
         points=known.points,
         source=known.source,
-        change=_change(name, their.value),
+        change=_change(name, own.value, their.value, run),
     )
 
 
-def _change(name: str, value: Any) -> dict[str, str]:
+def _change(name: str, ours: Any, value: Any, run: Training) -> dict[str, str]:
     """Return the option that gives a run this value; empty if there is none."""
+    if name == "train_rows" and run.limit and value > ours:
+        return {"limit": "none"}
     is_option = name == "seed" or (name == "precision" and value in (*PRECISIONS[1:], "fp32"))
     is_setting = name in SETTINGS and SETTINGS[name].rule.read(value) is not None
     return {name: value_text(value)} if is_option or is_setting else {}

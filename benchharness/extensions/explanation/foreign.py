@@ -177,7 +177,10 @@ def _counted_rows(values: Values, total: int, ours: Values) -> Iterator[tuple[st
     batch, rows = values["batch_size"].value, int(ours["train_rows"].value)
     steps = total / values["epochs"].value
     is_ours = abs(math.ceil(rows / batch) - steps) < 1
-    yield "train_rows", Said(rows if is_ours else round(steps * batch), f"{_STATE}: about")
+    yield (
+        "train_rows",
+        Said(rows if is_ours else round(steps * batch), f"{_STATE}: estimated from the steps"),
+    )
 
 
 def _of_state(state: Mapping[str, Any]) -> Iterator[tuple[str, Said]]:
@@ -325,6 +328,7 @@ def _of_file(path: Path, job: Job) -> Training:
     if path.suffix == ".toml":
         own = resolve_recipe(find_model(job.checkpoint, job.trust), job.task, str(path), {})
         said = {n: Said(s.value, s.source) for n, s in own.settings.items() if n != START_FROM}
+        said["checkpoint"] = Said(job.model, "the run")
         return Training(name=str(path), values=said)
     script, place = "", path.name
     if path.suffix in (".bin", ".pt"):

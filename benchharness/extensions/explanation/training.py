@@ -56,6 +56,7 @@ class Training:
         unknown: The names of arguments that benchharness does not know.
         flags: Warnings about the scores.
         remarks: Sentences about the score that settings do not express, such as another split.
+        limit: The run's `--limit`; None if all rows were used, or if unknown.
     """
 
     name: str
@@ -70,9 +71,13 @@ class Training:
     unknown: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    limit: int | None = None
 
 
 RANDOM = "random"
+
+PRETRAINED = "pretrained weights"
+"""Value of `start_from` if a run starts with the weights of its checkpoint."""
 
 ALL_DECAY = "all weights, biases and norms too"
 """Value of `decays` if weight decay applies to all parameters."""
@@ -115,7 +120,7 @@ def of_run(result: Result) -> Training:
         values["weight_decay"] = Said(share, decoupled.place)
     values |= {name: Said(value, "benchharness") for name, value in FACTS.items()}
     values |= {name: Said(getattr(job, name), "the run") for name in ("precision", "seed")}
-    start = job.shown_start or "pretrained weights"
+    start = job.shown_start or PRETRAINED
     values["start_from"] = Said(start, "the run")
     values["checkpoint"] = Said(job.model, "the run")
     values |= _data_of(job, result.provenance)
@@ -145,6 +150,7 @@ def of_run(result: Result) -> Training:
         head=task.head,
         family=family,
         flags=result.flags.get(job.task, ()),
+        limit=job.limit,
         model_names=frozenset(map(model_name, names)),
         keeps_words=_keeps_words(result.provenance),
     )
@@ -215,6 +221,7 @@ def of_checkpoint(folder: Path, place: str) -> dict[str, Said]:
 
 
 _TOKENIZER, _TOKENIZER_CONFIG = "tokenizer.json", "tokenizer_config.json"
+_WORDPIECES, _PIECES = "vocab.txt", "vocab.json"
 
 
 def _of_tokenizer(folder: Path) -> Iterator[tuple[str, tuple[Any, str]]]:
@@ -224,12 +231,42 @@ def _of_tokenizer(folder: Path) -> Iterator[tuple[str, tuple[Any, str]]]:
         words = f" ({digest(sorted(vocabulary))[:6]})" if isinstance(vocabulary, dict) else ""
         yield "tokenizer", (f"{len(vocabulary):,} tokens{words}", _TOKENIZER)
         yield "special_tokens", (_template(tokens.get("post_processor") or {}), _TOKENIZER)
+    elif not tokens:
+        yield from _of_vocabulary(folder, str(config.get("tokenizer_class", "")))
     yield from _case(tokens, config)
     for name in ("padding", "truncation"):
         if "direction" in (tokens.get(name) or {}):
             yield f"{name}_side", (tokens[name]["direction"].lower(), _TOKENIZER)
         if f"{name}_side" in config:
             yield f"{name}_side", (config[f"{name}_side"], _TOKENIZER_CONFIG)
+
+
+def _of_vocabulary(folder: Path, name: str) -> Iterator[tuple[str, tuple[Any, str]]]:
+    """Yield the settings of a tokenizer without a tokenizer.json, from its list of words.
+
+    `name` is the tokenizer's class in transformers. Only the class has the special tokens, so they
+    are known for the classes in `_OF_CLASS`.
+    """
+    file = next((f for f in (_WORDPIECES, _PIECES) if (folder / f).is_file()), None)
+    if file is None:
+        return
+    if file == _PIECES:
+        words = sorted(read_object(folder / file))
+    else:
+        lines = (folder / file).read_text(encoding="utf-8", errors="replace").splitlines()
+        words = sorted(set(lines))
+    yield "tokenizer", (f"{len(words):,} tokens ({digest(words)[:6]})", file)
+    if processor := _OF_CLASS.get(name.removesuffix("Fast")):
+        yield "special_tokens", (_template(processor), _TOKENIZER_CONFIG)
+
+
+_BERT = {"type": "BertProcessing", "cls": ("[CLS]", 101), "sep": ("[SEP]", 102)}
+_ROBERTA = {"type": "RobertaProcessing", "cls": ("<s>", 0), "sep": ("</s>", 2)}
+_OF_CLASS = {
+    **dict.fromkeys(("BertTokenizer", "ElectraTokenizer", "DistilBertTokenizer"), _BERT),
+    "RobertaTokenizer": _ROBERTA,
+}
+"""Post-processors that transformers gives to tokenizers of these classes, keyed by class."""
 
 
 def _case(

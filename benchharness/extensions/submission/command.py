@@ -20,7 +20,7 @@ from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible, whole_file
 from benchharness.models import find_model
 from benchharness.tasks.suite import Suite
-from benchharness.tasks.suites import find_suite
+from benchharness.tasks.suites import find_suite, find_task, title_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,10 +171,16 @@ def _write(found: Sequence[Gathered], out: str, *, as_json: bool) -> None:
             f"run {file.run.key[:12]}, {file.run.model}, {file.run.recipe_label}, "
             f"seed {file.run.seed}"
             if file.run
-            else "this task was not run, so all answers are the same"
+            else f"{_missing(file.task)}, so all answers are the same"
         )
         typer.echo(visible(f"{str(file.path).strip('.') or out}: {origin}"))
     typer.echo(visible(f"written: {out}"))
+
+
+def _missing(task: str) -> str:
+    """Return why a task has no predictions: it has no run, or that of another task lacks it."""
+    trained = find_task(task).trained_on
+    return f"no run of {title_of(trained)} has predicted it" if trained else "this task was not run"
 
 
 def _facts(file: Gathered) -> dict[str, Any]:

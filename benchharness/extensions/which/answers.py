@@ -61,6 +61,7 @@ class Answer:
             nothing on any of the tasks are last.
         tied: Names of the encoders that do not differ significantly from the first one.
         missing: Names of the encoders that lack a score on a task.
+        is_tested: True if the first encoder's differences to the others were tested.
         majority: Score of the majority baseline; None if unknown.
     """
 
@@ -68,6 +69,7 @@ class Answer:
     candidates: tuple[Candidate, ...]
     tied: tuple[str, ...]
     missing: tuple[str, ...]
+    is_tested: bool
     majority: float | None = None
 
     @property
@@ -104,7 +106,7 @@ class Answer:
             found = f"is not significantly different from {', '.join(self.tied)}"
         elif len(self.candidates) == 1:
             found = "is the only encoder with a score"
-        elif first.interval is None:
+        elif not self.is_tested:
             found = "has the highest score, but it is unknown whether this is significant"
         else:
             found = "is significantly better than all others"
@@ -187,6 +189,7 @@ def _answer(
         candidates=tuple(_candidate(entry, jobs) for entry in board.entries),
         tied=tuple(names[name] for name in first.tied) if first else (),
         missing=tuple(name for name in runs if name not in names.values()),
+        is_tested=bool(first and first.ranks),
         majority=build_entry(floor, suite).score if floor else None,
     )
 

@@ -107,3 +107,20 @@ def test_each_mistake_in_a_toml_task_is_reported_on_its_own_line(file, change, s
     lines = str(caught.value).splitlines()
     assert len(lines) == len(said)
     assert all(words in line for words, line in zip(said, lines, strict=True))
+
+
+def test_plan_and_error_of_a_toml_task_name_its_file(loads, file, bench):
+    command = ("run", "--plugin", file, "--model", "tiny", "--task", "mine/reviews", "--dry-run")
+    assert "data: reviews.csv)" in bench(*command).out
+    table = file.parent / "reviews.csv"
+    lines = table.read_text().splitlines(keepends=True)
+    lines[40] = '"an odd review",9,0\n'
+    table.write_text("".join(lines))
+    ended = bench(*command)
+    assert ended.code == 4
+    assert "reviews.csv line 41 has the label '9'; expected one of 1, 2, 3." in ended.err
+
+
+def test_plan_of_generated_rows_does_not_name_the_hub(bench):
+    ended = bench("run", "--model", "tiny", "--task", "needle/512", "--seeds", "1", "--dry-run")
+    assert "data: the task's own data)" in ended.out, ended.err

@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import re
+import shutil
 import time
 import zipfile
 from contextlib import nullcontext
@@ -14,19 +15,25 @@ from statistics import stdev
 import pandas as pd
 import pytest
 import torch
-from transformers import TrainingArguments
+from transformers import AutoTokenizer, TrainingArguments
 
 import benchharness as bh
 from benchharness.errors import DataError
 from benchharness.extensions.explanation.beside import explain_run
 from benchharness.leaderboard.store.store import open_store
+from benchharness.models import find_model
+from benchharness.models.weights import config_folder
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import find_task
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.foreign_training import OF_4, train, write_arguments, write_folder
-from tests.helpers.learned_engine import LearnedEngine
+from tests.helpers.learned_engine import CONSTANT, LearnedEngine
 from tests.helpers.plans import plan_job
 from tests.helpers.results import make_evaluation, make_failure, make_job, make_result
 
 ROWS = 40
+WHOLE = len(read(find_task("glue/sst2"), "train", parse_data("mini")).examples)
 
 
 def store_run(path, task, checkpoint, scores, **plan):
@@ -105,8 +112,9 @@ def test_explain_reports_no_difference_to_an_equal_trainer_run(place, trained):
     assert found.unknown == ()
     assert found.metric == "accuracy"
     assert found.gap == pytest.approx(found.theirs - 0.7)
-    # It does not say what it began from, nor its number of rows but by its steps.
-    assert set(found.not_said) <= {"start_from", "dev_rows"}
+    # transformers 5 does not write the name of the checkpoint, nor the number of rows.
+    assert set(found.not_said) <= {"checkpoint", "dev_rows"}
+    assert "start_from" not in found.not_said, "the run began with its checkpoint's weights"
 
 
 def test_explain_reports_exactly_the_changed_values_of_a_trainer_run(place, trained):
@@ -492,11 +500,15 @@ def test_explain_gives_the_same_differences_as_table_json_and_python_object(
     words = ("explain", key[:12], "--from", folder, "--db", place / "board.sqlite")
     ended = bench(*words)
     assert ended.code == 0
-    assert "accuracy: the run 70.0, the other 75.0, +5.0" in ended.out
+    assert "accuracy: the run 70.00, the other 75.00, +5.00" in ended.out
     assert "5e-5 (google-research/bert" in " ".join(ended.out.split())
     assert "3e-5 (training_args.bin: learning_rate)" in ended.out
     assert "up to 25.6 (half, tiny, docs/log.md)" in ended.out
     assert "that benchharness does not know: warp_factor." in ended.out
+    assert "order of rows (random)" in ended.out
+    assert "noise on embeddings (0)" in ended.out
+    assert "known for the run but not for the other training: checkpoint" in ended.out
+    assert "it is unknown whether both started with the same weights." in ended.out
     told = json.loads(bench(*words, "--json").out)
     frame = bh.explain(key[:12], folder, db=place / "board.sqlite")
     assert isinstance(frame, pd.DataFrame)
@@ -554,8 +566,101 @@ def test_try_option_reruns_each_of_the_likeliest_differences_separately(
     ended = bench(*words[:-1])
     assert len(bh.runs(db="x.sqlite")) == 6
     moved = (score["2 epochs", 1] - base[0]) * 100
-    assert re.search(rf"epochs=2 +\{moved:+.1f}", ended.out)
+    assert re.search(rf"epochs=2 +\{moved:+.2f}", ended.out)
     assert f"noise: ±{tried['noise'] * 100:.1f}" in ended.out
+
+
+class ByEpochsOrConstant(LearnedEngine):
+    """Engine whose scores rise with the rows; runs of two epochs answer every row alike."""
+
+    def run(self, jobs, report):
+        for job in jobs:
+            share = 0.7 if job.limit else 0.9
+            self._shares = {job.task: CONSTANT if job.values["epochs"] == 2 else share}
+            yield from super().run([job], report)
+
+
+def tried(bench, monkeypatch, other, *words, limit=300):
+    """Return the output of `explain --try 2` for a run on SST-2 with `limit` rows per split."""
+    monkeypatch.setattr("benchharness.engines.local.LocalEngine", ByEpochsOrConstant({}))
+    monkeypatch.setattr("benchharness.driver.session.prepared_workers", lambda *_: nullcontext())
+    job = plan_job("tiny", "glue/sst2", limit=limit, precision="fp32", overrides={"epochs": "1"})
+    run = make_result(
+        job,
+        evaluations=[make_evaluation(job, *s, scores={"accuracy": 0.7875}) for s in SST2_DEV],
+        provenance={"data": {"glue/sst2:train": {"rows": limit}}},
+    )
+    with open_store("x.sqlite") as store:
+        store.add_result(run)
+    Path("other").mkdir(exist_ok=True)
+    folder = write_folder(Path("other/out"), Path("small"), **other)
+    return bench("explain", job.key, "--from", folder, "--db", "x.sqlite", "--try", "9", *words)
+
+
+SST2_DEV = (("glue/sst2", "dev"),)
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save_checkpoint(tmp_path / "small")
+
+
+def test_collapsed_run_of_try_is_marked_and_explained(bench, small, monkeypatch):
+    other = {"num_train_epochs": 2.0, "RESULTS": {"eval_accuracy": 0.5}}
+    ended = tried(bench, monkeypatch, other)
+    line = next(line for line in ended.out.splitlines() if line.startswith(" epochs=2"))
+    assert re.search(r"epochs=2 +-\d+\.\d\d! +\d+%!", line), ended.out
+    assert "!: constant predictions: epochs=2." in ended.out
+    assert "A run with ! did not learn as usual, so its part of the gap does not show" in ended.out
+
+
+def test_difference_of_scores_fits_the_scores_that_are_shown(bench, small, monkeypatch):
+    ended = tried(bench, monkeypatch, {"RESULTS": {"eval_accuracy": 0.5}})
+    assert "accuracy: the run 78.75, the other 50.00, -28.75" in ended.out
+
+
+@pytest.mark.parametrize(
+    ("asked", "error"),
+    [
+        ((WHOLE, 300), ""),
+        ((2 * WHOLE, 300), f"without --limit, there are {WHOLE:,} rows"),
+        ((WHOLE, 24), "without --limit, the dev rows change too"),
+        ((WHOLE, 300, "--limit", "24"), "--limit keeps fewer rows in all runs of --try"),
+    ],
+)
+def test_more_training_rows_are_tried_by_leaving_out_the_limit(
+    bench, small, monkeypatch, asked, error
+):
+    theirs, limit, *words = asked
+    other = {"RESULTS": {"train_samples": theirs}}
+    found = json.loads(tried(bench, monkeypatch, other, *words, "--json", limit=limit).out)
+    (rows,) = (each for each in found["tried"]["tries"] if each["name"] == "train_rows")
+    assert rows["error"] == error
+    assert (rows["moved"] is None) == bool(error)
+    assert rows["change"] == {"limit": "none"}
+
+
+def test_tokenizer_of_the_packaged_encoder_is_compared(bench, tmp_path, monkeypatch):
+    """Its folder has a vocabulary but no tokenizer.json, which transformers writes."""
+    monkeypatch.chdir(tmp_path)
+    run = make_result(plan_job("tiny", "glue/rte"))
+    packaged = config_folder(find_model("tiny"))
+    saved = AutoTokenizer.from_pretrained(packaged)
+    saved.save_pretrained("saved")
+    shutil.copy(packaged / "config.json", "saved")
+    with open_store("x.sqlite") as store:
+        folder = write_folder(tmp_path / "out", tmp_path / "saved")
+        found = explain_run(run, str(folder), store)
+        changed = write_folder(tmp_path / "bare", tmp_path / "saved", TOKENS=NO_TEMPLATE)
+        bare = explain_run(run, str(changed), store)
+    names_of_words = {"tokenizer", "special_tokens", "lower_case"}
+    assert names_of_words.isdisjoint({*found.unread, *found.not_said, *names(found)})
+    assert "checkpoint" in found.not_said, "the weights may be others"
+    assert {*names(bare)} - {*names(found)} == {"special_tokens"}
+
+
+NO_TEMPLATE = {"post_processor": None}
 
 
 def test_python_api_error_names_the_python_argument(tmp_path, monkeypatch):

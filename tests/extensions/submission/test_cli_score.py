@@ -374,7 +374,7 @@ def test_report_shows_the_score_command_of_a_scored_file(bench, made):
         (("--task", "glue/rte", "--split", "test"), 2, "labels of glue/rte test are hidden"),
         (("--task", "glue/cola"), 4, "cannot be scored"),
         (("--task", "glue/rte", "--split", "dev", "--split", "test"), 2, "do not match"),
-        (("--task", "glue/rte", "--na-prob", "x"), 4, "only SQuAD"),
+        (("--task", "glue/rte", "--na-prob", "x"), 4, "has no questions without an answer"),
     ],
 )
 def test_invalid_score_arguments_are_a_one_line_error(words, code, sentence, bench, made):

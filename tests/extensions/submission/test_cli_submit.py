@@ -129,6 +129,7 @@ def test_run_with_the_best_dev_score_is_submitted_unless_a_seed_is_given(bench, 
     ended = bench(*CALL, "--seed", "3", "--fill")
     assert f"CoLA.tsv: run {other[:12]}" in ended.out
     assert "RTE.tsv: this task was not run" in ended.out
+    assert "AX.tsv: no run of MNLI has predicted it, so all answers are the same" in ended.out
 
 
 def test_submission_with_a_missing_task_is_an_error_unless_filled(bench, small):

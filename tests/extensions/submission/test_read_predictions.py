@@ -286,7 +286,7 @@ def test_no_answer_scores_keep_the_order_of_their_file(tmp_path: Path) -> None:
 
 def test_no_answer_scores_for_another_task_are_an_error(file: Callable[[str], Path]) -> None:
     path = file("glue/rte")
-    with pytest.raises(DataError, match="only SQuAD"):
+    with pytest.raises(DataError, match="has no questions without an answer"):
         read_predictions(path, TASKS["glue/rte"], mini("glue/rte"), NoAnswer(file=path))
 
 

@@ -533,3 +533,12 @@ def test_last_output_line_of_the_measuring_process_is_the_inference_cost(monkeyp
     assert measure_inference(make_job("glue/rte"), slot, 120) == Inference(**cost)
     with pytest.raises(JobError, match="cola is no use"):
         measure_inference(make_job("glue/cola"), slot, 120)
+
+
+def test_perfect_score_without_an_interval_is_tested_against_other_encoders(bench):
+    shares = {"tiny": 0.5, "good": 1.0, "poor": 0.5}
+    _, printed = bench(ByModel(shares=shares), "--seeds", "1", "--json", tasks=("glue/cola",))
+    (answer,) = json.loads(printed.out)["answers"]
+    assert answer["candidates"][0]["score"] == 1.0
+    assert answer["candidates"][0]["interval"] is None
+    assert answer["sentence"].endswith("good is significantly better than all others.")

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 
 import pytest
+import scipy
 
 from benchharness.errors import BenchError
 from benchharness.leaderboard.comparing.contrast import (
@@ -267,3 +268,20 @@ def test_slice_with_few_examples_has_no_interval() -> None:
         (piece,) = [piece for piece in found.slices if piece.name == "category few"]
         assert piece.examples == len([e for e in examples if e.categories])
         assert (piece.interval is not None) is has
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_two_models_with_equal_answers_may_differ_on_other_examples(seeds: int) -> None:
+    split = drawn("glue/rte", one=(0.9,) * seeds)
+    split = replace(split, one=split.one[:1] * seeds, other=split.one[:1] * seeds)
+    found = contrast([split], ("accuracy",), tuple(range(seeds)), (0.9, 0.9))
+    exact = scipy.stats.binomtest(0, found.examples).proportion_ci(0.95)
+    assert found.interval is not None
+    assert (found.interval.low, found.interval.high) == pytest.approx((-exact.high, exact.high))
+    assert found.p_value == 1.0
+
+
+def test_equal_answers_have_no_interval_if_the_score_is_no_accuracy() -> None:
+    split = drawn("glue/cola")
+    found = contrast([replace(split, other=split.one)], ("mcc",), (0,), (0.5, 0.5))
+    assert (found.interval, found.p_value) == (None, 1.0)

@@ -5,14 +5,19 @@ from io import StringIO
 
 import numpy as np
 import pytest
+import scipy
 from rich.console import Console
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Uncertainty
 from benchharness.leaderboard.boards.terminal import render
-from benchharness.leaderboard.comparing import Known, Outcomes, first_part
+from benchharness.leaderboard.comparing import Known, Outcomes, f1_of_counts, first_part
 from benchharness.leaderboard.comparing.contrast import Contrast
-from benchharness.leaderboard.comparing.noise import with_uncertainty
+from benchharness.leaderboard.comparing.noise import (
+    median_estimate,
+    sample_of,
+    with_uncertainty,
+)
 from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.statistics import Interval, median_interval
 from tests.helpers.boards import TASKS, make_row, make_rows, one_board
@@ -282,3 +287,58 @@ def test_report_does_not_round_a_significant_difference_to_an_insignificant_one(
     assert list(verdicts.values()) == [
         "* t: p = 0.0499 after Holm's correction, difference 4.0, 95 % interval from 0.03 to 8.0"
     ]
+
+
+def at_the_end(share: float, outcomes: Outcomes, seeds: int = 1) -> Uncertainty:
+    """Return the uncertainty of a model with this score on RTE, which a second model lacks."""
+    board = one_board([*make_rows("a", [share] * seeds), *make_rows("b", [0.5] * seeds)])
+    known: dict[str, list[Known | None]] = {
+        task: [outcomes if entry.model == "a" else half(seeds) for entry in board.entries]
+        for task in board.tasks
+    }
+    found = {e.model: e.uncertainty for e in with_uncertainty(board, known).entries}["a"]
+    assert found is not None
+    return found
+
+
+def half(seeds: int) -> Outcomes:
+    return outcomes_of([np.arange(40) % 2 == 0] * seeds)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0])
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_accuracy_of_0_or_100_has_the_exact_interval_over_examples(
+    share: float, seeds: int
+) -> None:
+    outcomes = outcomes_of([np.full(40, share)] * seeds)
+    cell = at_the_end(share, outcomes, seeds).cells["glue/rte"]
+    exact = scipy.stats.binomtest(round(share * 40), 40).proportion_ci(0.95)
+    for found in (cell.examples, cell.both):
+        assert found is not None
+        assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
+
+
+def test_perfect_f1_has_no_interval_but_is_ranked_and_the_reason_is_shown() -> None:
+    counts = np.ones((40, 1, 3))
+    found = at_the_end(1.0, Outcomes(parts=counts, score=f1_of_counts))
+    cell = found.cells["glue/rte"]
+    assert (cell.both, cell.examples, found.score.both) == (None, None, None)
+    assert cell.reason.startswith("on RTE, the score is equal for every choice of these examples")
+    assert found.ranks == (1, 1)
+
+
+def test_perfect_f1_with_three_equal_seeds_has_no_interval_either() -> None:
+    found = at_the_end(1.0, Outcomes(parts=np.ones((40, 3, 3)), score=f1_of_counts), 3)
+    assert found.cells["glue/rte"].both is None
+
+
+@pytest.mark.parametrize("accuracy", [0.9, 0.95, 0.98, 0.995])
+def test_interval_of_an_accuracy_near_100_contains_the_truth_in_95_of_100_samples(
+    accuracy: float,
+) -> None:
+    draw, held = np.random.default_rng(0), 0
+    for _ in range(400):
+        sample = sample_of(outcomes_of([draw.random(40) < accuracy]))
+        found = median_estimate(sample).interval()
+        held += found.has(accuracy)
+    assert held / 400 >= 0.94

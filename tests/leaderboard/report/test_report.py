@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from benchharness.leaderboard.boards.board import build_boards
+from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.job import Setting
 from benchharness.leaderboard.report.run import build_run
 from benchharness.leaderboard.report.write import render_report, write_page
@@ -192,6 +192,16 @@ def test_report_marks_the_best_score_of_a_column_and_ranks_rows(html: str) -> No
     assert len(best) == 1
     rows = re.findall(r'<span class="name">(.*?)</span>', html)
     assert rows == ["roberta-base", "bert-base", "minilm", "tiny", "distilbert-base"]
+
+
+def test_report_legend_explains_the_column_score_only_if_there_is_one(
+    html: str, runs: list[Result | Failure], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "The column “score” is GLUE-9" in html
+    monkeypatch.setattr(Board, "has_score", False)  # as if the only task had data of one's own
+    page = report(runs)
+    assert "The column “score”" not in page
+    assert "<dt>score</dt>" not in page
 
 
 def test_report_legend_cites_the_source_of_the_score_rule(html: str) -> None:
