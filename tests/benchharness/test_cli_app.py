@@ -247,6 +247,10 @@ def documented(page):
             yield shlex.split(command)
 
 
+OF_ADD_HEAD = "votes/jokes"
+"""Task of the package that the page add-head.md writes."""
+
+
 @with_all_extensions
 def test_documented_commands_are_valid():
     """Check that the options and tasks of every documented command exist."""
@@ -259,5 +263,5 @@ def test_documented_commands_are_valid():
         asked = known[name].make_context("bench", rest).params
         if not (asked.get("suite") or asked.get("plugin")):
             tasks = asked.get("task") or ()
-            for name in (tasks,) if isinstance(tasks, str) else tasks:
+            for name in {tasks} if isinstance(tasks, str) else {*tasks} - {OF_ADD_HEAD}:
                 find_task(name)
