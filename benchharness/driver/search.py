@@ -332,7 +332,7 @@ class Search:
                 if self._is_over and missing[0][2:] == (0, 0):  # the first round
                     _refuse(minutes, seconds.values(), schedule)
                 if fitting or self._is_whole:
-                    tell(f"{words}: {len(fitting)} jobs")
+                    tell(f"{words}: {counted(len(fitting), 'job')}")
                     part = self._scheduled(session, fitting) if self._is_over else schedule
                     for line in part.model_sentences():
                         tell(line)

@@ -149,7 +149,7 @@ class _Screen:
         """Print how a run has ended, and how many of its jobs are done."""
         done, jobs = len(run.state.ended), len(run.state.jobs)
         failed = f", {run.state.failed} failed" if run.state.failed else ""
-        self.say(f"the run {_how(run)}: {done} of {jobs} jobs done{failed}.")
+        self.say(f"the run {_how(run)}: {done} of {counted(jobs, 'job')} done{failed}.")
 
     def say(self, line: str) -> None:
         """Print a line above the live bars."""
