@@ -244,9 +244,7 @@ def _interrupted(schedule: Schedule, there: int | None, kept: str) -> str:
     if there != count:
         verb = "is" if count == 1 else "are"
         some = "some" if there is None else there
-        return (
-            f"interrupted; {some} of {counted(count, 'job')} {verb} {kept}. {again} to resume."
-        )
+        return f"interrupted; {some} of {counted(count, 'job')} {verb} {kept}. {again} to resume."
     if schedule.again:  # a stored run is trained again, because its model is needed
         return f"interrupted; all results are {kept}, but a model is missing. {again} to train it."
     return f"interrupted; all jobs are {kept}. {again} to see the results."

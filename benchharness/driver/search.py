@@ -29,6 +29,7 @@ from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.statistics import CONTENDERS, median_deviation, pooled_deviation
 from benchharness.leaderboard.store.database import is_there
 from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.text import counted
 from benchharness.progress import duration
 from benchharness.tasks.suites import find_suite
 

@@ -92,22 +92,24 @@ def find_seed(store: Store, db: str, scores: Mapping[str, float], seed: int | No
     """
     rows = {row.seed: row.key for row in store.runs_with(scores)}
     seeds = {number: scores[key] for number, key in sorted(rows.items())}
-    why = ""
+    why = "is"
     if seed is None:
         # If the number of seeds is even, the two middle scores are equally near to the median, and
         # the lower one is used. Distances are not compared, because rounding makes them unequal.
         middle = median_low(seeds.values())
         seed = next(number for number, score in seeds.items() if score == middle)
         is_tie = middle != median_high(seeds.values())
-        why = f", the {'lower of the two scores' if is_tie else 'score'} nearest to the median"
+        why = f"is the {'lower of the two' if is_tie else 'one'} nearest to the median,"
     if seed not in seeds:
         known = ", ".join(map(str, seeds))
         raise BenchError(f"no run has seed {seed}: choose one of {known}, or omit the seed.")
     note = ""
     if len(seeds) > 1:
         count, best = len(seeds), standing(seeds[seed], seeds.values())
-        score = f"{100 * seeds[seed]:.2f}"
-        note = f"this is the model of seed {seed}. Its score, {score}{why}, is {best} of {count} seeds."
+        note = (
+            f"this is the model of seed {seed}, whose score {why} {100 * seeds[seed]:.2f}. "
+            f"It is {best} of {count} seeds."
+        )
     return replace(_trained(store, db, store.result(rows[seed])), note=note, seeds=seeds)
 
 

@@ -25,7 +25,7 @@ from benchharness.driver.live import Followed, is_alive, live_files
 from benchharness.driver.options import DATABASE, option
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.errors import JobError, shown_place
-from benchharness.leaderboard.text import visible
+from benchharness.leaderboard.text import counted, visible
 
 LOOK_SECONDS = 0.25
 """Seconds between two readings of the live files, to which runs write their progress."""
