@@ -171,10 +171,9 @@ def _doubts(answer: Answer, warnings: Sequence[str]) -> Iterator[str]:
     for warning in warnings:
         yield f"Scores may be too low, because training was short. {warning}"
     if lost := answer.unlearned:
-        verb = "has" if len(lost) == 1 else "have"
         yield (
-            f"{', '.join(lost)} {verb} learned nothing, and may do better with more epochs "
-            "(--set epochs=N) or another learning rate (--set learning_rate=...)."
+            f"{', '.join(lost)} may do better with more epochs (--set epochs=N) or another "
+            "learning rate (--set learning_rate=...)."
         )
     if not answer.candidates:
         return

@@ -329,8 +329,7 @@ def test_search_states_that_a_collapsed_encoder_may_be_better_than_its_score(ben
     _, printed = bench(ByModel(shares={**SHARES, "poor": CONSTANT}), "--seeds", "2")
     (sentence,) = (line for line in printed.out.splitlines() if line.startswith("RTE: good"))
     assert sentence.endswith(" poor learned nothing.")
-    assert "poor has learned nothing, and may do better with more epochs" in printed.out
-    assert "tiny has learned" not in printed.out
+    assert "\npoor may do better with more epochs" in printed.out
 
 
 @pytest.mark.parametrize(("tied", "score"), [("collapsed", 0.3), ("at the majority", 0.5)])
