@@ -173,20 +173,22 @@ def test_progress_counts_skipped_jobs_as_done_and_names_their_number():
             1,
             1,
             True,
-            "all results are stored, but a model is missing. Run the same command again to train it.",
+            "all results are stored, but a model is missing. Run the same command again to train "
+            + "it.",
         ),
     ],
 )
-def test_interrupted_run_states_what_the_same_command_would_do(
-    jobs, finished, again, said, store
-):
+def test_interrupted_run_states_what_the_same_command_would_do(jobs, finished, again, said, store):
     store.add_results([make_result(job) for job in JOBS[:finished]])
     keys = frozenset(job.key for job in JOBS[:jobs]) if again else frozenset()
     schedule = replace(schedule_of(*JOBS[:jobs]), again=keys)
     printed = io.StringIO()
-    with redirect_stderr(printed), pytest.raises(KeyboardInterrupt):
-        with display.displayed(schedule, store):
-            raise KeyboardInterrupt
+    with (
+        redirect_stderr(printed),
+        pytest.raises(KeyboardInterrupt),
+        display.displayed(schedule, store),
+    ):
+        raise KeyboardInterrupt
     assert printed.getvalue().endswith(f"bench: interrupted; {said}\n")
 
 
