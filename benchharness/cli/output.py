@@ -180,8 +180,8 @@ def outline(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
                 continue
             case Mapping() if not value:
                 continue
-            case {"value": inner, "source": source, **more}:
-                shown = shown_source(str(source), more.get("one_of", ()))
+            case {"value": inner, "source": source}:
+                shown = shown_source(str(source), value.get("one_of", ()))
                 yield f"{label} {_text(inner)}  ({visible(shown)})"
             case Mapping():
                 yield label
