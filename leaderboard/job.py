@@ -89,13 +89,21 @@ _DEFAULT = "ours:"
 """Prefix that marks benchharness's own defaults in the source of a setting."""
 
 
-def shown_source(source: str) -> str:
+def shown_source(source: str, one_of: Iterable[str] = ()) -> str:
     """Return the text that tables show for the source of a setting.
 
     The prefix "ours:", which marks benchharness's own defaults, becomes "benchharness default:".
+
+    Args:
+        source: Source of the setting.
+        one_of: All values that a sweep tries; empty if no sweep varies the hyperparameter.
     """
     reason = source.removeprefix(_DEFAULT)
-    return source if reason == source else f"benchharness default:{reason}"
+    shown = source if reason == source else f"benchharness default:{reason}"
+    if tried := ", ".join(map(str, one_of)):
+        # `bench which` tries several learning rates as if the user had set them.
+        return f"one of {tried} ({f'{SET} or bench which' if source == SET else shown})"
+    return shown
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -181,7 +181,8 @@ def outline(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
             case Mapping() if not value:
                 continue
             case {"value": inner, "source": source}:
-                yield f"{label} {_text(inner)}  ({visible(shown_source(str(source)))})"
+                shown = shown_source(str(source), value.get("one_of", ()))
+                yield f"{label} {_text(inner)}  ({visible(shown)})"
             case Mapping():
                 yield label
                 yield from outline(value, deeper)

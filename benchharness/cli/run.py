@@ -7,6 +7,7 @@ import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from benchharness.errors import BenchError, JobError
 from benchharness.leaderboard.boards.board import TOP, Board, boards_of, top_of, unranked
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result, reading_words, truncated_words
+from benchharness.leaderboard.sharing import path_label
 from benchharness.leaderboard.store.database import check_writable, is_there
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import check_place, visible
@@ -199,7 +201,8 @@ def _conclude(
         boards = list(map(unranked, boards))
     boards = gained(boards, store)
     if not as_json and finished:
-        _show_boards(boards_of(finished, boards), finished)
+        places = {path_label(job.data): job.data for job in schedule.jobs}
+        _show_boards(boards_of(finished, boards), finished, places)
     rows = store.runs_with(finished)
     tell_notes([*truncated_words(rows), *reading_words(rows)])
     if not is_large and (outcomes or not is_reported(store, out, boards)):
@@ -225,10 +228,20 @@ def _conclude(
     return JobError.exit_code if lost else exit_code(failures)
 
 
-def _show_boards(whole: Sequence[Board], finished: set[str]) -> None:
-    """Print the leaderboards, reduced to their best entries and the entries of this run."""
+def _show_boards(whole: Sequence[Board], finished: set[str], places: Mapping[str, str]) -> None:
+    """Print the leaderboards, reduced to their best entries and the entries of this run.
+
+    `places` maps shortened paths of data to complete ones.
+    """
     boards = [top_of(board, TOP, keep=finished) for board in whole]
-    show_boards(boards)
+    # The report has shortened paths, but the terminal shows those of this run, as `bench
+    # leaderboard` does.
+    show_boards(
+        [
+            replace(board, data=tuple(places.get(each, each) for each in board.data))
+            for board in boards
+        ]
+    )
     for line in left_out(whole, boards):
         typer.echo(visible(line))
 

@@ -19,7 +19,7 @@ from benchharness.errors import StoreError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import Store
-from benchharness.leaderboard.text import visible
+from benchharness.leaderboard.text import counted, visible
 from benchharness.progress import Progress, Watcher, duration, ending
 
 PLAIN_SECONDS = 10.0
@@ -117,7 +117,7 @@ def headline(state: RunState, now: float) -> str:
     # If the run takes longer than estimated, the time left is unknown.
     late = ", taking longer than estimated" if ended < len(state.jobs) else ""
     time_left = f", about {duration(left)} left" if left >= 1 else late
-    return f"{ended} of {len(state.jobs)} jobs done{failed}{time_left}"
+    return f"{ended} of {counted(len(state.jobs), 'job')} done{failed}{time_left}"
 
 
 def before(state: RunState) -> str:
@@ -130,11 +130,14 @@ def ending_line(state: RunState, key: str) -> str:
     """Describe the outcome of the job `key`, which has ended, in one line.
 
     `state` is the state of the run. The line "[3/9] tiny CoLA seed 1: mcc 0.500 in 2 s" is about
-    the third of nine jobs to end.
+    the third of nine jobs to end. If earlier jobs were skipped, they are counted too, and the line
+    begins with e.g. "[3/9, 1 skipped]".
     """
     ended = state.ended[key]
     place = list(state.ended).index(key) + 1
-    return f"[{place}/{len(state.jobs)}] {ended.job.name}: {ended.text}"
+    skipped = sum(each.is_left_out for each in list(state.ended.values())[:place])
+    more = f", {skipped} skipped" if skipped else ""
+    return f"[{place}/{len(state.jobs)}{more}] {ended.job.name}: {ended.text}"
 
 
 def bars(state: RunState, now: float, console: Console) -> Group:
@@ -218,7 +221,8 @@ def displayed(schedule: Schedule, store: Store, kept: str = "stored") -> Iterato
     """Context manager that displays the progress of a run on stderr while its block runs.
 
     First, the notes of the schedule are printed. If the run is interrupted, a message states how
-    many of the jobs have a stored result ("3 of 9 jobs are stored").
+    many of the jobs have a stored result ("3 of 9 jobs are stored"), and what the same command
+    would do.
 
     Args:
         schedule: The schedule of the jobs to run.
@@ -234,15 +238,28 @@ def displayed(schedule: Schedule, store: Store, kept: str = "stored") -> Iterato
     except (KeyboardInterrupt, SystemExit):
         try:
             hurried = store.hurried(INTERRUPTED_SECONDS)
-            there = str(len(hurried.finished_keys(job.key for job in schedule.jobs)))
+            there: int | None = len(hurried.finished_keys(job.key for job in schedule.jobs))
         except StoreError as error:
             _print(str(error))
-            there = "some"
-        _print(
-            f"interrupted; {there} of {len(schedule.jobs)} jobs are {kept}. Run the same command "
-            "again to resume."
-        )
+            there = None
+        _print(_interrupted(schedule, there, kept))
         raise
+
+
+def _interrupted(schedule: Schedule, there: int | None, kept: str) -> str:
+    """Describe what an interrupted run has stored, and what the same command would do.
+
+    `there` is the number of jobs that have a stored result; None if it is unknown.
+    """
+    count = len(schedule.jobs)
+    again = "Run the same command again"
+    if there != count:
+        verb = "is" if count == 1 else "are"
+        some = "some" if there is None else there
+        return f"interrupted; {some} of {counted(count, 'job')} {verb} {kept}. {again} to resume."
+    if schedule.again:  # a stored run is trained again, because its model is needed
+        return f"interrupted; all results are {kept}, but a model is missing. {again} to train it."
+    return f"interrupted; all jobs are {kept}. {again} to see the results."
 
 
 def _print(note: str) -> None:

@@ -179,7 +179,7 @@ def plan(request: Request) -> Plan:
             *_unchecked_families(encoders),
             *_unused_settings(request, jobs.values()),
             *_long_rows(jobs.values(), reader.words),
-            *_few_steps(request, jobs.values(), reader.rows),
+            *few_steps(request, jobs.values(), reader.rows),
             *unreadable(encoders, leading_tasks(request.single_tasks)),
         ),
     )
@@ -190,17 +190,24 @@ FEW_STEPS, ENOUGH_STEPS = 20, 80
 something from a small data set in ENOUGH_STEPS steps."""
 
 
-def _few_steps(
+def few_steps(
     request: Request, jobs: Iterable[Job], rows: Mapping[str, RowCounts]
 ) -> Iterator[str]:
     """Yield a warning for each task on the user's own data whose training has very few steps.
 
-    There is no warning if the user has set a limit, epochs or steps.
+    If several models are trained, whose recipes may have different numbers of steps, the warning
+    names the models. There is no warning if the user has set a limit, epochs or steps.
+
+    Args:
+        request: The request of the user.
+        jobs: The planned jobs.
+        rows: The numbers of examples of each split, as in `Plan.rows`.
     """
     if request.options.limit or {"epochs", "steps"} & request.overrides.keys():
         return
-    own = (job for job in jobs if job.definition and job.kind == "model" and not job.is_zero_shot)
-    for title, job in {job.title: job for job in own}.items():
+    own = [job for job in jobs if job.definition and job.kind == "model" and not job.is_zero_shot]
+    found: dict[tuple[str, str], dict[str, None]] = {}
+    for job in own:
         values = job.values
         splits = [d for name, d in job.fingerprints.items() if name.endswith(":train")]
         used = int(values.get("shots", 0)) or sum(rows[d].used for d in splits if d in rows)
@@ -208,10 +215,14 @@ def _few_steps(
         steps = int(values.get("steps", 0)) or round(of_epoch * float(values["epochs"]))
         if 0 < steps < FEW_STEPS:
             epochs = math.ceil(ENOUGH_STEPS / of_epoch)
-            yield (
-                f"{title}: training on {used} rows takes only {steps} steps, which may be too few "
-                f"to learn from; --set epochs={epochs} raises this to {epochs * of_epoch} steps."
+            said = (
+                f"on {used} rows takes only {steps} steps, which may be too few to learn from; "
+                f"--set epochs={epochs} raises this to {epochs * of_epoch} steps."
             )
+            found.setdefault((job.title, said), {})[job.model] = None
+    is_one = len({job.model for job in own}) == 1
+    for (title, said), models in found.items():
+        yield f"{title}: training {'' if is_one else ', '.join(models) + ' '}{said}"
 
 
 def with_starts(keys: Iterable[str], jobs: Iterable[Job]) -> set[str]:

@@ -29,6 +29,7 @@ from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.statistics import CONTENDERS, median_deviation, pooled_deviation
 from benchharness.leaderboard.store.database import is_there
 from benchharness.leaderboard.store.store import Store, open_store
+from benchharness.leaderboard.text import counted
 from benchharness.progress import duration
 from benchharness.tasks.suites import find_suite
 
@@ -332,7 +333,7 @@ class Search:
                 if self._is_over and missing[0][2:] == (0, 0):  # the first round
                     _refuse(minutes, seconds.values(), schedule)
                 if fitting or self._is_whole:
-                    tell(f"{words}: {len(fitting)} jobs")
+                    tell(f"{words}: {counted(len(fitting), 'job')}")
                     part = self._scheduled(session, fitting) if self._is_over else schedule
                     for line in part.model_sentences():
                         tell(line)

@@ -80,7 +80,8 @@ def render(board: Board, console: Console, *, details: bool = False) -> None:
         details: Add lines with the standard deviation, mean, minimum and maximum over seeds, and
             the number of seeds, for each entry.
     """
-    console.print(Text(f"{board.title} on {visible(board.data_label)}", style="bold"))
+    title = Text(f"{board.title} on {visible(board.data_label)}", style="bold")
+    console.print(title, soft_wrap=True)  # a path may be longer than a line
     if not board.entries:
         console.print(Text("there are no results on this leaderboard.", style="dim"))
         for line in _hidden(board):

@@ -1,5 +1,6 @@
 import io
 import time
+from contextlib import redirect_stderr
 from dataclasses import replace
 
 import pytest
@@ -148,8 +149,8 @@ def test_without_a_terminal_progress_is_printed_every_ten_seconds(monkeypatch):
 def test_run_that_exceeds_its_estimated_time_is_displayed_as_taking_longer():
     running = state(1)
     running.report(JOBS[0].key, Progress(phase="loading"), 1000.0)
-    assert headline(running, 1001.0).startswith("0 of 1 jobs done, about ")
-    assert headline(running, 9000.0) == "0 of 1 jobs done, taking longer than estimated"
+    assert headline(running, 1001.0).startswith("0 of 1 job done, about ")
+    assert headline(running, 9000.0) == "0 of 1 job done, taking longer than estimated"
 
 
 def test_jobs_that_were_stored_before_the_run_are_counted_apart():
@@ -196,12 +197,38 @@ def test_note_of_a_job_is_printed_at_once_on_its_own_line():
     assert console.file.getvalue() == "tiny CoLA seed 0 skips a \\x1b[31msnapshot.\n"
 
 
-def test_progress_counts_skipped_jobs_as_done():
+def test_progress_counts_skipped_jobs_as_done_and_names_their_number():
     console = plain()
-    with Display(state(2), console) as shown:
-        shown.leave_out(JOBS[0])
-        shown.finish(make_result(JOBS[1]))
-    assert "[2/2]" in console.file.getvalue()
+    with Display(state(4), console) as shown:
+        shown.finish(make_result(JOBS[0]))
+        shown.leave_out(JOBS[1])
+        shown.leave_out(JOBS[2])
+        shown.finish(make_result(JOBS[3]))
+    lines = [line.partition("]")[0] for line in console.file.getvalue().splitlines()]
+    assert lines == ["[1/4", "[4/4, 2 skipped"]
+
+
+@pytest.mark.parametrize(
+    ("jobs", "finished", "again", "said"),
+    [
+        (2, 0, False, "0 of 2 jobs are stored. Run the same command again to resume."),
+        (1, 0, False, "0 of 1 job is stored. Run the same command again to resume."),
+        (2, 2, False, "all jobs are stored. Run the same command again to see the results."),
+        (1, 1, True, "all results are stored, but a model is missing. Run the same command"),
+    ],
+)
+def test_interrupted_run_states_what_the_same_command_would_do(jobs, finished, again, said, store):
+    store.add_results([make_result(job) for job in JOBS[:finished]])
+    keys = frozenset(job.key for job in JOBS[:jobs]) if again else frozenset()
+    schedule = replace(schedule_of(*JOBS[:jobs]), again=keys)
+    printed = io.StringIO()
+    with (
+        redirect_stderr(printed),
+        pytest.raises(KeyboardInterrupt),
+        display.displayed(schedule, store),
+    ):
+        raise KeyboardInterrupt
+    assert printed.getvalue().startswith(f"bench: interrupted; {said}")
 
 
 def test_a_terminal_shows_progress_bars_and_keeps_lines_of_finished_jobs(monkeypatch):

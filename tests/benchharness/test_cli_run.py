@@ -53,6 +53,15 @@ def test_bench_run_stores_results_prints_the_leaderboard_and_writes_a_report(ben
     assert "[2/2] tiny CoLA seed" in ended.err
 
 
+def test_bench_run_names_the_data_folder_as_bench_leaderboard_does(bench, fake_jobs, tmp_path):
+    place = str(tmp_path / "rows")
+    fake_jobs([replace(make_job(), data=place)])
+    title = f"GLUE on files in {place}\n"
+    assert title in bench(*RUN).out
+    assert title in bench("leaderboard", "--db", "board.sqlite").out
+    assert place not in Path("board.html").read_text()
+
+
 def test_repeated_run_computes_only_missing_jobs(bench, fake_jobs):
     first, second = make_job(seed=1), make_job(seed=2)
     fake_jobs([first])

@@ -438,7 +438,7 @@ def _recipe(card: Card) -> Iterator[str]:
     settings = job.settings.items()
     yield _table(
         ("setting", "value", "source"),
-        ((name, s.value, shown_source(s.source)) for name, s in settings),
+        ((name, s.value, shown_source(s.source, s.one_of)) for name, s in settings),
     )
     used = (f"{name} {version}" for name, version in card.versions.items() if version)
     yield f"Made with {', '.join(used)}."

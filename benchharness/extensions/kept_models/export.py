@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from statistics import median
+from statistics import median_high, median_low
 from typing import TYPE_CHECKING, Any
 
 from benchharness.driver.start_checkpoints import kept_model
@@ -84,24 +84,32 @@ def find_seed(store: Store, db: str, scores: Mapping[str, float], seed: int | No
         store: Store that contains the runs.
         db: The store's database, as in `--db`.
         scores: Scores of the runs, keyed by run key.
-        seed: Seed to find; None for the seed whose score is nearest to the median.
+        seed: Seed to find; None for the seed whose score is nearest to the median. If two are
+            equally near, it is the one with the lower score.
 
     Raises:
         BenchError: No run has this seed, or the run did not train a model.
     """
     rows = {row.seed: row.key for row in store.runs_with(scores)}
     seeds = {number: scores[key] for number, key in sorted(rows.items())}
-    middle, why = median(seeds.values()), ""
-    if seed is None:  # in a tie, the seed with the lower score is used
-        seed = min(seeds, key=lambda number: (abs(seeds[number] - middle), seeds[number]))
-        why = ", whose score is nearest to the median"
+    why = "is"
+    if seed is None:
+        # If the number of seeds is even, the two middle scores are equally near to the median, and
+        # the lower one is used. Distances are not compared, because rounding makes them unequal.
+        middle = median_low(seeds.values())
+        seed = next(number for number, score in seeds.items() if score == middle)
+        is_tie = middle != median_high(seeds.values())
+        why = f"is the {'lower of the two' if is_tie else 'one'} nearest to the median,"
     if seed not in seeds:
         known = ", ".join(map(str, seeds))
         raise BenchError(f"no run has seed {seed}: choose one of {known}, or omit the seed.")
     note = ""
     if len(seeds) > 1:
         count, best = len(seeds), standing(seeds[seed], seeds.values())
-        note = f"this is the model of seed {seed}{why}. Its score is {best} of {count} seeds."
+        note = (
+            f"this is the model of seed {seed}, whose score {why} {100 * seeds[seed]:.2f}. "
+            f"It is {best} of {count} seeds."
+        )
     return replace(_trained(store, db, store.result(rows[seed])), note=note, seeds=seeds)
 
 

@@ -12,7 +12,7 @@ from benchharness.driver.display import displayed
 from benchharness.driver.options import OPTIONS, WHAT, RunOptions, option
 from benchharness.driver.session import Session
 from benchharness.extensions.paper.paper_run import OF_PAPER, PaperRun, paper_options
-from benchharness.leaderboard.text import visible
+from benchharness.leaderboard.text import counted, visible
 from benchharness.progress import job_names
 
 
@@ -49,7 +49,8 @@ def paper(
         tell_notes(f"{task} is left out: {why}." for task, why in found.whole.left_out.items())
         tell_notes(found.whole.notes)
         if later := len(found.whole.jobs) - len(found.part.jobs):
-            tell_notes([f"{later} jobs with more seeds do not fit into --hours {hours:g}."])
+            more = f"{counted(later, 'job')} with more seeds"
+            tell_notes([f"{more} {'does' if later == 1 else 'do'} not fit into --hours {hours:g}."])
         if options.dry_run:
             show_schedule(schedule, {}, as_json=False)
             return

@@ -136,11 +136,11 @@ def _recipes(tables: Sequence[PaperTable], results: Results) -> Iterator[list[st
             settings = {} if job.kind == "baseline" else job.settings
             every.setdefault(name, {})[job.title] = None
             for setting, each in settings.items():
-                key = name, setting, value_text(each.value), each.source
+                key = name, setting, value_text(each.value), shown_source(each.source, each.one_of)
                 known.setdefault(key, {})[job.title] = None
     for (name, setting, value, source), tasks in sorted(known.items()):
         shown = "all" if tasks.keys() == every[name].keys() else ", ".join(tasks)
-        yield [name, setting.replace("_", " "), value, shown, shown_source(source)]
+        yield [name, setting.replace("_", " "), value, shown, source]
 
 
 def _costs(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]]:

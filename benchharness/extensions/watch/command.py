@@ -26,7 +26,7 @@ from benchharness.driver.live import Followed, is_alive, live_files
 from benchharness.driver.options import DATABASE, option
 from benchharness.driver.start_checkpoints import folder_beside
 from benchharness.errors import JobError, shown_place
-from benchharness.leaderboard.text import visible
+from benchharness.leaderboard.text import counted, visible
 
 LOOK_SECONDS = 0.25
 """Seconds between two readings of the live files, to which runs write their progress."""
@@ -152,7 +152,8 @@ class _Screen:
         """Print how a run has ended, and how many of its jobs are done."""
         done, jobs = len(run.state.ended), len(run.state.jobs)
         failed = f", {run.state.failed} failed" if run.state.failed else ""
-        self.say(f"the run {_how(run)}: {done} of {jobs} jobs done{failed}{before(run.state)}.")
+        jobs_done = f"{done} of {counted(jobs, 'job')} done{failed}{before(run.state)}"
+        self.say(f"the run {_how(run)}: {jobs_done}.")
 
     def say(self, line: str) -> None:
         """Print a line above the live bars."""

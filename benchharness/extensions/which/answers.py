@@ -4,7 +4,7 @@ A grid has runs of several encoders, hyperparameter settings and seeds.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import score_names
@@ -13,6 +13,8 @@ from benchharness.leaderboard.job import Job, setting_word
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import Store
+from benchharness.leaderboard.text import grouped
+from benchharness.models import BASELINES
 from benchharness.stored.predictions import add_uncertainty
 from benchharness.tasks.suite import ScoreRule, Suite
 from benchharness.tasks.suites import distinct_title, find_suite
@@ -31,8 +33,11 @@ class Candidate:
         seeds: Smallest and largest number of seeds on a task, with the best setting.
         points: Best hyperparameter setting, keyed by task.
         runs: Scores of the runs with the best setting, keyed by task and then by run key.
+        settings: Number of hyperparameter settings that were tried (for several tasks, the largest
+            number on one of them).
         gain: Expected overestimation of the score, because the best of several settings was chosen;
             None if unknown.
+        gain_scope: What `gain` assumes to change in another run: "seeds" or "seeds and examples".
         flags: Warnings about the scores, keyed by task, such as "1 of 2 seeds collapsed (constant
             predictions)".
         has_learned: False if the encoder has learned nothing on any of the tasks (see
@@ -46,7 +51,9 @@ class Candidate:
     seeds: tuple[int, int]
     points: Mapping[str, str]
     runs: Mapping[str, Mapping[str, float]]
+    settings: int
     gain: float | None
+    gain_scope: str
     flags: Mapping[str, tuple[str, ...]]
     has_learned: bool
 
@@ -62,7 +69,8 @@ class Answer:
         tied: Names of the encoders that do not differ significantly from the first one.
         missing: Names of the encoders that lack a score on a task.
         is_tested: True if the first encoder's differences to the others were tested.
-        majority: Score of the majority baseline; None if unknown.
+        baselines: Scores of the baselines, keyed by name. Baselines that lack a score on a task are
+            left out.
     """
 
     tasks: tuple[str, ...]
@@ -70,7 +78,17 @@ class Answer:
     tied: tuple[str, ...]
     missing: tuple[str, ...]
     is_tested: bool
-    majority: float | None = None
+    baselines: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def majority(self) -> float | None:
+        """Score of the majority baseline; None if unknown."""
+        return self.baselines.get(BASELINES[0].name)
+
+    @property
+    def unlearned(self) -> tuple[str, ...]:
+        """Names of the encoders that have learned nothing on any of the tasks."""
+        return tuple(each.encoder for each in self.candidates if not each.has_learned)
 
     @property
     def best(self) -> tuple[str, ...]:
@@ -86,6 +104,12 @@ class Answer:
             and each.has_learned
             and (self.majority is None or each.score > self.majority)
         )
+
+    @property
+    def starless(self) -> tuple[str, ...]:
+        """Names of encoders that do not differ significantly from the first one, but not `best`."""
+        places = [each.encoder for each in self.candidates[:1]]
+        return tuple(name for name in (*places, *self.tied) if name not in self.best)
 
     @property
     def title(self) -> str:
@@ -110,11 +134,12 @@ class Answer:
             found = "has the highest score, but it is unknown whether this is significant"
         else:
             found = "is significantly better than all others"
-        return f"{self.title}: {first.encoder} {found}."
+        lost = f" {', '.join(self.unlearned)} learned nothing." if self.unlearned else ""
+        return f"{self.title}: {first.encoder} {found}.{lost}"
 
 
 def find_answers(
-    store: Store, jobs: Iterable[Job], tasks: Sequence[str], majority: Iterable[str] = ()
+    store: Store, jobs: Iterable[Job], tasks: Sequence[str], baselines: Iterable[str] = ()
 ) -> list[Answer]:
     """Rank the encoders on each task and, if there are several tasks, by the mean over all tasks.
 
@@ -126,7 +151,7 @@ def find_answers(
         store: Store that contains the runs.
         jobs: All jobs of the search that were run.
         tasks: Names of the tasks.
-        majority: Keys of the jobs of the majority baseline.
+        baselines: Keys of the jobs of the baselines.
 
     Returns:
         One ranking per task. If there are several tasks, the ranking by the mean is the last.
@@ -137,8 +162,8 @@ def find_answers(
     for row in rows:
         runs[row.model].append(row)
     questions = [(task,) for task in tasks] + ([tuple(tasks)] if len(tasks) > 1 else [])
-    floor = list(store.runs_with(majority))
-    return [_answer(store, runs, asked, by_key, floor) for asked in questions]
+    floors = grouped((row.model, row) for row in store.runs_with(baselines))
+    return [_answer(store, runs, asked, by_key, floors) for asked in questions]
 
 
 def _row(row: RunRow, job: Job) -> RunRow:
@@ -158,15 +183,10 @@ def _answer(
     runs: Mapping[str, Sequence[RunRow]],
     tasks: tuple[str, ...],
     jobs: Mapping[str, Job],
-    majority: Sequence[RunRow],
+    baselines: Mapping[str, Sequence[RunRow]],
 ) -> Answer:
     suite = _suite(tasks)
-    floor = [row for row in majority if row.task in tasks]
-    entries = [
-        build_entry(own, suite)
-        for found in runs.values()
-        if (own := [row for row in found if row.task in tasks])
-    ]
+    entries = _entries(runs, suite)
     scored = sorted(
         (entry for entry in entries if entry.score is not None),
         key=lambda entry: (not entry.has_learned, -(entry.score or 0.0)),
@@ -190,8 +210,21 @@ def _answer(
         tied=tuple(names[name] for name in first.tied) if first else (),
         missing=tuple(name for name in runs if name not in names.values()),
         is_tested=bool(first and first.ranks),
-        majority=build_entry(floor, suite).score if floor else None,
+        baselines={
+            entry.model: entry.score
+            for entry in _entries(baselines, suite)
+            if entry.score is not None
+        },
     )
+
+
+def _entries(runs: Mapping[str, Sequence[RunRow]], suite: Suite) -> list[Entry]:
+    """Build an entry per model from its runs on the tasks of a suite; `runs` is keyed by model."""
+    return [
+        build_entry(own, suite)
+        for found in runs.values()
+        if (own := [row for row in found if row.task in suite.tasks])
+    ]
 
 
 def _suite(tasks: tuple[str, ...]) -> Suite:
@@ -205,6 +238,8 @@ def _candidate(entry: Entry, jobs: Mapping[str, Job]) -> Candidate:
     assert entry.score is not None, "only entries with a score are ranked"
     assert entry.uncertainty is not None, "every entry has an uncertainty"
     gains = [cell.gain for cell in entry.cells.values()]
+    scopes = dict.fromkeys(cell.gain_scope for cell in entry.cells.values())
+    tried = (_peers(jobs, cell.runs[0].key) for cell in entry.cells.values())
     return Candidate(
         encoder=entry.model,
         score=entry.score,
@@ -216,7 +251,9 @@ def _candidate(entry: Entry, jobs: Mapping[str, Job]) -> Candidate:
             task: dict(zip((run.key for run in cell.runs), cell.values, strict=True))
             for task, cell in entry.cells.items()
         },
+        settings=max(len({str(sorted(job.values.items())) for job in own}) for own in tried),
         gain=None if None in gains else sum(filter(None, gains)) / len(gains),
+        gain_scope=" or ".join(scopes),
         flags={task: cell.notes for task, cell in entry.cells.items() if cell.notes},
         has_learned=entry.has_learned,
     )
@@ -224,7 +261,12 @@ def _candidate(entry: Entry, jobs: Mapping[str, Job]) -> Candidate:
 
 def _point(jobs: Mapping[str, Job], key: str) -> str:
     """Return the settings that vary between jobs of the same encoder and task, e.g. "lr 3e-4"."""
-    job = jobs[key]
-    peers = [o for o in jobs.values() if (o.task, o.model) == (job.task, job.model)]
+    job, peers = jobs[key], _peers(jobs, key)
     differing = [n for n in job.values if len({peer.values.get(n) for peer in peers}) > 1]
     return ", ".join(setting_word(name, [job.values[name]]).shown for name in differing)
+
+
+def _peers(jobs: Mapping[str, Job], key: str) -> list[Job]:
+    """Return the jobs of the same encoder and task as the job `key`, including that job."""
+    job = jobs[key]
+    return [other for other in jobs.values() if (other.task, other.model) == (job.task, job.model)]

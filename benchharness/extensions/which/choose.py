@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchharness.driver.options import RunOptions, names_in
+from benchharness.driver.plan import Plan, few_steps
 from benchharness.driver.request import MULTI_TASK, Request
 from benchharness.driver.search import Search, trials_of
 from benchharness.driver.session import Session
@@ -87,19 +88,42 @@ def options_among(options: RunOptions, among: Sequence[str]) -> RunOptions:
     return replace(options, model=tuple(names), set=settings, baselines=True)
 
 
+CHEAP_SECONDS = 60.0
+"""Maximum estimated duration of a baseline, in seconds, with which it is run after a search."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """Result of a search for the best encoder.
+
+    Attributes:
+        answers: One ranking per task. If there are several tasks, the one by the mean is the last.
+        search: The search, with its jobs and their results.
+        warnings: Warnings about tasks on which encoders are trained for too few steps.
+    """
+
+    answers: list[Answer]
+    search: Search
+    warnings: tuple[str, ...]
+
+
 def choose(
-    session: Session, minutes: float, tell: Callable[[str], None] = lambda _: None
-) -> tuple[list[Answer], Search]:
+    session: Session,
+    minutes: float,
+    tell: Callable[[str], None] = lambda _: None,
+    warn: Callable[[Sequence[str]], None] = lambda _: None,
+) -> Found:
     """Search for the best encoder within a number of minutes.
+
+    Baselines are run after the search, and take none of the minutes. The majority baseline is
+    always run, and other baselines if they take at most CHEAP_SECONDS seconds.
 
     Args:
         session: Session whose request names the encoders and tasks.
         minutes: Time budget; runs that are stored already take no time.
         tell: Function that is called with a description of each round of the search.
-
-    Returns:
-        One ranking per task (and one by the mean, if there are several tasks), and the search with
-        its jobs and their results.
+        warn: Function that is called with the messages of the plan for the user, before any job
+            starts.
 
     Raises:
         BenchError: The minutes are not positive or too few for one run of each encoder on each
@@ -123,13 +147,31 @@ def choose(
                 "there is only one encoder to choose from: name two or more different encoders "
                 "(--among bert,roberta)."
             )
+        warn(planned.notes)
         search = Search(planned, trials_of(jobs, lambda job: job.model), encoder_rounds)
         search.run(session, minutes, tell)
-        keys = [job.key for job in planned.jobs if job.checkpoint == BASELINES[0].checkpoint]
+        keys = _cheap_baselines(session, planned)
         with session.drive(session.schedule(planned.part(keys))) as driven:
             search.outcomes += driven.outcomes
             tasks = tuple(dict.fromkeys(job.task for job in jobs))
-            return find_answers(driven.store, search.jobs, tasks, keys), search
+            return Found(
+                answers=find_answers(driven.store, search.jobs, tasks, keys),
+                search=search,
+                warnings=tuple(few_steps(session.request, planned.jobs, planned.rows)),
+            )
+
+
+def _cheap_baselines(session: Session, planned: Plan) -> list[str]:
+    """Return the keys of the baselines that are run after a search."""
+    keys = [job.key for job in planned.jobs if job.kind == "baseline"]
+    schedule = session.preview(planned.part(keys))
+    return [
+        job.key
+        for job in schedule.jobs
+        if job.checkpoint == BASELINES[0].checkpoint
+        # A stored run has no estimate, because it takes no time.
+        or schedule.weights.get(job.key, 0.0) <= CHEAP_SECONDS
+    ]
 
 
 # Cost of inference on a device of this machine, measured in a separate process.

@@ -1,5 +1,6 @@
 """`bench which`: find the best encoder for some tasks within a number of minutes."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ import typer
 from rich.console import Console
 
 from benchharness.cli.chosen import opened
-from benchharness.cli.options import AsJson, with_options
+from benchharness.cli.options import AsJson, in_this_database, with_options
 from benchharness.cli.output import complaints, exit_code, print_json, print_table, tell_notes
 from benchharness.driver.display import displayed
 from benchharness.driver.options import OF_WHICH, OPTIONS, WHAT, RunOptions, option
@@ -21,11 +22,12 @@ from benchharness.extensions.kept_models.command import take_found, train_kept
 from benchharness.extensions.kept_models.export import check_learned, find_seed, take_run
 from benchharness.extensions.kept_models.onnx_command import Variants
 from benchharness.extensions.which.answers import Answer, Candidate
-from benchharness.extensions.which.choose import Inference, choose, measured, options_among
+from benchharness.extensions.which.choose import Found, Inference, choose, measured, options_among
 from benchharness.kept_folders import check_place
 from benchharness.leaderboard.boards.cell import marked, note_lines, shown
 from benchharness.leaderboard.result import Failure
 from benchharness.leaderboard.text import counted, visible
+from benchharness.models import BASELINES
 from benchharness.progress import job_name, job_names
 from benchharness.tasks.suites import distinct_title
 
@@ -37,8 +39,8 @@ class Wanted:
     to: Path | None = option(
         None,
         "Export the best encoder's fine-tuned model, as `bench model` does: the seed nearest to "
-        "the median, which is trained again unless it was kept (--keep-models). With several "
-        "tasks, each gets a folder.",
+        "the median (the lower one in a tie), which is trained again unless it was kept "
+        "(--keep-models). With several tasks, each gets a folder.",
         metavar="DIR",
         head=WHAT,
     )
@@ -61,7 +63,7 @@ def which(
     minutes: float = option(
         ...,
         "Time budget: a run starts only if it is expected to end in time. Stored runs take no "
-        "time.",
+        "time. Baselines, and the training for --to, come on top.",
         metavar="N",
         head=WHAT,
     ),
@@ -79,17 +81,18 @@ def which(
     request = session.request
     for note in request.notes:
         typer.echo(visible(note), err=as_json)
-    answers, search = choose(session, minutes, lambda words: typer.echo(f"{words}.", err=True))
+    found = choose(session, minutes, lambda words: typer.echo(f"{words}.", err=True), tell_notes)
+    answers, search = found.answers, found.search
     with Console(stderr=True).status("measuring the encoders"):
         costs = measured(request, search.jobs)
     failures = [each for each in search.outcomes if isinstance(each, Failure)]
     if not as_json:
-        _show(answers, search, costs, request.slots[0].device)
+        _show(found, costs, request.slots[0].device, options.db)
         names = job_names([*search.jobs, *(failure.job for failure in failures)])
         tell_notes(complaints(failures, names))
     taken = _take(answers[-1], wanted, options, as_json=as_json)
     if as_json:
-        print_json(_to_json(answers, search, costs, failures) | {"taken": taken})
+        print_json(_to_json(found, costs, failures) | {"taken": taken})
     raise typer.Exit(exit_code(failures))
 
 
@@ -133,25 +136,62 @@ def _take(
     return found
 
 
-def _show(
-    answers: Sequence[Answer], search: Search, costs: Mapping[str, Inference | str], device: str
-) -> None:
-    last = answers[-1]
+def _show(found: Found, costs: Mapping[str, Inference | str], device: str, db: str) -> None:
+    answers, last = found.answers, found.answers[-1]
     rows = [_row(each, answers, costs.get(each.encoder)) for each in last.candidates]
     if not any(row.get("point") for row in rows):
         for row in rows:  # only one setting of the hyperparameters was tried
             row.pop("point", None)
     columns = list(rows[0]) if rows else []
-    floors = {_column(a): shown(a.majority) for a in answers if a.majority is not None}
-    if rows and floors:
-        rows.append(dict.fromkeys(columns, "") | {"encoder": "majority"} | floors)
+    if rows:
+        rows += [
+            dict.fromkeys(columns, "")
+            | {"encoder": name}
+            | {_column(a): shown(a.baselines[name]) for a in answers if name in a.baselines}
+            for name in _baselines(answers)
+        ]
     print_table(rows, columns, "no encoder has a score on every task.", in_parts=True)
     for answer in answers:
         typer.echo(visible(answer.sentence))
         if answer.missing:
             typer.echo(visible(f"encoders without a score: {', '.join(answer.missing)}."))
-    for line in _legend(last, search, costs, device):
+    lines = (*_doubts(last, found.warnings), *_legend(answers, found.search, costs, device))
+    for line in (*lines, *_closing(found.search, db)):
         typer.echo(visible(line))
+
+
+def _baselines(answers: Sequence[Answer]) -> list[str]:
+    """Return the names of the baselines with a score in an answer, the majority baseline last."""
+    names = {spec.name for spec in BASELINES for each in answers if spec.name in each.baselines}
+    return sorted(names, key=[spec.name for spec in reversed(BASELINES)].index)
+
+
+def _doubts(answer: Answer, warnings: Sequence[str]) -> Iterator[str]:
+    """Yield reasons why the ranking may be wrong: short training, selection bias, baselines."""
+    for warning in warnings:
+        yield f"Scores may be too low, because training was short. {warning}"
+    if lost := answer.unlearned:
+        yield (
+            f"{', '.join(lost)} may do better with more epochs (--set epochs=N) or another "
+            "learning rate (--set learning_rate=...)."
+        )
+    if not answer.candidates:
+        return
+    first = answer.candidates[0]
+    if first.gain:
+        yield (
+            f"The score of {first.encoder} is the best of {first.settings} settings, and therefore "
+            f"about {shown(first.gain)} points too high: with other {first.gain_scope}, expect "
+            f"about {shown(first.score - first.gain)}."
+        )
+    elif first.gain is None and first.settings > 1:
+        yield (
+            f"The score of {first.encoder} is the best of {first.settings} settings, so it is "
+            "probably too high. It is unknown by how much, because no setting has two seeds."
+        )
+    high = [name for name, score in answer.baselines.items() if score >= first.score]
+    for name in high if answer.best else ():
+        yield f"The baseline {name} is at least as good as {first.encoder}."
 
 
 def _row(
@@ -194,14 +234,22 @@ def _interval(candidate: Candidate) -> str:
     return f"{shown(candidate.interval.low)} to {shown(candidate.interval.high)}"
 
 
+_STARLESS = (
+    " An encoder that has learned nothing, or that is not better than the majority class, has no "
+    "star."
+)
+
+
 def _legend(
-    last: Answer, search: Search, costs: Mapping[str, Inference | str], device: str
+    answers: Sequence[Answer], search: Search, costs: Mapping[str, Inference | str], device: str
 ) -> Iterator[str]:
+    last = answers[-1]
     scopes = {candidate.scope for candidate in last.candidates} - {""}
     over = f", over {scopes.pop()}" if len(scopes) == 1 else ""
     yield (
         "*: the best score of a column, and scores that do not differ significantly from it "
         f"(95 %{over})."
+        f"{_STARLESS if any(answer.starless for answer in answers) else ''}"
     )
     yield from note_lines(
         (f"{each.encoder} {distinct_title(task)}", flags)
@@ -209,13 +257,6 @@ def _legend(
         for task, flags in each.flags.items()
     )
     yield "Scores are times 100: medians over seeds, with the best setting that was tried."
-    gains = [each.gain for each in last.candidates[:1] if each.gain]
-    if gains:
-        high = shown(gains[0])
-        yield (
-            f"The score of the first encoder may be {high} too high, because it is the best of "
-            "several settings."
-        )
     known = [cost for cost in costs.values() if isinstance(cost, Inference)]
     if known:
         where = device if device != "cpu" else f"the CPU ({counted(known[0].threads, 'thread')})"
@@ -226,25 +267,38 @@ def _legend(
             "process."
         )
     yield from (f"{name}: {cost}" for name, cost in costs.items() if isinstance(cost, str))
-    runs = f"{len(search.jobs)} of {len(search.trials)} runs of the whole grid"
-    if search.left:
-        yield f"{runs} have ended. The same command continues with {search.left}."
+
+
+def _closing(search: Search, db: str) -> Iterator[str]:
+    """Yield how complete the search is, and the commands that continue it and show its runs."""
+    done, possible = len(search.jobs), len(search.trials)
+    runs = "possible runs (encoders x tasks x settings x seeds)"
+    if done == possible:
+        yield f"All {possible} {runs} have ended."
+    elif search.left:
+        yield (
+            f"The minutes are over: {done} of the {possible} {runs} have ended. To make the answer "
+            f"more certain, run the same command again; it continues with {search.left}."
+        )
     else:
-        yield f"{runs} have ended. The other runs cannot change the answer."
+        yield f"{done} of the {possible} {runs} have ended. The others cannot change the answer."
+    board, report = (
+        shlex.join(["bench", name, *in_this_database(db)]) for name in ("leaderboard", "report")
+    )
+    yield f"`{board}` prints the scores of all runs, and `{report}` writes the report."
 
 
 def _to_json(
-    answers: Sequence[Answer],
-    search: Search,
-    costs: Mapping[str, Inference | str],
-    failures: Sequence[Failure],
+    found: Found, costs: Mapping[str, Inference | str], failures: Sequence[Failure]
 ) -> dict[str, Any]:
+    answers, search = found.answers, found.search
     return {
         "exit_code": exit_code(failures),
         "runs": len(search.jobs),
         "of": len(search.trials),
         "left": search.left or None,
         "answers": [_facts(answer) for answer in answers],
+        "warnings": list(found.warnings),
         "inference": {
             name: asdict(cost) if isinstance(cost, Inference) else {"error": cost}
             for name, cost in costs.items()
@@ -262,6 +316,7 @@ def _facts(answer: Answer) -> dict[str, Any]:
         "title": answer.title,
         "best": answer.best[0] if answer.best else None,
         "majority": answer.majority,
+        "baselines": dict(answer.baselines),
         "not_told_apart": list(answer.tied),
         "without_score": list(answer.missing),
         "sentence": answer.sentence,

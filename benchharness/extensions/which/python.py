@@ -1,5 +1,6 @@
 """Python function `bh.which`, which finds the best of several encoders on some tasks."""
 
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from benchharness.api import Words, load_files, run_options, watching
-from benchharness.driver.options import OF_WHICH, listed, takes_options
+from benchharness.driver.options import OF_WHICH, in_python, listed, takes_options
 from benchharness.driver.session import Session
 from benchharness.extensions.which.answers import Answer
 from benchharness.extensions.which.choose import Inference, choose, measured, options_among
@@ -31,6 +32,8 @@ class Choice:
         left: Description of the round of the search that was not completed, with which the same
             call continues; empty if no other run can change the answer.
         failures: A sentence for each job that failed in this call.
+        warnings: A sentence for each task on which encoders may have been trained for too few
+            steps, so that their scores may be too low.
     """
 
     answers: tuple[Answer, ...]
@@ -39,6 +42,7 @@ class Choice:
     of: int
     left: str
     failures: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def best(self) -> str:
@@ -56,8 +60,8 @@ class Choice:
         return answers_frame(self.answers, self.cost)
 
     def __repr__(self) -> str:
-        sentences = "\n".join(answer.sentence for answer in self.answers)
-        return f"{sentences}\n{self.runs} of {self.of} runs of the whole grid"
+        sentences = [*(answer.sentence for answer in self.answers), *self.warnings]
+        return "\n".join((*sentences, f"{self.runs} of the {self.of} possible runs"))
 
 
 @takes_options(OF_WHICH)
@@ -95,16 +99,24 @@ def which(
     load_files(plugins)
     asked = options_among(run_options({"task": task, **options}), listed(among))
     session = Session.of(asked, watching(progress))
-    answers, search = choose(session, minutes)
+    found = choose(session, minutes, warn=_warn)
+    search = found.search
     failed = [each for each in search.outcomes if isinstance(each, Failure)]
     return Choice(
-        answers=tuple(answers),
+        answers=tuple(found.answers),
         cost=measured(session.request, search.jobs),
         runs=len(search.jobs),
         of=len(search.trials),
         left=search.left,
         failures=tuple(f"{job_name(each.job)}: {each.error}" for each in failed),
+        warnings=tuple(map(in_python, found.warnings)),
     )
+
+
+def _warn(notes: Iterable[str]) -> None:
+    for note in notes:
+        # The caller of `which` is above this function, `choose`, `which` and its two decorators.
+        warnings.warn(in_python(note), stacklevel=6)
 
 
 def answers_frame(answers: Iterable[Answer], cost: Mapping[str, object]) -> pd.DataFrame:

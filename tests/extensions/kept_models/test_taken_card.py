@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from huggingface_hub import ModelCard
 
+from benchharness.cli.output import outline
 from benchharness.extensions.kept_models.card import Card, card_of, card_text, snippet, write_card
 from benchharness.extensions.kept_models.export import find_seed
+from benchharness.leaderboard.job import Setting
 from benchharness.leaderboard.store.store import Store
 from benchharness.tasks.suites import find_task
 from tests.extensions.kept_models.taken import taken
@@ -95,6 +97,37 @@ def test_model_card_calls_tied_seeds_equally_good(
         said.removesuffix(" of 3 seeds")
     }
     assert not any(f"{other} of 3 seeds" in text for other in others)
+
+
+@pytest.mark.parametrize(
+    ("scores", "seed", "said"),
+    [
+        ((1.0, 0.6), 2, "whose score is the lower of the two nearest to the median, 60.00. It is "),
+        ((0.6, 1.0), 1, "whose score is the lower of the two nearest to the median, 60.00. It is "),
+        ((0.9, 0.2, 0.4), 3, "whose score is the one nearest to the median, 40.00. It is "),
+        ((0.5, 0.5), 1, "whose score is the one nearest to the median, 50.00. It is as good as"),
+    ],
+)
+def test_exported_seed_is_the_lower_of_two_that_are_equally_near_to_the_median(
+    scores: tuple[float, ...], seed: int, said: str, store: Store
+) -> None:
+    """Regression test: rounding made 1.0 nearer than 0.6 to their median."""
+    jobs = [make_job(seed=number + 1) for number in range(len(scores))]
+    store.add_results(map(make_result, jobs))
+    keys = dict(zip((job.key for job in jobs), scores, strict=True))
+    found = find_seed(store, "db", keys)
+    assert found.result.job.seed == seed
+    assert said in found.note
+
+
+def test_model_card_states_which_values_of_a_setting_were_tried() -> None:
+    rate = Setting(value=1e-4, source="--set", one_of=("5e-05", "0.0001"))
+    job = replace(make_job(), settings={"learning_rate": rate})
+    task = find_task("glue/rte")
+    card = Card(name="x", job=job, task=task, splits={}, versions={}, auto_class="")
+    tried = "one of 5e-05, 0.0001 (--set or bench which)"
+    assert f"| learning_rate | 0.0001 | {tried} |" in card_text(card)
+    assert [*outline({"learning_rate": rate.to_json()})] == [f"learning_rate: 0.0001  ({tried})"]
 
 
 def test_model_card_of_a_collapsed_run_begins_with_a_warning(tmp_path: Path) -> None:

@@ -133,14 +133,14 @@ def test_watch_ends_when_the_watched_run_is_killed(bench, db, tmp_path):
         driver.stdout.readline()
         words = (sys.executable, "-m", "benchharness", "watch", "--db", str(db))
         with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as watching:
-            assert watching.stdout.readline().startswith("0 of 1 jobs done, about 20 s left")
+            assert watching.stdout.readline().startswith("0 of 1 job done, about 20 s left")
             driver.kill()
             driver.wait()
-            assert watching.stdout.read() == "the run was killed: 0 of 1 jobs done.\n"
+            assert watching.stdout.read() == "the run was killed: 0 of 1 job done.\n"
             assert watching.wait(10) == 1
     assert len(list((tmp_path / LIVE).iterdir())) == 1, "the next run deletes it"
     ended = bench("watch", "--db", db, "--once")
     assert ended.code == 1
-    assert ended.out.endswith("the run was killed: 0 of 1 jobs done.\n")
+    assert ended.out.endswith("the run was killed: 0 of 1 job done.\n")
     told = bench("watch", "--db", db, "--once", "--json").out.splitlines()
     assert [json.loads(line)["event"] for line in told] == ["run", "over"]

@@ -6,6 +6,7 @@ import re
 import sys
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 from statistics import median
 from types import SimpleNamespace
 
@@ -21,7 +22,9 @@ from benchharness.engines.slots import Slot
 from benchharness.errors import JobError
 from benchharness.extensions.custom_data.find import find_own
 from benchharness.extensions.which import inference
+from benchharness.extensions.which.answers import Answer, Candidate
 from benchharness.extensions.which.choose import Inference, check_tasks, measure_inference, measured
+from benchharness.extensions.which.command import _legend
 from benchharness.extensions.which.inference import measure_prediction
 from benchharness.extensions.which.rounds import encoder_rounds
 from benchharness.leaderboard.job import ZERO_SHOT
@@ -204,10 +207,18 @@ def bench(tmp_path, monkeypatch, capsys, folders):
 
     mini = ("--data", "mini")
 
-    def run(engine, *words, among=encoders, minutes="60", tasks=("glue/rte",), data=mini):
+    def run(
+        engine,
+        *words,
+        among=encoders,
+        minutes="60",
+        tasks=("glue/rte",),
+        data=mini,
+        limit=("--limit", "100"),
+    ):
         monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
         asked = [word for task in tasks for word in ("--task", task)]
-        where = (*data, "--limit", "100", "--device", "cpu", "--precision", "fp32")
+        where = (*data, *limit, "--device", "cpu", "--precision", "fp32")
         argv = ["bench", "which", *among, *asked, *where, "--minutes", minutes, *words]
         monkeypatch.setattr(sys, "argv", argv)
         with pytest.raises(SystemExit) as ended:
@@ -288,6 +299,119 @@ def test_search_accepts_custom_data_from_command_line_and_python(bench, tmp_path
     assert "cannot be combined with --task and --data" in printed.err
 
 
+def test_search_on_a_small_data_file_warns_that_training_is_too_short(bench, tmp_path, folders):
+    lines = (f"a {word} film number {n},{word}" for n in range(100) for word in ("good", "bad"))
+    (tmp_path / "films.csv").write_text("\n".join(["text,label", *lines]) + "\n")
+    words, where = ("--data-file", "films.csv", "--seeds", "1"), {"tasks": (), "data": ()}
+    code, printed = bench(ByModel(), *words, **where, limit=())
+    assert code == 0, printed.err
+    warning = (
+        "films: training good, poor on 160 rows takes only 15 steps, which may be too few to learn "
+        "from; --set epochs=16 raises this to 80 steps."
+    )
+    before, _, _ = printed.err.partition("3 encoders, one seed: 3 jobs.")
+    assert f"bench: {warning}\n" in before
+    assert f"Scores may be too low, because training was short. {warning}\n" in printed.out
+    found = json.loads(bench(ByModel(), *words, "--json", **where, limit=())[1].out)
+    assert found["warnings"] == [warning]
+    _, enough = bench(ByModel(), *words, "--set", "epochs=16", "--db", "b", **where, limit=())
+    assert "steps" not in enough.err + enough.out
+    among = ["tiny", *(f"{name}={folders / name}" for name in ("good", "poor"))]
+    options = {"seeds": 1, "device": "cpu", "precision": "fp32", "progress": False}
+    with pytest.warns(UserWarning, match="takes only 15 steps") as warned:
+        again = bh.which(data_file="films.csv", among=among, minutes=9, **options)
+    assert {Path(each.filename).name for each in warned} == {Path(__file__).name}
+    assert "only 15 steps" in again.warnings[0]
+    assert again.warnings[0] in repr(again)
+
+
+def test_search_states_that_a_collapsed_encoder_may_be_better_than_its_score(bench):
+    _, printed = bench(ByModel(shares={**SHARES, "poor": CONSTANT}), "--seeds", "2")
+    (sentence,) = (line for line in printed.out.splitlines() if line.startswith("RTE: good"))
+    assert sentence.endswith(" poor learned nothing.")
+    assert "\npoor may do better with more epochs" in printed.out
+
+
+@pytest.mark.parametrize(("tied", "score"), [("collapsed", 0.3), ("at the majority", 0.5)])
+def test_search_result_explains_why_a_tied_encoder_has_no_star(tied, score):
+    def candidate(name, score):
+        return Candidate(
+            encoder=name,
+            score=score,
+            interval=None,
+            scope="",
+            seeds=(2, 2),
+            points={},
+            runs={},
+            settings=1,
+            gain=None,
+            gain_scope="seeds",
+            flags={},
+            has_learned=name != "collapsed",
+        )
+
+    answer = Answer(
+        tasks=("glue/rte",),
+        candidates=(candidate("good", 0.9), candidate(tied, score)),
+        tied=(tied,),
+        missing=(),
+        baselines={"majority": 0.5},
+    )
+    assert answer.best == ("good",)
+    assert answer.sentence.startswith(f"RTE: good is not significantly different from {tied}.")
+    explained = "or that is not better than the majority class, has no star."
+    assert next(_legend([answer], None, {}, "cpu")).endswith(explained)
+    better = replace(answer, baselines={"majority": 0.2}, tied=())
+    assert explained not in next(_legend([better], None, {}, "cpu"))
+
+
+def test_search_estimates_the_selection_bias_or_states_that_it_is_unknown(bench):
+    shares = {"tiny": 0.6, "good": 0.9, "poor": 0.5}
+    _, printed = bench(ByModel(shares=shares), "--seeds", "1")
+    assert (
+        "The score of good is the best of 3 settings, so it is probably too high. It is unknown by "
+        "how much, because no setting has two seeds." in printed.out
+    )
+    _, printed = bench(ByModel(shares=shares), "--seeds", "3")
+    found = json.loads(bench(ByModel(shares=shares), "--seeds", "3", "--json")[1].out)
+    first = found["answers"][0]["candidates"][0]
+    assert (first["encoder"], first["settings"]) == ("good", 3)
+    gain, score = 100 * first["gain"], 100 * first["score"]
+    assert (
+        f"is the best of 3 settings, and therefore about {gain:.1f} points too high: with other "
+        f"seeds and examples, expect about {score - gain:.1f}." in printed.out
+    )
+    one = ("--set", "learning_rate=1e-3", "--seeds", "1")
+    assert "the best of" not in bench(ByModel(), *one)[1].out
+
+
+@pytest.mark.parametrize("share", [0.99, 0.4])
+def test_search_shows_baselines_and_states_if_one_is_as_good_as_the_best_encoder(
+    bench, tmp_path, share
+):
+    path = str(own_files.GOOD["comma"].write(tmp_path))
+    words = ("--data-file", path, "--seeds", "1")
+    where = {"tasks": (), "data": ()}
+    _, printed = bench(ByModel(shares={**SHARES, "good": share}), *words, "--json", **where)
+    (answer,) = json.loads(printed.out)["answers"]
+    _, printed = bench(ByModel(shares={**SHARES, "good": share}), *words, **where)
+    lines = [line.split() for line in printed.out.splitlines() if line.split()]
+    shown = {line[0]: line[1] for line in lines if line[0] in ("majority", "bag-of-words")}
+    assert shown == {n: f"{100 * score:.1f}" for n, score in answer["baselines"].items()}
+    assert answer["baselines"]["majority"] == answer["majority"]
+    best = answer["candidates"][0]["score"]
+    is_better = answer["baselines"]["bag-of-words"] >= best
+    assert ("The baseline bag-of-words is at least as good as" in printed.out) == is_better
+
+
+def test_search_runs_no_baseline_that_takes_long(bench, monkeypatch):
+    monkeypatch.setattr("benchharness.extensions.which.choose.CHEAP_SECONDS", 0.0)
+    engine = ByModel()
+    _, printed = bench(engine, "--seeds", "1")
+    assert engine.baselines == ["majority"]
+    assert "bag-of-words" not in printed.out
+
+
 def test_search_grid_contains_every_value_of_the_features_setting(bench):
     class ByFeatures(ByModel):
         def run(self, jobs, report):
@@ -309,7 +433,7 @@ def test_repeated_search_runs_nothing_and_gives_the_same_result(bench):
     engine, idle = ByModel(), ByModel()
     _, first = bench(engine, "--seeds", "3", "--json")
     _, again = bench(idle, "--seeds", "3", "--json")
-    assert engine.baselines == ["majority"]
+    assert engine.baselines == ["majority", "bag-of-words"]
     assert idle.started == idle.baselines == []
     assert again.out == first.out
 
@@ -359,7 +483,10 @@ def test_search_starts_no_run_that_would_exceed_the_time_limit(bench):
     engine = ByModel()
     code, printed = bench(engine, "--seeds", "3", minutes="0.01")
     assert (code, engine.started) == (0, [])
-    assert "3 of 27 runs of the whole grid" in printed.out
+    said = "The minutes are over: 3 of the 27 possible runs (encoders x tasks x settings x seeds)"
+    assert f"{said} have ended." in printed.out
+    assert "it continues with 3 encoders, one seed with each of 3 settings." in printed.out
+    assert "`bench report` writes the report" in printed.out
 
 
 @pytest.mark.parametrize(
@@ -393,7 +520,7 @@ def test_search_can_export_the_model_of_the_best_encoder(bench, tmp_path, monkey
     assert code == 0, printed.err
     assert "trained again: " in printed.out  # nothing is kept of a grid
     assert re.search(
-        r"this is the model of seed \d, .* nearest to the median\. .* 2 seeds", printed.err
+        r"this is the model of seed \d, .* nearest to the median, .* 2 seeds", printed.err
     )
     assert "AutoModelForSequenceClassification" in printed.out
     told = json.loads((tmp_path / "taken" / "benchharness.json").read_text())
