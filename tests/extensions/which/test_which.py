@@ -355,6 +355,7 @@ def test_search_result_explains_why_a_tied_encoder_has_no_star(tied, score):
         candidates=(candidate("good", 0.9), candidate(tied, score)),
         tied=(tied,),
         missing=(),
+        is_tested=True,
         baselines={"majority": 0.5},
     )
     assert answer.best == ("good",)
