@@ -102,7 +102,7 @@ def shown_source(source: str, one_of: Iterable[str] = ()) -> str:
     shown = source if reason == source else f"benchharness default:{reason}"
     if tried := ", ".join(map(str, one_of)):
         # `bench which` tries several learning rates as if the user had set them.
-        return f"one of {tried} ({f'{SET} or bench which' if source == SET else shown})"
+        return f"one of {tried} ({f'{SET} or `bench which`' if source == SET else shown})"
     return shown
 
 

@@ -125,7 +125,7 @@ def test_model_card_states_which_values_of_a_setting_were_tried() -> None:
     job = replace(make_job(), settings={"learning_rate": rate})
     task = find_task("glue/rte")
     card = Card(name="x", job=job, task=task, splits={}, versions={}, auto_class="")
-    tried = "one of 5e-05, 0.0001 (--set or bench which)"
+    tried = "one of 5e-05, 0.0001 (--set or `bench which`)"
     assert f"| learning_rate | 0.0001 | {tried} |" in card_text(card)
     assert [*outline({"learning_rate": rate.to_json()})] == [f"learning_rate: 0.0001  ({tried})"]
 

@@ -162,7 +162,7 @@ def test_coqa_question_has_no_history_with_zero_turns() -> None:
                     {"input_text": "R?", "turn_id": 1},
                 ],
             ),
-            "the conversation s has the turns 2, 1 and answers to the turns 1, 2, but expected 1",
+            "the conversation s has the turns 2, 1 and answers to the turns 1, 2; both must be 1",
         ),
         (story(answer("a"), source="radio"), "its source is 'radio', but expected one of mctest"),
         (
