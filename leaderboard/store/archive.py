@@ -148,11 +148,18 @@ def _runs(path: Path) -> Iterator[StoredRun]:
                 f"{path} is not a benchharness archive, because it does not begin like one: `bench "
                 "export --all` writes archives."
             )
-        if header.get("version") != _VERSION:
+        version = header.get("version")
+        if version != _VERSION:
+            is_later = isinstance(version, int) and version > _VERSION
             raise DataError(
-                f"{path} is an archive of version {header.get('version')!r}, but this "
-                f"benchharness reads version {_VERSION}: export the store again with this "
-                "benchharness, or import the archive with the benchharness that wrote it."
+                f"{path} is an archive of version {version!r}, but this benchharness reads version "
+                f"{_VERSION}: "
+                + (
+                    "update benchharness."
+                    if is_later
+                    else "it was written by a development version, which alone can read it, so run "
+                    "its jobs again."
+                )
             )
         digest.update(line)
         # The header is line 1, so after `count` runs the next line is number count + 2.

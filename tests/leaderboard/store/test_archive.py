@@ -134,7 +134,8 @@ DAMAGE: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "another order": (lambda lines: [lines[0], *lines[2:0:-1], *lines[3:]], "do not match"),
     "something after the end": (lambda lines: [*lines, "{}\n"], "do not match"),
     "another number": (_changed_score, "was changed after it was written"),
-    "a newer version": (_header(version=3), "an archive of version 3"),
+    "a newer version": (_header(version=3), "of version 3, but .* version 2: update benchharness"),
+    "an older version": (_header(version=1), "a development version, which alone can read it"),
     "another format": (_header(format="zip"), "is not a benchharness archive"),
     "no object": (
         lambda lines: [lines[0], "[1]\n", *lines[1:]],
