@@ -75,6 +75,8 @@ class Metric(Generic[PredictionT, ExampleT]):
         bounds: Minimum and maximum of the score; confidence intervals are clipped to them.
         is_slow: True if the metric takes so long that it is computed only once per split, and not
             for single examples or bootstrap resamples.
+        is_mean: True if the score is the mean of one value per example (see `mean_metric`). If all
+            values are 0 or 1, the score has an exact confidence interval.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Metric(Generic[PredictionT, ExampleT]):
     library: str | None = None
     bounds: tuple[float, float] = (0.0, 1.0)
     is_slow: bool = False
+    is_mean: bool = False
 
     def of(self, name: str, keeps: Callable[[ExampleT], bool]) -> "Metric[PredictionT, ExampleT]":
         """Return this metric restricted to the examples that `keeps` accepts.
@@ -182,7 +185,7 @@ def mean_metric(
     def compute(predictions: Sequence[PredictionT], examples: Sequence[ExampleT]) -> float | None:
         return fmean(map(points, predictions, examples)) if examples else None
 
-    return Metric(name=name, compute=compute)
+    return Metric(name=name, compute=compute, is_mean=True)
 
 
 def total(values: Iterable[float]) -> float:

@@ -124,7 +124,7 @@ def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
     star = "*: the corrected p-value is below 0.05"
     numbers = {len(found.seeds) for found in contrasts}
     if numbers == {1}:
-        yield f"{star}, and the interval excludes 0."
+        yield f"{star}, and the interval, if there is one, excludes 0."
     else:
         only = "with several seeds, tests" if 1 in numbers else "Tests"
         yield f"{star}. {only} and intervals cover examples and seeds."

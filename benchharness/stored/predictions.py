@@ -346,7 +346,7 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
     seeds = tuple(a.seed if a.is_single else b.seed for a, b in pairs)
     first, second = (notes_of(name, side) for side in zip(*pairs, strict=True))
     flags, jobs = (first, second), (one[0].job, other[0].job)
-    is_trained = all(job.kind == "model" for job in jobs)
+    is_trained = all(job.kind == "model" and find_task(job.task).is_trained for job in jobs)
     settings = different_settings(*(job.settings for job in jobs)) if is_trained else {}
     plain = Contrast(task=name, seeds=seeds, scores=means, examples=0)
     plain = replace(plain, flags=flags, settings=settings)

@@ -113,7 +113,9 @@ class Cell:
         score, as collapsed runs often do, so that nothing shows how much seeds matter.
         """
         settings = (self, *self.others)
-        if self.gain is None or all(len(set(each.values)) == 1 for each in settings):
+        if self.gain is None:
+            return ""
+        if self.gain_scope == "seeds" and all(len(set(each.values)) == 1 for each in settings):
             return ""
         return text if (text := shown(self.gain)) != "0.0" else "less than 0.1"
 
@@ -330,7 +332,7 @@ def beside_others(cell: Cell, runs: Sequence[RunRow], rule: ScoreRule) -> Cell:
     others = tuple(other for other in tried if other is not None)
     if trained != cell.task:
         return replace(cell, others=others)
-    gain = selection_gain(cell.values, [other.values for other in others])
+    gain = selection_gain(cell.values, [other.values for other in others]) if others else None
     return replace(cell, others=others, gain=gain)
 
 

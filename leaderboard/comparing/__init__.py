@@ -6,7 +6,7 @@ or of the mean, of the parts over all units.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -74,7 +74,8 @@ class Outcomes:
             group of examples that is scored together. The last axis contains the numbers that the
             score needs, e.g. three counts for F1.
         score: Function that maps means over units, `[..., parts]`, to scores, `[...]`.
-        is_ratio: True if the score is the mean of the first part divided by that of the second.
+        is_ratio: True if the score is the mean of the first part divided by that of the second, and
+            the metric is declared as a mean over examples.
     """
 
     parts: Array
@@ -144,11 +145,15 @@ class Breakdown:
         score: Function that maps the sums or means of these numbers over units, `[..., parts]`, to
             scores, `[...]`.
         is_mean: True if the score is the mean of one value per example.
+        is_declared: True if the metric itself states this (`Metric.is_mean`). A breakdown that only
+            reproduces the values of a metric may do so by chance: Cohen's kappa equals the accuracy
+            if all answers are right.
     """
 
     parts: Callable[[Sequence[Any], Sequence[Any], Units], Array]
     score: Callable[[Array], Array]
     is_mean: bool = False
+    is_declared: bool = False
 
 
 # Decomposition of the score that leaderboards show for a task, which may be over several splits.
@@ -211,7 +216,8 @@ def _known(
             metric = next((m for m in every if m.name + suffix_of(split.split) == name), None)
             if metric is not None:
                 runs = (*split.one, *split.other)
-                known.append((split, break_down(split.task, metric, runs, split.examples)))
+                way = break_down(split.task, metric, runs, split.examples)
+                known.append((split, way and replace(way, is_declared=metric.is_mean)))
                 break
     found = [(split, way) for split, way in known if way is not None]
     return found if len(found) == len(names) else None
@@ -237,7 +243,8 @@ def _outcomes(
         mean: Array = np.mean(scores, axis=0)
         return mean
 
-    is_ratio = len(known) == len(splits) == 1 and known[0][1].score is ratio
+    alone = known[0][1] if len(known) == len(splits) == 1 else None
+    is_ratio = alone is not None and alone.score is ratio and alone.is_declared
     return [
         Outcomes(parts=np.concatenate(each, axis=-1), score=score, is_ratio=is_ratio)
         for each in tables

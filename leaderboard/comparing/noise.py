@@ -24,7 +24,7 @@ import scipy  # its submodules are loaded on first use
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import Cell, score_bounds, score_names
 from benchharness.leaderboard.boards.entry import LEVEL, Entry, Intervals, Uncertainty
-from benchharness.leaderboard.comparing import Array, Known, Outcomes
+from benchharness.leaderboard.comparing import CLOSE, Array, Known, Outcomes
 from benchharness.leaderboard.statistics import (
     Interval,
     holm,
@@ -482,11 +482,14 @@ def _known_of(
 
 def _known_cell(cell: Cell, rule: ScoreRule, sample: Sample, known: Known | None) -> _Known:
     estimates, reason = {}, known if isinstance(known, str) else ""
+    bounds = score_bounds(find_task(cell.task), score_names(cell.task, rule), cell.values)
     if sample.spread is not None:
         estimates["seeds"] = median_estimate(sample.without_units)
     if isinstance(known, Outcomes):
         found = median_estimate(replace(sample, spread=None))
-        if found.interval(LEVEL).has_width:
+        # Without width, only an interval at the maximum hides noise: other examples may get wrong
+        # answers. At 0, as of the correlation of constant answers, it has none.
+        if found.interval(LEVEL).has_width or cell.median < bounds.high - CLOSE:
             estimates["examples"] = found
         else:
             reason = (
@@ -498,13 +501,7 @@ def _known_cell(cell: Cell, rule: ScoreRule, sample: Sample, known: Known | None
     if estimates:
         every = [median_estimate(sample), *estimates.values()]
         estimates["both"] = max(every, key=lambda each: each.variance)  # the widest interval
-    names = score_names(cell.task, rule)
-    return _Known(
-        sample=sample,
-        estimates=estimates,
-        bounds=score_bounds(find_task(cell.task), names, cell.values),
-        reason=reason,
-    )
+    return _Known(sample=sample, estimates=estimates, bounds=bounds, reason=reason)
 
 
 def _uncertainty(rule: ScoreRule, entry: Entry, found: Mapping[str, _Known]) -> Uncertainty:

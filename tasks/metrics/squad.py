@@ -215,7 +215,11 @@ def _share(points: float, count: int) -> Printed:
 
 
 def _v1_metric(name: str, measure: Measure) -> SpanMetric:
-    return Metric(name=name, compute=lambda ps, es: _share(v1_points(ps, es, measure), len(es)))
+    return Metric(
+        name=name,
+        compute=lambda ps, es: _share(v1_points(ps, es, measure), len(es)),
+        is_mean=True,
+    )
 
 
 SQUAD_V1 = (_v1_metric("em", exact_match), _v1_metric("f1", token_f1))

@@ -16,6 +16,7 @@ from benchharness.extensions.explanation.differences import Difference, Explanat
 from benchharness.extensions.explanation.foreign import trained
 from benchharness.leaderboard.boards.cell import marked, note_lines
 from benchharness.leaderboard.job import value_text
+from benchharness.leaderboard.result import COLLAPSED
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
 from benchharness.progress import job_names
@@ -162,9 +163,9 @@ def _show_tries(tried: Tries, limit: int | None) -> None:
     print_table(rows, tuple(rows[0]) if rows else (), "no differences to try.")
     for line in note_lines((_name(each), each.flags) for each in tried.tries):
         typer.echo(visible(line))
-    if any(each.flags for each in tried.tries):
+    if any(not COLLAPSED.isdisjoint(each.flags) for each in tried.tries):
         typer.echo(
-            "A run with ! did not learn as usual, so its part of the gap does not show that this "
+            "A collapsed run learned nothing, so its part of the gap does not show that this "
             "setting explains the other score."
         )
     noise = "unknown" if tried.noise is None else f"±{tried.noise * 100:.1f}"

@@ -492,7 +492,7 @@ def _published_remarks(row: PublishedRow, job: Job, model: str) -> Iterator[str]
             f"the published score is the best of several trainings (protocol: {row.protocol}), the "
             "run is one training, whose score is usually lower."
         )
-    elif row.protocol != "unsaid" and row.protocol not in _SINGLE:
+    elif row.protocol.partition(" ±")[0] not in ("unsaid", *_SINGLE):
         yield f"the published score has the protocol {row.protocol!r}, the run is one training."
     spec = find_model(model) if model else None
     if spec and job.model.lower() == spec.name.lower() and job.checkpoint != spec.checkpoint:

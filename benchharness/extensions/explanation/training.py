@@ -253,7 +253,8 @@ def _of_vocabulary(folder: Path, name: str) -> Iterator[tuple[str, tuple[Any, st
     if file == _PIECES:
         words = sorted(read_object(folder / file))
     else:
-        lines = (folder / file).read_text(encoding="utf-8", errors="replace").splitlines()
+        text = (folder / file).read_text(encoding="utf-8", errors="replace")
+        lines = text.rstrip("\n").split("\n")  # a token may contain another line break
         words = sorted(set(lines))
     yield "tokenizer", (f"{len(words):,} tokens ({digest(words)[:6]})", file)
     if processor := _OF_CLASS.get(name.removesuffix("Fast")):

@@ -178,7 +178,7 @@ def _doubts(answer: Answer, warnings: Sequence[str]) -> Iterator[str]:
     if not answer.candidates:
         return
     first = answer.candidates[0]
-    if first.gain:
+    if first.gain and shown(first.gain) != "0.0":
         yield (
             f"The score of {first.encoder} is the best of {first.settings} settings, and therefore "
             f"about {shown(first.gain)} points too high: with other {first.gain_scope}, expect "
@@ -187,7 +187,8 @@ def _doubts(answer: Answer, warnings: Sequence[str]) -> Iterator[str]:
     elif first.gain is None and first.settings > 1:
         yield (
             f"The score of {first.encoder} is the best of {first.settings} settings, so it is "
-            "probably too high. It is unknown by how much, because no setting has two seeds."
+            "probably too high. It is unknown by how much, because "
+            f"{'on some task ' if len(answer.tasks) > 1 else ''}no setting has two seeds."
         )
     high = [name for name, score in answer.baselines.items() if score >= first.score]
     for name in high if answer.best else ():

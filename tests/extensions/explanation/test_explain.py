@@ -580,11 +580,12 @@ class ByEpochsOrConstant(LearnedEngine):
             yield from super().run([job], report)
 
 
-def tried(bench, monkeypatch, other, *words, limit=300):
+def tried(bench, monkeypatch, other, *words, limit=300, **fields):
     """Return the output of `explain --try 2` for a run on SST-2 with `limit` rows per split."""
     monkeypatch.setattr("benchharness.engines.local.LocalEngine", ByEpochsOrConstant({}))
     monkeypatch.setattr("benchharness.driver.session.prepared_workers", lambda *_: nullcontext())
-    job = plan_job("tiny", "glue/sst2", limit=limit, precision="fp32", overrides={"epochs": "1"})
+    fields = {"limit": limit, "precision": "fp32", "overrides": {"epochs": "1"}, **fields}
+    job = plan_job("tiny", "glue/sst2", **fields)
     run = make_result(
         job,
         evaluations=[make_evaluation(job, *s, scores={"accuracy": 0.7875}) for s in SST2_DEV],
@@ -612,7 +613,7 @@ def test_collapsed_run_of_try_is_marked_and_explained(bench, small, monkeypatch)
     line = next(line for line in ended.out.splitlines() if line.startswith(" epochs=2"))
     assert re.search(r"epochs=2 +-\d+\.\d\d! +\d+%!", line), ended.out
     assert "!: constant predictions: epochs=2." in ended.out
-    assert "A run with ! did not learn as usual, so its part of the gap does not show" in ended.out
+    assert "A collapsed run learned nothing, so its part of the gap does not show" in ended.out
 
 
 def test_difference_of_scores_fits_the_scores_that_are_shown(bench, small, monkeypatch):
@@ -639,6 +640,15 @@ def test_more_training_rows_are_tried_by_leaving_out_the_limit(
     assert rows["error"] == error
     assert (rows["moved"] is None) == bool(error)
     assert rows["change"] == {"limit": "none"}
+
+
+def test_more_training_rows_are_tried_for_a_run_with_a_predicted_test_split(
+    bench, small, monkeypatch
+):
+    other = {"RESULTS": {"train_samples": WHOLE}}
+    found = json.loads(tried(bench, monkeypatch, other, "--json", test=True).out)
+    (rows,) = (each for each in found["tried"]["tries"] if each["name"] == "train_rows")
+    assert rows["error"] == ""
 
 
 def test_tokenizer_of_the_packaged_encoder_is_compared(bench, tmp_path, monkeypatch):

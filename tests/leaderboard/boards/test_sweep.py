@@ -124,6 +124,12 @@ def test_sweep_of_equally_good_settings_shows_the_expected_selection_gain() -> N
     assert f"it may score {100 * cell.gain:.1f} lower" in cell.choice
 
 
+def test_sweep_of_which_one_setting_has_finished_has_no_selection_gain() -> None:
+    (entry,) = one_board(point("2e-5", "glue/rte", 0.6, 0.7)).entries
+    assert entry.cells["glue/rte"].gain is None
+    assert entry.cells["glue/rte"].choice == ""
+
+
 def test_leaderboard_prints_the_selection_bias_of_a_sweep() -> None:
     rows = [
         *point("2e-5", "glue/rte", 0.688, 0.5),

@@ -1,6 +1,7 @@
 """Tests of the intervals of cells, scores and ranks, on synthetic outcomes."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from io import StringIO
 
 import numpy as np
@@ -11,7 +12,13 @@ from rich.console import Console
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.entry import Uncertainty
 from benchharness.leaderboard.boards.terminal import render
-from benchharness.leaderboard.comparing import Known, Outcomes, f1_of_counts, first_part
+from benchharness.leaderboard.comparing import (
+    Known,
+    Outcomes,
+    f1_of_counts,
+    first_part,
+    headline_outcomes,
+)
 from benchharness.leaderboard.comparing.contrast import Contrast
 from benchharness.leaderboard.comparing.noise import (
     median_estimate,
@@ -20,6 +27,10 @@ from benchharness.leaderboard.comparing.noise import (
 )
 from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.statistics import Interval, median_interval
+from benchharness.tasks.examples import PairExample, PairPrediction
+from benchharness.tasks.suites import find_task
+from benchharness.tasks.task import Metric
+from tests.helpers import drawn_predictions
 from tests.helpers.boards import TASKS, make_row, make_rows, one_board
 
 UNITS = 200
@@ -325,6 +336,34 @@ def test_perfect_f1_has_no_interval_but_is_ranked_and_the_reason_is_shown() -> N
     assert (cell.both, cell.examples, found.score.both) == (None, None, None)
     assert cell.reason.startswith("on RTE, the score is equal for every choice of these examples")
     assert found.ranks == (1, 1)
+
+
+@pytest.mark.parametrize(("metric", "is_exact"), [("accuracy", True), ("kappa", False)])
+def test_perfect_score_has_the_exact_interval_only_if_its_metric_is_a_mean(
+    metric: str, *, is_exact: bool
+) -> None:
+    """Cohen's kappa of right answers equals their accuracy, but has other values otherwise."""
+    task = find_task("glue/rte")
+    kappa = Metric(name="kappa", compute=_kappa)
+    split = drawn_predictions.drawn("glue/rte", one=[1.0], other=[])
+    split = replace(split, task=replace(task, metrics=(*task.metrics, kappa)))
+    found = headline_outcomes([split], [metric])
+    assert found is not None
+    assert median_estimate(sample_of(found)).interval().has_width == is_exact
+
+
+def _kappa(predictions: Sequence[PairPrediction], examples: Sequence[PairExample]) -> float:
+    pairs = [(p.label, e.label) for p, e in zip(predictions, examples, strict=True)]
+    guesses, golds = zip(*pairs, strict=True)
+    chance = sum(guesses.count(g) * golds.count(g) for g in {*golds}) / len(pairs) ** 2
+    agreed = sum(guess == gold for guess, gold in pairs) / len(pairs)
+    return (agreed - chance) / (1 - chance) if chance < 1 else 0.0
+
+
+def test_score_of_0_for_every_choice_of_examples_has_the_interval_0_to_0() -> None:
+    found = at_the_end(0.0, Outcomes(parts=np.zeros((40, 1, 3)), score=f1_of_counts))
+    assert found.cells["glue/rte"].both == Interval(low=0.0, high=0.0)
+    assert found.score.both is not None
 
 
 def test_perfect_f1_with_three_equal_seeds_has_no_interval_either() -> None:
