@@ -12,10 +12,9 @@ from collections.abc import Callable, Collection, Generator, Iterable, Iterator,
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from select import select
 from typing import IO, Any, Protocol
 
-from benchharness.engines.fork_server import ANSWER_SECONDS, Fork
+from benchharness.engines.fork_server import ANSWER_SECONDS, Fork, is_readable
 from benchharness.engines.slots import Slot
 from benchharness.errors import first_line
 from benchharness.kept_folders import KEPT_MODELS, Holds, SnapshotFolder
@@ -345,7 +344,7 @@ def _end_at_last(told: int) -> None:
     with os.fdopen(told, "rb", buffering=0) as numbers:
         while time.monotonic() < deadline:
             # If there is no deadline yet, wait for a signal without a time limit.
-            if select([numbers], (), (), None if deadline == math.inf else POLL_SECONDS)[0]:
+            if is_readable(numbers, None if deadline == math.inf else POLL_SECONDS):
                 number = numbers.read(1)
                 if not number:  # the context manager has closed the pipe
                     return

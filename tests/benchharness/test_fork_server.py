@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import pytest
 
 from benchharness import worker
 from benchharness.engines import fork_server, local, process
-from benchharness.engines.fork_server import Fork, ForkServer, can_fork
+from benchharness.engines.fork_server import Fork, ForkServer, can_fork, is_readable
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.process import Orders, Outcome
 from benchharness.engines.slots import find_slots
@@ -521,3 +522,19 @@ def test_preloaded_modules_can_query_gpus_without_initializing_cuda(
         assert process_of(server).poll() is None
         time.sleep(0.01)
     assert told.read_text() == "1"
+
+
+def test_pipe_with_a_number_above_1024_can_be_awaited() -> None:
+    """A host process may have more open files than `select.select` accepts."""
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] <= 2000:
+        pytest.skip("at most 2,000 files may be open")
+    low, writer = os.pipe()
+    with os.fdopen(os.dup2(low, 2000), "rb", buffering=0) as reader:
+        os.close(low)
+        assert not is_readable(reader, 0.01)
+        os.write(writer, b"x")
+        assert is_readable(reader, None)
+        assert reader.read(1) == b"x"
+        os.close(writer)
+        assert is_readable(reader, 10)  # closed
+        assert reader.read(1) == b""
