@@ -59,6 +59,11 @@ def counted(number: int, noun: str, to: int | None = None) -> str:
     return f"{numbers} {noun}" if (to or number) == 1 else f"{numbers} {noun}s"
 
 
+def are(number: int) -> str:
+    """Return the verb that follows this number of things: "is" or "are"."""
+    return "is" if number == 1 else "are"
+
+
 def rounded(value: float, form: str, limit: float = 0.0) -> str:
     """Format a number, with more digits if rounding would make it equal to a limit.
 

@@ -33,7 +33,7 @@ from benchharness.leaderboard.result import Failure, Result, reading_words, trun
 from benchharness.leaderboard.sharing import path_label
 from benchharness.leaderboard.store.database import check_writable, is_there
 from benchharness.leaderboard.store.store import Store
-from benchharness.leaderboard.text import check_place, visible
+from benchharness.leaderboard.text import are, check_place, counted, visible
 from benchharness.plugins import plugin_files
 from benchharness.progress import Watcher
 from benchharness.stored import LARGE_STORE, Within, gained, gather_boards, is_reported, left_out
@@ -250,7 +250,7 @@ def _closing_lines(
     schedule: Schedule, failures: Sequence[Failure], finished: set[str], db: str
 ) -> Iterator[str]:
     jobs, before = len(schedule.jobs), len(schedule.jobs) - len(schedule.todo)
-    parts = [f"{len(finished)} of {jobs} {'job is' if jobs == 1 else 'jobs are'} finished"]
+    parts = [f"{len(finished)} of {counted(jobs, 'job')} {are(jobs)} finished"]
     if before:
         parts.append(f"{before} of them before this run")
     if failures:

@@ -19,7 +19,7 @@ from benchharness.errors import StoreError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import Store
-from benchharness.leaderboard.text import counted, visible
+from benchharness.leaderboard.text import are, counted, visible
 from benchharness.progress import Progress, Watcher, duration, ending
 
 PLAIN_SECONDS = 10.0
@@ -122,8 +122,7 @@ def headline(state: RunState, now: float) -> str:
 
 def before(state: RunState) -> str:
     """Return the number of jobs that had a result before the run, in parentheses; may be empty."""
-    verb = "is" if state.stored == 1 else "are"
-    return f" ({state.stored} more {verb} stored)" if state.stored else ""
+    return f" ({state.stored} more {are(state.stored)} stored)" if state.stored else ""
 
 
 def ending_line(state: RunState, key: str) -> str:
@@ -254,9 +253,9 @@ def _interrupted(schedule: Schedule, there: int | None, kept: str) -> str:
     count = len(schedule.jobs)
     again = "Run the same command again"
     if there != count:
-        verb = "is" if count == 1 else "are"
         some = "some" if there is None else there
-        return f"interrupted; {some} of {counted(count, 'job')} {verb} {kept}. {again} to resume."
+        of = f"{some} of {counted(count, 'job')} {are(count)} {kept}"
+        return f"interrupted; {of}. {again} to resume."
     if schedule.again:  # a stored run is trained again, because its model is needed
         return f"interrupted; all results are {kept}, but a model is missing. {again} to train it."
     return f"interrupted; all jobs are {kept}. {again} to see the results."

@@ -17,7 +17,7 @@ from benchharness.leaderboard.job import FEATURES_SETTING, Job
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.database import is_there
 from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.leaderboard.text import counted, grouped
+from benchharness.leaderboard.text import are, counted, grouped
 from benchharness.machine import Estimate, estimate_seconds
 from benchharness.models import find_model
 from benchharness.models.weights import config_of
@@ -124,8 +124,9 @@ class Schedule:
                 else:
                     taught.setdefault((by_key[key].model, title, how), []).append(job.model)
         for (title, how), names in said.items():
-            verb = "are" if by_title[title] > 1 else "is"
-            yield _START_SENTENCES[how].format(title, ", ".join(dict.fromkeys(names)), verb=verb)
+            yield _START_SENTENCES[how].format(
+                title, ", ".join(dict.fromkeys(names)), verb=are(by_title[title])
+            )
         for (model, title, how), students in taught.items():
             shown = ", ".join(dict.fromkeys(students))
             yield _TEACHER_SENTENCES[how].format(f"{model} on {title}", shown)

@@ -348,15 +348,14 @@ def _contrast(store: Store, rows: Rows, name: str, kind: str, with_slices: bool)
     flags, jobs = (first, second), (one[0].job, other[0].job)
     is_trained = all(job.kind == "model" and find_task(job.task).is_trained for job in jobs)
     settings = different_settings(*(job.settings for job in jobs)) if is_trained else {}
-    plain = Contrast(task=name, seeds=seeds, scores=means, examples=0)
-    plain = replace(plain, flags=flags, settings=settings)
     try:
         predicted = [predicted_split(stored, task, split, one, other) for split in splits]
         found = contrast(predicted, names, seeds, means, with_slices=with_slices)
     except (UnreadableError, ForeignCodeError) as error:
         reach = difference_bounds(task, names, (each for pair in scores for each in pair))
         reason = stored.said_of(one[0].job, str(error))
-        return _of_scores(replace(plain, reason=reason), scores, reach)
+        plain = Contrast(task=name, seeds=seeds, scores=means, examples=0, reason=reason)
+        found = _of_scores(plain, scores, reach)
     return replace(found, flags=flags, settings=settings)
 
 

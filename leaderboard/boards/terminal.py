@@ -33,7 +33,7 @@ from benchharness.leaderboard.boards.published import (
     published_blocks,
 )
 from benchharness.leaderboard.boards.reproduction import reproductions
-from benchharness.leaderboard.text import counted, grouped, visible
+from benchharness.leaderboard.text import are, counted, grouped, visible
 from benchharness.tasks.suites import title_of
 
 _NAMES = 1  # index of the column of names, the only column whose cells may be wrapped
@@ -290,8 +290,7 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
     missing = [task for task in board.rule.cells if not any(task in e.cells for e in board.entries)]
     if missing:
         names = ", ".join(map(title_of, missing))
-        verb = "is" if len(missing) == 1 else "are"
-        yield f"no {visible(board.rule.name)} score: {names} {verb} missing."
+        yield f"no {visible(board.rule.name)} score: {names} {are(len(missing))} missing."
         yield f"measured on {data}."
     elif not board.has_score:
         yield f"measured on {data}."

@@ -28,7 +28,7 @@ from benchharness.leaderboard.store.record import (
     shared_stored,
     stored_to_run,
 )
-from benchharness.leaderboard.text import flush_to_disk, to_text, whole_file
+from benchharness.leaderboard.text import are, flush_to_disk, to_text, whole_file
 
 _FORMAT = "benchharness archive"
 
@@ -356,17 +356,13 @@ class Taken(NamedTuple):
         """
         if self.added:
             runs = "1 run that was" if self.added == 1 else f"{self.added} runs that were"
-            yield f"{runs} kept while {name} could not be written {_are(self.added)} stored now."
+            yield f"{runs} kept while {name} could not be written {are(self.added)} stored now."
         if self.needless:
             yield (
-                f"{self.needless} of the runs kept for {name} {_are(self.needless)} no longer "
+                f"{self.needless} of the runs kept for {name} {are(self.needless)} no longer "
                 "needed, because results of the same jobs were stored meanwhile."
             )
         yield from self.faults
-
-
-def _are(number: int) -> str:
-    return "is" if number == 1 else "are"
 
 
 # Record of the code (scripts, plugins) that the user has named on the command line for a store. It

@@ -161,11 +161,11 @@ def summed(measure: Measure, predictions: Clustered, examples: Documents) -> Sum
     """
     found = []
     for prediction, example in zip(predictions, examples, strict=True):
-        if example.clusters is None:
+        if example.scored is None:
             raise BenchError(
                 f"the clusters of document {example.id} are hidden: this document cannot be scored."
             )
-        found.append(measure(example.chains or example.clusters, prediction.clusters))
+        found.append(measure(example.scored, prediction.clusters))
     # As in the official scorer, the result is not a mean over documents.
     return Sums(*map(sum, zip(*found, strict=True))) if found else Sums(0, 0, 0, 0)
 

@@ -26,7 +26,7 @@ def _cluster_sums(predictions: Sequence[Any], examples: Sequence[Any], units: Un
     pairs = zip(predictions, examples, strict=True)
     return summed(
         [
-            [n for m in MEASURES.values() for n in m(e.chains or e.clusters, p.clusters)]
+            [number for m in MEASURES.values() for number in m(e.scored, p.clusters)]
             for p, e in pairs
         ],
         units,

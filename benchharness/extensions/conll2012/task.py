@@ -37,6 +37,11 @@ class DocumentExample(Example):
     gold_field: ClassVar[str] = "clusters"
 
     @property
+    def scored(self) -> Clusters | None:
+        """Gold clusters as the official scorer counts them; None if they are hidden."""
+        return self.chains or self.clusters
+
+    @property
     def words(self) -> tuple[str, ...]:
         """Words of all sentences in the document."""
         return tuple(word for sentence in self.sentences for word in sentence)

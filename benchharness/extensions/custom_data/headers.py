@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from itertools import takewhile
 from typing import Any
 
+from benchharness.leaderboard.text import are
+
 Lines = Sequence[tuple[int, Sequence[Any]]]
 """Rows of a table, each as (line number, cells)."""
 
@@ -36,7 +38,7 @@ def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[st
     notes: tuple[str, ...] = ()
     if above := _count_titles(rows, used):
         said = next((value for _, row in rows[:above] for value in row if value != ""), "")
-        notes = (f"{_lines_of(rows[:above])} of {name} {_are(above)} a title: {said}",)
+        notes = (f"{_lines_of(rows[:above])} of {name} {are(above)} a title: {said}",)
         rows = rows[above:]
     header, body = rows[0][1], rows[1:]
     if counters := _counters(rows, used):
@@ -113,7 +115,3 @@ def _joined(header: Sequence[Any], below: Sequence[Any], used: Sequence[int]) ->
 def _lines_of(rows: Lines) -> str:
     first, last = rows[0][0], rows[-1][0]
     return f"line {first}" if first == last else f"lines {first} to {last}"
-
-
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from benchharness.extensions.submission.answer_file import Faults, Reading, conclude, decoded
+from benchharness.leaderboard.text import are
 from benchharness.tasks.examples import SpanPrediction
 
 # Read and write SQuAD's files, predictions.json and na_prob.json.
@@ -255,10 +256,9 @@ def compare_ids(
             f"none of its {len(found)} answers belongs to one of the split's {len(asked)} questions"
         )
     elif missing:
-        verb = "is" if len(missing) == 1 else "are"
         faults.add(
-            f"{len(missing)} of {len(asked)} questions {verb} missing, such as {missing[0]}"
-            + (f": each counts as wrong, as in {script}" if script else ""),
+            f"{len(missing)} of {len(asked)} questions {are(len(missing))} missing, such as "
+            f"{missing[0]}" + (f": each counts as wrong, as in {script}" if script else ""),
             mendable=bool(script),
         )
     others = len(found - set(asked))

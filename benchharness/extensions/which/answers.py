@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from benchharness.leaderboard.boards.board import Board
 from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.boards.entry import Entry, build_entry
-from benchharness.leaderboard.job import Job, setting_word
+from benchharness.leaderboard.job import Job, recipe_digest, setting_word
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import Store
@@ -251,7 +251,7 @@ def _candidate(entry: Entry, jobs: Mapping[str, Job]) -> Candidate:
             task: dict(zip((run.key for run in cell.runs), cell.values, strict=True))
             for task, cell in entry.cells.items()
         },
-        settings=max(len({str(sorted(job.values.items())) for job in own}) for own in tried),
+        settings=max(len({recipe_digest(job) for job in own}) for own in tried),
         gain=None if None in gains else sum(filter(None, gains)) / len(gains),
         gain_scope=" or ".join(scopes),
         flags={task: cell.notes for task, cell in entry.cells.items() if cell.notes},

@@ -162,8 +162,8 @@ def _show(found: Found, costs: Mapping[str, Inference | str], device: str, db: s
 
 def _baselines(answers: Sequence[Answer]) -> list[str]:
     """Return the names of the baselines with a score in an answer, the majority baseline last."""
-    names = {spec.name for spec in BASELINES for each in answers if spec.name in each.baselines}
-    return sorted(names, key=[spec.name for spec in reversed(BASELINES)].index)
+    scored = {name for answer in answers for name in answer.baselines}
+    return [spec.name for spec in reversed(BASELINES) if spec.name in scored]
 
 
 def _doubts(answer: Answer, warnings: Sequence[str]) -> Iterator[str]:
