@@ -104,6 +104,10 @@ class Facts:
         instead_of: The hyperparameter that this one replaces, because both set the same quantity in
             different units: `epochs` for the hyperparameter `steps`. If a recipe sets one of the
             two, and a recipe that overrides this recipe sets the other, only the latter is used.
+        recipe: The name of a packaged recipe, whose values override those of the model's own recipe
+            if this hyperparameter is true; empty for none.
+        check: Function `(tasks, techniques)` that is called if the values of `recipe` are used. It
+            raises BenchError if the tasks cannot be trained so.
     """
 
     rule: Rule
@@ -115,6 +119,8 @@ class Facts:
     needs: str = ""
     excludes: Mapping[str, str] = field(default_factory=dict)
     instead_of: str = ""
+    recipe: str = ""
+    check: Callable[..., None] = lambda *_: None
 
 
 def hyperparameter(

@@ -281,8 +281,7 @@ HEADS = ("pair", "span", "choice", "tag")
 def head_for(task: Task, options: Any = None) -> Head:
     """Return the head for a task.
 
-    A text-to-text head is created by `text_head` in heads/text.py instead, because it needs a
-    tokenizer.
+    A technique may replace it with a head of its own (see `Technique.head`).
 
     Args:
         task: The task.

@@ -104,16 +104,16 @@ def published_class(
     """
     if lacking := next(_lacking(task, recipe, SHARED.get(family, family), is_foreign), ""):
         return Published(lacking=lacking, is_compared=SHARED.get(family, family) in COMPARED)
-    if not (recipe.text or task.has_weights):
+    if not (recipe.uses_decoder or task.has_weights):
         return Published(auto_class=BODY)
-    kind = "Seq2SeqLM" if recipe.text else KINDS[task.head]
+    kind = "Seq2SeqLM" if recipe.uses_decoder else KINDS[task.head]
     return Published(auto_class=f"AutoModelFor{kind}")
 
 
 def _lacking(task: Task, recipe: Recipe, family: str, is_foreign: bool) -> Iterator[str]:
     if is_foreign:
         yield "an encoder with code of its own"
-    if recipe.text:
+    if recipe.uses_decoder:
         return
     if own := answer_type(task).unpublished():
         yield own

@@ -161,7 +161,6 @@ def _read_layers(value: object) -> int | str | None:
 
 
 _ROOM = count(6)  # four special tokens (RoBERTa, for a pair) and one token per text
-_TARGETS = count(3)  # the start token (in BART), one answer token, and the end token
 
 _FROZEN = "freezes the encoder"
 _WHOLE = "trains the whole encoder and decoder"
@@ -431,22 +430,6 @@ class TagOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TextOptions:
-    """Hyperparameters for the text-to-text format, in which a model generates its answer as text.
-
-    Attributes:
-        as_text: True to use an encoder-decoder, which reads one text and generates another, instead
-            of an encoder with a head. Settings that only heads use are then left out.
-        max_target_tokens: Maximum number of tokens of a generated answer; None without `as_text`.
-    """
-
-    as_text: bool = hyperparameter(FLAG, False)
-    max_target_tokens: int | None = hyperparameter(
-        _TARGETS, None, needs="as_text", aliases="max_target_length"
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class StudentOptions:
     """Hyperparameters of distillation, in which a student learns from a teacher.
 
@@ -491,7 +474,6 @@ class Recipe:
         pair: Head for one or two texts, and for multiple choice.
         span: Head for answers that are spans of a context.
         tag: Head for tagging words.
-        text: Text-to-text format.
         student: Distillation.
         added: Groups that extensions define, keyed by head type or training technique.
     """
@@ -505,9 +487,13 @@ class Recipe:
     pair: PairOptions | None = None
     span: SpanOptions | None = None
     tag: TagOptions | None = None
-    text: TextOptions | None = None
     student: StudentOptions | None = None
     added: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def uses_decoder(self) -> bool:
+        """True if the network consists of an encoder and its decoder, and has no head."""
+        return any(name in _WITH_DECODER for name in self.added)
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> "Recipe":
@@ -562,6 +548,9 @@ _ADDED: Mapping[str, type] = {
 }
 """Classes of the groups that extensions define, keyed by head type or training technique."""
 
+_WITH_DECODER = {name for name, group in _ADDED.items() if getattr(group, "uses_decoder", False)}
+"""Names of the groups in `_ADDED` of techniques that train an encoder together with its decoder."""
+
 _GROUPS: Mapping[str, type] = {
     name: (get_args(kind) or (kind,))[0]
     for name, kind in get_type_hints(Recipe).items()
@@ -597,6 +586,12 @@ SETTINGS: Mapping[str, Facts] = {
     for field in fields(group)
 }
 """Metadata of all hyperparameters, keyed by name, in the order in which they are displayed."""
+
+SWITCHES = tuple(name for name, facts in SETTINGS.items() if facts.recipe)
+"""Names of the flags that have a recipe of their own."""
+
+OF_DECODERS = frozenset(name for group in _WITH_DECODER for name in _names(_GROUPS[group]))
+"""Names of the hyperparameters that only networks with a decoder have."""
 
 DISTILLATION = tuple(_names(StudentOptions))
 """Names of the hyperparameters of distillation, which have no effect without a teacher."""

@@ -49,7 +49,9 @@ from benchharness.recipes.recipe import (
     EACH,
     FINE_TUNED,
     LAYER,
+    OF_DECODERS,
     SETTINGS,
+    SWITCHES,
     TEACHER,
     applying,
     check_setting,
@@ -60,7 +62,6 @@ from benchharness.recipes.recipe import (
 )
 from benchharness.tasks.suites import SUITES, TASKS
 from benchharness.tasks.task import Task
-from benchharness.tasks.text_to_text import cast_of
 
 BASELINE = "baseline"
 """Name of the recipe of all baselines. It must not change, because stored digests contain it."""
@@ -87,12 +88,6 @@ def baseline_settings(name: str, task: Task) -> Mapping[str, Setting]:
 _PAPER = "paper"
 _OVER = ("fast", "checkpoints", "few-shot", "features", "tinybert-student")
 """Names of packaged recipes that override values of a model's own recipe."""
-
-AS_TEXT = "as_text"
-"""Setting with which a model generates its answers as text; `--text-to-text` sets it."""
-
-_TEXT = "text"
-"""Name of T5's recipe for text-to-text, which overrides a model's own recipe."""
 
 _STUDENT = "student"
 """Name of DistilBERT's recipe for students, which overrides a model's own recipe."""
@@ -176,10 +171,10 @@ def resolve_sweep(
     override those of the suite. Each recipe file has defaults, which are overridden by its values
     for the head type, the task and a frozen encoder, in this order.
 
-    There are two additions. If `as_text` is set, the values of `text.toml` override those of the
-    model's own recipe. For pairs, multiple choice and text-to-text on a user's own data,
-    `max_tokens` is the maximum length of the model, unless `overrides` or a user's recipe file sets
-    it.
+    There are two additions. If a flag with a recipe of its own is on (`Facts.recipe`), the values
+    of that recipe override those of the model's own recipe. For pairs, multiple choice and
+    text-to-text on a user's own data, `max_tokens` is the maximum length of the model, unless
+    `overrides` or a user's recipe file sets it.
 
     A value with commas, or a list in a file, is a grid: there is one result per combination of
     values, and together these results are a sweep. However, different values of `features` do not
@@ -300,11 +295,10 @@ class _Asked:
         """True if the recipe is a user's file."""
         return self.name not in (_PAPER, *_OVER, *added_names())
 
-    @property
-    def wants_text(self) -> bool | None:
-        """Choice of text-to-text on the command line: True, False, or None if it is not set."""
-        word = self.overrides.get(AS_TEXT)
-        return None if word is None else check_setting(AS_TEXT, _typed(word)).value is True
+    def typed_flag(self, name: str) -> bool | None:
+        """Return the value of a flag on the command line: True, False, or None if it is not set."""
+        word = self.overrides.get(name)
+        return None if word is None else check_setting(name, _typed(word)).value is True
 
     def resolve(self) -> tuple[ResolvedRecipe, ...]:
         """Return the recipes of the whole grid, grouped by the value of `features`."""
@@ -339,20 +333,14 @@ class _Asked:
         if TEACHER in self.techniques:
             packaged += _file_layers(packaged_names()[_STUDENT], tables)
         over = _layers_over(self.name, tables)
-        is_text = any(layer[AS_TEXT].value is True for layer in over if AS_TEXT in layer)
-        # The command line has priority: `--set as_text=false` overrides the value of a file.
-        if is_text if self.wants_text is None else self.wants_text:
-            if TOGETHER in self.techniques:
-                raise BenchError(
-                    "--multi-task and --text-to-text cannot be combined, because multi-task "
-                    "training needs a head per task."
-                )
-            for table in tables:
-                if table in TASKS:
-                    cast_of(TASKS[table])  # raises if the task's answers cannot be text
-            packaged += _file_layers(packaged_names()[_TEXT], tables)
-        if self.wants_text is False:
-            over = [{key: s for key, s in layer.items() if key != AS_TEXT} for layer in over]
+        for name in SWITCHES:
+            in_files = any(layer[name].value is True for layer in over if name in layer)
+            # The command line has priority: `--set as_text=false` overrides the value of a file.
+            if in_files if self.typed_flag(name) is None else self.typed_flag(name):
+                SETTINGS[name].check([TASKS[t] for t in tables if t in TASKS], self.techniques)
+                packaged += _file_layers(packaged_names()[SETTINGS[name].recipe], tables)
+            if self.typed_flag(name) is False:
+                over = [{key: s for key, s in layer.items() if key != name} for layer in over]
         # For the user's own data, the model's maximum length overrides the `max_tokens` of a
         # packaged recipe, but a user's recipe file overrides the model's maximum length.
         if _cuts_own_rows(tables, packaged):
@@ -361,7 +349,7 @@ class _Asked:
             # "x0.5" is half of the value from all other layers, so it is computed after them.
             name: _typed(_multiplied(name, text, packaged + over))
             for name, text in self.overrides.items()
-            if name != AS_TEXT
+            if name not in SWITCHES
         }
         return _Layers(packaged=packaged, over=over, typed=typed)
 
@@ -394,8 +382,8 @@ class _Asked:
             if len(plain) == 1 and _values(plain[0][0]) == _values(points[0][0]):
                 points, is_overridden = plain, False
         name = Path(self.name).stem if self.is_own else self.name
-        if self.wants_text:
-            name = _TEXT if name == _PAPER else f"{_TEXT}-{name}"
+        for own in (SETTINGS[flag].recipe for flag in SWITCHES if self.typed_flag(flag)):
+            name = own if name == _PAPER else f"{own}-{name}"
         for settings, off in points:
             yield ResolvedRecipe(
                 name=name,
@@ -491,7 +479,7 @@ def _checked(merged: Mapping[str, Setting]) -> dict[str, Setting]:
 def _unfit(spec: ModelSpec, points: Iterable[ResolvedRecipe]) -> Iterator[str]:
     """Yield a message for each recipe that needs a decoder or layers that the checkpoint lacks."""
     for point in points:
-        if AS_TEXT in point.settings and not has_decoder(config := config_of(spec)):
+        if OF_DECODERS & point.settings.keys() and not has_decoder(config := config_of(spec)):
             yield no_decoder(f"{spec.name} belongs to the family {config['model_type']}, which")
         layers = point.settings.get("layers")
         if layers and (count := count_layers(spec)):
@@ -548,8 +536,8 @@ def _cuts_own_rows(tables: Sequence[str], layers: Iterable[Mapping[str, Setting]
     windows.
     """
     tasks = [TASKS[table] for table in tables if table in TASKS]
-    as_text = any(AS_TEXT in layer for layer in layers)
-    return any(t.definition and (as_text or t.head in ("pair", "choice")) for t in tasks)
+    is_text = any({*SWITCHES} & layer.keys() for layer in layers)
+    return any(t.definition and (is_text or t.head in ("pair", "choice")) for t in tasks)
 
 
 def _layers_over(name: str, tables: Sequence[str]) -> list[Mapping[str, Setting]]:

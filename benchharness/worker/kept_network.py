@@ -54,8 +54,7 @@ def _made(folder: Path, job: Job, compute: Compute, *, task: str, every_state: b
     if job.trust.remote_code and not is_class:  # the network's code is only in the checkpoint
         encoder = load_pretrained(job, recipe)
     else:
-        whole = recipe.text is not None
-        encoder = load_encoder(str(folder.absolute()), None, None, whole=whole)
+        encoder = load_encoder(str(folder.absolute()), None, None, whole=recipe.uses_decoder)
     name = f"{job.model} (run {job.key[:12]})"
     if not is_class:
         load_kept(encoder, folder, name)  # must precede load_run, whose heads may remove the pooler
@@ -64,7 +63,7 @@ def _made(folder: Path, job: Job, compute: Compute, *, task: str, every_state: b
     if is_class:
         pretrained: Any = encoder.network
         pretrained.tie_weights()  # transformers' format stores T5's shared embeddings only once
-        is_body = recipe.text or not run.setups[0].task.has_weights
+        is_body = recipe.uses_decoder or not run.setups[0].task.has_weights
         load_class(network, folder, "" if is_body else pretrained.base_model_prefix, name)
     run.to_predict()
     if not is_class:

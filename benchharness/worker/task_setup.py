@@ -146,8 +146,8 @@ def load_pretrained(job: Job, recipe: Recipe) -> Encoder:
     Raises ModelError for a checkpoint that cannot be used.
     """
     revision = hub_revision(job.weights)
-    is_text = recipe.text is not None
-    encoder = load_encoder(job.checkpoint, revision, job.seed, job.trust, whole=is_text)
+    whole = recipe.uses_decoder
+    encoder = load_encoder(job.checkpoint, revision, job.seed, job.trust, whole=whole)
     keep_layers(encoder, recipe.encoder.layers)  # after the weights of all layers were loaded
     return encoder
 

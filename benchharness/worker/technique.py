@@ -163,7 +163,6 @@ class Technique:
 TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
     "distillation": lambda job, _: job.teacher,
     "multi_task": lambda job, _: len(job.trained_tasks) > 1,
-    "text_to_text": lambda _, recipe: recipe.text,
     "language_model_loss": lambda _, recipe: recipe.pair and recipe.pair.lm_weight,
     "frozen": lambda _, recipe: recipe.encoder.is_frozen,
 }

@@ -19,8 +19,8 @@ from benchharness.errors import BenchError, ModelError
 from benchharness.extensions.cloze.language_model import load_language_model
 from benchharness.extensions.cloze.scoring import Asked, predict_untrained
 from benchharness.extensions.custom_data.find import find_own
+from benchharness.extensions.text_to_text.head import text_head
 from benchharness.heads import Head, Limits, head_for
-from benchharness.heads.text import text_head
 from benchharness.heads.tokens import encode_once, tokenize_ids
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import truncated_rows

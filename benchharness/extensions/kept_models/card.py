@@ -13,6 +13,7 @@ from typing import Any
 
 from benchharness.extensions.exports.cards import METRICS, eval_result, model_card_data
 from benchharness.extensions.kept_models.measure import Check
+from benchharness.extensions.text_to_text.casts import cast_of
 from benchharness.heads.choice import BLANKS
 from benchharness.kept_folders import TAKEN
 from benchharness.leaderboard.boards.cell import marked, note_lines
@@ -29,7 +30,6 @@ from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task, full_title
 from benchharness.tasks.task import ChoiceTask, PairTask, SpanTask, Task
-from benchharness.tasks.text_to_text import cast_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,6 +15,7 @@ from benchharness.errors import JobError
 from benchharness.extensions.kept_models.hf_model import Logits, PlainModel, Row
 from benchharness.extensions.kept_models.load import TrainedModel
 from benchharness.extensions.kept_models.predict import predict
+from benchharness.extensions.text_to_text.casts import cast_of
 from benchharness.heads.published import UNSCALED
 from benchharness.heads.tag import TAG
 from benchharness.leaderboard.text import counted
@@ -23,7 +24,6 @@ from benchharness.tasks.answers import NEAR, compare_answers, moves
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.task import PairTask, Task
-from benchharness.tasks.text_to_text import cast_of
 from benchharness.training.batching import Features, Indices
 from benchharness.training.compute import Layout, Part
 
@@ -123,7 +123,7 @@ def check(model: TrainedModel, folder: Path, auto_class: str, dev: Sequence[Dev]
         JobError: The folder cannot be loaded, its tokenizer or labels differ from the run's, or the
             logits differ too much. The message contains the likely cause.
     """
-    kind = "text" if model.recipe.text else model.task.head
+    kind = "text" if model.recipe.uses_decoder else model.task.head
     try:
         plain = PlainModel.load(folder, auto_class, kind)
     except (KeyError, RuntimeError, ValueError) as error:
@@ -278,7 +278,7 @@ def scale_of(model: TrainedModel) -> tuple[float, float]:
     result is UNSCALED (offset 0, factor 1).
     """
     task, network = model.task, model.network
-    if model.recipe.text or not isinstance(task, PairTask) or not task.is_regression:
+    if model.recipe.uses_decoder or not isinstance(task, PairTask) or not task.is_regression:
         return UNSCALED
     output: Any = network.get_submodule("classifier.output")
     return (task.scale[0] if output.bias is not None else 0.0, task.scale[1])
@@ -468,7 +468,7 @@ def _own_logits(model: TrainedModel, read: _Read, batches: Iterable[Indices]) ->
         part = Part.of(by_rows, batch, model.compute.device, layout=layout)
         mask = part.tensors["attention_mask"].bool()
         with torch.inference_mode():
-            if model.recipe.text:
+            if model.recipe.uses_decoder:
                 start = (
                     mask.new_full((len(mask), 1), 0).long()
                     + network.encoder.config.decoder_start_token_id

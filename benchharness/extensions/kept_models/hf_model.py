@@ -17,6 +17,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from benchharness.encoder.padding import SEES_PADDING
+from benchharness.extensions.text_to_text.casts import cast_of
 from benchharness.heads import Limits
 from benchharness.heads.choice import filled
 from benchharness.heads.tokens import SURROGATES
@@ -28,7 +29,6 @@ from benchharness.tasks.examples import (
     TagExample,
 )
 from benchharness.tasks.task import Task
-from benchharness.tasks.text_to_text import cast_of
 from benchharness.training.batching import Indices, length_batches
 from benchharness.training.predict import PREDICTION_TOKENS
 

@@ -62,7 +62,7 @@ def load_original(folder: Path) -> TrainedModel:
             the same, or because the model generates text.
     """
     model, kind = load_trained(folder, precision="fp32"), "text-to-text answers have no logits"
-    if lacking := class_of(model).sentence or (model.recipe.text and kind):
+    if lacking := class_of(model).sentence or (model.recipe.uses_decoder and kind):
         raise BenchError(f"{folder} cannot be compared: {lacking}.")
     return model
 

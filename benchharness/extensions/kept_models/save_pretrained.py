@@ -166,7 +166,7 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
     with torch.device("meta"):  # only names and shapes are needed
         theirs = getattr(transformers, auto_class).from_config(config)
     config.architectures = [type(theirs).__name__]
-    body = "" if model.recipe.text or auto_class == BODY else theirs.base_model_prefix
+    body = "" if model.recipe.uses_decoder or auto_class == BODY else theirs.base_model_prefix
     state = published_state(model.network, theirs.state_dict(), body, scale_of(model))
     if "token_type_ids" not in tokenizer.model_input_names:
         without_types(state, model.task)
@@ -177,7 +177,7 @@ def write_published(model: TrainedModel, folder: Path, auto_class: str) -> None:
     save_file(kept, folder / WEIGHTS, metadata={"format": "pt"})
     config.to_json_file(folder / "config.json")
     save_tokenizer(tokenizer, folder)
-    if model.recipe.text:  # save the maximum length and greedy decoding
+    if model.recipe.uses_decoder:  # save the maximum length and greedy decoding
         encoder: Any = model.network.encoder
         encoder.generation_config.save_pretrained(folder)
 

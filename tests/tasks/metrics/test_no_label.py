@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from sklearn import metrics
 
+from benchharness.extensions.text_to_text.casts import cast_of
 from benchharness.splits import evaluate_split
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import ChoiceExample, ChoicePrediction, PairExample
@@ -17,7 +18,6 @@ from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import PairTask, Task, score
-from benchharness.tasks.text_to_text import cast_of
 
 SETS = 150
 

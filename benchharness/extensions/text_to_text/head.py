@@ -1,6 +1,6 @@
 """Text head: text-to-text with an encoder and its decoder; input and answer are texts.
 
-tasks/text_to_text.py converts examples to input texts and answers to predictions. Training uses
+casts.py converts examples to input texts and answers to predictions. Training uses
 teacher forcing; prediction uses greedy decoding with transformers' `generate`.
 """
 
@@ -17,11 +17,11 @@ from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList
 
 from benchharness.encoder import Encoder
 from benchharness.errors import DataError
+from benchharness.extensions.text_to_text.casts import Cast, cast_of
 from benchharness.heads import Head, Limits
 from benchharness.heads.tokens import Frame, Ids, join, tokenize_ids
 from benchharness.tasks.examples import Prediction
 from benchharness.tasks.task import Task
-from benchharness.tasks.text_to_text import Cast, cast_of
 from benchharness.training.batching import Features
 
 IGNORED = -100

@@ -10,13 +10,19 @@ import transformers
 
 from benchharness.encoder import load_encoder
 from benchharness.errors import DataError, ModelError
+from benchharness.extensions.text_to_text.casts import cast_of
+from benchharness.extensions.text_to_text.head import (
+    IGNORED,
+    SILENT,
+    TextFeatures,
+    TextNetwork,
+    text_head,
+)
 from benchharness.heads import Limits
-from benchharness.heads.text import IGNORED, SILENT, TextFeatures, TextNetwork, text_head
 from benchharness.tasks.examples import PairExample
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
-from benchharness.tasks.text_to_text import cast_of
 from benchharness.training.meter import DivergedError
 from benchharness.training.predict import predict
 from tests.helpers.made_tokenizers import make_tokenizer

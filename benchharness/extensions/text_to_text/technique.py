@@ -1,11 +1,11 @@
 """Text-to-text technique: an encoder with its decoder generates the answers of a task as text."""
 
 from benchharness.encoder import Encoder
+from benchharness.extensions.text_to_text.casts import rows_to_learn
+from benchharness.extensions.text_to_text.head import text_head
 from benchharness.heads import Head
-from benchharness.heads.text import text_head
 from benchharness.tasks.read import SplitRows
 from benchharness.tasks.task import Task
-from benchharness.tasks.text_to_text import rows_to_learn
 from benchharness.worker.technique import Technique
 
 
@@ -20,8 +20,8 @@ class TextToText(Technique):
 
     @property
     def _room(self) -> int | None:
-        text = self.work.recipe.text
-        return text.max_target_tokens if text else None
+        room: int | None = self.work.recipe.added["text_to_text"].max_target_tokens
+        return room
 
     def head(self, task: Task, encoder: Encoder) -> Head:
         """Return the text-to-text head of a task."""
@@ -39,6 +39,3 @@ class TextToText(Technique):
     def feature_key(self, task: Task) -> str:
         """Return the task's name and the maximum length of an answer, which affect the encoding."""
         return f" {task.name} {self._room}"
-
-
-technique = TextToText

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from benchharness.errors import BenchError, DataError
+from benchharness.extensions.text_to_text.casts import cast_of, rows_to_learn
 from benchharness.tasks.examples import (
     ChoiceExample,
     ChoicePrediction,
@@ -22,7 +23,6 @@ from benchharness.tasks.read import SplitRows, fingerprint, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import TASKS, find_task
 from benchharness.tasks.superglue import COPA_QUESTIONS, multirc_example, word_mark
-from benchharness.tasks.text_to_text import cast_of, rows_to_learn
 
 STABLE = (
     "The stable was very roomy, with four good stalls; a large swinging window opened into the "
