@@ -51,6 +51,7 @@ Table = Literal[
     "answers",
     "hyperparameters",
     "techniques",
+    "plans",
     "learners",
     "breakdowns",
     "prediction_files",
@@ -93,6 +94,9 @@ class Extension:
             `benchharness.hyperparameter.hyperparameter`.
         techniques: Subclasses of `benchharness.worker.technique.Technique`, keyed by name. A job
             uses a technique if a hyperparameter of the technique is set.
+        plans: Functions that get a `benchharness.driver.request.Request` and return the planning
+            hooks of a technique (`benchharness.driver.technique.Technique`), by which it refuses
+            requests or adds jobs, or None; keyed by the name of the technique.
         learners: Functions that train the bag-of-words baseline, keyed by the kind of task
             (`Task.kind`). Each has the type `benchharness.baselines.learners.Learner`.
         breakdowns: Functions `(task, metric name)` that yield the Breakdown objects of
@@ -137,6 +141,7 @@ class Extension:
     answers: Mapping[str, str] = field(default_factory=dict)
     hyperparameters: Mapping[str, str] = field(default_factory=dict)
     techniques: Mapping[str, str] = field(default_factory=dict)
+    plans: Mapping[str, str] = field(default_factory=dict)
     learners: Mapping[str, str] = field(default_factory=dict)
     breakdowns: Mapping[str, str] = field(default_factory=dict)
     prediction_files: Mapping[str, str] = field(default_factory=dict)

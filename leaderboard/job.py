@@ -35,6 +35,9 @@ TOGETHER = "together"
 name of the TOML table that configures multi-task training in a recipe.
 """
 
+TEACHER = "teacher"
+"""Word for distillation in `Facts.needs`, in lists of a job's techniques, and in `Extension`."""
+
 ZERO_SHOT = "zero-shot"
 """Name of the recipe of a job that evaluates a model without training. It is also the kind of such
 a job, unless its task is never trained.

@@ -7,11 +7,10 @@ import re
 import time
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from benchharness.errors import BenchError
 from benchharness.kept_folders import (
     KEPT,
     KEPT_MODELS,
@@ -23,20 +22,18 @@ from benchharness.kept_folders import (
     delete_drafts,
     is_whole,
 )
-from benchharness.leaderboard.job import Job, Kind, Teacher, Trust
+from benchharness.leaderboard.job import Job, Kind, Trust
 from benchharness.leaderboard.result import Result, predictions_of
 from benchharness.leaderboard.store.database import is_there
 from benchharness.leaderboard.store.store import Store, open_store
-from benchharness.leaderboard.text import digest
 from benchharness.machine import BERT_BASE
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.models.folder import sizes_in
 from benchharness.models.spec import NOTHING, find_weights
 from benchharness.models.weights import cache_folder, hub_revision
-from benchharness.recipes.recipe import DISTILLATION, kept_layers
+from benchharness.recipes.recipe import kept_layers
 from benchharness.tasks.answers import compare_answers
-from benchharness.tasks.suites import distinct_title, find_task
-from benchharness.tasks.task import Task
+from benchharness.tasks.suites import find_task
 
 
 def folder_beside(db: str) -> Path:
@@ -330,154 +327,3 @@ def with_needs(store: Store, job: Job) -> tuple[Job, ...]:
         found = {job.key: job} | {key: j for key, j in found.items() if key != job.key}
         waiting += [store.result(key).job for key in job.needs]
     return tuple(found.values())
-
-
-def taught(student: Job, start: Job | None, job: Job, *, of_all_seeds: bool) -> Job:
-    """Return the job of a student with its teacher set.
-
-    Args:
-        student: The job that learns from the teacher.
-        start: The job whose model the student starts from; None if it starts from the checkpoint.
-        job: The job of the teacher.
-        of_all_seeds: Whether the same teacher is used for all seeds of the student.
-
-    Raises:
-        BenchError: The student cannot learn from this teacher.
-    """
-    _check(student, job)
-    # `alone` is the same job without a teacher; the leaderboard compares the student with it. If
-    # the student starts from another student, `alone` starts from that other student without its
-    # teacher.
-    before = None if start is None else start.teacher
-    settings = {name: s for name, s in student.settings.items() if name not in DISTILLATION}
-    alone = replace(
-        student, settings=settings, start_from=before.alone if before else student.start_from
-    )
-    return replace(student, teacher=_teacher(job, alone.key, of_all_seeds=of_all_seeds))
-
-
-def _teacher(job: Job, alone: str, *, of_all_seeds: bool) -> Teacher:
-    trained_on = sorted(d for name, d in job.fingerprints.items() if name.endswith(":train"))
-    facts = [job.weights, job.values, job.precision, trained_on, job.start and job.start.name]
-    # If all seeds of the student have the same teacher, the variant identifies this teacher by its
-    # key. If each seed has its own teacher, the variant is made of the facts that these teachers
-    # share, so that all students belong to one leaderboard entry.
-    variant = job.key if of_all_seeds else digest(facts)
-    return Teacher(run=job.key, model=job.model, variant=variant[:12], alone=alone)
-
-
-def _check(student: Job, teacher: Job) -> None:
-    """Raise BenchError if a student cannot learn from a teacher."""
-    if teacher.kind != "model":
-        raise BenchError(
-            f"{_name(teacher)} is {IS_NO_NETWORK[teacher.kind]}, so it has no network to learn "
-            "from: set --teacher to a model, or to the key of a run that was trained here."
-        )
-    if len(teacher.trained_tasks) > 1:
-        raise BenchError(
-            f"{_name(teacher)} was trained on {teacher.title}: set --teacher to a run that was "
-            f"trained on {student.title} alone."
-        )
-    _check_values(student, teacher)
-    _check_labels(student, teacher)
-
-
-def _check_values(student: Job, teacher: Job) -> None:
-    _check_what_is_learned(student, teacher)
-    for job, who in ((teacher, "the teacher"), (student, "the student")):
-        for name, reason in (
-            ("as_text", "generates answers as text"),
-            ("features", "reads the states of a frozen encoder"),
-        ):
-            if name in job.settings:
-                raise BenchError(
-                    f"{who} {job.model} {reason} ({name} is {job.settings[name].value}), but "
-                    f"distillation needs fine-tuned encoders with heads: remove {name} or "
-                    "--teacher."
-                )
-    for name in ("orders", "answerable_weight", "beam_size"):
-        if _has(student, name) != _has(teacher, name):
-            one, other = (student, teacher) if _has(student, name) else (teacher, student)
-            raise BenchError(
-                f"{one.model} has a head with {name} on {student.title}, but {other.model} has one "
-                f"without: use the teacher's {name} for the student too (--set {name}=...)."
-            )
-
-
-def _check_what_is_learned(student: Job, teacher: Job) -> None:
-    if "layer_epochs" in student.settings and "layer_weight" not in student.settings:
-        raise BenchError(
-            "layer_epochs trains on the teacher's layers only, but layer_weight is 0: add --set "
-            "layer_weight=1, or remove layer_epochs."
-        )
-    if {"layer_weight", "orders"} <= student.settings.keys() and _has(student, "orders"):
-        raise BenchError(
-            f"{student.model} adds up the states of both orders of a pair, so it cannot learn its "
-            "teacher's layers: remove orders or layer_weight."
-        )
-    if "from_teacher" in student.settings:
-        _check_beginning(student, teacher)
-
-
-def _check_beginning(student: Job, teacher: Job) -> None:
-    """Raise BenchError if a student cannot be initialized with its teacher's weights."""
-    if student.weights != teacher.weights:
-        raise BenchError(
-            "from_teacher needs a student with the same checkpoint as its teacher, but "
-            f"{student.model} is not {teacher.model}: remove from_teacher."
-        )
-    if "layers" in teacher.settings:
-        raise BenchError(
-            f"from_teacher needs a teacher with all layers of the checkpoint, but the teacher "
-            f"{teacher.model} has only some of them: remove from_teacher."
-        )
-    if student.start_from is not None:
-        raise BenchError(
-            f"{student.model} on {student.title} starts from {student.shown_start}, so it cannot "
-            "begin with its teacher's weights: use --start-from pretrained, or remove from_teacher."
-        )
-
-
-def _check_labels(student: Job, teacher: Job) -> None:
-    ours, theirs = find_task(student.task), find_task(teacher.task)
-    if not ours.has_outputs:
-        raise BenchError(
-            f"{student.title} cannot be distilled, because the outputs of two models on it are not "
-            "comparable: remove --teacher."
-        )
-    if _outputs(ours) != _outputs(theirs):
-        raise BenchError(
-            f"the teacher has other labels than the student: {_name(teacher)} predicts "
-            f"{_labels(theirs)}, but {student.title} needs {_labels(ours)}."
-        )
-
-
-def _outputs(task: Task) -> tuple[Any, ...]:
-    """Return the properties of a task, such as its labels, that determine a model's outputs."""
-    names = ("labels", "multi_label", "is_regression", "scale", "marks", "tags", "classes", "facts")
-    return type(task), *(getattr(task, name, None) for name in names)
-
-
-def _labels(task: Task) -> str:
-    named = getattr(task, "labels", ()) or getattr(task, "tags", ())
-    if named:
-        return f"{', '.join(named[:_MOST])}{', ...' if len(named) > _MOST else ''}"
-    return "a number" if getattr(task, "is_regression", False) else f"answers of a {task.head} task"
-
-
-_MOST = 6
-"""Largest number of labels that an error message lists."""
-
-
-def _has(job: Job, name: str) -> bool:
-    """Return whether a job has the hyperparameter `name` with a value that changes the head.
-
-    The value 0 does not change the head, and the value "both" of `orders` does not change it.
-    """
-    setting = job.settings.get(name)
-    return setting is not None and setting.value not in (0, "both")
-
-
-def _name(job: Job) -> str:
-    title = distinct_title(job.task) if len(job.trained_tasks) == 1 else job.title
-    return f"{job.model} on {title} (run {job.key[:12]})"

@@ -1,7 +1,7 @@
-"""Training techniques, such as distillation: each is a class of hooks that planning calls.
+"""Training techniques, such as multi-task training: each is a class of hooks that planning calls.
 
 The hooks check the request, change recipes and add jobs. The part of each technique that runs in
-the worker is in worker/technique.py.
+the worker is in worker/technique.py. Extensions have techniques too (`Extension.plans`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,15 +9,13 @@ from dataclasses import dataclass, field, replace
 from itertools import product
 from typing import TYPE_CHECKING
 
+from benchharness.discovery import member, places
 from benchharness.driver.request import ALL_ROWS, Request, leading_tasks
-from benchharness.driver.start_checkpoints import taught
 from benchharness.errors import BenchError, DataError
 from benchharness.leaderboard.job import PRETRAINED, TOGETHER, Job, Start
 from benchharness.models import ModelSpec
 from benchharness.recipes import ResolvedRecipe
-from benchharness.recipes.recipe import TEACHER
 from benchharness.recipes.resolve import resolve_together, with_start
-from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -254,85 +252,9 @@ class MultiTask(Technique):
         return parts.job(model, [task.name for task in self.tasks], self.recipes[model], seed)
 
 
-@dataclass(kw_only=True)
-class Distillation(Technique):
-    """Knowledge distillation: the jobs of all encoders learn from a teacher.
-
-    Attributes:
-        teacher: The teacher: a model that is fine-tuned first, or a list of stored jobs that ends
-            with the teacher's job.
-        recipes: If the teacher is a model, the recipes with which it is fine-tuned, keyed by model
-            and task; otherwise empty.
-    """
-
-    needed = TEACHER
-    teacher: ModelSpec | Sequence[Job]
-    recipes: dict[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]] = field(default_factory=dict)
-
-    def check(self, request: Request) -> None:
-        """Raise BenchError if distillation is not possible.
-
-        It cannot be combined with multi-task or few-shot training. It is also not possible if the
-        teacher is a baseline, or a task has no training examples.
-        """
-        if request.multi_task or request.start_from == TOGETHER:
-            raise BenchError(
-                "--teacher and --multi-task cannot be combined, because a teacher and its student "
-                "are trained on a single task."
-            )
-        if request.shots:
-            raise BenchError(
-                "--teacher and --shots cannot be combined, because the training rows of the "
-                "teacher would count as shots too."
-            )
-        for task in leading_tasks(request.tasks):
-            if not task.is_trained:
-                raise BenchError(
-                    f"{task.name} has no training rows to train a student on: remove --teacher."
-                )
-        if isinstance(self.teacher, ModelSpec) and self.teacher.is_baseline:
-            raise BenchError(
-                f"{self.teacher.name} is a baseline, so it has no network to learn from: set "
-                "--teacher to an encoder."
-            )
-
-    def resolve(self, resolver: "Resolver", recipes: "Recipes") -> list[tuple[ModelSpec, str]]:
-        """Resolve the recipes with which a teacher model is trained on the tasks of the students.
-
-        If the teacher is a stored run, nothing is resolved. The arguments and the return value are
-        those of `Technique.resolve`.
-
-        Options of the user for the students do not apply to the teacher, with one exception: with
-        `--start-from pretrained`, the teacher also starts from its pretrained weights. The
-        reason is that its recipe might start from the model of another task, whose data may be
-        missing.
-        """
-        if isinstance(self.teacher, ModelSpec):
-            tasks = [find_task(name) for name in dict.fromkeys(name for _, name in recipes)]
-            start = PRETRAINED if resolver.start_from == PRETRAINED else None
-            own = type(resolver)(models=[self.teacher], start_from=start)
-            self.recipes.update(own.single(tasks))
-        return [*self.recipes]
-
-    def chained(self, parts: "Parts", model: ModelSpec, jobs: list[Job]) -> list[Job]:
-        """Set the teacher of the job of a task, and add the jobs of the teacher before this job.
-
-        If the job starts from the model of another task, the job of that other task already has a
-        teacher of its own. The arguments are those of `Technique.chained`.
-        """
-        *before, job = jobs
-        first, own = before[-1] if before else None, isinstance(self.teacher, ModelSpec)
-        teachers = self.teacher
-        if isinstance(teachers, ModelSpec):
-            alone = replace(parts, recipes=self.recipes, techniques=())
-            teachers = alone.chain(teachers, job.task, 0, job.seed)
-        return [*before, *teachers, taught(job, first, teachers[-1], of_all_seeds=not own)]
-
-
 def techniques_of(request: Request) -> tuple[Technique, ...]:
     """Return the techniques of a request, in the order in which planning calls them."""
     shared = sorted(leading_tasks(request.multi_task), key=lambda task: task.name)
     found: list[Technique] = [FewShot(shots=request.shots), MultiTask(tasks=shared)]
-    if request.teacher is not None:
-        found.append(Distillation(teacher=request.teacher))
-    return tuple(found)
+    makers = (member(f"the plan of {n}", place) for n, place in places("plans").items())
+    return (*found, *(made for make in makers if (made := make(request)) is not None))

@@ -29,7 +29,7 @@ from benchharness.hyperparameter import (
     hyperparameter,
     one_of,
 )
-from benchharness.leaderboard.job import Setting
+from benchharness.leaderboard.job import TEACHER, Setting
 from benchharness.leaderboard.text import counted
 
 FINE_TUNED = "fine-tuned"
@@ -430,34 +430,6 @@ class TagOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudentOptions:
-    """Hyperparameters of distillation, in which a student learns from a teacher.
-
-    The loss of the student is (1 - `teacher_weight`) times the loss on the labels, plus
-    `teacher_weight` times the loss on the teacher's outputs, plus `layer_weight` times the loss on
-    the teacher's hidden states and attention (see heads/teacher.py).
-
-    Attributes:
-        teacher_weight: Weight of the loss on the teacher's outputs.
-        temperature: Temperature of the softmax of both models' outputs in this loss.
-        layer_weight: Weight of the loss on hidden states and attention.
-        layer_epochs: Number of epochs of an additional first stage, which uses only the loss on
-            hidden states and attention. The second stage then uses only the other losses, for
-            `epochs`, with new optimizer moments. 0 for a single stage with all losses.
-        layer_learning_rate: Constant learning rate of the first stage; None for `learning_rate`.
-        from_teacher: True if the student begins with the weights of the teacher.
-    """
-
-    needs: ClassVar = "teacher"
-    teacher_weight: float | None = hyperparameter(SHARE, None, aliases="alpha_ce")
-    temperature: float | None = hyperparameter(POSITIVE, None)
-    layer_weight: float = hyperparameter(NOT_NEGATIVE, 0.0)
-    layer_epochs: float = hyperparameter(NOT_NEGATIVE, 0.0)
-    layer_learning_rate: float | None = hyperparameter(POSITIVE, None)
-    from_teacher: bool = hyperparameter(FLAG, False)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Recipe:
     """Hyperparameters of a training run in groups.
 
@@ -474,7 +446,6 @@ class Recipe:
         pair: Head for one or two texts, and for multiple choice.
         span: Head for answers that are spans of a context.
         tag: Head for tagging words.
-        student: Distillation.
         added: Groups that extensions define, keyed by head type or training technique.
     """
 
@@ -487,8 +458,17 @@ class Recipe:
     pair: PairOptions | None = None
     span: SpanOptions | None = None
     tag: TagOptions | None = None
-    student: StudentOptions | None = None
     added: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def first_stage(self) -> tuple[float, float | None]:
+        """Epochs of a first stage of the training with another loss, and its learning rate.
+
+        In the first stage, the learning rate is constant; None means `learning_rate`. Only groups
+        in `added` can have a `first_stage`, and there are 0 epochs if none has.
+        """
+        stages = (getattr(group, "first_stage", None) for group in self.added.values())
+        return next(filter(None, stages), (0.0, None))
 
     @property
     def uses_decoder(self) -> bool:
@@ -593,14 +573,8 @@ SWITCHES = tuple(name for name, facts in SETTINGS.items() if facts.recipe)
 OF_DECODERS = frozenset(name for group in _WITH_DECODER for name in _names(_GROUPS[group]))
 """Names of the hyperparameters that only networks with a decoder have."""
 
-DISTILLATION = tuple(_names(StudentOptions))
-"""Names of the hyperparameters of distillation, which have no effect without a teacher."""
-
-TEACHER = "teacher"
-"""Word for distillation in `Facts.needs` and in lists of a job's training techniques.
-
-The word for the other technique, multi-task training, is TOGETHER.
-"""
+OF_STUDENTS = tuple(name for name, facts in SETTINGS.items() if facts.needs == TEACHER)
+"""Names of the hyperparameters that have no effect without a teacher."""
 
 
 def check_setting(name: str, setting: Setting) -> Setting:

@@ -18,6 +18,7 @@ from benchharness.leaderboard.job import (
     PRETRAINED,
     SET,
     START_FROM,
+    TEACHER,
     TIMED,
     TOGETHER,
     ZERO_SHOT,
@@ -45,14 +46,13 @@ from benchharness.recipes.read import (
     read_starts,
 )
 from benchharness.recipes.recipe import (
-    DISTILLATION,
     EACH,
     FINE_TUNED,
     LAYER,
     OF_DECODERS,
+    OF_STUDENTS,
     SETTINGS,
     SWITCHES,
-    TEACHER,
     applying,
     check_setting,
     clashes,
@@ -86,7 +86,7 @@ def baseline_settings(name: str, task: Task) -> Mapping[str, Setting]:
 
 
 _PAPER = "paper"
-_OVER = ("fast", "checkpoints", "few-shot", "features", "tinybert-student")
+_OVER = ("fast", "checkpoints", "few-shot", "features")
 """Names of packaged recipes that override values of a model's own recipe."""
 
 _STUDENT = "student"
@@ -185,8 +185,8 @@ def resolve_sweep(
     Args:
         spec: The model.
         task: Full name of the task.
-        recipe: "fast", "checkpoints", "few-shot", "features", "tinybert-student" or the path of a
-            TOML file. None and "paper" mean that only the model's own recipe is used.
+        recipe: "fast", "checkpoints", "few-shot", "features", a recipe of an extension or the path
+            of a TOML file. None and "paper" mean that only the model's own recipe is used.
         overrides: Values as typed after `--set`, keyed by hyperparameter. "x2" or "x0.5" multiplies
             the value of the recipe.
         techniques: Training techniques of the job. With TEACHER (distillation), the values of
@@ -689,7 +689,7 @@ def unused_settings(
         if name not in used and is_on:
             yield f"{name} (--set) has no effect on any of these jobs and is ignored."
     tables = read_recipe(_recipe_path(recipe)).values() if recipe not in (None, _PAPER) else ()
-    taught = [name for name in DISTILLATION if any(name in table for table in tables)]
+    taught = [name for name in OF_STUDENTS if any(name in table for table in tables)]
     if taught and not used & {*taught}:
         yield (
             f"the recipe {recipe} is for distillation, but there is no --teacher: "

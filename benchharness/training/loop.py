@@ -325,11 +325,10 @@ class Training:
             self.freed.look()
 
     def _rate(self, step: int) -> float:
-        """Return the learning rate of a step: constant in layer distillation, then scheduled."""
+        """Return the learning rate of a step: constant in a first stage, then scheduled."""
         recipe, first = self.recipe, self.plan.layer_steps
         if step < first:
-            assert recipe.student is not None
-            return recipe.student.layer_learning_rate or recipe.optim.learning_rate
+            return recipe.first_stage[1] or recipe.optim.learning_rate
         return learning_rate(step - first, self.plan.steps - first, recipe)
 
     def _gradients(self, task: TaskBatches, parts: Sequence[Part]) -> Tensor:

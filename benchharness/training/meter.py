@@ -42,8 +42,8 @@ class Plan:
 
     Attributes:
         steps: Number of optimizer steps.
-        layer_steps: Number of steps at the beginning in which a student learns only from its
-            teacher's layers (`layer_epochs` of the recipe).
+        layer_steps: Number of steps of the first stage (`Recipe.first_stage`), in which a student
+            learns only from its teacher's layers.
         evaluations: Numbers of the steps (from 1) after which the network is evaluated.
         points: Numbers of the steps after which the learning curve gets a point, including all
             evaluations.
@@ -68,8 +68,8 @@ class Plan:
         """
         schedule, batch_size = recipe.schedule, recipe.optim.batch_size
         last = schedule.steps or count_steps(items, batch_size, schedule.epochs)
-        layers = recipe.student.layer_epochs if recipe.student else 0.0
-        first = count_steps(items, batch_size, layers) if layers else 0
+        epochs, _ = recipe.first_stage
+        first = count_steps(items, batch_size, epochs) if epochs else 0
         steps = first + last
         # Layer distillation does not train the output layer, so evaluations begin after it.
         times = recipe.selection.evaluations

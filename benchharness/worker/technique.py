@@ -16,7 +16,7 @@ from torch import nn
 from benchharness.discovery import member, places
 from benchharness.encoder import Encoder
 from benchharness.heads import Head, Limits
-from benchharness.leaderboard.job import Job
+from benchharness.leaderboard.job import TEACHER, Job
 from benchharness.progress import Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.read import SplitRows
@@ -161,30 +161,28 @@ class Technique:
 
 
 TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
-    "distillation": lambda job, _: job.teacher,
     "multi_task": lambda job, _: len(job.trained_tasks) > 1,
     "language_model_loss": lambda _, recipe: recipe.pair and recipe.pair.lm_weight,
     "frozen": lambda _, recipe: recipe.encoder.is_frozen,
 }
 """Functions that get a job and its recipe, and return a true value if the job uses a technique.
 
-They are keyed by the name of the technique's module. Distillation is first, because the teacher
-must be loaded before random numbers are drawn from the seed.
+They are keyed by the name of the technique's module.
 """
 
 
 def techniques_of(work: Work) -> list[Technique]:
     """Create the techniques that a job uses.
 
-    Techniques of the core come first, in the order of TECHNIQUES, and then those of extensions. A
-    job uses a technique of an extension if its recipe has the technique's hyperparameters.
+    A technique of an extension is used if the recipe has its hyperparameters. The technique called
+    "teacher" is used if the job has a teacher, and comes first, because other techniques change the
+    head that it returns. Then come those of the core, in the order of TECHNIQUES, and the others.
     """
-    # The order must be that of TECHNIQUES, because the random numbers depend on it.
-    found = [name for name, has in TECHNIQUES.items() if has(work.job, work.recipe)]
-    makers = [import_module(f"benchharness.worker.{name}").technique for name in found]
-    makers += [
-        member(f"the technique {name}", place)
-        for name, place in places("techniques").items()
-        if name in work.recipe.added
-    ]
+    used = {*work.recipe.added} | ({TEACHER} if work.job.teacher else set())
+    own = [name for name, has in TECHNIQUES.items() if has(work.job, work.recipe)]
+    makers = [import_module(f"benchharness.worker.{name}").technique for name in own]
+    added = {name: place for name, place in places("techniques").items() if name in used}
+    for name, place in added.items():
+        maker = member(f"the technique {name}", place)
+        makers.insert(0 if name == TEACHER else len(makers), maker)
     return [make(work=work) for make in makers]

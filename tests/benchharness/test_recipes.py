@@ -9,7 +9,7 @@ from benchharness.errors import BenchError
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import Protocol, packaged_names, read_recipe
-from benchharness.recipes.recipe import DISTILLATION, SETTINGS
+from benchharness.recipes.recipe import OF_STUDENTS, SETTINGS
 from benchharness.recipes.resolve import protocol_of, start_task, with_start
 from benchharness.tasks.suites import TASKS
 
@@ -112,7 +112,7 @@ def test_recipe_value_whose_source_mentions_a_task_applies_to_that_task(name: st
     for setting, said, task in values:
         found = resolve_recipe(spec, task, None, {}).settings.get(setting)
         if found is None:  # off, or for what such a job has not
-            assert not said.value or setting in DISTILLATION, (setting, task)
+            assert not said.value or setting in OF_STUDENTS, (setting, task)
             continue
         assert float(found.value) == pytest.approx(float(said.value)), (setting, task, found)
 

@@ -9,10 +9,12 @@ import torch
 
 from benchharness.encoder import Encoder, layers_of
 from benchharness.errors import JobError, ModelError
-from benchharness.heads.teacher import Teacher, with_teacher
+from benchharness.extensions.distillation.hyperparameters import StudentOptions
+from benchharness.extensions.distillation.teacher import Teacher, with_teacher
 from benchharness.kept_folders import check_checkpoint
+from benchharness.leaderboard.job import TEACHER
 from benchharness.machine import text_digest
-from benchharness.recipes.recipe import StudentOptions, kept_layers
+from benchharness.recipes.recipe import kept_layers
 from benchharness.training.optimizer import UsedVocabulary
 from benchharness.worker.checkpoint import KeptRun, folder_of_a_run
 from benchharness.worker.kept_network import kept_network
@@ -38,7 +40,7 @@ def technique(work: Work) -> Technique:
         raise JobError(
             f"{folder} contains the network of a run other than {name}: delete this folder."
         )
-    options = work.recipe.student or StudentOptions()
+    options = work.recipe.added.get(TEACHER) or StudentOptions()
     # A student that learns from the teacher's layers compares the states of all tokens.
     every_state = bool(options.layer_weight)
     kept = kept_network(folder, taught, work.compute, every_state=every_state)
@@ -135,7 +137,7 @@ class Distillation(Technique):
                 "choose a teacher and a student with the same vocabulary."
             )
         if network.reads_types and not network.student_reads_types:
-            # The student removes token types again before its forward pass (heads/teacher.py).
+            # The student removes token types again before its forward pass (teacher.py).
             features[setup.trained] = replace(ours, token_types=theirs.token_types)
 
     def on_vocabulary(self, vocabulary: UsedVocabulary) -> None:

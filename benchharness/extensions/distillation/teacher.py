@@ -18,9 +18,10 @@ from benchharness.encoder import CUT, FAMILIES, Encoder, layers_of
 from benchharness.encoder.network import is_foreign
 from benchharness.encoder.packing import PACKING, is_packed, padded
 from benchharness.errors import ModelError
+from benchharness.extensions.distillation.hyperparameters import StudentOptions
 from benchharness.heads import Head
 from benchharness.heads.tag import IGNORED
-from benchharness.recipes.recipe import Recipe, StudentOptions
+from benchharness.recipes.recipe import Recipe
 
 QUERY_AND_KEY: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(

@@ -11,8 +11,8 @@ from safetensors.torch import load_file
 
 from benchharness.encoder import keep_layers, layers_of, load_encoder
 from benchharness.errors import BenchError, JobError, ModelError
+from benchharness.extensions.distillation.teacher import Teacher, with_teacher
 from benchharness.heads import head_for
-from benchharness.heads.teacher import Teacher, with_teacher
 from benchharness.kept_folders import HEAD
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result
@@ -199,7 +199,7 @@ class Same:
         self.recipe = having(RECIPE, **recipe)  # type: ignore[arg-type]
         own = load_encoder("builtin:tiny", None, 1)
         self.network = head_for(self.task).network(own, self.task).eval()
-        self.teacher = Teacher(network=self.network, options=self.recipe.student)
+        self.teacher = Teacher(network=self.network, options=self.recipe.added["teacher"])
         encoder = load_encoder("builtin:tiny", None, 1)
         self.head = with_teacher(head_for(self.task), self.teacher, self.recipe, self.task.head)
         self.student = self.head.network(encoder, self.task)
