@@ -16,7 +16,7 @@ from torch import nn
 from benchharness.discovery import member, places
 from benchharness.encoder import Encoder
 from benchharness.heads import Head, Limits
-from benchharness.leaderboard.job import TEACHER, Job
+from benchharness.leaderboard.job import TEACHER, TOGETHER, Job
 from benchharness.progress import Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.read import SplitRows
@@ -161,7 +161,6 @@ class Technique:
 
 
 TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
-    "multi_task": lambda job, _: len(job.trained_tasks) > 1,
     "language_model_loss": lambda _, recipe: recipe.pair and recipe.pair.lm_weight,
     "frozen": lambda _, recipe: recipe.encoder.is_frozen,
 }
@@ -174,11 +173,13 @@ They are keyed by the name of the technique's module.
 def techniques_of(work: Work) -> list[Technique]:
     """Create the techniques that a job uses.
 
-    A technique of an extension is used if the recipe has its hyperparameters. The technique called
-    "teacher" is used if the job has a teacher, and comes first, because other techniques change the
-    head that it returns. Then come those of the core, in the order of TECHNIQUES, and the others.
+    A technique of an extension is used if the recipe has its hyperparameters, "teacher" if the job
+    has a teacher, and "together" if it is trained on several tasks. The teacher comes first,
+    because other techniques change the head that it returns, then those of the core, in the order
+    of TECHNIQUES, and then the others.
     """
-    used = {*work.recipe.added} | ({TEACHER} if work.job.teacher else set())
+    is_used = {TEACHER: bool(work.job.teacher), TOGETHER: len(work.job.trained_tasks) > 1}
+    used = {*work.recipe.added, *(name for name, is_so in is_used.items() if is_so)}
     own = [name for name, has in TECHNIQUES.items() if has(work.job, work.recipe)]
     makers = [import_module(f"benchharness.worker.{name}").technique for name in own]
     added = {name: place for name, place in places("techniques").items() if name in used}

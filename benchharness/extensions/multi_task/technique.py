@@ -32,8 +32,6 @@ class MultiTask(Technique):
         return shared
 
 
-technique = MultiTask
-
 _READS_BY_HEAD = {
     "funnel": "only some head types use its decoder",
     "longformer": "the head type determines which tokens have global attention",

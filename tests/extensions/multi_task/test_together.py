@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from benchharness.encoder import load_encoder
 from benchharness.errors import BenchError, ModelError
+from benchharness.extensions.multi_task.technique import share
 from benchharness.heads import head_for
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.job import Job
@@ -27,7 +28,6 @@ from benchharness.training.batching import (
 from benchharness.training.loop import TaskBatches, Training
 from benchharness.training.optimizer import learning_rate
 from benchharness.worker.job import run_job
-from benchharness.worker.multi_task import share
 from tests.helpers.mini_jobs import make_job, make_shared_job
 from tests.helpers.plans import plan_jobs, request_of
 from tests.helpers.results import make_cost
