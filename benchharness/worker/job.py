@@ -220,7 +220,8 @@ def _prepare(work: Work) -> _Job:
     techniques, setups = run.techniques, run.setups
     hold_rows_out(setups, rows, recipe, techniques)
     report(Progress(phase="encoding"))
-    whole = any(technique.whole_vocabulary for technique in techniques)
+    has_language_model = recipe.pair is not None and recipe.pair.lm_weight > 0
+    whole = has_language_model or any(each.whole_vocabulary for each in techniques)
     features = {
         name: encode_once(setup.head.encode, rows[name], encoder.tokenizer, read_by, run.limits)
         for setup in setups

@@ -1,13 +1,12 @@
 """Techniques of training, such as distillation: hooks that `run_job` calls to change a job.
 
-Each technique is a module with a class or function `technique`, which is called with `work=...` and
-returns a Technique. Only the modules of the job's techniques are imported. Hooks for the planning
-of jobs are in driver/technique.py.
+Extensions define them, as a class or function that is called with `work=...` and returns a
+Technique (`Extension.techniques`). Only the modules of the job's techniques are imported. Hooks for
+the planning of jobs are in driver/technique.py.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
@@ -16,7 +15,7 @@ from torch import nn
 from benchharness.discovery import member, places
 from benchharness.encoder import Encoder
 from benchharness.heads import Head, Limits
-from benchharness.leaderboard.job import TEACHER, TOGETHER, Job
+from benchharness.leaderboard.job import FEATURES_SETTING, TEACHER, TOGETHER, Job
 from benchharness.progress import Reporter
 from benchharness.recipes.recipe import Recipe
 from benchharness.tasks.read import SplitRows
@@ -160,30 +159,20 @@ class Technique:
         """Change a network, before it is written to disk, so that other programs can load it."""
 
 
-TECHNIQUES: Mapping[str, Callable[[Job, Recipe], object]] = {
-    "language_model_loss": lambda _, recipe: recipe.pair and recipe.pair.lm_weight,
-    "frozen": lambda _, recipe: recipe.encoder.is_frozen,
-}
-"""Functions that get a job and its recipe, and return a true value if the job uses a technique.
-
-They are keyed by the name of the technique's module.
-"""
-
-
 def techniques_of(work: Work) -> list[Technique]:
-    """Create the techniques that a job uses.
+    """Create the techniques that a job uses; extensions define all of them.
 
-    A technique of an extension is used if the recipe has its hyperparameters, "teacher" if the job
-    has a teacher, and "together" if it is trained on several tasks. The teacher comes first,
-    because other techniques change the head that it returns, then those of the core, in the order
-    of TECHNIQUES, and then the others.
+    A technique is used if the recipe has its hyperparameters. Besides, "teacher" is used if the job
+    has a teacher, "together" if it is trained on several tasks, and "features" if the encoder is
+    frozen. The teacher comes first, because other techniques change the head that it returns.
     """
-    is_used = {TEACHER: bool(work.job.teacher), TOGETHER: len(work.job.trained_tasks) > 1}
-    used = {*work.recipe.added, *(name for name, is_so in is_used.items() if is_so)}
-    own = [name for name, has in TECHNIQUES.items() if has(work.job, work.recipe)]
-    makers = [import_module(f"benchharness.worker.{name}").technique for name in own]
-    added = {name: place for name, place in places("techniques").items() if name in used}
-    for name, place in added.items():
-        maker = member(f"the technique {name}", place)
-        makers.insert(0 if name == TEACHER else len(makers), maker)
-    return [make(work=work) for make in makers]
+    job, recipe = work.job, work.recipe
+    is_used = {
+        TEACHER: job.teacher is not None,
+        TOGETHER: len(job.trained_tasks) > 1,
+        FEATURES_SETTING: recipe.encoder.is_frozen,
+    }
+    used = {*recipe.added, *(name for name, is_so in is_used.items() if is_so)}
+    found = {name: place for name, place in places("techniques").items() if name in used}
+    in_order = sorted(found, key=lambda name: name != TEACHER)
+    return [member(f"the technique {name}", found[name])(work=work) for name in in_order]

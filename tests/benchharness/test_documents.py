@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from benchharness.errors import DataError
+from benchharness.extensions.frozen.technique import FrozenEncoder
 from benchharness.heads import Limits
 from benchharness.heads.tag import (
     TagFeatures,
@@ -23,7 +24,6 @@ from benchharness.tasks.conll import NER
 from benchharness.tasks.examples import Surroundings, TagExample
 from benchharness.tasks.read import document_digest, fingerprint, read
 from benchharness.tasks.sources import parse_data
-from benchharness.worker.frozen import FrozenEncoder
 from benchharness.worker.job import run_job
 from tests.helpers.frozen import freeze_on, make_encoder, predict_on
 from tests.helpers.made_tokenizers import KINDS, make_tokenizer

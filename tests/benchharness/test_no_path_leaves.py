@@ -422,7 +422,7 @@ OF_THE_MACHINE = {
     *(f"benchharness/models/{name}.py" for name in ("converted", "pickles")),
     *(f"benchharness/worker/{name}.py" for name in ("__init__", "__main__", "checkpoint")),
     *("benchharness/training/snapshots.py", "benchharness/heads/tokens.py"),
-    "benchharness/worker/layer_states.py",
+    "benchharness/extensions/frozen/layer_states.py",
     *("benchharness/api.py", "benchharness/driver/live.py", "leaderboard/text.py"),
 }
 """Modules that write files for this machine only: caches, running jobs, kept models."""

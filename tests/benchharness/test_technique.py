@@ -1,9 +1,7 @@
 """Tests of the hooks of a new training technique in a job and in a plan."""
 
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
@@ -29,10 +27,12 @@ class EveryOtherRow(worked.Technique):
 def test_job_calls_the_hooks_of_its_training_technique(monkeypatch: pytest.MonkeyPatch):
     job = make_job("cola", limit=16, batch_size="4", evaluations="1")
     other = replace(job, seed=2)
-    name = "benchharness.worker.every_other_row"
-    monkeypatch.setitem(sys.modules, name, SimpleNamespace(technique=EveryOtherRow))
-    asks = {**worked.TECHNIQUES, "every_other_row": lambda job, _: job.seed == 1}
-    monkeypatch.setattr(worked, "TECHNIQUES", asks)
+    own = worked.techniques_of
+
+    def with_new(work: worked.Work) -> list[worked.Technique]:
+        return [*own(work), *([EveryOtherRow(work=work)] if work.job.seed == 1 else [])]
+
+    monkeypatch.setattr("benchharness.worker.task_setup.techniques_of", with_new)
     found, whole = run_job(job), run_job(other)
     assert (found.cost.steps, whole.cost.steps) == (2, 4)
     assert found.provenance["every other row"] == ["glue/cola"]

@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 from benchharness.encoder import Encoder
+from benchharness.extensions.frozen.technique import freeze, source_of
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute
 from benchharness.training.predict import predict
-from benchharness.worker.frozen import freeze, source_of
 from tests.helpers.families import make_config, make_network
 from tests.helpers.training import CPU
 

@@ -5,7 +5,7 @@ from benchharness.extension import USE, Command, Extension
 EXTENSION = Extension(
     name="kept_models",
     package=__name__,
-    needs=("custom_data", "exports", "text_to_text"),
+    needs=("custom_data", "exports", "frozen", "text_to_text"),
     commands={
         "predict": Command(
             "predict_command:predict",

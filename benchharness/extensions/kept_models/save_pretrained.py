@@ -25,6 +25,7 @@ from safetensors.torch import save_file
 from benchharness.encoder.network import is_foreign
 from benchharness.encoder.tokenizer import save_tokenizer
 from benchharness.errors import BenchError
+from benchharness.extensions.frozen.technique import LiveEncoder
 from benchharness.extensions.kept_models.check import (
     Checked,
     Dev,
@@ -42,7 +43,6 @@ from benchharness.models.families import is_causal
 from benchharness.models.folder import POOLINGS
 from benchharness.recipes.classes import BODY, Published, published_class
 from benchharness.worker.checkpoint import WEIGHTS, KeptRun
-from benchharness.worker.frozen import LiveEncoder
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from benchharness.errors import JobError, ModelError
+from benchharness.extensions.frozen.technique import FrozenEncoder
 from benchharness.heads.pair import PairNetwork
 from benchharness.heads.tag import TagNetwork
 from benchharness.machine import cache_folder
 from benchharness.recipes.recipe import FEATURES, FINE_TUNED
 from benchharness.training.batching import Features, pad
-from benchharness.worker.frozen import FrozenEncoder
 from tests.helpers.families import FAMILIES
 from tests.helpers.frozen import freeze_on, make_encoder, predict_on
 from tests.helpers.training import CPU, RECIPE, having, make_data, train
@@ -249,7 +249,7 @@ def test_too_little_disk_space_for_cached_states_is_an_error_before_writing(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(
-        "benchharness.worker.layer_states.shutil.disk_usage",
+        "benchharness.extensions.frozen.layer_states.shutil.disk_usage",
         lambda _: type("Usage", (), {"free": 1000}),
     )
     with pytest.raises(JobError, match=r"only 0\.0 GB free: .* set BENCH_CACHE"):

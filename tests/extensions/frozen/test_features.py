@@ -11,6 +11,7 @@ import pytest
 import benchharness as bh
 from benchharness.errors import BenchError
 from benchharness.extensions.curves.figures import layer_figures
+from benchharness.extensions.frozen import layer_states
 from benchharness.leaderboard.boards.board import build_boards
 from benchharness.leaderboard.boards.reproduction import reproductions
 from benchharness.leaderboard.job import Job, Setting
@@ -20,7 +21,6 @@ from benchharness.leaderboard.store.store import open_store
 from benchharness.models import MODELS
 from benchharness.recipes import resolve_sweep
 from benchharness.tasks.suites import SUITES
-from benchharness.worker import layer_states
 from benchharness.worker.job import run_job
 from tests.helpers.boards import make_row
 from tests.helpers.checkpoints import save_checkpoint

@@ -15,12 +15,17 @@ import torch
 from torch import Tensor, nn
 
 from benchharness.errors import ModelError
+from benchharness.extensions.frozen.layer_states import (
+    Source,
+    every_layer,
+    layer_states,
+    network_digest,
+)
 from benchharness.heads.classifiers import TextClassifier
 from benchharness.progress import Reporter
 from benchharness.recipes.recipe import LAYER
 from benchharness.training.batching import Features
 from benchharness.training.compute import Compute
-from benchharness.worker.layer_states import Source, every_layer, layer_states, network_digest
 from benchharness.worker.technique import Prepared, Technique
 
 
@@ -47,9 +52,6 @@ class FrozenFeatures(Technique):
         network.encoder = LiveEncoder(network.encoder, self.work.recipe.encoder.features)
 
 
-technique = FrozenFeatures
-
-
 class Sum(nn.Module):
     """Module that adds up the states of the chosen layers.
 
@@ -57,7 +59,7 @@ class Sum(nn.Module):
     of chosen layers) and `size` (of a layer's states) are not used.
     """
 
-    def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (same for all modules)
+    def __init__(self, layers: int, size: int) -> None:
         super().__init__()
 
     def forward(self, states: Tensor) -> Tensor:
@@ -103,7 +105,7 @@ class ScalarMix(nn.Module):
         size: Size of a layer's states; not used.
     """
 
-    def __init__(self, layers: int, size: int) -> None:  # noqa: ARG002  (same for all modules)
+    def __init__(self, layers: int, size: int) -> None:
         super().__init__()
         self.weights = nn.Parameter(torch.zeros(layers))
         self.scale = nn.Parameter(torch.ones(()))
