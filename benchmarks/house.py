@@ -59,6 +59,7 @@ _LIMITS = {
     "extensions/trackers": (244, 2, 0, 0, 12, 0),
     "extensions/distillation": (980, 5, 0, 0, 44, 0),
     "extensions/frozen": (637, 3, 0, 0, 40, 0),
+    "extensions/search": (493, 2, 0, 0, 0, 0),
     "extensions/multi_task": (215, 3, 0, 0, 4, 0),
     "extensions/text_to_text": (785, 5, 0, 0, 25, 0),
     "extensions/adapters": (139, 3, 0, 0, 2, 0),

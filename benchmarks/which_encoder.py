@@ -17,7 +17,7 @@ from random import Random
 from statistics import fmean, median
 from typing import NamedTuple
 
-from benchharness.driver.search import Grid, Size, Trial, in_turn
+from benchharness.extensions.search.rounds import Grid, Size, Trial, in_turn
 from benchharness.extensions.which.rounds import encoder_rounds
 from benchharness.leaderboard.boards.cell import build_cell
 from benchharness.leaderboard.store.store import open_store

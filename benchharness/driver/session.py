@@ -8,15 +8,16 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Self
+from typing import Protocol, Self
 
+from benchharness.discovery import member, places
 from benchharness.driver.drive import Driven, Watch, drive, prepared_workers, unwatched
 from benchharness.driver.options import RunOptions
 from benchharness.driver.plan import Plan, plan
 from benchharness.driver.request import Request, check_request
 from benchharness.driver.schedule import Schedule, schedule_missing
 from benchharness.driver.start_checkpoints import folder_beside
+from benchharness.engines.process import Outcome
 from benchharness.errors import BenchError
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.loggers import Listening, Loggers, open_loggers
@@ -24,8 +25,25 @@ from benchharness.plugins import plugin_loggers
 from benchharness.progress import Watcher
 from benchharness.tasks.task import Task
 
-if TYPE_CHECKING:
-    from benchharness.driver.search import Search
+
+class Search(Protocol):
+    """Search that runs some of the jobs of a plan, which an extension creates.
+
+    Attributes:
+        outcomes: The outcomes of the jobs that ran.
+    """
+
+    outcomes: list[Outcome]
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """Schedule of the last round; None before the first round."""
+
+    def sentence(self) -> str:
+        """Describe the search in one sentence, without a full stop."""
+
+    def run(self, session: "Session") -> None:
+        """Run the jobs that the search selects."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,12 +110,12 @@ class Session:
         """Return the plan of the jobs; this reads the data and the checkpoints."""
         return plan(self.request)
 
-    def halving(self, planned: Plan) -> "Search | None":
+    def halving(self, planned: Plan) -> Search | None:
         """Return the search by successive halving over a plan; None without `--halving`."""
         tasks = [task.name for task in self.request.tasks]
         if not self.options.halving:
             return None
-        found: Search = resolve_name("benchharness.driver.search:halving")(planned, tasks)
+        found: Search = member("the search", places("searches")["halving"])(planned, tasks)
         return found
 
     def schedule(self, planned: Plan) -> Schedule:

@@ -5,7 +5,7 @@ from benchharness.extension import MEASURE, Command, Extension
 EXTENSION = Extension(
     name="which",
     package=__name__,
-    needs=("kept_models",),
+    needs=("kept_models", "search"),
     commands={
         "which": Command(
             "command:which",

@@ -12,10 +12,10 @@ from pathlib import Path
 from benchharness.driver.options import RunOptions, names_in
 from benchharness.driver.plan import Plan, few_steps
 from benchharness.driver.request import MULTI_TASK, Request
-from benchharness.driver.search import Search, trials_of
 from benchharness.driver.session import Session
 from benchharness.engines.slots import Slot
 from benchharness.errors import BenchError, JobError
+from benchharness.extensions.search.rounds import Search, trials_of
 from benchharness.extensions.which.answers import Answer, find_answers
 from benchharness.extensions.which.rounds import encoder_rounds
 from benchharness.leaderboard.job import Job

@@ -14,13 +14,13 @@ from benchharness.cli.options import AsJson, in_this_database, with_options
 from benchharness.cli.output import complaints, exit_code, print_json, print_table, tell_notes
 from benchharness.driver.display import displayed
 from benchharness.driver.options import OF_WHICH, OPTIONS, WHAT, RunOptions, option
-from benchharness.driver.search import Search
 from benchharness.driver.session import Session
 from benchharness.driver.start_checkpoints import kept_model
 from benchharness.errors import BenchError
 from benchharness.extensions.kept_models.command import take_found, train_kept
 from benchharness.extensions.kept_models.export import check_learned, find_seed, take_run
 from benchharness.extensions.kept_models.onnx_command import Variants
+from benchharness.extensions.search.rounds import Search
 from benchharness.extensions.which.answers import Answer, Candidate
 from benchharness.extensions.which.choose import Found, Inference, choose, measured, options_among
 from benchharness.kept_folders import check_place

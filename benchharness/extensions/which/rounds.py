@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 
-from benchharness.driver.search import (
+from benchharness.extensions.search.rounds import (
     Ended,
     Grid,
     Pair,

@@ -16,11 +16,11 @@ import pytest
 import benchharness as bh
 from benchharness.baselines import run_baseline
 from benchharness.cli.app import main
-from benchharness.driver.search import Size, Trial, in_turn
 from benchharness.engines.local import LocalEngine
 from benchharness.engines.slots import Slot
 from benchharness.errors import JobError
 from benchharness.extensions.custom_data.find import find_own
+from benchharness.extensions.search.rounds import Size, Trial, in_turn
 from benchharness.extensions.which import inference
 from benchharness.extensions.which.answers import Answer, Candidate
 from benchharness.extensions.which.choose import Inference, check_tasks, measure_inference, measured

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from benchharness.cli.app import main
-from benchharness.driver.search import Size, in_turn, sizes, sweep_rounds
+from benchharness.extensions.search.rounds import Size, in_turn, sizes, sweep_rounds
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.learned_engine import LearnedEngine
 
