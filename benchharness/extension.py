@@ -98,8 +98,9 @@ class Extension:
         plans: Functions that get a `benchharness.driver.request.Request` and return the planning
             hooks of a technique (`benchharness.driver.technique.Technique`), by which it refuses
             requests or adds jobs, or None; keyed by the name of the technique.
-        searches: Functions `(plan, tasks)` that return a `benchharness.driver.session.Search`, keyed
-            by the option of `bench run` that asks for it; so far the only option is `--halving`.
+        searches: Functions `(plan, tasks)` that return a `benchharness.driver.session.Search`,
+            keyed by the option of `bench run` that asks for it; so far the only option is
+            `--halving`.
         learners: Functions that train the bag-of-words baseline, keyed by the kind of task
             (`Task.kind`). Each has the type `benchharness.baselines.learners.Learner`.
         breakdowns: Functions `(task, metric name)` that yield the Breakdown objects of
