@@ -5,6 +5,7 @@ import gc
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -174,3 +175,20 @@ def browser():
 
     with running_browser() as running:
         yield running
+
+
+@pytest.fixture
+def fake_jobs(monkeypatch):
+    """Make `bench run` plan these jobs and run them with the fake worker."""
+    from benchharness.driver.plan import Plan
+    from benchharness.engines.local import LocalEngine
+    from tests.helpers.fake_worker import COMMAND
+
+    engine = partial(LocalEngine, command=COMMAND)
+    monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
+
+    def plan(jobs):
+        planned = Plan(jobs=tuple(jobs), rows={})
+        monkeypatch.setattr("benchharness.driver.session.plan", lambda *args, **options: planned)
+
+    return plan

@@ -312,6 +312,7 @@ class _Run:
         # checkpoint. Other jobs with this checkpoint are skipped.
         if isinstance(outcome, Failure) and outcome.exit_code == ModelError.exit_code:
             self._broken.add(job.weights)
+        self._checkpoints.discard_drafts(job.key)
         self._checkpoints.stay([job.key])  # this must happen before the result is stored
         is_news = self._keeping.put(outcome, is_last=not self.going)
         was_stored = job.key in self._stored_before

@@ -213,12 +213,20 @@ class StartCheckpoints:
         after = self._after(key)
         return key in self.asked or (bool(after) and store.finished_keys(after) != after)
 
+    def discard_drafts(self, key: str) -> None:
+        """Delete unfinished copies of the model of the job `key`.
+
+        A process of a killed driver may have begun one after this driver had locked the job. The
+        caller must hold the lock on the job, and no process of the job may be left.
+        """
+        delete_drafts(checkpoint_folder(self.folder, key))
+
     def discard_damaged(self, key: str) -> None:
         """Delete unfinished copies of the model of the job `key`, and the model if it is damaged.
 
         The caller must hold the lock on the job, so that no other process is writing the model.
         """
-        delete_drafts(checkpoint_folder(self.folder, key))
+        self.discard_drafts(key)
         wanted = self.starts | self.asked
         if key in wanted and self._is_there(key) and not self._is_whole(key):
             delete_checkpoint(checkpoint_folder(self.folder, key))

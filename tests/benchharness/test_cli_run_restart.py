@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from benchharness.driver.start_checkpoints import StartCheckpoints
 from benchharness.kept_folders import Holds
 from benchharness.leaderboard.store.store import open_store
 from tests.helpers.fake_worker import make_job, make_result
@@ -64,6 +65,25 @@ def test_snapshots_left_by_a_killed_driver_are_deleted(bench, fake_jobs, tmp_pat
     fake_jobs([job])
     assert bench(*RUN).code == 0
     assert not (tmp_path / "results" / "snapshots").exists()
+
+
+def test_unfinished_copy_of_a_model_is_deleted_when_its_job_ends(
+    bench, fake_jobs, tmp_path, monkeypatch
+):
+    """A worker of a killed driver begins to write the model when the next driver runs the job."""
+    job = make_job()
+    fake_jobs([job])
+    draft = tmp_path / "results" / "models" / f"{job.key}.123.draft"
+    before = StartCheckpoints.discard_damaged
+
+    def then_written(places: StartCheckpoints, key: str) -> None:
+        before(places, key)
+        draft.mkdir(parents=True)
+
+    monkeypatch.setattr(StartCheckpoints, "discard_damaged", then_written)
+    assert bench(*RUN).code == 0
+    assert not draft.exists()
+    assert draft.parent.exists()
 
 
 def test_snapshots_of_a_job_run_by_another_process_are_kept(bench, fake_jobs, tmp_path):

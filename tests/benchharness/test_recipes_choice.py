@@ -11,7 +11,6 @@ from benchharness.models import MODELS, ModelSpec
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import packaged_names
 from benchharness.recipes.resolve import (
-    AS_TEXT,
     check_override,
     compare_recipes,
     resolve_sweep,
@@ -250,10 +249,10 @@ def test_recipe_file_with_text_to_text_uses_the_defaults_of_the_text_recipe(
     tmp_path: Path, said: str
 ):
     file, spec = tmp_path / "words.toml", MODELS["t5-small"]
-    file.write_text(f'[default]\n{AS_TEXT} = {{ value = {said}, source = "ours" }}\n')
+    file.write_text(f'[default]\nas_text = {{ value = {said}, source = "ours" }}\n')
     found, asked = (
         {name: s.value for name, s in resolve_recipe(spec, "glue/rte", *how).settings.items()}
-        for how in ((str(file), {}), (None, {AS_TEXT: said}))
+        for how in ((str(file), {}), (None, {"as_text": said}))
     )
     assert found == asked
-    assert found.get(AS_TEXT, False) is (said == "true")
+    assert found.get("as_text", False) is (said == "true")

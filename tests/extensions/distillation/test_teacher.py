@@ -321,7 +321,7 @@ def test_loss_during_the_layer_epochs_is_only_the_layer_loss() -> None:
     only = having(same.recipe, layer_weight=0.0, layer_epochs=0.0)
     plain = with_teacher(
         head_for(same.task),
-        Teacher(network=same.network, options=only.student),
+        Teacher(network=same.network, options=only.added["teacher"]),
         only,
         same.task.head,
     )

@@ -566,8 +566,8 @@ def test_search_over_zero_shot_and_trained_tasks_together_is_an_error():
 def test_search_drops_queued_runs_when_the_time_limit_is_reached(bench, monkeypatch):
     """Runs take longer than expected: the clock stands still until the fifth."""
     clock = Clock()
-    for module in ("drive", "search"):
-        monkeypatch.setattr(f"benchharness.driver.{module}.time", clock)
+    for module in ("driver.drive", "extensions.search.rounds"):
+        monkeypatch.setattr(f"benchharness.{module}.time", clock)
     engine = ByModel(late=(clock, 5))
     code, printed = bench(engine, "--seeds", "3", "--json")
     found = json.loads(printed.out)
