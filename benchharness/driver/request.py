@@ -175,6 +175,7 @@ def find_own_data(options: RunOptions) -> FoundTask | None:
             metrics=options.metric,
             encoding=options.encoding or "",
             no_header=options.no_header,
+            sheet=options.sheet or "",
         )
 
 

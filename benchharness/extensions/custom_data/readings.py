@@ -982,17 +982,20 @@ def _sets_in(values: Collection[str]) -> list[list[str]]:
 def separator_of(values: Sequence[Any]) -> str:
     """Detect the separator between labels in a cell; return "" if each cell has one label.
 
-    The values contain several labels in two cases: each part also occurs alone in another cell; or
-    the parts repeat, there are at most as many different parts as different values, at least a
-    tenth of the cells have the separator, and it is one of SEPARATORS. In both cases, no part may
-    have more than three words.
+    The values contain several labels in three cases: each part also occurs alone in another cell;
+    or the parts repeat, there are at most as many different parts as different values, at least a
+    tenth of the cells have the separator, and it is one of SEPARATORS; or every cell ends in the
+    separator, as in Microsoft Forms ("a;b;"), and the parts repeat. In the first case, no part may
+    have more than three words unless the separator is ";" or "|", and in the second none may.
 
     Args:
         values: The values of a column; empty ones are ignored.
     """
     known = [normalize("NFC", str(value)) for value in values if value not in (None, "")]
     for separator in SEPARATORS + RARE_SEPARATORS if known else "":
-        parts = [[p.strip() for p in value.split(separator)] for value in known]
+        ends = separator in SEPARATORS and all(v.rstrip().endswith(separator) for v in known)
+        bare = (value.rstrip().removesuffix(separator) if ends else value for value in known)
+        parts = [[p.strip() for p in value.split(separator)] for value in bare]
         counts = Counter(part for found in parts for part in found)
         several = sum(len(found) > 1 for found in parts)
         short = all(0 < len(part.split()) <= SHORT_WORDS for part in counts)
@@ -1004,9 +1007,9 @@ def separator_of(values: Sequence[Any]) -> str:
         repeats = min(counts.values()) > 1 or len(counts) < len(parts) / 3
         alone = {found[0] for found in parts if len(found) == 1}
         is_often = several >= 0.1 * len(parts) and separator in SEPARATORS
-        if short and is_often and is_new and repeats:
+        if (short and is_often and is_new and repeats) or (ends and len(counts) < len(parts) / 3):
             return separator
-        if short and several and set(counts) <= alone:
+        if (short or separator in ";|") and several and set(counts) <= alone:
             return separator
     return ""
 

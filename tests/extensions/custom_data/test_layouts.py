@@ -59,6 +59,7 @@ from tests.helpers.own_files import (
     text_file,
 )
 from tests.helpers.public_layouts import PUBLIC
+from tests.helpers.tool_layouts import TOOLS
 
 LAYOUTS = {
     # Two texts.
@@ -291,7 +292,7 @@ DAMAGED = {
     "no names": Layout(text_file("bare.csv", as_csv(TWO)), "class text=1,label=2", ("neg", "pos"), said="line 1 of bare.csv is a row instead of column names"),
 }  # fmt: skip
 
-EVERY = LAYOUTS | KEPT_ASIDE | DAMAGED | PUBLIC | MESSY | COMMON
+EVERY = LAYOUTS | KEPT_ASIDE | DAMAGED | PUBLIC | MESSY | COMMON | TOOLS
 
 
 @pytest.mark.parametrize("name", EVERY)
