@@ -463,7 +463,7 @@ TOOLS = {
     "brat, attributes and notes": Layout(in_folder(lambda: brat_files(ROWS, "A1\tNegation T1\nN1\tReference T1 Wikipedia:1\tAnna\n#1\tAnnotatorNotes T1\tsure\n*\tEquiv T1 T2\n")), SPANS, ENTITIES, WHOLE),
     "brat, positions in another text": Layout(in_folder(lambda: brat_files(ROWS, shift=2)), "refuses d0.ann line 1 gives 'Anna Meyer' as the text of characters or correct one of them"),
     "brat, spans inside of spans": Layout(in_folder(lambda: brat_files(ROWS, "T9\tSENT 0 30\n")), "refuses overlaps with another span"),
-    "brat, documents without spans": Layout(in_folder(lambda: brat_files(ROWS) | {f"d{n}.ann": "" for n in ROWS[::4]}), SPANS, ("O", "B-LOC", "B-PER", "I-PER"), WHOLE),
+    "brat, documents without spans": Layout(in_folder(lambda: {name: content.replace("PER", "ORG") for name, content in brat_files(ROWS).items()} | {f"d{n}.ann": "" for n in ROWS[::4]}), SPANS, ("O", "B-LOC", "B-ORG", "I-ORG"), WHOLE),
     "INCEpTION, several layers": Layout(text_file("doc.tsv", webanno([POS, NER], ROWS)), "asks words=words,tags=POS.PosValue or words=words,tags=NamedEntity.value"),
     "INCEpTION, relations": Layout(text_file("doc.tsv", webanno([LINKS, NER], ROWS)), SPANS, ENTITIES, WHOLE),
     "INCEpTION, two spans at a word": Layout(text_file("doc.tsv", webanno([NER], ROWS, lambda name: f"{name}|ORG[9]" if name == "LOC" else name)), "refuses has two spans at the word 'Berlin'"),

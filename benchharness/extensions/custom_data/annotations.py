@@ -510,7 +510,7 @@ def _responses(_name: str, rows: Numbered) -> ToolRows:
     """
     found = []
     for number, row in rows:
-        if "responses" in row:
+        if _is_record(row):
             rest = {n: v for n, v in row.items() if n not in (*_NESTED, "suggestions", "vectors")}
             asked = row["responses"]
             offers = {n: s.get("value") for n, s in (row.get("suggestions") or {}).items()}
@@ -636,10 +636,12 @@ def _is_label_studio(row: Any) -> bool:
 
 
 def _has_responses(row: Any) -> bool:
-    if not isinstance(row, dict):
-        return False
-    is_nested = all(isinstance(row.get(name), dict) for name in _NESTED)
-    return is_nested or any(f"{name}{_SUGGESTION}" in row for name in row)
+    is_feedback = isinstance(row, dict) and any(f"{name}{_SUGGESTION}" in row for name in row)
+    return is_feedback or _is_record(row)
+
+
+def _is_record(row: Any) -> bool:
+    return isinstance(row, dict) and all(isinstance(row.get(name), dict) for name in _NESTED)
 
 
 def _has_single_answers(row: Any) -> bool:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 
 from benchharness.errors import BenchError, DataError
 from benchharness.tasks.sources.source import Place
@@ -133,13 +134,15 @@ _SYMBOLS = (
 )
 _WITHIN = re.compile(
     f"(?<=[{_LATIN}])[{_SYMBOLS}](?=[{_LATIN}])|"
-    "(?<=[a-z\u00df-\u00ff])[\u00c0-\u00de\u0152\u0160\u0178\u017d]|"
-    "(?<=[\u0430-\u045f])[\u0400-\u042f]|(?<=[\u03ac-\u03ce])[\u0386-\u03ab]"
+    "(?<=[a-z\u00df-\u00ff])[\u00c0-\u00de\u0152\u0160\u0178\u017d]"
 )
 """Pattern of signs of a wrong encoding: a symbol between two Latin letters, or a capital with an
-accent, a Cyrillic or a Greek capital after a small letter. The acute accent is not one of the
-symbols, because people type it instead of an apostrophe.
+accent after a small letter. The acute accent is not one of the symbols, because people type it
+instead of an apostrophe.
 """
+
+_UNUSUAL = re.compile("[\u00c0-\u024f]{3}|[A-Za-z][\u0370-\u04ff]|\ufffd")
+"""Pattern of three Latin letters with accents in a row, two scripts in a word, or no character."""
 
 OTHERS = ("cp1250", "cp1251", "mac_roman", "cp850", "cp1253", "cp1254", "koi8_r", "cp1252")
 """Encodings that an error message offers if the encoding of a file cannot be detected."""
@@ -160,7 +163,9 @@ def _offers(content: bytes, odd: int) -> str:
     for name in OTHERS:
         text, word = (some.decode(name, "replace") for some in (part, content[start:end][:40]))
         if word.isalpha() and word not in words:
-            words[word] = len(_WITHIN.findall(text)) + 10 * text.count("\ufffd"), name
+            capitals = sum(b.isupper() and a.isalpha() for a, b in pairwise(text))
+            signs = len(_WITHIN.findall(text)) + len(_UNUSUAL.findall(text))
+            words[word] = capitals + signs, name
     ranked = sorted(words, key=lambda word: words[word][0])[:MOST_OFFERED]
     return " or ".join(
         f"--encoding {words[word][1]} (which reads {word!r} there)" for word in ranked

@@ -28,10 +28,11 @@ def _row_id(documents: Mapping[str, Any], name: str, number: int) -> str:
 
 
 class _Word(NamedTuple):
-    """A word of a sentence: the row id of its line, and the fields of the line."""
+    """A word: the row id of its line, its text, and its cells, keyed by layer and feature."""
 
     place: str
-    fields: list[str]
+    text: str
+    marks: Mapping[tuple[str, str], str]
 
 
 def webanno_rows(name: str, documents: Mapping[str, str]) -> tuple[Numbered, tuple[str, ...]]:
@@ -60,34 +61,29 @@ def webanno_rows(name: str, documents: Mapping[str, str]) -> tuple[Numbered, tup
     """
     sentences, parts = _sentences(documents)
     words = [word for sentence in sentences for word in sentence]
-    layers = _labelled(next(iter(documents.values()), ""), words)
+    layers = _labelled(words)
     if not layers:
         raise DataError(f"{name} has no annotated spans: export it with a layer of spans.")
     notes: list[str] = []
-    for layer, at in [*layers.items()]:
-        stacked = next((word for word in words if len(_kinds_of(word.fields[at])) > 1), None)
+    for layer, key in [*layers.items()]:
+        stacked = next((w for w in words if len(_kinds_of(w.marks.get(key, ""))) > 1), None)
         if stacked is not None and len(layers) == 1:
             raise DataError(
-                f"{name} line {stacked.place} has two spans at the word {stacked.fields[2]!r}: "
-                "remove one of them, because a word can have only one tag."
+                f"{name} line {stacked.place} has two spans at the word {stacked.text!r}: remove "
+                "one of them, because a word can have only one tag."
             )
         if stacked is not None:
             del layers[layer]
             notes.append(f"left out of {name}: the layer {layer}, because its spans overlap")
-    cut = sum(any(_kinds_of(word.fields[at]) for at in layers.values()) for word in parts)
-    if cut:
+    if cut := sum(any(_kinds_of(w.marks.get(k, "")) for k in layers.values()) for w in parts):
         notes.append(f"left out of {name}: {cut} spans of parts of words")
     names = {"tags": min(layers.values())} if len(layers) == 1 else layers
-    rows = [
-        (
-            sentence[0].place,
-            {
-                "words": [_unescaped(word.fields[2]) for word in sentence],
-                **{n: _tags_of_marks([w.fields[at] for w in sentence]) for n, at in names.items()},
-            },
-        )
-        for sentence in sentences
-    ]
+    rows = []
+    for found in sentences:
+        tags = {
+            n: _tags_of_marks([w.marks.get(key, "_") for w in found]) for n, key in names.items()
+        }
+        rows.append((found[0].place, {"words": [word.text for word in found], **tags}))
     return rows, tuple(notes)
 
 
@@ -96,48 +92,45 @@ def _sentences(documents: Mapping[str, str]) -> tuple[list[list[_Word]], list[_W
     sentences: dict[tuple[str, int, str], list[_Word]] = {}
     parts: list[_Word] = []
     for name, text in documents.items():
-        file = 0
+        file, at = 0, 3
+        columns: dict[tuple[str, str], int] = {}
         for number, line in enumerate(text.split("\n"), start=1):
-            # Files may have been joined, so that the numbers of sentences begin again.
-            file += line.startswith(WEBANNO)
-            fields = line.removesuffix("\r").split("\t")
-            word = _Word(_row_id(documents, name, number), fields)
-            if re.fullmatch(r"\d+-\d+", fields[0]):
-                sentences.setdefault((name, file, fields[0].partition("-")[0]), []).append(word)
-            elif re.fullmatch(r"\d+-\d+\.\d+", fields[0]):
-                parts.append(word)
-    width = min((len(w.fields) for words in sentences.values() for w in words), default=0)
-    return [*sentences.values()], [word for word in parts if len(word.fields) >= width]
+            if line.startswith(WEBANNO):
+                # Files may have been joined, so that sentences are counted from 1 again.
+                file, at, columns = file + 1, 3, {}
+            elif header := re.match(r"#T_(\w+)=(.*)", line):
+                layer, *features = header[2].strip().split("|")
+                for feature in features or [""]:
+                    if header[1] == "SP":
+                        columns[layer.rpartition(".")[2], feature] = at
+                    at += 1
+            elif found := re.match(r"(\d+)-\d+(\.\d+)?\t[^\t]*\t", line):
+                fields = line.removesuffix("\r").split("\t")
+                marks = {key: fields[n] for key, n in columns.items() if n < len(fields)}
+                word = _Word(_row_id(documents, name, number), _unescaped(fields[2]), marks)
+                place = parts if found[2] else sentences.setdefault((name, file, found[1]), [])
+                place.append(word)
+    return [*sentences.values()], parts
 
 
-def _labelled(text: str, words: Sequence[_Word]) -> dict[str, int]:
-    """Return the index of the column with the labels of each layer that has any.
+def _labelled(words: Sequence[_Word]) -> dict[str, tuple[str, str]]:
+    """Return the layer and the feature with labels of each layer that has any.
 
     The keys are the names of the layer and of the feature, such as "NamedEntity.value".
     """
-    width = min((len(word.fields) for word in words), default=0)
-    found: dict[str, int] = {}
-    for layer, features in _layers(text):
-        for feature, at in sorted(features.items(), key=lambda pair: pair[0] != "value"):
-            if at < width and any(_kinds_of(word.fields[at]) for word in words):
-                found[f"{layer}.{feature}".rstrip(".")] = at
-                break
-    return found
-
-
-def _layers(text: str) -> Iterator[tuple[str, dict[str, int]]]:
-    """Yield the name and the columns of each layer of spans, in the order of the header."""
-    at = 3
-    header = re.split(r"^\d+-\d+\t", text, maxsplit=1, flags=re.MULTILINE)[0]
-    for kind, said in re.findall(r"^#T_(\w+)=(.*)$", header, re.MULTILINE):
-        layer, *features = said.strip().split("|")
-        if kind == "SP":
-            yield layer.rpartition(".")[2], {f: at + n for n, f in enumerate(features or [""])}
-        at += max(1, len(features))
+    keys = dict.fromkeys(k for word in words for k, mark in word.marks.items() if _kinds_of(mark))
+    features: dict[str, str] = {}
+    for layer, feature in sorted(keys, key=lambda key: key[1] != "value"):
+        features.setdefault(layer, feature)
+    return {
+        f"{layer}.{feature}".rstrip("."): (layer, feature) for layer, feature in features.items()
+    }
 
 
 def _kinds_of(mark: str) -> list[str]:
     """Return the labels in a cell; none for "_" (no span) and "*[3]" (a span without a label)."""
+    if mark in ("", "_", "*"):
+        return []
     parts = (re.sub(r"\[\d+\]$", "", part) for part in re.split(r"(?<!\\)\|", mark))
     return [_unescaped(part) for part in parts if part not in ("", "_", "*")]
 
@@ -183,7 +176,8 @@ def cas_rows(name: str, documents: Mapping[str, Any]) -> tuple[Numbered, tuple[s
     rows: list[tuple[str, dict[str, Any]]] = []
     left: Counter[str] = Counter()
     for file, document in documents.items():
-        structures = [each for each in document["%FEATURE_STRUCTURES"] if isinstance(each, dict)]
+        every = document.get("%FEATURE_STRUCTURES")
+        structures = [e for e in every if isinstance(e, dict)] if isinstance(every, list) else []
         texts = (each.get("sofaString") for each in structures if each.get("%TYPE") == _SOFA)
         text = next((found for found in texts if isinstance(found, str)), None)
         if text is None:
@@ -213,7 +207,7 @@ def _spans(
         match found:
             case {"%TYPE": str(kind), "begin": int(begin), "end": int(end)}:
                 features = {
-                    n: v for n, v in found.items() if isinstance(v, str) and n[0] not in "%@^"
+                    n: v for n, v in found.items() if isinstance(v, str) and n[:1] not in "%@^"
                 }
                 label = features.get("value") or next(iter(features.values()), "")
                 if not found.keys() & _ENDS_OF_RELATIONS:
