@@ -47,7 +47,7 @@ def tool_rows(name: str, rows: Numbered) -> ToolRows:
         if rows and all(has_layout(row) for _, row in rows):
             try:
                 return read(name, rows)
-            except (AttributeError, IndexError, KeyError, TypeError) as error:
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
                 raise DataError(
                     f"{name} looks like an export of {title}, but has a damaged row "
                     f"({error!r}): export it again, or as CSV."
