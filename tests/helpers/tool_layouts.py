@@ -527,6 +527,7 @@ TOOLS = {
     "Hugging Face, a clone of the hub": Layout(cloned, "class text=text,label=label", MOODS, "60 train, 20 dev, 10 test"),
     "Hugging Face, to_json": Layout(jsonl("train.json", lambda n: {"text": sentence(n), "label": n % 2}), "class text=text,label=label", ("0", "1"), WHOLE),
     # Databases and services.
+    "objects by number": Layout(document("rows.json", {str(n + 17): {"text": opinion(n), "label": mood(n)} for n in ROWS}), "class text=text,label=label", MOODS, WHOLE),
     "Elasticsearch": Layout(jsonl("dump.json", lambda n: {"_index": "mails", "_type": "_doc", "_id": f"x{n}", "_score": 1, "_source": {"text": opinion(n), "label": mood(n)}}), "class text=_source.text,label=_source.label", MOODS, WHOLE),
     "MongoDB": Layout(jsonl("mails.json", lambda n: {"_id": {"$oid": f"{n:024x}"}, "text": opinion(n), "label": mood(n), "created": {"$date": f"2024-01-{1 + n % 28:02}T10:00:00Z"}}), "class text=text,label=label", MOODS, WHOLE),
     "Wit.ai": Layout(document("utterances-1.json", {"utterances": rows_of(wit)}), "asks words=words,tags=tags or text=text,label=intent"),

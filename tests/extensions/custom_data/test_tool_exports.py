@@ -14,6 +14,7 @@ from benchharness.extensions.custom_data.parts import read_parts
 from benchharness.extensions.custom_data.readings import separator_of
 from benchharness.extensions.custom_data.tables import read_table
 from benchharness.extensions.custom_data.task import OwnData, define
+from benchharness.extensions.custom_data.toml import read_task
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from tests.helpers.layouts import ROWS
@@ -74,6 +75,27 @@ def test_rows_to_predict_are_read_from_the_chosen_sheet(tmp_path):
     (tmp_path / "rows.csv").write_text(as_csv([["text", "label"], *TWO]))
     with pytest.raises(BenchError, match="--sheet applies to Excel workbooks only"):
         list(read_parts(str(tmp_path / "rows.csv"), sheet="North"))
+
+
+def test_command_line_asks_for_a_sheet_and_reads_it(bench, tmp_path):
+    words = ("run", "--model", "tiny", "--data-file", book(tmp_path), "--dry-run")
+    ended = bench(*words)
+    assert ended.code == 4
+    assert "pass --sheet 'North' or --sheet 'South West'." in ended.err
+    ended = bench(*words, "--sheet", "South West")
+    assert ended.code == 0, ended.err
+    assert "text regression: note -> rank (0.5 to 39.5)" in ended.out
+
+
+def test_sheet_of_a_toml_task_is_read(tmp_path):
+    book(tmp_path)
+    (tmp_path / "rank.toml").write_text(
+        'name = "mine/rank"\ndata = "book.xlsx"\nsheet = "South West"\nrange = [0, 50]\n'
+        'columns = { text = "note", number = "rank" }\n'
+    )
+    task, _ = read_task(tmp_path / "rank.toml")
+    train = read(task, "train", parse_data(str(tmp_path))).examples
+    assert {row.text_a for row in train} < {text for text, _ in SOUTH}
 
 
 # Encodings.
