@@ -184,11 +184,11 @@ def _western(path: Place, content: bytes, odd: int, above: int) -> str:
     found = content.decode("cp1252", "replace")
     # cp1252 leaves five bytes undefined (81, 8D, 8F, 90 and 9D). If a text has another encoding,
     # decoding it as cp1252 gives undefined bytes, symbols or capitals within words ("wa\u00bfny",
-    # "f\u0178r"), or many non-ASCII letters.
+    # "f\u0178r"), or many non-ASCII letters. A single odd symbol may be meant ("Coca\u00aeCola").
     strange = [letter for letter in found if ord(letter) > 127]
     letters = sum(map(str.isalpha, found))
     is_foreign = sum(map(str.isalpha, strange)) > MOST_STRANGE * letters
-    if "\ufffd" in found or is_foreign or len(_WITHIN.findall(found)) > 0.1 * len(strange):
+    if "\ufffd" in found or is_foreign or len(_WITHIN.findall(found)) > max(1, len(strange) / 10):
         line = above + content.count(b"\n", 0, odd) + 1
         column = odd - content.rfind(b"\n", 0, odd)
         offers = _offers(content, odd) or "its encoding with --encoding"
