@@ -144,6 +144,8 @@ def with_words(table: Table) -> Table:
     table = replace(table, columns={n: _of_one(n, v) for n, v in table.columns.items()})
     table = _with_runs(table)
     marked = [name for name, values in table.columns.items() if _is_marked(values)]
+    # Argilla writes the spans that a model suggested next to those of annotators.
+    marked = [name for name in marked if not name.endswith(".suggestion")] or marked
     text = _text_column(table)
     if not marked or text is None:
         return table
@@ -312,7 +314,7 @@ positions are refused. A few may have another text, such as a synonym (Rasa).
 def _placed(
     table: Table, texts: Sequence[str], rows: Sequence[Sequence[Span]]
 ) -> tuple[Sequence[Sequence[Span]], tuple[str, ...]]:
-    """Return the spans with their offsets in characters, and a note on another unit.
+    """Return the spans with their offsets in characters, and notes on how they were counted.
 
     Tools that are written in JavaScript, such as Label Studio, count UTF-16 units, in which an
     emoji has the length 2. A few tools give the last character of a span (Dataturks). If spans
@@ -329,8 +331,11 @@ def _placed(
         row, span = known[0]
         raise _misplaced(table.place(row), span.text, (span.start, span.end), texts[row])
     found = [[best(text, s) for s in spans] for text, spans in zip(texts, rows, strict=True)]
-    said = f"the positions of spans in {table.name} are read as UTF-16 units"
-    return found, (said,) if best is _from_utf16 else ()
+    units = f"the positions of spans in {table.name} are read as UTF-16 units"
+    notes = (units,) if best is _from_utf16 else ()
+    if missed := len(known) - max(counts):
+        notes += (f"spans of {table.name} whose text is not the one at their position: {missed}",)
+    return found, notes
 
 
 def _is_at(text: str, span: Span) -> bool:

@@ -150,7 +150,9 @@ def test_positions_in_utf16_units_are_converted_for_all_spans():
 def test_a_few_spans_may_repeat_another_text_but_not_nearly_all():
     rows = [("NYC is far", [{"start": 0, "end": 3, "label": "LOC", "value": "New York"}])] * 8
     same = ("Rome is far", [{"start": 0, "end": 4, "label": "LOC", "value": "Rome"}])
-    assert with_words(spans_table(*rows, same)).columns["tags"][0] == ["B-LOC", "O", "O"]
+    found = with_words(spans_table(*rows, same))
+    assert found.columns["tags"][0] == ["B-LOC", "O", "O"]
+    assert found.notes == ("spans of x whose text is not the one at their position: 8",)
     with pytest.raises(DataError, match=r"x row 0 gives 'New York' as the text of characters 0"):
         with_words(spans_table(*rows))
 
