@@ -166,16 +166,19 @@ def spacy_json(number: int, **features: str) -> dict[str, object]:
 # brat and INCEpTION.
 
 
-def brat_files(rows: Sequence[int], more: str = "", shift: int = 0) -> dict[str, str]:
+def brat_files(
+    rows: Sequence[int], more: str = "", shift: int = 0, before: str = ""
+) -> dict[str, str]:
     """Return documents of brat; `more` are lines that every document gets below its spans."""
     files = {}
     for number in rows:
         text, spans = marked(number, triple)
+        shifted = shift + len(before)
         lines = [
-            f"T{k}\t{tag} {start + shift} {end + shift}\t{text[start:end]}\n"
+            f"T{k}\t{tag} {start + shifted} {end + shifted}\t{text[start:end]}\n"
             for k, (start, end, tag) in enumerate(spans, 1)
         ]
-        files[f"d{number}.txt"] = f"{text}\n"
+        files[f"d{number}.txt"] = f"{before}{text}\n"
         files[f"d{number}.ann"] = "".join(lines) + more
     return files
 
@@ -463,6 +466,7 @@ TOOLS = {
     "brat, splits": Layout(in_folder(lambda: {f"{split}/{name}": content for split, rows in {"train": ROWS[:40], "dev": ROWS[40:]}.items() for name, content in brat_files(rows).items()}), SPANS, ENTITIES, "40 train, 20 dev"),
     "brat, attributes and notes": Layout(in_folder(lambda: brat_files(ROWS, "A1\tNegation T1\nN1\tReference T1 Wikipedia:1\tAnna\n#1\tAnnotatorNotes T1\tsure\n*\tEquiv T1 T2\n")), SPANS, ENTITIES, WHOLE),
     "brat, positions in another text": Layout(in_folder(lambda: brat_files(ROWS, shift=2)), "refuses d0.ann line 1 gives 'Anna Meyer' as the text of characters or correct one of them"),
+    "brat, lines of Windows": Layout(in_folder(lambda: {name: content.replace("\n", "\r\n") if name.endswith(".txt") else content for name, content in brat_files(ROWS, before="so it is\n").items()}), SPANS, ENTITIES, WHOLE),
     "brat, spans inside of spans": Layout(in_folder(lambda: brat_files(ROWS, "T9\tSENT 0 30\n")), "refuses overlaps with another span"),
     "brat, documents without spans": Layout(in_folder(lambda: {name: content.replace("PER", "ORG") for name, content in brat_files(ROWS).items()} | {f"d{n}.ann": "" for n in ROWS[::4]}), SPANS, ("O", "B-LOC", "B-ORG", "I-ORG"), WHOLE),
     "INCEpTION, several layers": Layout(text_file("doc.tsv", webanno([POS, NER], ROWS)), "asks words=words,tags=POS.PosValue or words=words,tags=NamedEntity.value"),

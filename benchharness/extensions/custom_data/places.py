@@ -268,11 +268,14 @@ def document_files(folder: Place) -> dict[str, Place]:
 def _is_document(path: Place) -> bool:
     if ending_of(path) not in (".tsv", ".json"):
         return False
-    if isinstance(path, Path):
-        with path.open("rb") as file:
-            head = file.read(_HEAD)
-    else:
+    if not isinstance(path, Path):
         head = content_of(path)[:_HEAD]
+    else:
+        try:
+            with path.open("rb") as file:
+                head = file.read(_HEAD)
+        except OSError:  # reported when the file is read
+            return False
     return is_document(head.decode("utf-8-sig", "replace"))
 
 

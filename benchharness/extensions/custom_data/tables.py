@@ -337,7 +337,13 @@ def _brat(folder: Place, encoding: str) -> Table:
         if name.endswith(".txt") and (found := beside.get(f"{name.removesuffix('.txt')}.ann")):
             (text, said), (marks, _) = (text_of(p, content_of(p), encoding) for p in (path, found))
             notes += said
-            entities, others = brat_spans(found.name, marks, text)
+            bare = text.replace("\r\n", "\n")
+            try:
+                entities, others = brat_spans(found.name, marks, text)
+            except DataError:  # positions may count a line break of Windows as one character
+                if bare == text:
+                    raise
+                text, (entities, others) = bare, brat_spans(found.name, marks, bare)
             left += others
             rows.append((name, {"text": text, "entities": entities}))
     if left:
@@ -350,13 +356,14 @@ def _documents(folder: Place, encoding: str) -> Table:
     """Read the sentences of documents that INCEpTION has exported as one file per document."""
     texts: dict[str, str] = {}
     notes: tuple[str, ...] = ()
-    for name, path in document_files(folder).items():
+    files = document_files(folder)
+    for name, path in files.items():
         texts[name], said = text_of(path, content_of(path), encoding)
         notes += said
     if all(text.startswith(WEBANNO) for text in texts.values()):
         table = webanno_table(folder, texts)
     else:
-        table = cas_table(folder, {name: parsed(folder, text) for name, text in texts.items()})
+        table = cas_table(folder, {name: parsed(files[name], t) for name, t in texts.items()})
     return replace(table, notes=(*notes[:3], *table.notes))
 
 
@@ -936,9 +943,9 @@ def _workbook(path: Place, content: bytes, sheet: str) -> Table | Lines:
     except Exception as error:  # the parsers of zip and XML raise many types of errors
         raise DataError(f"{path.name} is not a valid workbook: save the sheet as CSV.") from error
     held = {title: _filled(rows) for title, rows in sheets.items() if any(map(any, rows))}
-    if sheet and sheet not in held:
+    if sheet and held and sheet not in held:
         raise DataError(f"{path.name} has no sheet {sheet!r} with rows: pass {_sheet_words(held)}.")
-    return held[sheet] if sheet else _of_sheets(path, held)
+    return held.get(sheet, []) if sheet else _of_sheets(path, held)
 
 
 def _sheet_words(titles: Iterable[str]) -> str:
