@@ -332,7 +332,7 @@ def _placed(
         raise _misplaced(table.place(row), span.text, (span.start, span.end), texts[row])
     found = [[best(text, s) for s in spans] for text, spans in zip(texts, rows, strict=True)]
     units = f"the positions of spans in {table.name} are read as UTF-16 units"
-    notes = (units,) if best is _from_utf16 else ()
+    notes: tuple[str, ...] = (units,) if best is _from_utf16 else ()
     if missed := len(known) - max(counts):
         notes += (f"spans of {table.name} whose text is not the one at their position: {missed}",)
     return found, notes

@@ -351,9 +351,8 @@ def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         # unless its name is one for words. If the words are a text and not a list, its name must be
         # one for tags.
         fitting = [c for c in fitting if c in entities or (c.is_list and _may_be_tags(words, c))]
-        # If no such column has a usual name for tags, each of them may contain the tags.
-        named = [c for c in fitting if c.key in NAMED["tags"]] or fitting
-        chosen = [c for c in named if c in entities] or named
+        # Without tags of spans, columns with a usual name for tags are preferred.
+        chosen = entities or [c for c in fitting if c.key in NAMED["tags"]] or fitting
         for tags in chosen:
             yield _mapping("tags", words=words, tags=tags)
         if chosen:
