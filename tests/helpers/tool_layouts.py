@@ -8,6 +8,7 @@ way out.
 
 import json
 import re
+import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -56,6 +57,18 @@ def in_folder(files: Callable[[], Mapping[str, str | bytes]], name: str = "data"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content if isinstance(content, bytes) else content.encode())
         return place / name
+
+    return write
+
+
+def in_zip(files: Callable[[], Mapping[str, str]], name: str = "data"):
+    """Return a writer of an archive with these files in a folder."""
+
+    def write(place: Path) -> Path:
+        with zipfile.ZipFile(place / "export.zip", "w") as archive:
+            for inner, content in files().items():
+                archive.writestr(f"{name}/{inner}", content)
+        return place / "export.zip"
 
     return write
 
@@ -465,16 +478,16 @@ TOOLS = {
     # brat and INCEpTION.
     "brat, splits": Layout(in_folder(lambda: {f"{split}/{name}": content for split, rows in {"train": ROWS[:40], "dev": ROWS[40:]}.items() for name, content in brat_files(rows).items()}), SPANS, ENTITIES, "40 train, 20 dev"),
     "brat, attributes and notes": Layout(in_folder(lambda: brat_files(ROWS, "A1\tNegation T1\nN1\tReference T1 Wikipedia:1\tAnna\n#1\tAnnotatorNotes T1\tsure\n*\tEquiv T1 T2\n")), SPANS, ENTITIES, WHOLE),
-    "brat, positions in another text": Layout(in_folder(lambda: brat_files(ROWS, shift=2)), "refuses d0.ann line 1 gives 'Anna Meyer' as the text of characters or correct one of them"),
+    "brat, positions in another text": Layout(in_zip(lambda: brat_files(ROWS, shift=2)), "refuses d0.ann line 1 gives 'Anna Meyer' as the text of characters or correct one of them"),
     "brat, lines of Windows": Layout(in_folder(lambda: {name: content.replace("\n", "\r\n") if name.endswith(".txt") else content for name, content in brat_files(ROWS, before="so it is\n").items()}), SPANS, ENTITIES, WHOLE),
-    "brat, spans inside of spans": Layout(in_folder(lambda: brat_files(ROWS, "T9\tSENT 0 30\n")), "refuses overlaps with another span"),
+    "brat, spans inside of spans": Layout(in_zip(lambda: brat_files(ROWS, "T9\tSENT 0 30\n")), "refuses overlaps with another span"),
     "brat, documents without spans": Layout(in_folder(lambda: {name: content.replace("PER", "ORG") for name, content in brat_files(ROWS).items()} | {f"d{n}.ann": "" for n in ROWS[::4]}), SPANS, ("O", "B-LOC", "B-ORG", "I-ORG"), WHOLE),
     "INCEpTION, several layers": Layout(text_file("doc.tsv", webanno([POS, NER], ROWS)), "asks words=words,tags=POS.PosValue or words=words,tags=NamedEntity.value"),
     "INCEpTION, relations": Layout(text_file("doc.tsv", webanno([LINKS, NER], ROWS)), SPANS, ENTITIES, WHOLE),
     "INCEpTION, two spans at a word": Layout(text_file("doc.tsv", webanno([NER], ROWS, lambda name: f"{name}|ORG[9]" if name == "LOC" else name)), "refuses has two spans at the word 'Berlin'"),
     "INCEpTION, a folder of documents": Layout(in_folder(lambda: {f"doc{k}.tsv": webanno([NER], ROWS[k::6]) for k in range(6)}), SPANS, ENTITIES, WHOLE),
     "INCEpTION, a project": Layout(in_folder(lambda: {f"doc{k}.txt/CURATION_USER.tsv": webanno([NER], ROWS[k::6]) for k in range(6)}, "curation"), SPANS, ENTITIES, WHOLE),
-    "INCEpTION, two users of a document": Layout(in_folder(lambda: {f"doc{k}.txt/{user}.tsv": webanno([NER], ROWS[k::6]) for k in range(6) for user in ("anna", "ben")}, "annotation"), "refuses annotation/doc0.txt has the annotations of several users (anna.tsv, ben.tsv)"),
+    "INCEpTION, two users of a document": Layout(in_zip(lambda: {f"doc{k}.txt/{user}.tsv": webanno([NER], ROWS[k::6]) for k in range(6) for user in ("anna", "ben")}, "annotation"), "refuses annotation/doc0.txt has the annotations of several users (anna.tsv, ben.tsv)"),
     "INCEpTION, joined files": Layout(text_file("docs.tsv", "".join(webanno([NER], ROWS[k::6]) for k in range(6))), SPANS, ENTITIES, WHOLE),
     "INCEpTION, UIMA CAS JSON": Layout(text_file("doc.json", cas(ROWS, "NamedEntity")), SPANS, ENTITIES, WHOLE),
     "INCEpTION, UIMA CAS JSON with emojis": Layout(text_file("doc.json", cas(ROWS, "NamedEntity", before="\U0001f600 ")), SPANS, ENTITIES, WHOLE),
