@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from itertools import pairwise, product
 from operator import contains
+from shlex import quote
 from typing import Any
 from unicodedata import normalize
 
@@ -90,7 +91,7 @@ def find_mapping(table: Table) -> ColumnMapping:
         return found[0]
     if found:
         ways = " or ".join(
-            f"{SHAPES[r.kind].said} (--columns {r.words})" for r in found[:MOST_SHOWN]
+            f"{SHAPES[r.kind].said} (--columns {quote(r.words)})" for r in found[:MOST_SHOWN]
         )
         more = f", and {len(found) - MOST_SHOWN} others" if len(found) > MOST_SHOWN else ""
         raise DataError(f"{table.name} fits {len(found)} tasks: {ways}{more}; choose one.")
@@ -197,7 +198,7 @@ def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMa
         raise DataError(
             f"{table.place(row)} has {value!r} in the column {column.name!r}, in which nearly "
             "all other values are numbers: empty the cell, or pass --columns "
-            f"text={text},label={column.name} if the values are classes."
+            f"{quote(f'text={text},label={column.name}')} if the values are classes."
         )
 
 
