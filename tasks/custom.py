@@ -41,6 +41,7 @@ class DataOptions(TypedDict):
         metrics: Values of `--metric`; empty for the default metrics of the detected type of task.
         encoding: Character encoding of the files; empty to detect it.
         no_header: True if the first line of a table is a row instead of column names.
+        sheet: Sheet of an Excel workbook that has the rows; empty to detect it.
     """
 
     hub: bool
@@ -48,6 +49,7 @@ class DataOptions(TypedDict):
     metrics: Sequence[str]
     encoding: str
     no_header: bool
+    sheet: str
 
 
 class CustomTasks(Protocol):

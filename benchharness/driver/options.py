@@ -153,6 +153,7 @@ class RunOptions:
     no_header: bool = _option(
         OWN, False, "Treat line 1 of your table as data, not as a header; number the columns."
     )
+    sheet: str | None = _option(OWN, None, "Excel sheet that has your rows.", metavar="NAME")
     recipe: str | None = _option(
         HOW,
         None,
@@ -355,9 +356,9 @@ OF_CHECK = frozenset(OPTIONS) - {
 
 RARE = frozenset(
     {
-        *("skip_missing", "seed", "metric", "encoding", "no_header", "text_to_text", "multi_task"),
-        *("start_from", "teacher", "halving", "baselines", "processes_per_job", "engine"),
-        *("address", "engine_options", "timeout", "checkpoint_every"),
+        *("skip_missing", "seed", "metric", "encoding", "no_header", "sheet", "text_to_text"),
+        *("multi_task", "start_from", "teacher", "halving", "baselines", "processes_per_job"),
+        *("engine", "address", "engine_options", "timeout", "checkpoint_every"),
         *("trust_remote_code", "allow_pickle", "log"),
     }
 )

@@ -149,12 +149,8 @@ def find_own_data(options: RunOptions) -> FoundTask | None:
     """
     place = options.hf if options.data_file is None else options.data_file
     if place is None:
-        if any(getattr(options, name) for name in OF_OWN_DATA):
-            *others, last = (f"--{name.replace('_', '-')}" for name in OF_OWN_DATA)
-            raise BenchError(
-                f"{', '.join(others)} and {last} describe your own data: pass the data with "
-                "--data-file or --hf."
-            )
+        if given := [f"--{n.replace('_', '-')}" for n in OF_OWN_DATA if getattr(options, n)]:
+            raise BenchError(f"{given[0]} describes your own data: pass --data-file or --hf too.")
         return None
     if options.data_file is not None and options.hf is not None:
         raise BenchError("--data-file and --hf cannot be combined: pass only one of them.")
@@ -175,6 +171,7 @@ def find_own_data(options: RunOptions) -> FoundTask | None:
             metrics=options.metric,
             encoding=options.encoding or "",
             no_header=options.no_header,
+            sheet=options.sheet or "",
         )
 
 

@@ -126,7 +126,7 @@ COMMON = {
     # Sheets.
     "a legend and a total": Layout(workbook(Rows=[["Office", "", "", ""], ["no", "body", "team", "remark"], *([n, sentence(n), team(n), ""] for n in ROWS), ["Total", "", 60, ""]], Legend=LEGEND), "class text=body,label=team", TEAMS, said="'Rows' is read; ignored: 'Legend'"),
     "a legend that could be learned": Layout(workbook(Rows=[["no", "body", "team"], *([n, sentence(n), team(n)] for n in ROWS)], Legend=LEGEND), "class text=body,label=team", TEAMS, said="'Rows' is read; ignored: 'Legend'"),
-    "two workbook sheets of rows": Layout(workbook(North=[["body", "team"], *([sentence(n), team(n)] for n in ROWS)], South=[["body", "team"], *([sentence(n), team(n)] for n in range(90, 95))]), "refuses (North, South): save one"),
+    "two workbook sheets of rows": Layout(workbook(North=[["body", "team"], *([sentence(n), team(n)] for n in ROWS)], South=[["body", "team"], *([sentence(n), team(n)] for n in range(90, 95))]), "refuses --sheet 'North' or --sheet 'South'"),
     # What is known of a row.
     "Prodigy's choices with a source": Layout(jsonl("choices.jsonl", choice), "class text=text,label=accept,verdict=answer", TEAMS),
     "a label among metadata": Layout(jsonl("rows.jsonl", lambda n: {"text": sentence(n), "lang": ["de", "en"][n % 3 == 0], "_meta": {"label": team(n)}}), "class text=text,label=_meta.label", TEAMS),

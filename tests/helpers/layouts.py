@@ -13,6 +13,7 @@ from tests.helpers.own_files import as_csv, as_jsonl, sentence, tagged, text_fil
 ROWS = range(60)
 NLI = ("entailment", "neutral", "contradiction")
 ENTITIES = ("O", "B-LOC", "B-PER", "I-PER")
+SPAN_TEXTS = {"PER": "Anna Meyer", "LOC": "Berlin"}
 
 
 class Layout(NamedTuple):
@@ -122,7 +123,7 @@ def label_studio(number: int) -> dict[str, object]:
 
 def label_studio_spans(number: int) -> dict[str, object]:
     def form(start: int, end: int, tag: str) -> dict[str, object]:
-        value = {"start": start, "end": end, "text": "x", "labels": [tag]}
+        value = {"start": start, "end": end, "text": SPAN_TEXTS[tag], "labels": [tag]}
         return {"value": value, "from_name": "label", "to_name": "text", "type": "labels"}
 
     text, found = marked(number, form)

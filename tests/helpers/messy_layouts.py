@@ -229,8 +229,8 @@ MESSY = {
     "a title and a reason": Layout(csv("films.csv", "title,rationale,label", lambda n: [sentence(n, length=4), sentence(n + 500), team(n)]), "asks text=title,label=label or text=title,text2=rationale,label=label"),
     # Encodings of eastern languages.
     **{code: Layout(text_file("reviews.csv", as_csv([["text", "label"], *([f"{text} {sentence(n)}", team(n)] for n in ROWS)]), code), "class text=text,label=label", TEAMS, said=f"reviews.csv is read as {said}, because it is not UTF-8") for code, (said, text) in EASTERN.items()},
-    "a broken letter in GB18030": Layout(text_file("reviews.csv", as_csv([["text", "label"], *([EASTERN["gb18030"][1], team(n)] for n in ROWS)]).encode("gb18030") + b"\xff,sales\n"), "refuses is neither UTF-8 nor cp1252"),
-    "seldom letters in GB18030": Layout(text_file("reviews.csv", as_csv([["text", "label"], *(["\u9f98\u9749\u7228\u9e1f\u9f8d" * 3, team(n)] for n in ROWS)]), "gb18030"), "refuses is neither UTF-8 nor cp1252"),
+    "a broken letter in GB18030": Layout(text_file("reviews.csv", as_csv([["text", "label"], *([EASTERN["gb18030"][1], team(n)] for n in ROWS)]).encode("gb18030") + b"\xff,sales\n"), "refuses is not UTF-8, and its encoding cannot be detected"),
+    "seldom letters in GB18030": Layout(text_file("reviews.csv", as_csv([["text", "label"], *(["\u9f98\u9749\u7228\u9e1f\u9f8d" * 3, team(n)] for n in ROWS)]), "gb18030"), "refuses is not UTF-8, and its encoding cannot be detected"),
     # A right answer and wrong ones.
     "distractors": Layout(csv("train.csv", "question,distractor1,distractor2,distractor3,correct_answer,support", lambda n: [exam(n)[0], *wrong(n), right(n), sentence(n + 300)]), "choice context=support,question=question,options=distractor1+distractor2+distractor3+correct_answer,answer=correct_answer", said="options are sorted by their text"),
     "a list of wrong answers": Layout(jsonl("quiz.jsonl", lambda n: {"category": team(n), "question": exam(n)[0], "correct_answer": right(n), "incorrect_answers": wrong(n)}), "choice question=question,options=incorrect_answers+correct_answer,answer=correct_answer"),

@@ -16,6 +16,7 @@ from tests.helpers.layouts import (
     ENTITIES,
     NLI,
     ROWS,
+    SPAN_TEXTS,
     Layout,
     csv,
     folder,
@@ -130,7 +131,7 @@ def studio_task(number: int) -> dict[str, object]:
 
 
 def studio_span(start: int, end: int, tag: str) -> dict[str, object]:
-    return {"start": start, "end": end, "text": "x", "labels": [tag]}
+    return {"start": start, "end": end, "text": SPAN_TEXTS[tag], "labels": [tag]}
 
 
 def argilla_1(number: int) -> dict[str, object]:
@@ -170,7 +171,7 @@ def ubiai(number: int) -> dict[str, object]:
     text, spans = marked(
         number,
         lambda start, end, tag: {
-            "text": "x",
+            "text": SPAN_TEXTS[tag],
             "start": start,
             "end": end,
             "token_start": 0,
@@ -188,7 +189,7 @@ def lighttag(number: int) -> dict[str, object]:
             "start": start,
             "end": end,
             "tag": tag,
-            "value": "x",
+            "value": SPAN_TEXTS[tag],
             "tagged_token_id": "t",
             "correct": None,
             "annotated_by": [{"annotator": "me"}],
@@ -205,7 +206,6 @@ def lighttag(number: int) -> dict[str, object]:
 
 def dataturks(number: int) -> dict[str, object]:
     """Return a row whose span ends are inclusive."""
-    names = {"Anna Meyer": "PER", "Berlin": "LOC"}
     text, spans = marked(
         number,
         lambda start, end, tag: {
@@ -214,7 +214,7 @@ def dataturks(number: int) -> dict[str, object]:
                 {
                     "start": start,
                     "end": end - 1,
-                    "text": next(n for n, t in names.items() if t == tag),
+                    "text": SPAN_TEXTS[tag],
                 }
             ],
         },
@@ -402,7 +402,13 @@ def vertex_spans(number: int) -> dict[str, object]:
 
 def rasa(number: int) -> dict[str, object]:
     text, spans = marked(
-        number, lambda start, end, tag: {"start": start, "end": end, "value": "x", "entity": tag}
+        number,
+        lambda start, end, tag: {
+            "start": start,
+            "end": end,
+            "value": SPAN_TEXTS[tag],
+            "entity": tag,
+        },
     )
     return {"text": text, "intent": ["ask", "tell"][number % 2], "entities": spans}
 

@@ -47,7 +47,7 @@ def tool_rows(name: str, rows: Numbered) -> ToolRows:
         if rows and all(has_layout(row) for _, row in rows):
             try:
                 return read(name, rows)
-            except (AttributeError, IndexError, KeyError, TypeError) as error:
+            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
                 raise DataError(
                     f"{name} looks like an export of {title}, but has a damaged row "
                     f"({error!r}): export it again, or as CSV."
@@ -132,21 +132,58 @@ def with_words(table: Table) -> Table:
     "SPANS.words" and "SPANS.tags", where SPANS is the column that marks the spans. A span that
     begins or ends within a word is extended to the whole word, and a note reports this.
 
-    No columns are added if the table has no text, or if no column or several columns mark spans.
-    Spans that a reviewer rejected are left out, and a note reports their number.
+    If several columns mark spans, they are replaced by a column of words and a column of tags for
+    each of them, "SPANS.tags"; columns whose spans have an error are left out.
 
-    Raises DataError if an item in the column is not a span, or if a span contains no word or
-    overlaps with another span.
+    No columns are added if the table has no text, or if no column marks spans. Spans that a
+    reviewer rejected are left out, and a note reports their number.
+
+    Raises DataError if an item in the only column of spans is not a span, or if a span contains no
+    word, overlaps with another span, or repeats another text than the one at its position.
     """
     table = replace(table, columns={n: _of_one(n, v) for n, v in table.columns.items()})
     table = _with_runs(table)
     marked = [name for name, values in table.columns.items() if _is_marked(values)]
+    # Argilla writes the spans that a model suggested next to those of annotators.
+    marked = [name for name in marked if not name.endswith(".suggestion")] or marked
     text = _text_column(table)
-    if len(marked) != 1 or text is None:
+    if not marked or text is None:
         return table
-    (spans,) = marked
     taken = {"words", "tags"} & set(table.columns)
+    if len(marked) > 1:
+        return table if taken else _with_several(table, text, marked)
+    (spans,) = marked
     names = tuple(f"{spans}.{word}" if taken else word for word in ("words", "tags"))
+    found, notes = _tags_in(table, text, spans)
+    return replace(
+        table,
+        columns={**table.columns, **dict(zip(names, found, strict=True))},
+        notes=(*table.notes, *notes),
+        made=(*names, spans),
+    )
+
+
+def _with_several(table: Table, text: str, marked: Sequence[str]) -> Table:
+    """Replace several columns of spans by one column of words and a column of tags for each."""
+    columns: dict[str, Sequence[Any]] = {"words": ()}
+    columns |= {name: v for name, v in table.columns.items() if name not in marked}
+    notes: list[str] = []
+    for name in marked:
+        try:
+            (words, tags), said = _tags_in(table, text, name)
+        except DataError as error:
+            notes.append(f"the column {name} is left out: {str(error).removesuffix('.')}")
+        else:
+            columns |= {"words": words, f"{name}.tags": tags}
+            notes += said
+    found = replace(table, columns=columns, notes=(*table.notes, *notes))
+    return found if columns["words"] else table
+
+
+def _tags_in(
+    table: Table, text: str, spans: str
+) -> tuple[tuple[list[Any], list[Any]], tuple[str, ...]]:
+    """Return the words and tags of each row for the spans in a column, and notes on them."""
     values = table.columns[spans]
     if "answer" in table.columns:  # Prodigy omits the list if a row has no spans
         answers = table.columns["answer"]
@@ -157,12 +194,7 @@ def with_words(table: Table) -> Table:
     rejected = sum(len(value) - len(rest) for value, rest in lists)
     said = (f"left out of {table.name}: {rejected} spans that were rejected",) if rejected else ()
     found, notes = _tagged(table, table.columns[text], kept, spans)
-    return replace(
-        table,
-        columns={**table.columns, **dict(zip(names, found, strict=True))},
-        notes=(*table.notes, *said, *notes),
-        made=(*names, spans),
-    )
+    return found, (*said, *notes)
 
 
 def _text_column(table: Table) -> str | None:
@@ -245,18 +277,18 @@ def _tagged(
     words: list[Any] = []
     tags: list[Any] = []
     cut = 0
-    each_spans = [_spans_of(table, row, found, name) for row, found in enumerate(marked)]
-    more = int(_is_inclusive(texts, each_spans))
+    written = [_spans_of(table, row, found, name) for row, found in enumerate(marked)]
+    each_spans, notes = _placed(table, [str(text or "") for text in texts], written)
     for row, (text, found) in enumerate(zip(texts, marked, strict=True)):
         places = _words(str(text or ""))
-        spans = [span._replace(end=span.end + more) for span in each_spans[row]]
+        spans = each_spans[row]
         words.append([str(text)[start:end] for start, end in places])
         # A row without a list is unlabelled. An empty list means that the text has no spans.
         tags.append(None if found in (None, "") or not places else _tags(places, spans, table, row))
         ends = {start for start, _ in places}, {end for _, end in places}
         cut += sum(span.start not in ends[0] or span.end not in ends[1] for span in spans)
     said = f"{cut} spans in {name} begin or end within a word and are extended to the whole word"
-    return (words, tags), (said,) if cut else ()
+    return (words, tags), (*notes, said) if cut else notes
 
 
 def _spans_of(table: Table, row: int, found: Any, name: str) -> list[Span]:
@@ -273,10 +305,76 @@ def _spans_of(table: Table, row: int, found: Any, name: str) -> list[Span]:
     return [span for span in spans if span is not None]
 
 
-def _is_inclusive(texts: Sequence[Any], rows: Sequence[Sequence[Span]]) -> bool:
-    """Return whether span ends are inclusive, as in Dataturks, by comparing the repeated texts."""
-    known = [(str(t), s) for t, spans in zip(texts, rows, strict=True) for s in spans if s.text]
-    return bool(known) and all(text[s.start : s.end + 1] == s.text for text, s in known)
+FEWEST_PLACED = 0.1
+"""Minimum share of spans whose repeated text is the one at their position. If fewer are, the
+positions are refused. A few may have another text, such as a synonym (Rasa).
+"""
+
+
+def _placed(
+    table: Table, texts: Sequence[str], rows: Sequence[Sequence[Span]]
+) -> tuple[Sequence[Sequence[Span]], tuple[str, ...]]:
+    """Return the spans with their offsets in characters, and notes on how they were counted.
+
+    Tools that are written in JavaScript, such as Label Studio, count UTF-16 units, in which an
+    emoji has the length 2. A few tools give the last character of a span (Dataturks). If spans
+    repeat their texts, the texts show how the offsets are counted.
+
+    Raises DataError if the repeated texts are not at the positions of the spans.
+    """
+    known = [
+        (row, span) for row, spans in enumerate(rows) for span in spans if span.text and texts[row]
+    ]
+    counts = [sum(_is_at(texts[row], way(texts[row], s)) for row, s in known) for way in _WAYS]
+    best = _WAYS[counts.index(max(counts))]
+    if max(counts) < FEWEST_PLACED * len(known):
+        row, span = known[0]
+        raise _misplaced(table.place(row), span.text, (span.start, span.end), texts[row])
+    found = [[best(text, s) for s in spans] for text, spans in zip(texts, rows, strict=True)]
+    units = f"the positions of spans in {table.name} are read as UTF-16 units"
+    notes: tuple[str, ...] = (units,) if best is _from_utf16 else ()
+    if missed := len(known) - max(counts):
+        notes += (f"spans of {table.name} whose text is not the one at their position: {missed}",)
+    return found, notes
+
+
+def _is_at(text: str, span: Span) -> bool:
+    return _bare(text[span.start : span.end]) == _bare(span.text)
+
+
+def _bare(text: str) -> str:
+    """Remove white space, which tools change in the text of a span."""
+    return "".join(text.split())
+
+
+def _as_written(_text: str, span: Span) -> Span:
+    return span
+
+
+def _from_inclusive(_text: str, span: Span) -> Span:
+    return span._replace(end=span.end + 1)
+
+
+def _from_utf16(text: str, span: Span) -> Span:
+    start, end = (characters_in(text, units) for units in (span.start, span.end))
+    return span._replace(start=start, end=end)
+
+
+_WAYS = (_as_written, _from_inclusive, _from_utf16)
+"""Functions that convert the offsets of a span in a text to indices of characters."""
+
+
+def characters_in(text: str, units: int) -> int:
+    """Return the number of characters in the first UTF-16 units of a text.
+
+    Args:
+        text: The text.
+        units: The number of units, as Java and JavaScript count them.
+    """
+    if max(text, default="") <= "\uffff":
+        return units
+    part = text.encode("utf-16-le", "surrogatepass")[: 2 * units]
+    return len(part.decode("utf-16-le", "ignore"))
 
 
 def _are_texts(values: Sequence[Any]) -> bool:
@@ -294,6 +392,8 @@ def _span(found: Any) -> Span | None:
     match found:
         # doccano and spaCy write the first form, Argilla the second
         case [int(start), int(end), str(label)] | [str(label), int(start), int(end)]:
+            return Span(start, end, label)
+        case {"span": {"begin": int(start), "end": int(end)}, "obj": str(label)}:  # PubAnnotation
             return Span(start, end, label)
         case dict():
             by_key = {key_of(str(name)): value for name, value in found.items()}
@@ -361,7 +461,7 @@ def _label_studio(name: str, rows: Numbered) -> ToolRows:
         empty: dict[str, list[Any]] = {control: [] for control in marking if answers}
         found.append((number, {**task["data"], **empty, **(answers[0] if answers else {})}))
     cancelled = sum(
-        bool(task["annotations"]) and not answers
+        bool(task.get("annotations")) and not answers
         for (_, task), answers in zip(rows, done, strict=True)
     )
     said = f"left out of {name}: {cancelled} tasks with cancelled annotations"
@@ -375,7 +475,9 @@ def _answers(name: str, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     task does not have Label Studio's layout.
     """
     try:
-        kept = [each for each in task["annotations"] if not each.get("was_cancelled")]
+        # Versions before 1.0 have "completions" instead of "annotations".
+        every = task["annotations"] if "annotations" in task else task["completions"]
+        kept = [each for each in every if not each.get("was_cancelled")]
         truths = [each for each in kept if each.get("ground_truth")]
         for annotation in truths or kept:
             said: dict[str, Any] = {}
@@ -385,7 +487,7 @@ def _answers(name: str, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 if control and "start" in value:
                     said.setdefault(control, []).append(value)
                 elif control:
-                    said[control] = value[result["type"]]
+                    said[control] = _answer(result["type"], value)
             yield said
     except (AttributeError, KeyError, TypeError) as error:
         raise DataError(
@@ -394,7 +496,62 @@ def _answers(name: str, task: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         ) from error
 
 
+def _answer(kind: str, value: Mapping[str, Any]) -> Any:
+    """Return the answer to a labelling control that marks no spans."""
+    if kind == "taxonomy":  # a list of paths, such as ["Animal", "Dog"]
+        return ["/".join(map(str, path)) for path in value[kind]]
+    return value[{"pairwise": "selected", "textarea": "text"}.get(kind, kind)]
+
+
 # Other layouts.
+
+
+def _responses(_name: str, rows: Numbered) -> ToolRows:
+    """Read Argilla's nested records into the columns that its flat records have.
+
+    Each question gets the columns "QUESTION.responses" and "QUESTION.responses.status" and, with
+    the answer that a model suggested, "QUESTION.suggestion". Answers without a status count as
+    submitted.
+    """
+    found = []
+    for number, row in rows:
+        if _is_record(row):
+            rest = {n: v for n, v in row.items() if n not in (*_NESTED, "suggestions", "vectors")}
+            asked = row["responses"]
+            offers = {n: s.get("value") for n, s in (row.get("suggestions") or {}).items()}
+            new = {**row["fields"], **rest}
+        else:  # a FeedbackDataset of version 1
+            asked = {n: row[n] for n in row if f"{n}{_SUGGESTION}" in row}
+            offers = {n: row[f"{n}{_SUGGESTION}"] for n in asked}
+            new = {n: v for n, v in row.items() if n not in asked and _SUGGESTION not in n}
+        for name, answers in asked.items():
+            each = _as_objects(answers)
+            new[f"{name}.responses"] = [answer["value"] for answer in each] or None
+            states = [answer.get("status") or "submitted" for answer in each]
+            new[f"{name}.responses.status"] = states or None
+        new |= {f"{name}.suggestion": value for name, value in offers.items()}
+        found.append((number, new))
+    return ToolRows(found)
+
+
+_NESTED, _SUGGESTION = ("fields", "responses"), "-suggestion"
+
+
+def _as_objects(answers: Any) -> list[dict[str, Any]]:
+    """Return a list of answers, which the hub may have stored as an object of lists."""
+    if isinstance(answers, dict):
+        return [
+            dict(zip(answers, each, strict=True)) for each in zip(*answers.values(), strict=True)
+        ]
+    return answers or []
+
+
+def _single_answers(name: str, _rows: Numbered) -> ToolRows:
+    """Refuse Prodigy's yes-or-no answers to single spans, which leave other spans unmarked."""
+    raise DataError(
+        f"{name} has Prodigy's answers to single spans (ner.teach), so other spans of a text may "
+        "not be marked: run prodigy ner.silver-to-gold and export the dataset that it writes."
+    )
 
 
 def _pairs(_name: str, rows: Numbered) -> ToolRows:
@@ -479,7 +636,21 @@ def _questions(_name: str, rows: Numbered) -> ToolRows:
 
 
 def _is_label_studio(row: Any) -> bool:
-    return isinstance(row, dict) and isinstance(row.get("data"), dict) and "annotations" in row
+    is_task = isinstance(row, dict) and isinstance(row.get("data"), dict)
+    return is_task and ("annotations" in row or "completions" in row)
+
+
+def _has_responses(row: Any) -> bool:
+    is_feedback = isinstance(row, dict) and any(f"{name}{_SUGGESTION}" in row for name in row)
+    return is_feedback or _is_record(row)
+
+
+def _is_record(row: Any) -> bool:
+    return isinstance(row, dict) and all(isinstance(row.get(name), dict) for name in _NESTED)
+
+
+def _has_single_answers(row: Any) -> bool:
+    return isinstance(row, dict) and row.get("_view_id") == "ner" and "answer" in row
 
 
 def is_pair(row: Any) -> bool:
@@ -530,6 +701,8 @@ def _objects(row: Any, name: str) -> list[dict[str, Any]]:
 
 _LAYOUTS: tuple[tuple[str, Callable[[Any], bool], Callable[[str, Numbered], ToolRows]], ...] = (
     ("Label Studio", _is_label_studio, _label_studio),
+    ("Argilla", _has_responses, _responses),
+    ("Prodigy", _has_single_answers, _single_answers),
     ("spaCy", is_pair, _pairs),
     ("Ground Truth", _has_metadata, _ground_truth),
     ("Snips", _has_pieces, _pieces),
@@ -542,80 +715,10 @@ rows. The first layout whose predicate is true for every row is used.
 """
 
 
-# TSV files of INCEpTION and WebAnno, and annotation files of brat and PubTator.
-
-WEBANNO = "#FORMAT=WebAnno TSV"
+# Annotation files of brat and PubTator.
 
 
-def webanno_rows(name: str, text: str) -> Numbered:
-    """Read the sentences of a WebAnno TSV 3 file, and encode the annotated spans as tags.
-
-    The line of a word contains the number of the word ("1-2" is word 2 of sentence 1), its
-    character offsets, the word, and a cell for each kind of annotation (feature). The cell is "_"
-    outside of spans, "PER" for a span of one word, and "PER[1]" for each word of a longer span with
-    the number 1. The tags encode the spans of only one feature: the first one that has labels,
-    where features that are called "value" are tried first.
-
-    Args:
-        name: The name of the file, for messages.
-        text: The text of the file.
-
-    Returns:
-        For each sentence, the number of its first line, and a dictionary with the lists "words" and
-        "tags".
-
-    Raises:
-        DataError: The file has no column of spans.
-    """
-    sentences: dict[str, list[tuple[int, list[str]]]] = {}
-    for number, line in enumerate(text.split("\n"), start=1):
-        fields = line.removesuffix("\r").split("\t")
-        if re.fullmatch(r"\d+-\d+", fields[0]):  # "1-2.1" is a part of a word
-            sentences.setdefault(fields[0].partition("-")[0], []).append((number, fields))
-    if any(len(fields) < 4 for words in sentences.values() for _, fields in words):
-        raise DataError(f"{name} has no annotated spans: export it with a layer of spans.")
-    width = min(len(f) for words in sentences.values() for _, f in words) if sentences else 0
-    features = [
-        name
-        for layer in re.findall(r"^#T_\w+=(.*)$", text, re.MULTILINE)
-        for name in layer.strip().split("|")[1:]
-    ]
-    spans = sorted(range(3, width), key=lambda at: features[at - 3 : at - 2] != ["value"])
-    layer = next((at for at in spans if any(map(_mark_at(at), sentences.values()))), 3)
-    return [
-        (
-            str(words[0][0]),
-            {
-                "words": [fields[2] for _, fields in words],
-                "tags": _tags_of_marks([fields[layer] for _, fields in words]),
-            },
-        )
-        for words in sentences.values()
-    ]
-
-
-def _mark_at(column: int) -> Callable[[Sequence[tuple[int, list[str]]]], bool]:
-    return lambda words: any(_kind_of(fields[column]) for _, fields in words)
-
-
-def _kind_of(mark: str) -> str:
-    """Return the span label in a cell; "" for "_" (no span) and "*[3]" (a span without a label)."""
-    kind = re.sub(r"\[\d+\]$", "", mark.partition("|")[0])
-    return "" if kind in ("_", "*") else kind
-
-
-def _tags_of_marks(marks: Sequence[str]) -> list[str]:
-    tags, before = [], ""
-    for mark in marks:
-        first = mark.partition("|")[0]
-        is_more = first == before and first.endswith("]")
-        kind = _kind_of(mark)
-        tags.append(f"{'I' if is_more else 'B'}-{kind}" if kind else "O")
-        before = first
-    return tags
-
-
-def brat_spans(name: str, text: str) -> tuple[list[list[Any]], Counter[str]]:
+def brat_spans(name: str, marks: str, text: str) -> tuple[list[list[Any]], Counter[str]]:
     """Return the spans of a brat .ann file, and counts of the annotations that are left out.
 
     A line such as "T1 PER 0 4 Anna", with tabs around "PER 0 4", is a span. Discontinuous spans,
@@ -623,7 +726,8 @@ def brat_spans(name: str, text: str) -> tuple[list[list[Any]], Counter[str]]:
 
     Args:
         name: The name of the file, for messages.
-        text: The text of the file.
+        marks: The content of the file.
+        text: The annotated text.
 
     Returns:
         A list [start, end, label] per span, where `start` is the index of the first character and
@@ -631,15 +735,15 @@ def brat_spans(name: str, text: str) -> tuple[list[list[Any]], Counter[str]]:
         by a noun for them, such as "relations and events".
 
     Raises:
-        DataError: A span is malformed.
+        DataError: A span is malformed, or its repeated text is not the one at its position.
     """
     found: list[list[Any]] = []
     left: Counter[str] = Counter()
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(marks.split("\n"), start=1):
         if not line.startswith("T"):
             left.update(["relations and events"] if line.startswith(("R", "E")) else [])
             continue
-        said = re.match(r"T\d+\t(\S+) (\d+) (\d+)(;?)", line)
+        said = re.match(r"T\d+\t(\S+) (\d+) (\d+)(;?)(?:[^\t]*\t(.*))?", line)
         if said is None:
             raise DataError(
                 f"{name} line {number} is not a valid span: expected a line such as "
@@ -647,9 +751,21 @@ def brat_spans(name: str, text: str) -> tuple[list[list[Any]], Counter[str]]:
             )
         if said[4]:
             left["spans in several pieces"] += 1
-        else:
-            found.append([int(said[2]), int(said[3]), said[1]])
+            continue
+        start, end = int(said[2]), int(said[3])
+        if said[5] is not None and _bare(text[start:end]) != _bare(said[5]):
+            raise _misplaced(f"{name} line {number}", said[5], (start, end), text)
+        found.append([start, end, said[1]])
     return found, left
+
+
+def _misplaced(place: str, said: str, span: tuple[int, int], text: str) -> DataError:
+    """Build the error for a span whose repeated text is not the one at its position."""
+    start, end = span
+    return DataError(
+        f"{place} gives {said[:60]!r} as the text of characters {start} to {end}, but the text "
+        f"there is {text[start:end][:60]!r}: correct one of them."
+    )
 
 
 _PUBTATOR = re.compile(
@@ -695,10 +811,7 @@ def pubtator_rows(name: str, text: str) -> tuple[Numbered, int]:
             start, end, said, kind = line.split("\t")[1:5]
             marked = texts[key][int(start) : int(end)]
             if marked != said:
-                raise DataError(
-                    f"{name} line {number} gives {said[:60]!r} as the text of characters {start} "
-                    f"to {end}, but the text there is {marked[:60]!r}: correct one of them."
-                )
+                raise _misplaced(f"{name} line {number}", said, (int(start), int(end)), texts[key])
             marks.setdefault(key, []).append([int(start), int(end), kind.strip()])
         relations += bool(found["relation"])
     rows = [(key, {"text": said, "entities": marks.get(key, [])}) for key, said in texts.items()]

@@ -19,7 +19,7 @@ NAMED: Mapping[str, frozenset[str]] = {
         "adjudicado adjudicatedlabel consensus consensuslabel finallabel goldstandard "
         "majoritylabel majorityvote kategorie klasse catégorie categoría categoria etiqueta "
         "étiquette accept",
-        "category": "sentiment intent topic emotion stance polarity genre genres isduplicate "
+        "category": "sentiment intent cats topic emotion stance polarity genre genres isduplicate "
         "duplicate categories tag tags relation entailment labelname included relevant thema thème "
         "tema stimmung sentimiento sentimento",
         "number": "score rating stars similarity grade price value points similarityscore "

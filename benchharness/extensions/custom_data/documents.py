@@ -9,6 +9,7 @@ from typing import Any
 from benchharness.errors import DataError
 from benchharness.extensions.custom_data.annotations import is_pair, tool_rows
 from benchharness.extensions.custom_data.columns import Table
+from benchharness.extensions.custom_data.inception import cas_rows
 from benchharness.extensions.custom_data.places import ending_of, split_of
 from benchharness.tasks.sources.formats import squad_questions
 from benchharness.tasks.sources.source import Place
@@ -64,6 +65,8 @@ def _of_document(path: Place, document: Any) -> Table:
             return objects_table(path, _numbered(_named(document)), "row")
         case {"data": [{"paragraphs": _}, *_]}:
             return _squad(path, document)
+        case {"%FEATURE_STRUCTURES": list()}:
+            return cas_table(path, {path.name: document})
         case {"columns": [*names], "data": [[*_], *_] as rows}:  # pandas, orient="split"
             return objects_table(path, _numbered(_named(rows, [*map(str, names)])), "row")
         case {"features": [{"name": _, "type": _}, *_] as features, "rows": [{"row": _}, *_]}:
@@ -71,6 +74,21 @@ def _of_document(path: Place, document: Any) -> Table:
         case dict():
             return _of_object(path, document)
     raise _no_rows(path)
+
+
+def cas_table(path: Place, documents: Mapping[str, Any]) -> Table:
+    """Read the sentences of documents in UIMA CAS JSON, which INCEpTION exports.
+
+    Args:
+        path: The file or folder, for messages.
+        documents: The parsed files, keyed by name.
+
+    Raises:
+        DataError: A file has no text.
+    """
+    rows, notes = cas_rows(path.name, documents)
+    table = objects_table(path, rows, "sentence")
+    return replace(table, notes=(*table.notes, *notes))
 
 
 def _of_viewer(path: Place, features: Sequence[Any], rows: Sequence[Any]) -> Table:

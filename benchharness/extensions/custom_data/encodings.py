@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 
 from benchharness.errors import BenchError, DataError
 from benchharness.tasks.sources.source import Place
@@ -15,6 +16,11 @@ MAGIC = {
     b"\x1f\x8b": "a gzip file (which can be read if its name ends in .gz)",
     b"SQLite": "an SQLite database",
     b"PAR1": "Parquet",
+    b"\x80\x03": "a pickle of Python",
+    b"\x80\x04": "a pickle of Python",
+    b"\x80\x05": "a pickle of Python",
+    b"$FL2@(#)": "an SPSS file",
+    b"<stata_dta>": "a Stata file",
 }
 """Descriptions of file formats that are not text, keyed by the first bytes of such files."""
 
@@ -39,9 +45,7 @@ def text_of(
             guessed.
         BenchError: Python does not know the encoding.
     """
-    for magic, what in MAGIC.items():
-        if content.startswith(magic):
-            raise DataError(f"{path.name} is {what}: save its rows as CSV, JSON lines or Parquet.")
+    check_is_text(path, content)
     if encoding:
         return _decoded(path, content, encoding, above), ()
     note = (
@@ -63,6 +67,13 @@ def text_of(
         if eastern := _eastern(content, error.start):
             return content.decode(eastern), (note.format(COMMON[eastern][0]),)
         return _western(path, content, error.start, above), (note.format("cp1252"),)
+
+
+def check_is_text(path: Place, content: bytes) -> None:
+    """Raise DataError if the first bytes of a file are those of a known binary format."""
+    for magic, what in MAGIC.items():
+        if content.startswith(magic):
+            raise DataError(f"{path.name} is {what}: save its rows as CSV, JSON lines or Parquet.")
 
 
 _BOTH = "的一是不了在人有我他上大中和地到以就出也可你生能而子那得下自之年作用道行所然家事成方多"
@@ -117,10 +128,52 @@ MOST_STRANGE = 0.4
 """Maximum share of non-ASCII letters among the letters of a text in a western language."""
 
 _LATIN = "A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u00ff\u0152\u0153\u0160\u0161\u0178\u017d\u017e"
-_WITHIN = re.compile(
-    f"(?<=[{_LATIN}])[\u00a1-\u00ac\u00ae-\u00b6\u00b8-\u00bf\u00d7\u00f7\u2020\u2021\u02c6\u2030\u2039\u203a\u02dc\u2122](?=[{_LATIN}])"
+_SYMBOLS = (
+    "\u00a1-\u00ac\u00ae-\u00b3\u00b5\u00b6\u00b8-\u00bf\u00d7\u00f7\u201a\u201d\u201e\u2020\u2021\u02c6\u2030\u2039\u203a\u02dc"
+    "\u2122"
 )
-"""Pattern of a symbol between two Latin letters."""
+_WITHIN = re.compile(
+    f"(?<=[{_LATIN}])[{_SYMBOLS}](?=[{_LATIN}])|"
+    "(?<=[a-z\u00df-\u00ff])[\u00c0-\u00de\u0152\u0160\u0178\u017d]"
+)
+"""Pattern of signs of a wrong encoding: a symbol between two Latin letters, or a capital with an
+accent after a small letter. The acute accent is not one of the symbols, because people type it
+instead of an apostrophe.
+"""
+
+_UNUSUAL = re.compile("[\u00c0-\u024f]{3}|[A-Za-z][\u0370-\u04ff]|\ufffd")
+"""Pattern of three Latin letters with accents in a row, two scripts in a word, or no character."""
+
+OTHERS = ("cp1250", "cp1251", "mac_roman", "cp850", "cp1253", "cp1254", "koi8_r", "cp1252")
+"""Encodings that an error message offers if the encoding of a file cannot be detected."""
+
+MOST_OFFERED = 3
+"""Maximum number of encodings that an error message offers."""
+
+
+def _offers(content: bytes, odd: int) -> str:
+    """Return the likely encodings as options, each with the word that it gives at index `odd`."""
+    start, end = odd, odd + 1
+    while start > 0 and _is_in_word(content[start - 1 : start]):
+        start -= 1
+    while end < len(content) and _is_in_word(content[end : end + 1]):
+        end += 1
+    part = content[content.rfind(b"\n", 0, odd) + 1 :][:LOOKED_AT]
+    words: dict[str, tuple[int, str]] = {}
+    for name in OTHERS:
+        text, word = (some.decode(name, "replace") for some in (part, content[start:end][:40]))
+        if word.isalpha() and word not in words:
+            capitals = sum(b.isupper() and a.isalpha() for a, b in pairwise(text))
+            signs = len(_WITHIN.findall(text)) + len(_UNUSUAL.findall(text))
+            words[word] = capitals + signs, name
+    ranked = sorted(words, key=lambda word: words[word][0])[:MOST_OFFERED]
+    return " or ".join(
+        f"--encoding {words[word][1]} (which reads {word!r} there)" for word in ranked
+    )
+
+
+def _is_in_word(byte: bytes) -> bool:
+    return byte.isalnum() or byte >= b"\x80"
 
 
 def _western(path: Place, content: bytes, odd: int, above: int) -> str:
@@ -130,17 +183,18 @@ def _western(path: Place, content: bytes, odd: int, above: int) -> str:
     """
     found = content.decode("cp1252", "replace")
     # cp1252 leaves five bytes undefined (81, 8D, 8F, 90 and 9D). If a text has another encoding,
-    # decoding it as cp1252 gives undefined bytes, symbols within words ("wa\u00bfny"), or many
-    # non-ASCII letters.
+    # decoding it as cp1252 gives undefined bytes, symbols or capitals within words ("wa\u00bfny",
+    # "f\u0178r"), or many non-ASCII letters. A single odd symbol may be meant ("Coca\u00aeCola").
     strange = [letter for letter in found if ord(letter) > 127]
     letters = sum(map(str.isalpha, found))
     is_foreign = sum(map(str.isalpha, strange)) > MOST_STRANGE * letters
-    if "\ufffd" in found or is_foreign or len(_WITHIN.findall(found)) > 0.1 * len(strange):
+    if "\ufffd" in found or is_foreign or len(_WITHIN.findall(found)) > max(1, len(strange) / 10):
         line = above + content.count(b"\n", 0, odd) + 1
         column = odd - content.rfind(b"\n", 0, odd)
+        offers = _offers(content, odd) or "its encoding with --encoding"
         raise DataError(
-            f"{path.name} line {line} column {column} is neither UTF-8 nor cp1252: pass "
-            "its encoding with --encoding."
+            f"{path.name} line {line} column {column} is not UTF-8, and its encoding cannot be "
+            f"detected: pass {offers}."
         )
     return found
 

@@ -26,6 +26,7 @@ from benchharness.extensions.custom_data.notes import (
     row_notes,
     what_is_found,
 )
+from benchharness.extensions.custom_data.parts import Written
 from benchharness.extensions.custom_data.places import SPLIT_NAMES, split_files, split_of
 from benchharness.extensions.custom_data.readings import (
     count_readings,
@@ -81,6 +82,7 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
     metrics: Sequence[str] = (),
     encoding: str = "",
     no_header: bool = False,
+    sheet: str = "",
 ) -> Found:
     """Detect and register the task of a file, a folder or a data set of the hub.
 
@@ -92,17 +94,20 @@ def find_own(  # noqa: PLR0913  (the options, one by one)
         encoding: The encoding of the files; "" to detect it.
         no_header: True if line 1 of a table is a row and not the names of its columns. The columns
             are then numbered from 1.
+        sheet: The sheet of an Excel workbook that has the rows; "" to detect it.
 
     Raises:
         DataError: The rows cannot be read, do not fit the task, or fit several tasks.
         BenchError: The options do not fit the data or each other.
     """
     metric_names(metrics)  # raises an error for repeated metrics before anything is read
-    if hub and no_header:
-        raise BenchError(
-            "--no-header applies to files and not to the hub (--hf): remove --no-header."
-        )
-    own = _on_hub(place, columns) if hub else _in_files(place, columns, encoding, no_header)
+    for option in ("--no-header" if no_header else "", "--sheet" if sheet else ""):
+        if hub and option:
+            raise BenchError(
+                f"{option} applies to files and not to the hub (--hf): remove {option}."
+            )
+    written = Written(encoding=encoding, no_header=no_header, sheet=sheet)
+    own = _on_hub(place, columns) if hub else _in_files(place, columns, written)
     folder = None if hub else Path(place).expanduser().resolve()
     # If dev is held out from train, its rows are in the table of train.
     tables = {
@@ -179,25 +184,26 @@ def _is_of(task: Task, data: Data) -> bool:
 # Locating the rows.
 
 
-def _in_files(place: str, columns: str, encoding: str, no_header: bool) -> OwnData:
+def _in_files(place: str, columns: str, written: Written) -> OwnData:
     if not place:
         raise DataError("the data file '' does not exist: use an existing file or folder.")
     path = Path(place).expanduser().resolve()
     try:
-        return _of_place(path, columns, encoding, no_header=no_header)
+        return _of_place(path, columns, written)
     except DataError as error:
         raise _with_benchmark(error, path) from error
 
 
-def _of_place(path: Path, columns: str, encoding: str, *, no_header: bool) -> OwnData:
+def _of_place(path: Path, columns: str, written: Written) -> OwnData:
     files = split_files(path)
     splits = {name: "" for name in SPLIT_NAMES if name in files}
     base = replace(
         # For example, "reviews.csv.gz" and "reviews.csv" have the title "reviews".
         _base(path.name if path.is_dir() else re.sub(r"\.\w+(\.gz)?$", "", path.name)),
         splits={"train": "", **splits},
-        encoding=encoding,
-        no_header=no_header,
+        encoding=written.encoding,
+        no_header=written.no_header,
+        sheet=written.sheet,
     )
     return _read_columns(base, path, columns)
 

@@ -54,6 +54,16 @@ def split_header(name: str, rows: Lines) -> tuple[Sequence[Any], Lines, tuple[st
     return header, body, notes
 
 
+def with_row_names(rows: Lines) -> Lines:
+    """Add an empty name to line 1 if all other lines have one field more.
+
+    R's `write.table` gives no name to the column of row names.
+    """
+    if len(rows) < 2 or any(len(row) != len(rows[0][1]) + 1 for _, row in rows[1:]):
+        return rows
+    return [(rows[0][0], ["", *rows[0][1]]), *rows[1:]]
+
+
 def _used_columns(rows: Lines) -> list[int]:
     """List the indices of columns with any value; the last columns of a sheet are often empty."""
     width = min(len(row) for _, row in rows)

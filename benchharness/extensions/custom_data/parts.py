@@ -12,7 +12,7 @@ from benchharness.extensions.custom_data.cells import read_cells
 from benchharness.extensions.custom_data.columns import Table, key_of
 from benchharness.extensions.custom_data.documents import is_object, object_lines, objects_table
 from benchharness.extensions.custom_data.encodings import text_of
-from benchharness.extensions.custom_data.headers import Lines, split_header
+from benchharness.extensions.custom_data.headers import Lines, split_header, with_row_names
 from benchharness.extensions.custom_data.places import ending_of, kind_of
 from benchharness.extensions.custom_data.tables import (
     check_widths,
@@ -24,6 +24,7 @@ from benchharness.extensions.custom_data.tables import (
     reading,
     reading_parquet,
     refuse_no_header,
+    refuse_sheet,
     table_of_rows,
     table_rows,
     text_kind,
@@ -54,13 +55,17 @@ class Written:
     Attributes:
         encoding: The encoding of the file; "" to detect it.
         no_header: True if line 1 of a table is a row and not the names of its columns.
+        sheet: The sheet of an Excel workbook that has the rows; "" to detect it.
     """
 
     encoding: str = ""
     no_header: bool = False
+    sheet: str = ""
 
 
-def read_parts(name: str, encoding: str = "", *, no_header: bool = False) -> Iterator[Table]:
+def read_parts(
+    name: str, encoding: str = "", *, no_header: bool = False, sheet: str = ""
+) -> Iterator[Table]:
     """Return an iterator over the rows of a file or of standard input, as tables of limited size.
 
     Text tables such as CSV and TSV, JSON lines, files with one text per line (these three also in
@@ -73,17 +78,21 @@ def read_parts(name: str, encoding: str = "", *, no_header: bool = False) -> Ite
         encoding: The encoding of the file; "" to detect it.
         no_header: True if line 1 of a table is a row and not the names of its columns. The columns
             are then numbered from 1.
+        sheet: The sheet of an Excel workbook that has the rows; "" to detect it.
 
     Raises:
         DataError: The file does not exist, is empty, or is malformed.
-        BenchError: The file is not a table but `no_header` is true, or the encoding is unknown.
+        BenchError: The file is not a table but `no_header` is true, it is not a workbook but
+            `sheet` is given, or the encoding is unknown.
     """
-    parts = _parts(name, Written(encoding=encoding, no_header=no_header))
+    parts = _parts(name, Written(encoding=encoding, no_header=no_header, sheet=sheet))
     return (read_cells(part, is_part=True) for part in parts)
 
 
 def _parts(name: str, how: Written) -> Iterator[Table]:
     path = Path(name)
+    if how.sheet and kind_of(path) != "workbook":
+        refuse_sheet(path)
     if name == STDIN:
         stdin: Any = sys.stdin.buffer
         with reading(Path("stdin")):
@@ -154,7 +163,7 @@ If line 1 of a .txt file with one text per line is none of these names, it is a 
 
 
 def _of_whole(path: Path, how: Written) -> Iterator[Table]:
-    table = read_table([path], how.encoding, no_header=how.no_header)
+    table = read_table([path], how.encoding, no_header=how.no_header, sheet=how.sheet)
     for start in range(0, len(table.ids), PART_ROWS):
         yield table.take(range(start, min(start + PART_ROWS, len(table.ids))))
 
@@ -243,6 +252,7 @@ def _rows(path: Path, read: Read, how: Written) -> Iterator[Table]:
             quoted = delimiter != "\t" or has_quotes(text.removesuffix("\n").split("\n"))
         rows: Lines = list(table_rows(path, text, delimiter, above, is_quoted=quoted))[skipped:]
         said: Sequence[str] = ()
+        rows = with_row_names(rows) if header is None else rows
         first = rows[0][1] if rows else ()
         check_widths(path, rows, first if header is None else header, delimiter)
         if header is None and rows:

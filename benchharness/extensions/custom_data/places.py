@@ -6,8 +6,10 @@ from functools import lru_cache
 from pathlib import Path
 
 from benchharness.errors import DataError
+from benchharness.extensions.custom_data.inception import is_document
 from benchharness.tasks.sources.archives import open_archive
 from benchharness.tasks.sources.files import ARCHIVES, held
+from benchharness.tasks.sources.formats import content_of
 from benchharness.tasks.sources.source import Place
 
 SPLIT_NAMES = {
@@ -230,8 +232,55 @@ def scored_files(folder: Place) -> dict[Place, Place]:
 
 
 def _is_table(folder: Place) -> bool:
-    """Return whether the files of a folder form one table: brat's, or text pairs and scores."""
-    return is_brat(folder) or bool(scored_files(folder))
+    """Return whether the files of a folder form one table, as those of brat and INCEpTION do."""
+    return is_brat(folder) or bool(scored_files(folder)) or bool(document_files(folder))
+
+
+def document_files(folder: Place) -> dict[str, Place]:
+    """Find the documents that INCEpTION has exported into a folder, as one file per document.
+
+    Args:
+        folder: The folder. The files may be in folders of their own, as in the export of a project.
+
+    Returns:
+        The files, keyed by their path in the folder. Empty if there are other files, fewer than two
+        files, or files named after splits.
+
+    Raises:
+        DataError: A document has the annotations of several users.
+    """
+    inside = children(folder) if folder.is_dir() else []
+    files = {child.name: child for child in inside if child.is_file()}
+    for place in inside if not files else ():
+        found = {f"{place.name}/{each.name}": each for each in children(place) if each.is_file()}
+        if len(found) > 1 and all(map(_is_document, found.values())):
+            raise DataError(
+                f"{folder.name}/{place.name} has the annotations of several users "
+                f"({', '.join(each.name for each in found.values())}): keep one file per document, "
+                "such as that of the curator."
+            )
+        files |= found
+    if len(files) < 2 or any(map(split_of, files)) or not all(map(_is_document, files.values())):
+        return {}
+    return files
+
+
+def _is_document(path: Place) -> bool:
+    if ending_of(path) not in (".tsv", ".json"):
+        return False
+    if not isinstance(path, Path):
+        head = content_of(path)[:_HEAD]
+    else:
+        try:
+            with path.open("rb") as file:
+                head = file.read(_HEAD)
+        except OSError:  # reported when the file is read
+            return False
+    return is_document(head.decode("utf-8-sig", "replace"))
+
+
+_HEAD = 1000
+"""Number of bytes at the beginning of a file that show whether it is a document of INCEpTION."""
 
 
 def ending_of(path: Place) -> str:

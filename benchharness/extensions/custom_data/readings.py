@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from itertools import pairwise, product
 from operator import contains
+from shlex import quote
 from typing import Any
 from unicodedata import normalize
 
@@ -90,7 +91,7 @@ def find_mapping(table: Table) -> ColumnMapping:
         return found[0]
     if found:
         ways = " or ".join(
-            f"{SHAPES[r.kind].said} (--columns {r.words})" for r in found[:MOST_SHOWN]
+            f"{SHAPES[r.kind].said} (--columns {quote(r.words)})" for r in found[:MOST_SHOWN]
         )
         more = f", and {len(found) - MOST_SHOWN} others" if len(found) > MOST_SHOWN else ""
         raise DataError(f"{table.name} fits {len(found)} tasks: {ways}{more}; choose one.")
@@ -197,7 +198,7 @@ def _check_odd(table: Table, columns: Sequence[Column], found: Sequence[ColumnMa
         raise DataError(
             f"{table.place(row)} has {value!r} in the column {column.name!r}, in which nearly "
             "all other values are numbers: empty the cell, or pass --columns "
-            f"text={text},label={column.name} if the values are classes."
+            f"{quote(f'text={text},label={column.name}')} if the values are classes."
         )
 
 
@@ -351,9 +352,8 @@ def _tag_lists(columns: Sequence[Column]) -> Iterator[ColumnMapping]:
         # unless its name is one for words. If the words are a text and not a list, its name must be
         # one for tags.
         fitting = [c for c in fitting if c in entities or (c.is_list and _may_be_tags(words, c))]
-        # If no such column has a usual name for tags, each of them may contain the tags.
-        named = [c for c in fitting if c.key in NAMED["tags"]] or fitting
-        chosen = [c for c in named if c in entities] or named
+        # Without tags of spans, columns with a usual name for tags are preferred.
+        chosen = entities or [c for c in fitting if c.key in NAMED["tags"]] or fitting
         for tags in chosen:
             yield _mapping("tags", words=words, tags=tags)
         if chosen:
@@ -982,17 +982,20 @@ def _sets_in(values: Collection[str]) -> list[list[str]]:
 def separator_of(values: Sequence[Any]) -> str:
     """Detect the separator between labels in a cell; return "" if each cell has one label.
 
-    The values contain several labels in two cases: each part also occurs alone in another cell; or
-    the parts repeat, there are at most as many different parts as different values, at least a
-    tenth of the cells have the separator, and it is one of SEPARATORS. In both cases, no part may
-    have more than three words.
+    The values contain several labels in three cases: each part also occurs alone in another cell;
+    or the parts repeat, there are at most as many different parts as different values, at least a
+    tenth of the cells have the separator, and it is one of SEPARATORS; or every cell ends in the
+    separator, as in Microsoft Forms ("a;b;"), and the parts repeat. In the first case, no part may
+    have more than three words unless the separator is ";" or "|", and in the second none may.
 
     Args:
         values: The values of a column; empty ones are ignored.
     """
     known = [normalize("NFC", str(value)) for value in values if value not in (None, "")]
     for separator in SEPARATORS + RARE_SEPARATORS if known else "":
-        parts = [[p.strip() for p in value.split(separator)] for value in known]
+        ends = separator in SEPARATORS and all(v.rstrip().endswith(separator) for v in known)
+        bare = (value.rstrip().removesuffix(separator) if ends else value for value in known)
+        parts = [[p.strip() for p in value.split(separator)] for value in bare]
         counts = Counter(part for found in parts for part in found)
         several = sum(len(found) > 1 for found in parts)
         short = all(0 < len(part.split()) <= SHORT_WORDS for part in counts)
@@ -1004,9 +1007,9 @@ def separator_of(values: Sequence[Any]) -> str:
         repeats = min(counts.values()) > 1 or len(counts) < len(parts) / 3
         alone = {found[0] for found in parts if len(found) == 1}
         is_often = several >= 0.1 * len(parts) and separator in SEPARATORS
-        if short and is_often and is_new and repeats:
+        if (short and is_often and is_new and repeats) or (ends and len(counts) < len(parts) / 3):
             return separator
-        if short and several and set(counts) <= alone:
+        if (short or separator in ";|") and several and set(counts) <= alone:
             return separator
     return ""
 

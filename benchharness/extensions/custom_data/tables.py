@@ -21,24 +21,28 @@ from typing import IO, Any
 from zipfile import ZipFile
 
 from benchharness.errors import BenchError, DataError
-from benchharness.extensions.custom_data.annotations import WEBANNO, brat_spans
+from benchharness.extensions.custom_data.annotations import brat_spans
 from benchharness.extensions.custom_data.cells import read_cells
 from benchharness.extensions.custom_data.columns import Column, Table
 from benchharness.extensions.custom_data.documents import (
+    cas_table,
     is_object,
     named,
     names_of,
     objects_table,
+    parsed,
     read_json,
 )
-from benchharness.extensions.custom_data.encodings import text_of
-from benchharness.extensions.custom_data.headers import Lines, split_header
+from benchharness.extensions.custom_data.encodings import check_is_text, text_of
+from benchharness.extensions.custom_data.headers import Lines, split_header, with_row_names
+from benchharness.extensions.custom_data.inception import WEBANNO
 from benchharness.extensions.custom_data.markup import read_xml
 from benchharness.extensions.custom_data.memory import HEAD_BYTES, cells_per_byte, check_memory
 from benchharness.extensions.custom_data.places import (
     ENDINGS,
     children,
     class_files,
+    document_files,
     ending_of,
     is_brat,
     is_text,
@@ -57,6 +61,7 @@ from benchharness.extensions.custom_data.words import (
     read_pubtator,
     read_tagged,
     read_webanno,
+    webanno_table,
 )
 from benchharness.tasks.sources.formats import content_of, fields_of
 from benchharness.tasks.sources.source import Place
@@ -68,7 +73,9 @@ MOST_BYTES = 2 * 2**30
 # Reading a file.
 
 
-def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = False) -> Table:
+def read_table(
+    files: Sequence[Place], encoding: str = "", *, no_header: bool = False, sheet: str = ""
+) -> Table:
     """Read the rows of a file, of a file in several parts, or of a folder.
 
     Args:
@@ -77,14 +84,16 @@ def read_table(files: Sequence[Place], encoding: str = "", *, no_header: bool = 
         encoding: The encoding of the files; "" to detect it.
         no_header: True if line 1 of a table is a row and not the names of its columns. The columns
             are then numbered from 1.
+        sheet: The sheet of an Excel workbook that has the rows; "" to detect it.
 
     Raises:
         DataError: A file is missing, too large, malformed, of an unknown format or without rows, or
             files do not belong together. If possible, the error names the line and the column.
-        BenchError: The file is not a table but `no_header` is true, or the encoding is unknown.
+        BenchError: The file is not a table but `no_header` is true, it is not a workbook but
+            `sheet` is given, or the encoding is unknown.
     """
     pair = with_labels_apart(files)
-    tables = [_read(path, encoding, no_header, stamp_of(path)) for path in pair or files]
+    tables = [_read(path, encoding, no_header, sheet, stamp_of(path)) for path in pair or files]
     if len(tables) == 1:
         return tables[0]
     first = tables[0]
@@ -135,7 +144,7 @@ def _with_labels(texts: Table, labels: Table) -> Table:
 
 
 @lru_cache(maxsize=4)
-def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -> Table:
+def _read(path: Place, encoding: str, no_header: bool, sheet: str, stamp: tuple[int, int]) -> Table:
     """Read a file; the result is cached, because a run reads a file once for each split."""
     # A member of an archive always has the stamp (1, 0), so an empty member passes this check. Its
     # reader then finds no rows.
@@ -143,6 +152,8 @@ def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -
         raise DataError(f"{path.name} is empty: expected rows.")
     _check_size(path, stamp[0])
     kind = _folder_kind(path) if path.is_dir() else kind_of(path)
+    if sheet and kind != "workbook":
+        refuse_sheet(path)
     within = "" if kind else _kind_within(path, encoding)
     if not (kind or within):
         raise DataError(
@@ -151,6 +162,9 @@ def _read(path: Place, encoding: str, no_header: bool, stamp: tuple[int, int]) -
             "class."
         )
     try:
+        if kind == "workbook":
+            rows = _workbook(path, _content(path, is_text=False), sheet)
+            return _checked(path, rows, no_header=no_header)
         return _as_table(path, kind or within, encoding, is_said=not within, no_header=no_header)
     except MemoryError as error:
         raise DataError(
@@ -170,6 +184,13 @@ def _as_table(path: Place, kind: str, encoding: str, *, is_said: bool, no_header
         rows = BINARY[kind](path, _content(path, is_text=False))
     else:
         rows, notes = _of_text(path, kind, encoding, is_said=is_said)
+    return _checked(path, rows, notes, no_header=no_header)
+
+
+def _checked(
+    path: Place, rows: Table | Lines, notes: tuple[str, ...] = (), *, no_header: bool
+) -> Table:
+    """Make a table of a file's rows and parse its cells; raise DataError if there are no rows."""
     if no_header and isinstance(rows, Table):
         refuse_no_header(path)
     table = rows if isinstance(rows, Table) else _of_lines(path, rows, no_header=no_header)
@@ -182,6 +203,13 @@ def refuse_no_header(path: Place) -> None:
     """Raise BenchError, because --no-header was passed for a file that is not a table."""
     raise BenchError(
         f"--no-header applies to tables only, and {path.name} is not a table: remove the option."
+    )
+
+
+def refuse_sheet(path: Place) -> None:
+    """Raise BenchError, because --sheet was passed for a file that is not an Excel workbook."""
+    raise BenchError(
+        f"--sheet applies to Excel workbooks only, and {path.name} is not one: remove the option."
     )
 
 
@@ -307,15 +335,36 @@ def _brat(folder: Place, encoding: str) -> Table:
     beside = {child.name: child for child in children(folder)}
     for name, path in beside.items():
         if name.endswith(".txt") and (found := beside.get(f"{name.removesuffix('.txt')}.ann")):
-            (text, said), (spans, _) = (text_of(p, content_of(p), encoding) for p in (path, found))
+            (text, said), (marks, _) = (text_of(p, content_of(p), encoding) for p in (path, found))
             notes += said
-            entities, others = brat_spans(found.name, spans)
+            bare = text.replace("\r\n", "\n")
+            try:
+                entities, others = brat_spans(found.name, marks, text)
+            except DataError:  # positions may count a line break of Windows as one character
+                if bare == text:
+                    raise
+                text, (entities, others) = bare, brat_spans(found.name, marks, bare)
             left += others
             rows.append((name, {"text": text, "entities": entities}))
     if left:
         counts = ", ".join(f"{count} {what}" for what, count in sorted(left.items()))
         notes.insert(0, f"left out of {folder.name}: {counts}")
     return replace(objects_table(folder, rows, "file"), notes=tuple(notes[:3]))
+
+
+def _documents(folder: Place, encoding: str) -> Table:
+    """Read the sentences of documents that INCEpTION has exported as one file per document."""
+    texts: dict[str, str] = {}
+    notes: tuple[str, ...] = ()
+    files = document_files(folder)
+    for name, path in files.items():
+        texts[name], said = text_of(path, content_of(path), encoding)
+        notes += said
+    if all(text.startswith(WEBANNO) for text in texts.values()):
+        table = webanno_table(folder, texts)
+    else:
+        table = cas_table(folder, {name: parsed(files[name], t) for name, t in texts.items()})
+    return replace(table, notes=(*notes[:3], *table.notes))
 
 
 def _scored(folder: Place, encoding: str) -> Table:
@@ -346,7 +395,9 @@ def _folder_kind(folder: Place) -> str:
         return "brat"
     if scored_files(folder):
         return "scored"
-    return "lines" if class_files(folder) else "classes"
+    if class_files(folder):
+        return "lines"
+    return "documents" if document_files(folder) else "classes"
 
 
 FOLDERS: Mapping[str, Callable[[Place, str], Table]] = {
@@ -354,16 +405,23 @@ FOLDERS: Mapping[str, Callable[[Place, str], Table]] = {
     "lines": _class_lines,
     "brat": _brat,
     "scored": _scored,
+    "documents": _documents,
 }
 """Functions that read a folder into a table, keyed by the format of the folder: one folder or file
-per class, brat annotations, or text pairs with scores. They take the folder and the encoding.
+per class, brat annotations, text pairs with scores, or documents of INCEpTION. They take the folder
+and the encoding.
 """
 
 
 def _kind_within(path: Place, encoding: str) -> str:
-    """Detect the format of a file with an unknown ending by its text; "" if none is recognized."""
+    """Detect the format of a file with an unknown ending by its text; "" if none is recognized.
+
+    Raises DataError if the file has a binary format.
+    """
+    content = _content(path)
+    check_is_text(path, content)
     try:
-        text, _ = text_of(path, _content(path), encoding)
+        text, _ = text_of(path, content, encoding)
     except DataError:
         return ""
     start = text.lstrip()
@@ -424,7 +482,7 @@ DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 
 def _delimited(path: Place, text: str) -> Lines:
     delimiter, above = delimiter_of(path, text)
-    rows = list(table_rows(path, text, delimiter))[above:]
+    rows = with_row_names(list(table_rows(path, text, delimiter))[above:])
     if rows:
         check_widths(path, rows, rows[0][1], delimiter)
     return rows
@@ -862,10 +920,11 @@ def label_names(schema: Any) -> dict[str, Sequence[str]]:
     return found
 
 
-def _workbook(path: Place, content: bytes) -> Table | Lines:
+def _workbook(path: Place, content: bytes, sheet: str) -> Table | Lines:
     """Read the rows of a workbook, whose cells are texts or numbers.
 
-    Raises DataError if openpyxl is not installed, or if the workbook is damaged.
+    Raises DataError if openpyxl is not installed, if the workbook is damaged, if it has no rows in
+    `sheet`, or if `sheet` is "" and several sheets may have the rows.
     """
     try:
         from openpyxl import load_workbook  # noqa: PLC0415  (an extra)
@@ -878,13 +937,19 @@ def _workbook(path: Place, content: bytes) -> Table | Lines:
         with ZipFile(BytesIO(content)) as packed:
             check_memory(path, sum(member.file_size for member in packed.infolist()), 0)
         book = load_workbook(BytesIO(content), read_only=True, data_only=True)
-        sheets = {sheet.title: list(sheet.iter_rows(values_only=True)) for sheet in book.worksheets}
+        sheets = {each.title: list(each.iter_rows(values_only=True)) for each in book.worksheets}
     except (DataError, MemoryError):
         raise
     except Exception as error:  # the parsers of zip and XML raise many types of errors
         raise DataError(f"{path.name} is not a valid workbook: save the sheet as CSV.") from error
-    held = {title: rows for title, rows in sheets.items() if any(map(any, rows))}
-    return _of_sheets(path, {title: _filled(rows) for title, rows in held.items()})
+    held = {title: _filled(rows) for title, rows in sheets.items() if any(map(any, rows))}
+    if sheet and held and sheet not in held:
+        raise DataError(f"{path.name} has no sheet {sheet!r} with rows: pass {_sheet_words(held)}.")
+    return held.get(sheet, []) if sheet else _of_sheets(path, held)
+
+
+def _sheet_words(titles: Iterable[str]) -> str:
+    return " or ".join(f"--sheet {title!r}" for title in titles)
 
 
 MOST_LEGEND = 20
@@ -923,8 +988,8 @@ def _of_sheets(path: Place, sheets: Mapping[str, Lines]) -> Table | Lines:
     is_split = len(heads) == 1 and len(set(splits.values()) - {""}) == len(tables)
     if not is_split or "train" not in splits.values():
         raise DataError(
-            f"it is not clear which sheet of {path.name} has the rows ({', '.join(sheets)}): save "
-            "one of them as CSV."
+            f"it is not clear which sheet of {path.name} has the rows: pass "
+            f"{_sheet_words(tables or sheets)}."
         )
     names = [*next(iter(parts.values())).columns]
     if "split" in names:
@@ -957,13 +1022,9 @@ def _cell(value: Any) -> Any:
     return "" if value is None else value if isinstance(value, int | float) else str(value)
 
 
-BINARY: Mapping[str, Callable[[Place, bytes], Table | Lines]] = {
-    "parquet": _parquet,
-    "arrow": _arrow,
-    "workbook": _workbook,
-}
-"""Functions that read a file that is not text, keyed by format. They take the file, for messages,
-and its bytes.
+BINARY: Mapping[str, Callable[[Place, bytes], Table]] = {"parquet": _parquet, "arrow": _arrow}
+"""Functions that read a file of a binary format, keyed by format. They take the file, for messages,
+and its bytes. Workbooks are read by `_workbook`.
 """
 
 

@@ -82,6 +82,7 @@ class OwnData:
         held_out: The share of train that becomes dev if the data have no dev; else 0.
         encoding: The encoding of the files if the user gave it, else "".
         no_header: True if line 1 of a table is a row and not the names of its columns.
+        sheet: The sheet of an Excel workbook if the user gave it, else "".
         decimal: The decimal mark of numbers, "." or ",".
         hub: The hub's repository with the rows; "" for files.
         config: The config of the data set on the hub; "" for files.
@@ -108,6 +109,7 @@ class OwnData:
     held_out: float = 0.0
     encoding: str = ""
     no_header: bool = False
+    sheet: str = ""
     decimal: str = "."
     hub: str = ""
     config: str = ""
@@ -324,7 +326,7 @@ def _all_rows(own: OwnData, split: str, place: Path | None) -> Table:
     found = files.get(split) or files.get("all")
     if found is None:
         raise DataError(f"the {split} file is missing in {place}: restore it.")
-    return read_table(found, own.encoding, no_header=own.no_header)
+    return read_table(found, own.encoding, no_header=own.no_header, sheet=own.sheet)
 
 
 def part(own: OwnData, table: Table) -> tuple[list[Example], list[Example]]:

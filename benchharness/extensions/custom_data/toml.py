@@ -36,6 +36,7 @@ KEYS: Mapping[str, tuple[type, str]] = {
     "metrics": (list, 'a list such as ["accuracy"]'),
     "encoding": (str, 'an encoding such as "latin-1"'),
     "no_header": (bool, "true or false"),
+    "sheet": (str, "the name of a sheet"),
     "recipe": (dict, "a value for each hyperparameter, such as { epochs = 5 }"),
 }
 """Keys that a file may have, each with the type of its value and a description of the value for
@@ -139,6 +140,7 @@ def _definition(said: Mapping[str, Any], place: Path | None) -> OwnData:
         held_out=0.0 if "dev" in there else HELD_OUT,
         encoding=said.get("encoding", ""),
         no_header=said.get("no_header", False),
+        sheet=said.get("sheet", ""),
     )
     if hub is None:
         return own

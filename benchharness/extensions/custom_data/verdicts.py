@@ -87,8 +87,8 @@ def _is_of_tool(table: Table, name: str, words: set[str]) -> bool:
         return bool(judged) and words <= _PRODIGY
     if name == "status":  # as in Argilla before version 2
         return "annotation" in table.columns
-    if name == "AssignmentStatus":  # as in Mechanical Turk
-        return "WorkerId" in table.columns
+    if key_of(name) == "assignmentstatus":  # as in Mechanical Turk and Toloka
+        return any(key_of(each).endswith("workerid") for each in table.columns)
     return key_of(name) in _OF_TOOLS and bool(words & ACCEPTED)  # as in doccano
 
 

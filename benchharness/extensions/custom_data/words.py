@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from benchharness.errors import DataError
-from benchharness.extensions.custom_data.annotations import pubtator_rows, webanno_rows
+from benchharness.extensions.custom_data.annotations import pubtator_rows
 from benchharness.extensions.custom_data.columns import Table
 from benchharness.extensions.custom_data.documents import objects_table
+from benchharness.extensions.custom_data.inception import webanno_rows
 from benchharness.extensions.custom_data.tags import is_entity_tag
 from benchharness.tasks.sources.formats import DOCUMENT, Word, fields_of, sentences_of
 from benchharness.tasks.sources.source import Place
@@ -92,16 +93,26 @@ def _comments(lines: Sequence[str]) -> set[int]:
 
 
 def read_webanno(path: Place, text: str) -> Table:
-    """Read the sentences of a WebAnno TSV file, which WebAnno and INCEpTION export.
+    """Read the sentences of a WebAnno TSV file, as described in `webanno_table`."""
+    return webanno_table(path, {path.name: text})
+
+
+def webanno_table(path: Place, documents: Mapping[str, str]) -> Table:
+    """Read the sentences of WebAnno TSV files, which WebAnno and INCEpTION export.
 
     A row of the table is a sentence with the columns "words" and "tags". The tags encode the
-    annotated spans.
+    annotated spans. If several layers have spans, there is a column of tags for each layer.
 
-    Raises DataError if the file has no annotated spans.
+    Args:
+        path: The file or folder, for messages.
+        documents: The texts of the files, keyed by name.
+
+    Raises:
+        DataError: The files have no annotated spans, or spans overlap.
     """
-    return replace(
-        objects_table(path, webanno_rows(path.name, text), "line"), made=("words", "tags", "")
-    )
+    rows, notes = webanno_rows(path.name, documents)
+    table = replace(objects_table(path, rows, "line"), notes=notes)
+    return replace(table, made=("words", "tags", "")) if "tags" in table.columns else table
 
 
 # fastText: the labels of a line before its text.

@@ -57,6 +57,7 @@ class Asked:
     )
     encoding: str = option("", "Character encoding of the file, if not UTF-8.", metavar="NAME")
     no_header: bool = option(False, "Read line 1 of a table as a row, and number its columns.")
+    sheet: str = option("", "Sheet of an Excel workbook that has the rows.", metavar="NAME")
     scores: bool = option(False, "Also write the probability of every label.")
     task: str | None = option(
         None, "Task to use if the model was trained on several.", metavar="NAME"
@@ -90,7 +91,7 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
     rows = cut = 0
     counts: tuple[int, ...] = (0, 0, 0, 0)
     with alive(lambda: f"rows predicted so far: {rows:,}"), _sink(asked.out) as write:
-        tables = read_parts(file, asked.encoding, no_header=asked.no_header)
+        tables = read_parts(file, asked.encoding, no_header=asked.no_header, sheet=asked.sheet)
         parts = prediction.predict_parts(model, tables, asked.columns, scores=asked.scores)
         for part in parts:
             write(part.lines)

@@ -28,6 +28,7 @@ def predict(  # noqa: PLR0913  (the command's options)
     columns: str = "",
     encoding: str = "",
     no_header: bool = False,
+    sheet: str = "",
     scores: bool = False,
     task: str | None = None,
     trust_remote_code: bool = False,
@@ -41,6 +42,7 @@ def predict(  # noqa: PLR0913  (the command's options)
         columns: The columns to read, e.g. "text=review", if their names do not show their roles.
         encoding: The character encoding of a file, if it is not UTF-8.
         no_header: Whether a file has no header. Line 1 is then a row, and columns are numbered.
+        sheet: The sheet of an Excel workbook that has the rows.
         scores: Whether to add the probability of every label.
         task: The task to predict, if the model was trained on several.
         trust_remote_code: Whether to run the Python code that comes with the model's checkpoint.
@@ -64,7 +66,7 @@ def predict(  # noqa: PLR0913  (the command's options)
 
     model = load.load_trained(folder, task, trust=trust_remote_code)
     if isinstance(rows, str | Path):
-        tables = read_parts(fspath(rows), encoding, no_header=no_header)
+        tables = read_parts(fspath(rows), encoding, no_header=no_header, sheet=sheet)
     else:
         tables = iter([_table_of(rows)])
     parts = list(prediction.predict_parts(model, tables, columns, scores=scores))

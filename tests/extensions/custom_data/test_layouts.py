@@ -8,6 +8,7 @@ and "refuses WORDS" if it is an error; then the labels and the sizes of the spli
 import json
 import os
 import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,7 @@ from tests.helpers.own_files import (
     text_file,
 )
 from tests.helpers.public_layouts import PUBLIC
+from tests.helpers.tool_layouts import TOOLS
 
 LAYOUTS = {
     # Two texts.
@@ -291,7 +293,7 @@ DAMAGED = {
     "no names": Layout(text_file("bare.csv", as_csv(TWO)), "class text=1,label=2", ("neg", "pos"), said="line 1 of bare.csv is a row instead of column names"),
 }  # fmt: skip
 
-EVERY = LAYOUTS | KEPT_ASIDE | DAMAGED | PUBLIC | MESSY | COMMON
+EVERY = LAYOUTS | KEPT_ASIDE | DAMAGED | PUBLIC | MESSY | COMMON | TOOLS
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -311,7 +313,9 @@ def test_task_in_each_file_layout_is_detected_or_refused_with_the_expected_messa
         assert said.replace("...", "").count(". ") == 0
         assert said.endswith("; choose one." if what == "asks" else ".")
         answers = re.findall(r"\(--columns ([^()]*)\)", said) if what == "asks" else []
-        found = [find_own(path, columns=answer, **options) for answer in answers]
+        # An answer is one word in a shell, also if the name of a column has spaces.
+        typed = [word for answer in answers for word in shlex.split(answer)]
+        found = [find_own(path, columns=answer, **options) for answer in typed]
         assert len({each.own.mapping.words for each in found}) == len(answers) != 1
         assert all(read(each.task, "train", parse_data(each.data)).examples for each in found)
         return

@@ -171,7 +171,10 @@ def test_malformed_data_file_is_a_one_line_error_and_writes_nothing(bench, tmp_p
             ["--data-file", "x.csv", "--data", "mini", "--suite", "glue"],
             "cannot be combined with --suite and --data",
         ),
-        (["--task", "rte", "--metric", "f1"], "pass the data with --data-file or --hf"),
+        (
+            ["--task", "rte", "--metric", "f1"],
+            "--metric describes your own data: pass --data-file or --hf",
+        ),
         (["--data-file", "nowhere.csv"], "does not exist"),
         (["--hf", "nonsense"], "--hf 'nonsense' is not the name of a data set"),
     ],

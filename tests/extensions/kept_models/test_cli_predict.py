@@ -297,6 +297,9 @@ def test_predict_accepts_the_encoding_no_header_and_columns_options(bench, kept,
     assert (ended.code, ended.out) == (4, "")
     ended = bench("predict", str(folder), "rows.tsv", "--encoding", "no-such")
     assert (ended.code, ended.out) == (2, "")
+    ended = bench("predict", str(folder), "rows.tsv", "--sheet", "A")
+    assert (ended.code, ended.out) == (2, "")
+    assert "--sheet applies to Excel workbooks only" in ended.err
 
 
 def test_predict_escapes_formulas_and_control_sequences_in_its_output(

@@ -39,6 +39,7 @@ from tests.helpers.own_files import GOOD
 from tests.helpers.prediction_files import guess, write
 from tests.helpers.public_layouts import PUBLIC
 from tests.helpers.small_submissions import clean, shrink, zipped
+from tests.helpers.tool_layouts import TOOLS
 
 MINI = Data(source="mini")
 
@@ -356,7 +357,7 @@ SHARES = {"pair": 1, "span": 1, "choice": 1, "tag": 0.5, "coref": 0.5, "ranking"
 
 def _own_files() -> Iterator[Path]:
     """Return a custom data file in every single-file layout, each with its folder."""
-    for layout in (*GOOD.values(), *PUBLIC.values(), *MESSY.values()):
+    for layout in (*GOOD.values(), *PUBLIC.values(), *MESSY.values(), *TOOLS.values()):
         with TemporaryDirectory() as folder:
             path = layout.write(Path(folder))
             is_asked = getattr(layout, "expected", "").startswith(REFUSED)
