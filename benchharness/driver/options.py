@@ -7,10 +7,12 @@ test.
 """
 
 import json
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from functools import wraps
+from glob import glob
 from inspect import Parameter, Signature, signature
 from os import PathLike
 from re import Match
@@ -46,6 +48,8 @@ class Option:
         proposes: The values that shell completion proposes, or the name of a function in
             cli/completion.py that returns them. Empty if it proposes none.
         variable: The environment variable that sets the option; None if there is none.
+        separated: Whether one value of a repeatable option may contain several names, separated by
+            commas (see `names_in`).
     """
 
     help: str
@@ -55,6 +59,7 @@ class Option:
     least: int | None = None
     proposes: str | tuple[str, ...] = ()
     variable: str | None = None
+    separated: bool = False
 
 
 def option(default: Any, text: str, **facts: Any) -> Any:
@@ -86,18 +91,25 @@ class RunOptions:
         (),
         "Model: a known name, a checkpoint folder, a hub name (with @REVISION), or 'DIR/step-*' "
         "for the checkpoints of one pretraining run (repeatable).",
-        metavar="NAME|DIR|NAME=DIR",
+        metavar="NAME|DIR|NAME=DIR,...",
         proposes="models",
+        separated=True,
     )
     suite: Names = _option(
-        WHAT, (), "Suite of tasks, such as glue (repeatable).", metavar="NAME", proposes="suites"
+        WHAT,
+        (),
+        "Suite of tasks, such as glue (repeatable).",
+        metavar="NAME,...",
+        proposes="suites",
+        separated=True,
     )
     task: Names = _option(
         WHAT,
         (),
         "Task, such as glue/cola; with --suite, one of its tasks (repeatable).",
-        metavar="NAME",
+        metavar="NAME,...",
         proposes="tasks",
+        separated=True,
     )
     data: str | None = _option(
         WHAT,
@@ -373,9 +385,21 @@ def chosen_fields(names: Collection[str] | None) -> list["Field[Any]"]:
 
 
 def names_in(words: Iterable[str]) -> list[str]:
-    """Split words at commas; return the names in order, without duplicates and empty names."""
-    names = (name.strip() for word in words for name in word.split(","))
+    """Split words at commas; return the names in order, without duplicates and empty names.
+
+    A word that is an existing path or a pattern of existing paths, perhaps after "NAME=", is one
+    name.
+    """
+    parts = (word.split(",") if not _is_path(word) else [word] for word in words)
+    names = (name.strip() for some in parts for name in some)
     return list(dict.fromkeys(filter(None, names)))
+
+
+def _is_path(word: str) -> bool:
+    """Return whether PATH exists or matches files in a word of the form PATH or NAME=PATH."""
+    starts = [0, *(at + 1 for at, letter in enumerate(word) if letter == "=")]
+    paths = [os.path.expanduser(word[start:]) for start in starts]  # noqa: PTH111  (a pattern)
+    return any(os.path.lexists(path) or glob(path) for path in paths)  # noqa: PTH207
 
 
 # Use the options as arguments of Python functions.
