@@ -300,13 +300,16 @@ SAME = {
 }
 """Options whose files are written by the function of another option."""
 
-OWN = {"db backup file", "db merge other"}
-"""Options for a backup of the store, which stays on its machine, and for a store that is read."""
+OWN = {"db backup file", "db merge other"} | {
+    f"{name} --write-config" for name in ("run", "which", "paper", "check")
+}
+"""Options for a backup of the store, which stays on its machine, for a store that is read, and for
+the options of a command as they were typed."""
 
 READS = {
     *("--data", "--data-file", "--hf", "--model", "--recipe", "--baseline", "--plugin", "--from"),
     *("--check", "--na-prob", "--variant", "--repair", "--db", "where", "files", "--start-from"),
-    *("predict file", "db import file"),
+    *("predict file", "db import file", "show config file", "--config"),
 }
 
 
@@ -404,6 +407,7 @@ WRITING = {
     "benchharness/extensions/database/command.py": "a copy of deleted runs, which stays",
     "benchharness/extensions/submission/command.py": "submit --out",
     "benchharness/extensions/custom_data/command.py": "run --write-task --out",
+    "benchharness/extensions/run_file/options.py": "options as they were typed",
     "benchharness/extensions/kept_models/card.py": "model --to",
     "benchharness/extensions/kept_models/onnx_files.py": "model --to",
     "benchharness/extensions/kept_models/save_pretrained.py": "model --to",

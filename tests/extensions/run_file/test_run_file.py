@@ -248,8 +248,8 @@ def test_required_options_of_which_may_be_in_its_file(asked, bench):
             "check",
             "zzz = 1",
             (
-                "run.toml: no option of `bench check` is called 'zzz'. `bench check --help-all` lists "
-                "the options; a key has underscores and no dashes."
+                "run.toml: no option of `bench check` is called 'zzz'. `bench check --help-all` "
+                "lists the options; a key has underscores and no dashes."
             ),
         ),
         ("run", 'config = "a"', "run.toml: no option of `bench run` is called 'config'."),
@@ -257,8 +257,8 @@ def test_required_options_of_which_may_be_in_its_file(asked, bench):
             "run",
             "learning_rate = 2e-5",
             (
-                "run.toml: learning_rate is not an option of `bench run`, but a hyperparameter: write "
-                "learning_rate in the table [set]."
+                "run.toml: learning_rate is not an option of `bench run`, but a hyperparameter: "
+                "write learning_rate in the table [set]."
             ),
         ),
         (
@@ -273,8 +273,8 @@ def test_required_options_of_which_may_be_in_its_file(asked, bench):
             "run",
             'among = ["tiny"]',
             (
-                "run.toml: among is an option of `bench which`, not of `bench run`. Use `bench which "
-                "--config run.toml`, or remove the key."
+                "run.toml: among is an option of `bench which`, not of `bench run`. Use `bench "
+                "which --config run.toml`, or remove the key."
             ),
         ),
         (
@@ -301,8 +301,8 @@ def test_required_options_of_which_may_be_in_its_file(asked, bench):
             "run",
             "set = { glue = { epochs = 3 } }",
             (
-                "run.toml: set is {'glue': {'epochs': 3}}, expected text, a number, a list of them or "
-                "a table of names and values."
+                "run.toml: set is {'glue': {'epochs': 3}}, expected text, a number, a list of "
+                "them or a table of names and values."
             ),
         ),
         ("run", "precision = 'fp8'", "run.toml: precision: "),
