@@ -396,8 +396,12 @@ def names_in(words: Iterable[str]) -> list[str]:
 
 
 def _is_path(word: str) -> bool:
-    """Return whether PATH exists or matches files in a word of the form PATH or NAME=PATH."""
-    starts = [0, *(at + 1 for at, letter in enumerate(word) if letter == "=")]
+    """Return whether PATH exists or matches files in a word of the form PATH or NAME=PATH.
+
+    NAME has no comma: "bert,mine=DIR" is two names, although DIR exists.
+    """
+    before, _, _ = word.partition(",")
+    starts = [0, *(at + 1 for at, letter in enumerate(before) if letter == "=")]
     paths = [os.path.expanduser(word[start:]) for start in starts]  # noqa: PTH111  (a pattern)
     return any(os.path.lexists(path) or glob(path) for path in paths)  # noqa: PTH207
 

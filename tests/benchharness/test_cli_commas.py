@@ -55,6 +55,9 @@ def test_existing_path_with_commas_is_one_name(tmp_path, monkeypatch):
     for word in ("lr=1,2", "./lr=1,2", "mine=lr=1,2", "lr=1,2/step-*", "mine=lr=1,2/step-*"):
         assert names_in([word]) == [word]
     assert names_in(["lr=1,3", "a, b ,,a"]) == ["lr=1", "3", "a", "b"]
+    (tmp_path / "small").mkdir()
+    assert names_in(["tiny,mine=./small"]) == ["tiny", "mine=./small"]
+    assert names_in(["mine=small,tiny"]) == ["mine=small", "tiny"]
 
 
 def test_names_separated_by_commas_are_run_like_repeated_options(bench):

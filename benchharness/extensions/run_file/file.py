@@ -53,7 +53,7 @@ def read_keys(path: Path) -> dict[str, Any]:
         BenchError: The file cannot be read or is not TOML.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise BenchError(
             f"{path} cannot be read: {error.strerror or error}. `bench run --model MODEL --task "

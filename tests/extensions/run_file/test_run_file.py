@@ -321,6 +321,11 @@ def test_error_in_a_file_is_one_sentence(bench, name, text, sentence):
     assert ended.err.count("\n") == 1
 
 
+def test_byte_order_mark_of_an_editor_is_no_part_of_the_first_key(asked):
+    Path("run.toml").write_text(FILE.strip(), encoding="utf-8-sig")
+    assert asked("run", "--config", "run.toml")[0].seeds == 2
+
+
 def test_file_that_is_not_utf_8_or_a_folder_is_an_error(bench):
     Path("run.toml").write_bytes("model = 'é'".encode("latin-1"))
     assert "run.toml is not UTF-8 text" in bench("run", "--config", "run.toml").err
