@@ -36,7 +36,7 @@ HELP = "--help`."
         ((*RUN, "--tasks", "cola,rte"), "`--tasks cola,rte` is `--task cola,rte` here."),
         ((*RUN, "--tasks", "glue"), "`--tasks glue` is `--suite glue` here."),
         (
-            ("leaderboard", "--tasks=rte"),
+            ("export", "--tasks=rte"),
             "`--tasks=rte` is `--task rte` here.",
         ),
         (
