@@ -91,7 +91,7 @@ class RunOptions:
         (),
         "Model: a known name, a checkpoint folder, a hub name (with @REVISION), or 'DIR/step-*' "
         "for the checkpoints of one pretraining run (repeatable).",
-        metavar="NAME|DIR|NAME=DIR,...",
+        metavar="NAME|DIR|NAME=DIR",
         proposes="models",
         separated=True,
     )
@@ -129,8 +129,7 @@ class RunOptions:
     seeds: int | None = _option(
         WHAT,
         None,
-        "Run every task with seeds 1 to N (default 5, in `bench check` 3). `bench which` may use "
-        "fewer.",
+        "Run every task with seeds 1 to N (default 5; 3 in `bench check`; fewer in `bench which`).",
         metavar="N",
         least=1,
     )

@@ -18,7 +18,7 @@ HELP = "--help`."
     [
         ((*RUN, "--limit"), f"--limit needs a value. See `bench run {HELP}"),
         ((*RUN, "--test=3"), f"--test does not accept a value, but got '3'. See `bench run {HELP}"),
-        (("run",), "`bench run` needs --model NAME|DIR|NAME=DIR,... (see `bench run --help`)."),
+        (("run",), "`bench run` needs --model NAME|DIR|NAME=DIR (see `bench run --help`)."),
         (
             ("plan", "a"),
             "`bench plan` needs SYSTEM SYSTEM (see `bench plan --help`).",

@@ -20,9 +20,11 @@ import pytest
 
 import benchharness as bh
 from benchharness import loggers
+from benchharness.cli import run
 from benchharness.cli.app import load_command
 from benchharness.cli.commands import commands
 from benchharness.extensions.custom_data import metrics
+from benchharness.extensions.demo import command as demo
 from benchharness.extensions.exports import cards
 from benchharness.extensions.exports.command import PREDICTIONS, PUSHED, Format
 from benchharness.extensions.kept_models import command as model
@@ -294,6 +296,7 @@ WRITERS: dict[str, Writer] = {
 """Functions that write files, keyed by the option that sets the path."""
 
 SAME = {
+    "demo --out": (run.run, demo.run),
     "which --to": (model.take_run, which.take_run),
     "which --log": (loggers.Listening, loggers.Listening),
     **of_extensions({"paper": {"paper --log": (loggers.Listening, loggers.Listening)}}),

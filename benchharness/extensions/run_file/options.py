@@ -39,7 +39,7 @@ Config = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="Read options from this TOML file; those of the command line win.",
+        help="Read options from this TOML file.",
         callback=_read,
         is_eager=True,
         autocompletion=_toml_files,
