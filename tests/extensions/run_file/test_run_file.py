@@ -190,7 +190,7 @@ def test_options_of_the_command_line_win_over_the_file(asked, monkeypatch):
         "--set",
         "adam_beta1=0.8",
         "--db",
-        "typed.sqlite",
+        "typed.db",
     )
     options, messages = asked("run", *words, "--config", "run.toml")
     assert messages == []
