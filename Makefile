@@ -61,7 +61,7 @@ $(VENV)/installed-extras: pyproject.toml constraints.txt
 	@touch $@
 
 demo: $(VENV)/installed
-	$(BIN)/bench run --model tiny --suite glue --data mini --seeds 1
+	$(BIN)/bench demo
 	@echo "open results/leaderboard.html in a browser"
 
 check: $(VENV)/installed-dev

@@ -79,6 +79,8 @@ class Extension:
         needs: The names of extensions that this one needs. If one of them is not available, this
             extension is not available either.
         commands: Commands of `bench`, keyed by name, such as "check" or "db import".
+        options: Functions that add options to a command, keyed by the name of the command. Each
+            gets the function of the command and returns a function with more parameters.
         calls: Functions and classes that `import benchharness` makes available, keyed by name.
         engines: Functions that create a `Placement` from an `EngineChoice` (both are in
             `benchharness.engines.local`), keyed by the value of `--engine`.
@@ -137,6 +139,7 @@ class Extension:
     package: str
     needs: tuple[str, ...] = ()
     commands: Mapping[str, Command] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
     calls: Mapping[str, str] = field(default_factory=dict)
     engines: Mapping[str, str] = field(default_factory=dict)
     loggers: Mapping[str, str] = field(default_factory=dict)

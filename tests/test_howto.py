@@ -69,7 +69,7 @@ def test_code_blocks_of_howto_pages_run_and_print_the_shown_output(page, tmp_pat
 def test_make_demo_prints_the_table_that_the_readme_shows(tmp_path):
     """Run the command of `make demo`, which first installs benchharness."""
     shown = block("../README.md", "MNLI-m/mm")
-    (command,) = re.findall(r"\$\(BIN\)/(bench run .+)", (ROOT / "Makefile").read_text())
+    (command,) = re.findall(r"\$\(BIN\)/(bench demo)", (ROOT / "Makefile").read_text())
     with Session(tmp_path) as session:
         printed, _ = session.run(Block(line=0, text=f"{command}\n", kind="command"))
     assert matches(f"...\n{shown}...\n", printed), difference(shown, printed)

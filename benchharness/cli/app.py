@@ -21,7 +21,15 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from benchharness import __version__
-from benchharness.cli.commands import CORE, ELSEWHERE, command, commands, inner, named
+from benchharness.cli.commands import (
+    CORE,
+    ELSEWHERE,
+    added_options,
+    command,
+    commands,
+    inner,
+    named,
+)
 from benchharness.discovery import member
 from benchharness.errors import BenchError, DataError, JobError
 from benchharness.extension import GROUPS, Command
@@ -329,6 +337,8 @@ def load_command(name: str) -> Any:
     if not place:
         return InnerGroup(name)
     found = resolve_name(place) if name in CORE else member(f"the command {name}", place)
+    for what, function in added_options(name).items():
+        found = member(what, function)(found)
     # Typer builds click commands only for a whole app, so this app has a single command.
     alone = typer.Typer(rich_markup_mode=None, add_completion=False)
     alone.callback()(lambda: None)

@@ -85,6 +85,18 @@ def command(name: str) -> Command | None:
     return commands().get(name)
 
 
+def added_options(name: str) -> dict[str, str]:
+    """Return the functions that add options to a command, as `package.module:function`.
+
+    They are keyed by a noun phrase for error messages. `name` is the name of the command.
+    """
+    return {
+        f"the option of `bench {name}` in {each.name}": f"{each.package}.{each.options[name]}"
+        for each in extensions()
+        if name in each.options
+    }
+
+
 def _placed(lines: Mapping[str, Command], package: str) -> dict[str, Command]:
     """Return the commands, with the name of the package prepended to each `place`."""
     return {

@@ -16,7 +16,17 @@ from urllib.parse import urlsplit
 
 import typer
 
-from benchharness.driver.options import DATABASE, OPTIONS, OUTPUT, RARE, TRUST, WHAT, Option, option
+from benchharness.driver.options import (
+    DATABASE,
+    OPTIONS,
+    OUTPUT,
+    RARE,
+    TRUST,
+    WHAT,
+    Option,
+    names_in,
+    option,
+)
 from benchharness.errors import shown_place
 from benchharness.plugins import load_plugins
 from benchharness.tasks.foreign_code import begin
@@ -92,9 +102,15 @@ def declared(name: str, given: Option | None = None) -> Any:
         help=one.help,
         min=one.least,
         envvar=one.variable,
+        callback=_split if one.separated else None,
         autocompletion=completed_by(one.proposes) if one.proposes else None,
         rich_help_panel=one.head or None,
     )
+
+
+def _split(words: list[str] | None) -> list[str] | None:
+    """Split the values of an option at commas; a value without a name, such as "", is kept."""
+    return words and [name for word in words for name in names_in([word]) or [word]]
 
 
 def argument(metavar: str, text: str, proposes: str = "") -> Any:

@@ -38,7 +38,7 @@ from benchharness.cli.output import (
     system_facts,
     task_facts,
 )
-from benchharness.driver.options import DATABASE, option
+from benchharness.driver.options import DATABASE, names_in, option
 from benchharness.errors import BenchError, ModelError, unknown_name
 from benchharness.leaderboard.boards.published import PublishedRow, find_system, systems
 from benchharness.leaderboard.boards.published import published as published_rows
@@ -363,7 +363,7 @@ class OfPublished:
     model: tuple[str, ...] = option(
         (),
         "Select this known model, or the systems whose names contain this text (repeatable).",
-        metavar="NAME",
+        metavar="NAME,...",
     )
     split: Literal["dev", "test"] | None = option(
         None, "Select only scores on this split.", metavar="dev|test", proposes=("dev", "test")
@@ -378,14 +378,20 @@ class OfPublished:
         suites = [found for name in self.suite for found in find_suites(name)]
         tasks = {each.name for each in select_tasks(suites, self.task)} if self.task else {*TASKS}
         suites = suites or [SUITES[name] for name in {task.partition("/")[0] for task in tasks}]
-        names = [name.lower() for name in self.model]
+        # The name of a published system may contain commas.
+        known = [system.name.lower() for system in systems()]
+        names = [
+            name
+            for word in map(str.lower, self.model)
+            for name in ([word] if any(word in each for each in known) else names_in([word]))
+        ]
         for suite in sorted(suites, key=[*SUITES.values()].index):
             averages = set() if self.task else {suite.name}
             for row in published_rows(suite.name):
                 cells = tuple(cell for cell in row.cells if cell.task in tasks | averages)
                 system = find_system(row.system, row.table)
                 called = (row.system.lower(), system.model if system else "")
-                is_named = not names or any(n in called[0] or n == called[1] for n in names)
+                is_named = not self.model or any(n in called[0] or n == called[1] for n in names)
                 if cells and is_named and self.split in (None, row.split):
                     yield replace(row, cells=cells)
 

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from benchharness.errors import BenchError, unknown_name
 from benchharness.recipes.recipe import SETTINGS
+from benchharness.tasks.suites import COLLECTIONS, SUITES
 
 
 def usage_error(error: Any, words: Sequence[str]) -> BenchError:
@@ -25,7 +27,10 @@ def usage_error(error: Any, words: Sequence[str]) -> BenchError:
     option, param = getattr(error, "option_name", ""), getattr(error, "param", None)
     help_line = f"See `{command} --help`."
     if option and type(error).__name__ == "NoSuchOption":
-        return _no_option(command, option, list(_options(context.command)), help_line)
+        known = list(_options(context.command))
+        return _elsewhere(option, words, known) or unknown_name(
+            f"option of `{command}`", option, known, help_line
+        )
     if option:  # the option exists, but it lacks a value or has one too many
         surplus = next((w for w in words if w.startswith(f"{option}=")), "").partition("=")[2]
         fault = f"does not accept a value, but got {surplus!r}" if surplus else "needs a value"
@@ -37,8 +42,7 @@ def usage_error(error: Any, words: Sequence[str]) -> BenchError:
         needed = f"{param.opts[0]} {param.metavar}" if is_option else " ".join(map(str, places))
         return BenchError(f"`{command}` needs {needed} (see `{command} --help`).")
     if param is not None:
-        message = error.message.removeprefix("Value error, ").rstrip(".")
-        return BenchError(f"{param.opts[0]}: {message[:1].lower()}{message[1:]}. {help_line}")
+        return BenchError(f"{param.opts[0]}: {fault_of(error)}. {help_line}")
     if hasattr(context.command, "commands"):
         path = context.command_path.split()[1:]
         named = next((w for w in words[len(path) :] if not w.startswith("-")), "")
@@ -52,16 +56,64 @@ def usage_error(error: Any, words: Sequence[str]) -> BenchError:
     return BenchError(f"{found} {help_line}")
 
 
-def _no_option(command: str, option: str, known: Sequence[str], help_line: str) -> BenchError:
-    """Return the error for an unknown option.
+def fault_of(error: Any) -> str:
+    """Return the message of the parser about a value, as the end of a sentence without a period."""
+    message = str(error.message).removeprefix("Value error, ").rstrip(".")
+    return message[:1].lower() + message[1:]
 
-    If the option is the name of a hyperparameter, the error suggests --set.
+
+OTHER_TOOLS = {
+    "tasks": "--task {}",
+    "task_name": "--task {}",
+    "model_name_or_path": "--model {}",
+    "output_path": "--db {}/leaderboard.sqlite",
+    "output_dir": "--db {}/leaderboard.sqlite",
+}
+"""Options of `bench`, keyed by options of lm-eval and of transformers' scripts that mean the same.
+
+Both tools also have options for hyperparameters, whose names are in `Facts.aliases`."""
+
+
+def setting_called(word: str) -> str:
+    """Return the hyperparameter with this name or alias; "" if there is none."""
+    names = (name for name, facts in SETTINGS.items() if word in (name, *facts.aliases))
+    return next(names, "")
+
+
+def _elsewhere(option: str, words: Sequence[str], known: Sequence[str]) -> BenchError | None:
+    """Return the error for an option of another tool, with the option of `bench` that replaces it.
+
+    Args:
+        option: The unknown option.
+        words: The command-line arguments after `bench`, from which the value is taken.
+        known: The options of the command.
+
+    Returns:
+        The error; None if the command has no such option.
     """
     word = option.removeprefix("--").replace("-", "_")
-    settings = (name for name, facts in SETTINGS.items() if word in (name, *facts.aliases))
-    if "--set" in known and (setting := next(settings, "")):
-        return BenchError(f"no option is called {option!r}. Use --set {setting}=VALUE.")
-    return unknown_name(f"option of `{command}`", option, known, help_line)
+    given, value = _value_of(option, words)
+    setting = setting_called(word)
+    flag, _, form = OTHER_TOOLS.get(word, f"--set {setting}={{}}" if setting else "").partition(" ")
+    if flag == "--task" and value.lower() in (*SUITES, *COLLECTIONS):
+        flag = "--suite"
+    if flag not in known:
+        return None
+    rule = SETTINGS[setting].rule if setting else None
+    if rule and value and any(rule.read(each) is None for each in value.split(",")):
+        ours, end = f"{flag} {form.format('VALUE')}", f", where VALUE is {rule.expected}"
+        return BenchError(f"`{given}` is `{ours}` here{end}, but {value!r} is not.")
+    return BenchError(f"`{given}` is `{flag} {quote(form.format(value or 'VALUE'))}` here.")
+
+
+def _value_of(option: str, words: Sequence[str]) -> tuple[str, str]:
+    """Return an option as it was typed, with its value, and the value; "" without a value."""
+    for word, after in pairwise((*words, "")):
+        if word.startswith(f"{option}="):
+            return word, word.partition("=")[2]
+        if word == option and after and not after.startswith("--"):
+            return f"{word} {quote(after)}", after
+    return option, ""
 
 
 def _swallowed(command: Any, words: Sequence[str]) -> str:

@@ -7,10 +7,12 @@ test.
 """
 
 import json
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from functools import wraps
+from glob import glob
 from inspect import Parameter, Signature, signature
 from os import PathLike
 from re import Match
@@ -46,6 +48,8 @@ class Option:
         proposes: The values that shell completion proposes, or the name of a function in
             cli/completion.py that returns them. Empty if it proposes none.
         variable: The environment variable that sets the option; None if there is none.
+        separated: Whether one value of a repeatable option may contain several names, separated by
+            commas (see `names_in`).
     """
 
     help: str
@@ -55,6 +59,7 @@ class Option:
     least: int | None = None
     proposes: str | tuple[str, ...] = ()
     variable: str | None = None
+    separated: bool = False
 
 
 def option(default: Any, text: str, **facts: Any) -> Any:
@@ -88,16 +93,23 @@ class RunOptions:
         "for the checkpoints of one pretraining run (repeatable).",
         metavar="NAME|DIR|NAME=DIR",
         proposes="models",
+        separated=True,
     )
     suite: Names = _option(
-        WHAT, (), "Suite of tasks, such as glue (repeatable).", metavar="NAME", proposes="suites"
+        WHAT,
+        (),
+        "Suite of tasks, such as glue (repeatable).",
+        metavar="NAME,...",
+        proposes="suites",
+        separated=True,
     )
     task: Names = _option(
         WHAT,
         (),
         "Task, such as glue/cola; with --suite, one of its tasks (repeatable).",
-        metavar="NAME",
+        metavar="NAME,...",
         proposes="tasks",
+        separated=True,
     )
     data: str | None = _option(
         WHAT,
@@ -117,8 +129,7 @@ class RunOptions:
     seeds: int | None = _option(
         WHAT,
         None,
-        "Run every task with seeds 1 to N (default 5, in `bench check` 3). `bench which` may use "
-        "fewer.",
+        "Run every task with seeds 1 to N (default 5; 3 in `bench check`; fewer in `bench which`).",
         metavar="N",
         least=1,
     )
@@ -374,9 +385,25 @@ def chosen_fields(names: Collection[str] | None) -> list["Field[Any]"]:
 
 
 def names_in(words: Iterable[str]) -> list[str]:
-    """Split words at commas; return the names in order, without duplicates and empty names."""
-    names = (name.strip() for word in words for name in word.split(","))
+    """Split words at commas; return the names in order, without duplicates and empty names.
+
+    A word that is an existing path or a pattern of existing paths, perhaps after "NAME=", is one
+    name.
+    """
+    parts = (word.split(",") if not _is_path(word) else [word] for word in words)
+    names = (name.strip() for some in parts for name in some)
     return list(dict.fromkeys(filter(None, names)))
+
+
+def _is_path(word: str) -> bool:
+    """Return whether PATH exists or matches files in a word of the form PATH or NAME=PATH.
+
+    NAME has no comma: "bert,mine=DIR" is two names, although DIR exists.
+    """
+    before, _, _ = word.partition(",")
+    starts = [0, *(at + 1 for at, letter in enumerate(before) if letter == "=")]
+    paths = [os.path.expanduser(word[start:]) for start in starts]  # noqa: PTH111  (a pattern)
+    return any(os.path.lexists(path) or glob(path) for path in paths)  # noqa: PTH207
 
 
 # Use the options as arguments of Python functions.

@@ -30,11 +30,53 @@ HELP = "--help`."
         ),
         (
             ("run", "--model", "tiny", "--learning-rate", "1e-4"),
-            "no option is called '--learning-rate'. Use --set learning_rate=VALUE.",
+            "`--learning-rate 1e-4` is `--set learning_rate=1e-4` here.",
+        ),
+        (("run", "--lr=1e-4"), "`--lr=1e-4` is `--set learning_rate=1e-4` here."),
+        ((*RUN, "--tasks", "cola,rte"), "`--tasks cola,rte` is `--task cola,rte` here."),
+        ((*RUN, "--tasks", "glue"), "`--tasks glue` is `--suite glue` here."),
+        (
+            ("export", "--tasks=rte"),
+            "`--tasks=rte` is `--task rte` here.",
         ),
         (
-            ("run", "--lr=1e-4"),
-            "no option is called '--lr'. Use --set learning_rate=VALUE.",
+            (*RUN, "--output_path", "my results"),
+            "`--output_path 'my results'` is `--db 'my results/leaderboard.sqlite'` here.",
+        ),
+        (
+            (*RUN, "--output-path"),
+            "`--output-path` is `--db VALUE/leaderboard.sqlite` here.",
+        ),
+        (
+            (*RUN, "--batch_size", "16"),
+            "`--batch_size 16` is `--set batch_size=16` here.",
+        ),
+        (
+            (*RUN, "--batch_size", "auto"),
+            (
+                "`--batch_size auto` is `--set batch_size=VALUE` here, where VALUE is a whole "
+                "number that is at least 1, but 'auto' is not."
+            ),
+        ),
+        (
+            (*RUN, "--learning_rate", "2e-5", "--seeds", "1"),
+            "`--learning_rate 2e-5` is `--set learning_rate=2e-5` here.",
+        ),
+        (
+            (*RUN, "--num_train_epochs", "3"),
+            "`--num_train_epochs 3` is `--set epochs=3` here.",
+        ),
+        (
+            (*RUN, "--max-seq-length", "128"),
+            "`--max-seq-length 128` is `--set max_tokens=128` here.",
+        ),
+        (
+            (*RUN, "--learning_rate", "--seeds", "1"),
+            "`--learning_rate` is `--set learning_rate=VALUE` here.",
+        ),
+        (
+            ("report", "--learning_rate", "2e-5"),
+            f"no option of `bench report` is called '--learning_rate'. See `bench report {HELP}",
         ),
         (("--foo",), f"no option of `bench` is called '--foo'. See `bench {HELP}"),
         (("rnu",), "no command of `bench` is called 'rnu'. Did you mean 'run'?"),

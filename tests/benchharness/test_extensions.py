@@ -367,6 +367,51 @@ def test_third_party_package_adds_a_subcommand_to_a_core_command(installed, benc
     assert bench("show", "greetings", "Ada").out == "Hello, Ada!\n"
 
 
+LOUD = """
+from functools import wraps
+from inspect import Parameter, Signature, signature
+from typing import Annotated
+
+import typer
+
+LoudOption = Annotated[bool, typer.Option("--loud", help="Say it aloud.")]
+
+
+def with_loud(command):
+    @wraps(command)
+    def called(*, loud, **values):
+        command(**values)
+        if loud:
+            typer.echo("That was loud!")
+
+    last = Parameter("loud", Parameter.KEYWORD_ONLY, default=False, annotation=LoudOption)
+    every = [*signature(command).parameters.values(), last]
+    called.__signature__ = Signature(every)
+    called.__annotations__ = {each.name: each.annotation for each in every}
+    return called
+"""
+
+
+def test_third_party_package_adds_an_option_to_a_core_command(installed, bench, tmp_path) -> None:
+    options = 'options={"show suites": "loud:with_loud"}'
+    installed(MINE.replace("    calls=", f"    {options},\n    calls="))
+    (tmp_path / "mine_0" / "loud.py").write_text(LOUD)
+    assert "--loud" in bench("show", "suites", "--help").out
+    assert "That was loud!" in bench("show", "suites", "--loud").out
+    assert "loud" not in bench("show", "suites").out
+    assert "--loud" not in bench("show", "tasks", "--help").out
+
+
+def test_option_of_a_package_with_a_missing_module_is_an_error_of_one_sentence(
+    installed, bench
+) -> None:
+    options = 'options={"show suites": "gone:with_loud"}'
+    installed(MINE.replace("    calls=", f"    {options},\n    calls="))
+    found = bench("show", "suites")
+    assert (found.code, found.err.count("\n")) == (2, 1)
+    assert "the option of `bench show suites` in mine raises ModuleNotFoundError" in found.err
+
+
 def test_a_command_with_a_missing_module_is_an_error_of_one_sentence(installed, bench) -> None:
     installed(MINE.replace("greeting:greet", "gone:greet"))
     assert "greet" in bench("--help").out

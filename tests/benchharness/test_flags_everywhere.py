@@ -143,14 +143,17 @@ ELSEWHERE = {
 """Commands that train or wait, with the tests of this module that call them."""
 
 IN_EXTENSIONS = of_extensions(
-    {"paper": {"paper": "paper/test_paper_flags.py::test_generated_paper_flags_collapsed_runs"}}
+    {
+        "paper": {"paper": "paper/test_paper_flags.py::test_generated_paper_flags_collapsed_runs"},
+        "demo": {"demo": "demo/test_demo.py::test_demo_passes_its_options_to_the_run"},
+    }
 )
 """Commands with tests in tests/extensions."""
 
 WITHOUT_NUMBERS = {
     "fetch", "run --write-task", "submit", "show suites", "show tasks", "show models",
     "show published", "doctor", "db", "db check", "db backup", "db merge", "db import",
-    "db rename", "db hide", "db delete",
+    "db rename", "db hide", "db delete", "show config",
 }  # fmt: skip
 """Commands that show no score of a stored run."""
 

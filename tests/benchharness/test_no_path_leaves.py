@@ -20,9 +20,11 @@ import pytest
 
 import benchharness as bh
 from benchharness import loggers
+from benchharness.cli import run
 from benchharness.cli.app import load_command
 from benchharness.cli.commands import commands
 from benchharness.extensions.custom_data import metrics
+from benchharness.extensions.demo import command as demo
 from benchharness.extensions.exports import cards
 from benchharness.extensions.exports.command import PREDICTIONS, PUSHED, Format
 from benchharness.extensions.kept_models import command as model
@@ -294,19 +296,23 @@ WRITERS: dict[str, Writer] = {
 """Functions that write files, keyed by the option that sets the path."""
 
 SAME = {
+    "demo --out": (run.run, demo.run),
     "which --to": (model.take_run, which.take_run),
     "which --log": (loggers.Listening, loggers.Listening),
     **of_extensions({"paper": {"paper --log": (loggers.Listening, loggers.Listening)}}),
 }
 """Options whose files are written by the function of another option."""
 
-OWN = {"db backup file", "db merge other"}
-"""Options for a backup of the store, which stays on its machine, and for a store that is read."""
+OWN = {"db backup file", "db merge other"} | {
+    f"{name} --write-config" for name in ("run", "which", "paper", "check")
+}
+"""Options for a backup of the store, which stays on its machine, for a store that is read, and for
+the options of a command as they were typed."""
 
 READS = {
     *("--data", "--data-file", "--hf", "--model", "--recipe", "--baseline", "--plugin", "--from"),
     *("--check", "--na-prob", "--variant", "--repair", "--db", "where", "files", "--start-from"),
-    *("predict file", "db import file"),
+    *("predict file", "db import file", "show config file", "--config"),
 }
 
 
@@ -404,6 +410,7 @@ WRITING = {
     "benchharness/extensions/database/command.py": "a copy of deleted runs, which stays",
     "benchharness/extensions/submission/command.py": "submit --out",
     "benchharness/extensions/custom_data/command.py": "run --write-task --out",
+    "benchharness/extensions/run_file/options.py": "options as they were typed",
     "benchharness/extensions/kept_models/card.py": "model --to",
     "benchharness/extensions/kept_models/onnx_files.py": "model --to",
     "benchharness/extensions/kept_models/save_pretrained.py": "model --to",

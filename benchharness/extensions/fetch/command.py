@@ -43,13 +43,18 @@ def fetch(
     options: RunOptions,
     *,
     model: list[str] | None = option(
-        None, "Model to download (repeatable).", metavar="NAME", proposes="models"
+        None,
+        "Model to download (repeatable).",
+        metavar="NAME,...",
+        proposes="models",
+        separated=True,
     ),
     task: list[str] | None = option(
         None,
         "Task whose data to download; with --suite, one of its tasks (repeatable).",
-        metavar="NAME",
+        metavar="NAME,...",
         proposes="tasks",
+        separated=True,
     ),
     timeout: float = option(
         120, "Give up if no data arrive for this many seconds.", least=1, metavar="SECONDS"

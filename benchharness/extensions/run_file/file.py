@@ -1,0 +1,282 @@
+"""Read and write the options of a command as TOML.
+
+    model = ["roberta", "./checkpoint"]
+    suite = "glue"
+    seeds = 3
+
+    [set]
+    learning_rate = [2e-5, 3e-5]
+
+A key is an option of the command line without its dashes and with underscores (`data_file`). The
+options, their types and their ranges are those of the command's parser. The parser and its parts
+have the type Any, because typer has its own copy of click in some of its versions.
+"""
+
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchharness.cli.app import UsageError, load_command
+from benchharness.cli.commands import command
+from benchharness.cli.usage import fault_of, setting_called
+from benchharness.errors import BenchError, unknown_name, without_passwords
+from benchharness.extensions.run_file import EXTENSION
+
+COMMANDS = tuple(name for name in EXTENSION.options if command(name))
+"""Names of the commands that read files; those of deleted extensions are left out."""
+
+RUN = COMMANDS[0]
+"""The command whose files all commands accept: they ignore its options that they do not have."""
+
+OWN = ("config", "write_config")
+"""Names of the options that read and write files, which a file cannot set."""
+
+
+def options_of(parsed: Any) -> dict[str, Any]:
+    """Return the options of a command of the parser that a file may set, by the keys of a file."""
+    return {
+        flag.removeprefix("--").replace("-", "_"): param
+        for param in parsed.params
+        if param.name not in OWN
+        for flag in param.opts[:1]
+        if flag.startswith("--")
+    }
+
+
+def read_keys(path: Path) -> dict[str, Any]:
+    """Read a file without checking its keys.
+
+    Raises:
+        BenchError: The file cannot be read or is not TOML.
+    """
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise BenchError(
+            f"{path} cannot be read: {error.strerror or error}. `bench run --model MODEL --task "
+            f"TASK --write-config {path}` writes such a file."
+        ) from error
+    except UnicodeDecodeError as error:
+        raise BenchError(f"{path} is not UTF-8 text: save it as UTF-8.") from error
+    except (ValueError, RecursionError) as error:  # a huge integer is a ValueError too
+        raise BenchError(f"{path} is not valid TOML: {error}.") from error
+
+
+def read_options(path: Path, context: Any) -> tuple[dict[str, Any], list[str]]:
+    """Read the options of a command from a file.
+
+    Args:
+        path: The file.
+        context: The parser's context of the command.
+
+    Returns:
+        The values of the options as the parser converts them, by the name of the parameter; and the
+        keys of the file that are options of `bench run`, but not of this command.
+
+    Raises:
+        BenchError: The file cannot be read, or a key or a value is wrong.
+    """
+    known = options_of(context.command)
+    values, unused = dict[str, Any](), list[str]()
+    for key, value in read_keys(path).items():
+        if (param := known.get(key)) is not None:
+            values[param.name] = _checked(f"{path}: {key}", param, value, context)
+        elif context.command.name != RUN and key in options_of(load_command(RUN)):
+            unused.append(key)
+        else:
+            raise _unknown(path, key, context.command.name, known)
+    return values, unused
+
+
+def _unknown(path: Path, key: str, name: str, known: Mapping[str, Any]) -> BenchError:
+    """Return the error for a key that is not an option of the command `name`."""
+    others = [other for other in COMMANDS if key in options_of(load_command(other))]
+    if others:
+        return BenchError(
+            f"{path}: {key} is an option of `bench {others[0]}`, not of `bench {name}`. Use "
+            f"`bench {others[0]} --config {path}`, or remove the key."
+        )
+    if "set" in known and (setting := setting_called(key)):
+        return BenchError(
+            f"{path}: {key} is not an option of `bench {name}`, but a hyperparameter: write "
+            f"{setting} in the table [set]."
+        )
+    hint = f"`bench {name} --help-all` lists the options; a key has underscores and no dashes."
+    return BenchError(f"{path}: {unknown_name(f'option of `bench {name}`', key, known, hint)}")
+
+
+def _checked(place: str, param: Any, value: object, context: Any) -> Any:
+    """Convert a value of a file as the parser converts the words of the command line.
+
+    `place` names the file and the key in errors.
+    """
+    words = _words(param, value)
+    if words is None:
+        raise BenchError(f"{place} is {_shown(value)}, expected {_expected(param)}.")
+    if words == []:
+        return words
+    try:
+        return param.process_value(context, words)
+    except UsageError as error:
+        raise BenchError(f"{place}: {fault_of(error)}.") from error
+
+
+def _shown(value: object) -> str:
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _expected(param: Any) -> str:
+    if param.is_flag:
+        return "true or false"
+    forms = ["text", "a number"]
+    forms += ["a list of them"] if param.multiple or "," in (param.metavar or "") else []
+    forms += ["a table of names and values"] if "=" in (param.metavar or "") else []
+    return f"{', '.join(forms[:-1])} or {forms[-1]}"
+
+
+def _words(param: Any, value: object) -> bool | str | list[str] | None:
+    """Convert a value of TOML to the words that the command line would have.
+
+    Several values are a list of words if the option is repeatable, and else one word with commas
+    (`--shots 8,32`). A table is for options with values such as NAME=VALUE.
+
+    Returns:
+        The words, or True or False for a flag; None if the option has no such values.
+    """
+    forms = param.metavar or ""
+    if param.is_flag:
+        return value if isinstance(value, bool) else None
+    if isinstance(value, dict) and "=" in forms:
+        # `--set lr=1,2` has commas between values, `--columns a=b+c,d=e` between pairs.
+        between = "," if param.multiple else "+"
+        found = [_pair(name, inner, between) for name, inner in value.items()]
+    elif isinstance(value, list) and (param.multiple or "," in forms):
+        found = list(map(_text, value))
+    else:
+        found = [_text(value)]
+    words = [word for word in found if word is not None]
+    if len(words) < len(found):
+        return None
+    return words if param.multiple else ",".join(words)
+
+
+def _pair(name: str, value: object, between: str) -> str | None:
+    values = value if isinstance(value, list) else [value]
+    texts = [str(v).lower() if isinstance(v, bool) else _text(v) for v in values]
+    return None if None in texts else f"{name}={between.join(map(str, texts))}"
+
+
+def _text(value: object) -> str | None:
+    """Return a text or a number as a word of the command line, where the shell expands "~"."""
+    if isinstance(value, str):
+        return str(Path(value).expanduser()) if value.startswith("~/") else value
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return str(value) if is_number else None
+
+
+# Writing.
+
+_BARE = re.compile(r"[\w-]+", re.ASCII)
+_PAIR = re.compile(r"([^=]+)=(.*)", re.DOTALL)
+
+
+def to_toml(values: Mapping[str, Any], parsed: Any, path: Path) -> tuple[str, list[str]]:
+    """Write options as TOML; passwords in URLs are left out.
+
+    Args:
+        values: The values of options as the parser has converted them, by name of the parameter.
+        parsed: The command of the parser.
+        path: The name of the file, which a comment in the file mentions.
+
+    Returns:
+        The text of the file, and the keys whose values had passwords.
+
+    Raises:
+        BenchError: A value is not UTF-8 text.
+    """
+    lines, tables, hidden = list[str](), list[str](), list[str]()
+    for key, param in options_of(parsed).items():
+        value = _plain(values.get(param.name))
+        if not value:
+            continue
+        public = [without_passwords(each) if isinstance(each, str) else each for each in value]
+        hidden += [key] if public != value else []
+        table = _table(public) if param.metavar == "NAME=VALUE" else None
+        if table is not None:
+            tables += ["", f"[{key}]", *table]
+        elif param.multiple and len(public) > 1:
+            lines.append(f"{key} = [{', '.join(map(_toml, public))}]")
+        else:
+            lines.append(f"{key} = {_toml(public[0])}")
+    name = parsed.name
+    head = f"# Options of `bench {name}`. `bench {name} --config {path.name}` runs it."
+    return "\n".join((" ".join(head.split()), *lines, *tables, "")), hidden
+
+
+def _plain(value: object) -> Any:
+    """Return a list of numbers, texts and flags for the value of an option."""
+    values = value if isinstance(value, list | tuple) else [value]
+    kept = [str(each) if isinstance(each, Path) else each for each in values]
+    return [each for each in kept if each is not None and each is not False]
+
+
+def _table(words: list[str]) -> list[str] | None:
+    """Return the lines of a table for NAME=VALUE words; None if they do not make a table."""
+    pairs = [found.groups() for found in map(_PAIR.fullmatch, words) if found]
+    names = {name.strip() for name, _ in pairs}
+    if len(names) < len(words):
+        return None
+    return [f"{_name(name.strip())} = {_values(value)}" for name, value in pairs]
+
+
+def _name(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _toml(name)
+
+
+def _values(text: str) -> str:
+    """Return the value of a NAME=VALUE word as TOML, which `_pair` converts back to this text."""
+    found = [_number(word) or _toml(word) for word in text.split(",")]
+    return f"[{', '.join(found)}]" if len(found) > 1 else found[0]
+
+
+def _number(word: str) -> str:
+    """Return a word that is a number or a flag in TOML with the same text; "" for other words."""
+    if word in ("true", "false"):
+        return word
+    try:
+        value = tomllib.loads(f"value = {word}")["value"] if len(word) < 20 else None
+    except ValueError:
+        return ""
+    is_number = isinstance(value, int | float) and str(value) == word
+    return word if is_number else ""
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str):
+        return str(value)
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise BenchError(
+            f"{value!r} is not UTF-8 text, so it cannot be written to a file of options. Rename it."
+        ) from error
+    # A string of JSON is one of TOML, except that TOML has no raw delete character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def command_words(values: Mapping[str, Any], parsed: Any) -> Iterator[str]:
+    """Yield the words of the command line that set these options.
+
+    The arguments are those of `to_toml`.
+    """
+    for param in options_of(parsed).values():
+        for value in _plain(values.get(param.name)):
+            yield param.opts[0]
+            if value is not True:
+                yield str(value)
