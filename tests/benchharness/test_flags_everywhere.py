@@ -143,7 +143,13 @@ ELSEWHERE = {
 """Commands that train or wait, with the tests of this module that call them."""
 
 IN_EXTENSIONS = of_extensions(
-    {"paper": {"paper": "paper/test_paper_flags.py::test_generated_paper_flags_collapsed_runs"}}
+    {
+        "paper": {"paper": "paper/test_paper_flags.py::test_generated_paper_flags_collapsed_runs"},
+        "reproduce": {
+            "reproduce": "reproduce/test_rounds.py::"
+            "test_collapsed_run_is_flagged_in_the_output_of_bench_reproduce"
+        },
+    }
 )
 """Commands with tests in tests/extensions."""
 

@@ -306,7 +306,7 @@ OWN = {"db backup file", "db merge other"}
 READS = {
     *("--data", "--data-file", "--hf", "--model", "--recipe", "--baseline", "--plugin", "--from"),
     *("--check", "--na-prob", "--variant", "--repair", "--db", "where", "files", "--start-from"),
-    *("predict file", "db import file"),
+    *("predict file", "db import file", "--checkpoint", "reproduce name"),
 }
 
 
@@ -424,6 +424,7 @@ OF_THE_MACHINE = {
     *("benchharness/training/snapshots.py", "benchharness/heads/tokens.py"),
     "benchharness/worker/layer_states.py",
     *("benchharness/api.py", "benchharness/driver/live.py", "leaderboard/text.py"),
+    *of_extensions({"reproduce": {"benchharness/extensions/reproduce/rounds.py": "a round"}}),
 }
 """Modules that write files for this machine only: caches, running jobs, kept models."""
 

@@ -24,6 +24,7 @@ from benchharness.extensions.reproduce.rounds import (
     reproduce as run_again,
 )
 from benchharness.extensions.reproduce.verdicts import WORDS, Verdicts, by_run, summary
+from benchharness.leaderboard.boards.cell import note_lines
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import counted, grouped, visible
 from benchharness.progress import duration
@@ -128,6 +129,9 @@ def _tell(outcome: Outcome) -> None:
         typer.echo(visible(f"    also {sentence}"))
     for test in outcome.verdict.tests:
         typer.echo(visible(f"    {test['sentence']}"))
+    flags = dict.fromkeys(flag for found in outcome.row.flags.values() for flag in found)
+    for line in note_lines([(f"the stored run {outcome.row.key[:12]}", flags)]):
+        typer.echo(visible(f"    {line}"))
 
 
 def _sentences(report: Report, wanted: Wanted) -> Iterator[str]:
@@ -173,6 +177,7 @@ def _to_json(report: Report, wanted: Wanted) -> dict[str, Any]:
                 "state": each.state,
                 "differs": each.verdict.differs if each.verdict else each.thing,
                 "reason": each.reason,
+                "flags": {task: list(found) for task, found in each.row.flags.items()},
                 "verdict": each.verdict and each.verdict.to_json(),
             }
             for each in report.outcomes

@@ -7,6 +7,7 @@ from benchharness.extensions.reproduce.causes import Cause, Pair, causes
 from benchharness.extensions.reproduce.seeds import ScoreTest, check_scores
 from benchharness.extensions.reproduce.verdicts import Kind, Verdict
 from benchharness.leaderboard.result import Evaluation, RunRow, predictions_of
+from benchharness.leaderboard.sharing import without_paths
 from benchharness.tasks.answers import compare_answers
 from benchharness.tasks.suites import find_task, split_title
 from benchharness.tasks.task import ending_of
@@ -51,7 +52,7 @@ def judge(pair: Pair, others: Sequence[RunRow], *, round_id: str, run: str) -> V
         run=run,
         kind=kind,
         differs=found[0].thing if found else "",
-        sentences=tuple(f"{each.thing}: {each.sentence}." for each in found),
+        sentences=tuple(f"{each.thing}: {without_paths(each.sentence)}." for each in found),
         answers=differ,
         rows=count,
         moved=moved,

@@ -71,7 +71,11 @@ class Sources:
     def rows(self, job: Job) -> dict[str, SplitRows]:
         """Return the examples of the splits that a prepared job predicts, keyed by "task:split"."""
         names = (f"{task}:{split}" for task, split in job.predicted_splits)
-        return {name: self._rows[job.data, job.fingerprints[name]] for name in names}
+        known = self._rows
+        return {
+            name: known.get((job.data, job.fingerprints[name])) or read_split(job, name)
+            for name in names
+        }
 
     def _check_permission(self, job: Job) -> None:
         """Raise CannotRunError if a job needs code that the user has not permitted."""
