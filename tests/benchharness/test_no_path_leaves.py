@@ -306,7 +306,7 @@ OWN = {"db backup file", "db merge other"}
 READS = {
     *("--data", "--data-file", "--hf", "--model", "--recipe", "--baseline", "--plugin", "--from"),
     *("--check", "--na-prob", "--variant", "--repair", "--db", "where", "files", "--start-from"),
-    *("predict file", "db import file", "--checkpoint", "reproduce name"),
+    *("predict file", "db import file", "--checkpoint", "--merge"),
 }
 
 

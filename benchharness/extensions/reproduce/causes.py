@@ -158,6 +158,13 @@ def _recipe(pair: Pair) -> Iterator[Cause]:
     """Yield settings that contradict the traces of the stored training."""
     stored, found = pair.stored, pair.found
     rates = {point.step: point.learning_rate for point in found.curve}
+    if stored.cost.steps != found.cost.steps:
+        words = (
+            f"epochs or batch_size: the training had {stored.cost.steps:,} steps, but with the "
+            f"values of the job it has {found.cost.steps:,}"
+        )
+        yield Cause(thing="recipe", sentence=words, is_sure=True)
+        rates = {}  # the rates depend on the number of steps
     for point in stored.curve:
         rate = rates.get(point.step, point.learning_rate)
         if not math.isclose(rate, point.learning_rate, rel_tol=1e-6, abs_tol=1e-15):
@@ -167,12 +174,6 @@ def _recipe(pair: Pair) -> Iterator[Cause]:
             )
             yield Cause(thing="recipe", sentence=words, is_sure=True)
             break
-    if stored.cost.steps != found.cost.steps:
-        words = (
-            f"epochs or batch_size: the training had {stored.cost.steps:,} steps, but with the "
-            f"values of the job it has {found.cost.steps:,}"
-        )
-        yield Cause(thing="recipe", sentence=words, is_sure=True)
     for name in ("batch_size", "accumulation", "precision"):
         old, new = (_at(each, "recipe", name) for each in pair.provenances)
         if None not in (old, new) and old != new:
@@ -267,7 +268,7 @@ def _exchanged(old: Sequence[str], new: Sequence[str]) -> str:
         return ""
     pairs = Counter(zip(old, new, strict=True))
     names = {a: b for (a, b), _ in sorted(pairs.items(), key=lambda each: each[1])}
-    is_exchange = {*names} == {*names.values()} and len(names) > 1
+    is_exchange = {*names} == {*names.values()} and any(a != b for a, b in names.items())
     kept = sum(pairs[each] for each in names.items())
     # At most one row in fifty may be an exception: a machine rounds otherwise.
     if not is_exchange or kept < 0.98 * len(old):
@@ -338,7 +339,7 @@ def _unfounded(
     """
     for name, value in one.scores.items():
         if name not in again:
-            words = f"the stored run has the score {name}, which {one.task} does not have"
+            words = f"the stored run has the score {name}, which these rows do not have"
             yield Cause(thing="metric", sentence=words, is_sure=True)
         elif not math.isclose(value, again[name], rel_tol=NEAR, abs_tol=NEAR):
             whole = {**dict(usual()), **again}

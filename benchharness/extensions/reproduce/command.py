@@ -2,13 +2,20 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from benchharness.cli.chosen import opened
-from benchharness.cli.options import AsJson, Database, TrustCode, completed_by, with_options
-from benchharness.cli.options import declared as of_run
+from benchharness.cli.options import (
+    AsJson,
+    Database,
+    TrustCode,
+    completed_by,
+    declared,
+    with_options,
+)
 from benchharness.cli.output import print_json, print_table, tell_notes
 from benchharness.driver.display import displayed
 from benchharness.driver.options import DATABASE, WHERE, option
@@ -23,7 +30,13 @@ from benchharness.extensions.reproduce.rounds import (
 from benchharness.extensions.reproduce.rounds import (
     reproduce as run_again,
 )
-from benchharness.extensions.reproduce.verdicts import WORDS, Verdicts, by_run, summary
+from benchharness.extensions.reproduce.verdicts import (
+    WORDS,
+    Verdicts,
+    by_run,
+    read_verdicts,
+    summary,
+)
 from benchharness.leaderboard.boards.cell import note_lines
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import counted, grouped, visible
@@ -49,8 +62,8 @@ SOME_DIFFER, NOT_RUN = 1, 4
 class Asked:
     """Options of `bench reproduce`."""
 
-    suite: Annotated[tuple[str, ...], of_run("suite")] = ()
-    task: Annotated[tuple[str, ...], of_run("task")] = ()
+    suite: Annotated[tuple[str, ...], declared("suite")] = ()
+    task: Annotated[tuple[str, ...], declared("task")] = ()
     db: Database = DATABASE
     sample: str | None = option(None, "Draw this share of the runs, such as 5%.", metavar="SHARE")
     sample_seed: int = option(0, "Seed of the draw.", metavar="N", least=0)
@@ -80,6 +93,12 @@ class Asked:
         metavar="DIR",
     )
     listed: bool = option(False, "List the stored verdicts, and run nothing.", flag="--list")
+    merge: Path | None = option(
+        None,
+        "Add the verdicts in a file that `bench reproduce --list --json` wrote on another machine, "
+        "and run nothing.",
+        metavar="FILE",
+    )
     trust_remote_code: TrustCode = False
 
 
@@ -94,8 +113,10 @@ def reproduce(name: Name = None, *, asked: Asked, as_json: AsJson = False) -> No
 
     Exits with 1 if a run is different or its job fails, else with 4 if a run cannot run again.
     """
-    if asked.listed:
+    if asked.listed or asked.merge:
         with opened(asked.db) as store:
+            for verdict in read_verdicts(asked.merge) if asked.merge else ():
+                Verdicts(store).add(verdict)
             _list(store, name, asked, as_json=as_json)
         return
     wanted = Wanted(

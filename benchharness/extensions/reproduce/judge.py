@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from benchharness.errors import DataError
 from benchharness.extensions.reproduce.causes import Cause, Pair, causes
 from benchharness.extensions.reproduce.seeds import ScoreTest, check_scores
 from benchharness.extensions.reproduce.verdicts import Kind, Verdict
@@ -94,8 +95,11 @@ def _answers(pair: Pair) -> tuple[int, int, float, bool]:
         ids = [[row.get("id") for row in each.predictions] for each in (one, other)]
         if ids[0] != ids[1]:
             return differ, count, moved, False
-        task = find_task(one.task)
-        changed, largest = compare_answers(task, *map(predictions_of, (other, one)))
+        try:
+            found = [predictions_of(each) for each in (other, one)]
+        except DataError:  # stored predictions of another form, which `causes` describes
+            return differ, count, moved, False
+        changed, largest = compare_answers(find_task(one.task), *found)
         differ, count, moved = differ + changed, count + len(ids[0]), max(moved, largest)
     return differ, count, moved, fits
 

@@ -1,5 +1,6 @@
 """Preparation of a stored job to run again: permissions, weights and data are checked first."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -50,8 +51,8 @@ class Sources:
     data: str | None = None
     checkpoints: Sequence[str] = ()
     trust_code: bool = False
-    _rows: dict[tuple[str, str], SplitRows] = field(default_factory=dict)
-    _checked: set[tuple[str, str]] = field(default_factory=set)
+    _rows: dict[tuple[str, str], SplitRows] = field(default_factory=dict, init=False)
+    _checked: set[tuple[str, str]] = field(default_factory=set, init=False)
 
     def prepared(self, job: Job) -> Job:
         """Return a job with the places of its data and its checkpoint on this machine.
@@ -204,16 +205,20 @@ def placement_of(machine: Mapping[str, Any], at_once: int, threads: int | None) 
         at_once: Number of jobs that run at the same time.
         threads: Number of threads per process; None for that of the run.
     """
-    processes = _positive(machine.get("processes"))
+    processes = _positive(machine.get("processes"), most=os.cpu_count() or 1)
     device = "cpu" if str(machine.get("device", "cpu")) == "cpu" else "auto"
-    count = threads or _positive(machine.get("threads"))
+    count = threads or _positive(machine.get("threads"), most=_MOST_THREADS)
     slots = tuple(
         replace(each, environment={**each.environment, "OMP_NUM_THREADS": str(count)})
         for each in find_slots(device, at_once, processes=processes)
     )
-    command = worker_command(processes) if processes > 1 else ()
+    command = worker_command(processes) if processes > 1 else ()  # one process can be forked
     return Placement(slots=slots, engine=partial(LocalEngine, slots, command=command))
 
 
-def _positive(value: object) -> int:
-    return value if isinstance(value, int) and 0 < value < 1024 else 1
+_MOST_THREADS = 256
+"""Largest number of threads that is taken from a stored run, which may be a stranger's."""
+
+
+def _positive(value: object, most: int) -> int:
+    return min(value, most) if isinstance(value, int) and value > 0 else 1

@@ -31,7 +31,7 @@ from benchharness.driver.plan import Plan
 from benchharness.driver.schedule import schedule_missing
 from benchharness.driver.start_checkpoints import with_needs
 from benchharness.engines.process import ended_at_last
-from benchharness.errors import BenchError, DataError, StoreError
+from benchharness.errors import BenchError, StoreError
 from benchharness.extensions.reproduce.causes import Pair
 from benchharness.extensions.reproduce.judge import judge
 from benchharness.extensions.reproduce.replay import CannotRunError, Sources, placement_of
@@ -156,7 +156,8 @@ def reproduce(
         DataError: The archive is damaged.
         StoreError: The database cannot be read, or the verdicts cannot be written.
     """
-    with _round_of(wanted) as (folder, here), _source(wanted, folder, here) as source:
+    count = 0 if wanted.archive is None else check_archive(wanted.archive)
+    with _round_of(wanted) as (folder, here), _source(wanted, folder, here, count) as source:
         rows = _matching(source, wanted)
         facts = _begun(folder / "round.json", rows, wanted)
         keys = [key for key in facts["keys"] if key in {row.key for row in rows}]
@@ -188,12 +189,7 @@ def _round_of(wanted: Wanted) -> Iterator[tuple[Path, Store]]:
     parts: list[Any] = [wanted.name, [*wanted.suites], [*wanted.tasks], wanted.sample]
     parts.append(wanted.sample_seed)
     if wanted.archive is not None:
-        try:
-            parts.append(file_digest(wanted.archive))
-        except OSError as error:
-            raise DataError(
-                f"the archive {wanted.archive} cannot be read: {error.strerror or error}."
-            ) from error
+        parts.append(file_digest(wanted.archive))
     with open_store(wanted.db, create=wanted.archive is not None) as here:
         root = here.kept_folder.parent / "reproductions"
         folder = root / digest([here.place_digest, *parts])[:16]
@@ -218,15 +214,15 @@ def _round_of(wanted: Wanted) -> Iterator[tuple[Path, Store]]:
 
 
 @contextmanager
-def _source(wanted: Wanted, folder: Path, here: Store) -> Iterator[Store]:
+def _source(wanted: Wanted, folder: Path, here: Store, count: int) -> Iterator[Store]:
     """Context manager that yields the store of the runs that are reproduced.
 
-    The runs of an archive are data: they are checked and copied into a store of the round.
+    The runs of an archive are data. They are copied into a store of the round, after they have been
+    checked; `count` is their number.
     """
     if wanted.archive is None:
         yield here
         return
-    count = check_archive(wanted.archive)
     with open_store(folder / "archive.sqlite") as store:
         # After a kill the store may have some of the runs, which are then skipped.
         if store.attempt_count() < count:
@@ -379,7 +375,12 @@ class _Round:
     def _run(self, keys: Sequence[str], watch: Watch) -> None:
         """Run jobs on the same placement, in portions that are expected to end in time."""
         wanted, left = self.wanted, list(keys)
-        placement = placement_of(self._machine(keys[0]), wanted.jobs, wanted.threads)
+        try:
+            placement = placement_of(self._machine(keys[0]), wanted.jobs, wanted.threads)
+        except BenchError as error:  # for example too few GPUs
+            for key in keys:
+                self._end(key, state="cannot run", thing="machine", reason=str(error))
+            return
         options = RunOptions(db=self.db, trust_remote_code=wanted.trust_code)
         while left:
             portion = self._portion(left)

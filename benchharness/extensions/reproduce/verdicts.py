@@ -9,9 +9,10 @@ import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
-from benchharness.errors import StoreError
+from benchharness.errors import DataError, StoreError, first_line
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import counted, digest, grouped
@@ -153,6 +154,30 @@ class Verdicts:
                 f"the verdicts of `bench reproduce` in {self.path} cannot be used ({error}): "
                 "delete the file if it is damaged. The stored runs are not affected."
             ) from error
+
+
+def read_verdicts(file: Path) -> list[Verdict]:
+    """Read the verdicts that `bench reproduce --list --json` printed on another machine.
+
+    Raises:
+        DataError: The file is not a list of verdicts.
+    """
+    try:
+        listed = json.loads(file.read_text(encoding="utf-8"))
+        if not isinstance(listed, list):
+            raise TypeError("it is not a list")
+        found = [Verdict.from_json(each) for each in listed]
+        texts = [t for v in found for t in (v.round, v.key, v.run, v.differs, *v.sentences)]
+        if not all(isinstance(text, str) for text in texts):
+            raise TypeError("a text is missing")
+        if not all(isinstance(each.machine, dict) for each in found):
+            raise TypeError("the machine is missing")
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise DataError(
+            f"{file} has no verdicts ({first_line(error)}): expected the output of `bench "
+            "reproduce --list --json`."
+        ) from error
+    return found
 
 
 def by_run(verdicts: Sequence[Verdict], rows: Sequence[RunRow]) -> dict[str, list[Verdict]]:

@@ -3,8 +3,10 @@
 import hashlib
 import json
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -138,10 +140,17 @@ def test_time_limit_leaves_runs_to_the_same_command(db, engine, monkeypatch):
     with open_store("slow.sqlite") as store:
         for each in results():
             store.add_result(replace(each, cost=replace(each.cost, seconds=3600.0)))
-    slow = LearnedEngine(SHARES)
+    slow, waited = LearnedEngine(SHARES), []
     made = [replace(r, cost=replace(r.cost, seconds=3600.0)) for r in results()]
     by_key = {each.job.key: each for each in made}
-    monkeypatch.setattr(slow, "_result", lambda job, share: by_key[job.key])
+
+    def work(job, share):
+        waited.append(3600.0)
+        return by_key[job.key]
+
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + sum(waited))
+    monkeypatch.setattr("benchharness.extensions.reproduce.rounds.time", clock)
+    monkeypatch.setattr(slow, "_result", work)
     monkeypatch.setattr("benchharness.extensions.reproduce.replay.LocalEngine", slow)
     wanted = Wanted(db="slow.sqlite", minutes=90)
     report = reproduce(wanted)
@@ -284,6 +293,27 @@ def test_verdicts_are_shown_in_lists_json_boards_and_the_page(bench, db, engine)
 def test_page_without_verdicts_has_no_section(bench, db):
     assert bench("report", "--out", "page.html", "--db", DB).code == 0
     assert "Reproductions" not in Path("page.html").read_text()
+
+
+def test_verdicts_of_another_machine_are_added_once(bench, db, engine):
+    engine()
+    assert bench("reproduce", keys()[0][:12], "--db", DB).code == 0
+    (mine,) = json.loads(bench("reproduce", "--list", "--json", "--db", DB).out)
+    theirs = mine | {"round": "theirs", "machine": {**mine["machine"], "host": "another"}}
+    Path("theirs.json").write_text(json.dumps([theirs]))
+    for _ in range(2):
+        ended = bench("reproduce", "--merge", "theirs.json", "--db", DB)
+        assert ended.code == 0, ended.err
+        assert "reproduced 2 times on 2 machines (the same bits)" in ended.out
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"kind": "bits"}]', "[" * 5000])
+def test_file_without_verdicts_is_refused_in_one_sentence(bench, db, text):
+    Path("theirs.json").write_text(text)
+    ended = bench("reproduce", "--merge", "theirs.json", "--db", DB)
+    assert ended.code == 4
+    assert len(ended.err.splitlines()) == 1
+    assert not Path("board.sqlite.reproduced").exists()
 
 
 # Archives.
