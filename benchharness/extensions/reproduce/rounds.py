@@ -393,10 +393,8 @@ class _Round:
             todo = schedule_missing(plan, placement.slots, options)
             with drive(todo, placement, options, watch, self._until) as driven:
                 failed = {o.job.key: o for o in driven.outcomes if isinstance(o, Failure)}
-                there = driven.store.finished_keys(jobs)
-                found = {r.job.key: r for r in driven.store.results(sorted(there))}
-            for key in portion:
-                self._close(key, found, failed)
+                for key in portion:
+                    self._close(key, driven.store, failed)
             left = left[len(portion) :]
 
     def _portion(self, left: Sequence[str]) -> list[str]:
@@ -410,9 +408,12 @@ class _Round:
         then, now = self._seconds
         ratio = now / then if then else 1.0
         room, portion = (self._until - time.monotonic()) * self.wanted.jobs, list[str]()
+        done = self._finished([job.key for key in left for job in self._jobs[key]])
         for key in left:
             jobs = self._jobs[key]
-            room -= ratio * sum(self._stored(job.key).cost.seconds for job in jobs)
+            room -= ratio * sum(
+                self._stored(job.key).cost.seconds for job in jobs if job.key not in done
+            )
             if room < 0:
                 break
             portion.append(key)
@@ -420,16 +421,26 @@ class _Round:
                 break
         return portion
 
-    def _close(self, key: str, found: Mapping[str, Result], failed: Mapping[str, Failure]) -> None:
+    def _finished(self, keys: Sequence[str]) -> set[str]:
+        """Return the keys of jobs that an interrupted command has run again already."""
+        if not Path(self.db).exists():
+            return set()
+        with open_store(self.db) as store:
+            return store.finished_keys(keys)
+
+    def _close(self, key: str, repetitions: Store, failed: Mapping[str, Failure]) -> None:
         """Judge the repetition of a run, or record why there is none."""
-        job = self._jobs[key][-1]
-        if key not in found:
-            reasons = [failed[each.key].error for each in self._jobs[key] if each.key in failed]
+        job, keys = self._jobs[key][-1], [job.key for job in self._jobs[key]]
+        there = sorted(repetitions.finished_keys(keys))
+        if key not in there:
+            reasons = [failed[each].error for each in keys if each in failed]
             if reasons:
                 self._end(key, state="failed", thing="failure", reason=reasons[-1])
             else:
                 self._end(key, state="left", thing="time", reason="the time did not suffice.")
             return
+        results = (each for each in repetitions.results(there) if isinstance(each, Result))
+        found = {each.job.key: each for each in results}
         result, row = found[key], self.rows[key]
         then, now = self._stored(key).cost.seconds, result.cost.seconds
         self._seconds = self._seconds[0] + then, self._seconds[1] + now
