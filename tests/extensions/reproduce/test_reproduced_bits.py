@@ -61,13 +61,24 @@ def reproduced(folder: Path, *words: str, **variables: str) -> list[dict]:
     return json.loads(done.stdout)["outcomes"]
 
 
-@pytest.mark.slow
-def test_runs_of_three_heads_and_a_start_reproduce_to_the_bit(tmp_path):
-    words = ("--model", "tiny", *MINI, "--set", "epochs=1", "--no-baselines")
+def test_runs_of_three_heads_and_a_baseline_reproduce_to_the_bit(bench):
     tasks = ("--task", "glue/rte", "--task", "squad/v2.0", "--task", "superglue/copa")
-    assert call(tmp_path, "run", *words, *tasks).returncode == 0
-    found = reproduced(tmp_path, "--jobs", "2")
-    assert [each["verdict"]["kind"] for each in found] == ["bits"] * 3, found
+    ended = bench("run", "--model", "tiny", "--model", "majority", *MINI, *QUICK, *tasks,
+                  "--no-baselines")  # fmt: skip
+    assert ended.code == 0, ended.err
+    ended = bench("reproduce", "--json")
+    assert ended.code == 0, ended.out
+    found = json.loads(ended.out)["outcomes"]
+    assert [each["verdict"]["kind"] for each in found] == ["bits"] * 6, found
+
+
+def test_job_that_starts_from_another_run_is_run_again_with_it(bench):
+    start = ("--task", "glue/wnli", "--start-from", "glue/rte", "--no-baselines")
+    assert bench("run", "--model", "tiny", *MINI, *QUICK, *start).code == 0
+    runs = {each["task"]: each for each in json.loads(bench("show", "runs", "--json").out)}
+    ended = bench("reproduce", runs["glue/wnli"]["key"], "--json")
+    (found,) = json.loads(ended.out)["outcomes"]
+    assert found["verdict"]["kind"] == "bits", found
 
 
 @pytest.mark.soak
