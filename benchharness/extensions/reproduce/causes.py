@@ -362,9 +362,9 @@ def _usual_scores(
     labels = sorted({str(each.label) for each in (*examples, *predictions)})
     metrics = [accuracy, matthews, *map(occurring_f1, ("macro", "micro"))]
     for metric in metrics:
-        yield metric.name, metric.compute(predictions, examples)
+        yield metric.name, metric.compute(predictions, examples) or 0.0
     for label in labels:
-        yield f"F1 of {label}", binary_f1(label).compute(predictions, examples)
+        yield f"F1 of {label}", binary_f1(label).compute(predictions, examples) or 0.0
 
 
 def _undecided(one: Evaluation, predictions: Sequence[Prediction]) -> list[str]:

@@ -80,8 +80,8 @@ def test_all_runs_are_run_again_without_changing_the_stored_ones(db, engine):
 
 def test_answers_of_another_machine_are_within_what_seeds_move(db, engine):
     engine(world=1)
-    report = reproduce(Wanted(db=db))
-    assert kinds(report) == ["within"] * 5
+    report = reproduce(Wanted(db=db, name=keys()[0]))
+    assert kinds(report) == ["within"]
     (test,) = report.outcomes[0].verdict.tests
     assert test["seeds"] == 4, "the other seeds of the row"
     assert 0 < test["power"] < 1
