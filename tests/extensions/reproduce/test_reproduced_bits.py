@@ -61,15 +61,15 @@ def reproduced(folder: Path, *words: str, **variables: str) -> list[dict]:
     return json.loads(done.stdout)["outcomes"]
 
 
-def test_runs_of_three_heads_and_a_baseline_reproduce_to_the_bit(bench):
-    tasks = ("--task", "glue/rte", "--task", "squad/v2.0", "--task", "superglue/copa")
+def test_run_of_spans_and_a_baseline_reproduce_to_the_bit(bench):
+    tasks = ("--task", "squad/v2.0")
     ended = bench("run", "--model", "tiny", "--model", "majority", *MINI, *QUICK, *tasks,
                   "--no-baselines")  # fmt: skip
     assert ended.code == 0, ended.err
     ended = bench("reproduce", "--json")
     assert ended.code == 0, ended.out
     found = json.loads(ended.out)["outcomes"]
-    assert [each["verdict"]["kind"] for each in found] == ["bits"] * 6, found
+    assert [each["verdict"]["kind"] for each in found] == ["bits"] * 2, found
 
 
 def test_job_that_starts_from_another_run_is_run_again_with_it(bench):
