@@ -444,7 +444,10 @@ def _curve(pair: Pair) -> Iterator[Cause]:
         return
     step, first = steps[0], next(iter(old))
     apart = abs(old[step] - new[step]) / max(abs(new[step]), 1e-12)
-    words = f"the training loss at step {step} was {old[step]:.6g}, and is {new[step]:.6g}"
+    words = (
+        f"the training loss at step {step} was {old[step]:.6g}, and is {new[step]:.6g} (a relative "
+        f"difference of {apart:.1g})"
+    )
     then, now = pair.provenances
     known = (("versions", "torch"), ("machine", "device"))
     alike = all(_at(then, *names) == _at(now, *names) for names in known)
