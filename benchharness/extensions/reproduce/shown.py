@@ -63,6 +63,6 @@ def section(store: Store, board: Board) -> Markup | str:
         return ""
     heads = Markup("").join(Markup("<th scope=col>{}</th>").format(head) for head in _HEADS)
     return Markup(
-        "<p>These runs were run again with <code>bench reproduce</code>.</p>"
+        "<p>These stored jobs were run again, and the results were compared.</p>"
         "<table><thead><tr>{}</tr></thead><tbody>{}</tbody></table>"
     ).format(heads, Markup("").join(lines))
