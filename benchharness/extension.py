@@ -58,6 +58,7 @@ Table = Literal[
     "prediction_files",
     "submissions",
     "sections",
+    "facts",
     "plots",
     "pages",
     "runners",
@@ -120,6 +121,9 @@ class Extension:
         sections: Functions that write a section of the report below a leaderboard, keyed by the
             heading of the section. Each gets `(store, board)` and returns HTML as a
             `markupsafe.Markup`, or an empty text to omit the section.
+        facts: Functions that add facts to stored runs, keyed by the name of the fact in JSON. Each
+            gets `(store, rows)` with RunRows, and returns a mapping from the keys of runs to JSON
+            objects, whose "text" is shown to readers. Runs without such a fact are left out.
         plots: Objects of `benchharness.leaderboard.report.plots.section.Plot`, which add figures to
             the plots of each leaderboard in the report, keyed by a word with which the HTML ids of
             their sections end.
@@ -156,6 +160,7 @@ class Extension:
     submissions: Mapping[str, str] = field(default_factory=dict)
     runners: Mapping[str, str] = field(default_factory=dict)
     sections: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict)
     plots: Mapping[str, str] = field(default_factory=dict)
     pages: Mapping[str, str] = field(default_factory=dict)
     recipes: str = ""

@@ -1,6 +1,6 @@
 """Options that select stored results, and functions that open and query the database."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
@@ -16,6 +16,7 @@ from benchharness.cli.options import (
     argument,
     declared,
 )
+from benchharness.cli.output import run_facts
 from benchharness.driver.options import DATABASE
 from benchharness.driver.start_checkpoints import kept_model
 from benchharness.leaderboard.boards.board import Board, select_entry_or_run
@@ -23,7 +24,15 @@ from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.store import database
 from benchharness.leaderboard.store.store import Store, open_store
 from benchharness.leaderboard.text import visible
-from benchharness.stored import Rows, Within, find_rows, stored_name, wanted_tasks, with_family
+from benchharness.stored import (
+    Rows,
+    Within,
+    facts_of,
+    find_rows,
+    stored_name,
+    wanted_tasks,
+    with_family,
+)
 from benchharness.tasks.suites import find_suites
 
 System = Annotated[
@@ -91,20 +100,28 @@ def opened(db: str) -> Store:
     return open_store(db, create=False)
 
 
-def stored_run(name: str, db: str) -> tuple[Result | Failure, Path | None]:
-    """Return a stored run, and the folder of its trained model.
+def stored_run(name: str, db: str) -> tuple[Result | Failure, Path | None, dict[str, Any]]:
+    """Return a stored run, the folder of its trained model, and the facts of extensions about it.
 
     Args:
         name: The key of the run, or its first characters.
         db: The database.
 
     Returns:
-        The result or failure of the run, and the folder; the folder is None if the trained model
-        was not kept.
+        The result or failure of the run, the folder, and the facts, keyed by name. The folder is
+        None if the trained model was not kept.
     """
     with opened(db) as store:
         found = with_family(store.result(name))
-    return found, kept_model(db, found.job.key)
+        key = found.job.key
+        facts = facts_of(store, store.runs_with([key])).get(key, {})
+    return found, kept_model(db, key), facts
+
+
+def facts_of_runs(store: Store, rows: Sequence[RunRow]) -> Iterator[dict[str, Any]]:
+    """Yield the properties of each run as JSON data, with the facts of extensions about it."""
+    more = facts_of(store, rows)
+    yield from (run_facts(row) | more.get(row.key, {}) for row in rows)
 
 
 def find_runs(store: Store, of: OfRuns) -> list[RunRow]:

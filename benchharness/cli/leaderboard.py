@@ -22,6 +22,7 @@ from benchharness.leaderboard.text import visible
 from benchharness.models import MODELS
 from benchharness.stored import (
     Within,
+    fact_lines,
     gained,
     gather_boards,
     lacking_plugins,
@@ -78,6 +79,7 @@ def leaderboard(
         whole = gained(whole, store)
         boards = [top_of(board, most) for board in whole]
         lacking = lacking_plugins(store, suites) if chosen.suite and not as_json else ()
+        facts = [] if as_json else [*fact_lines(store, boards)]
         if intervals:
             from benchharness.stored.predictions import add_uncertainty  # noqa: PLC0415  (numpy)
 
@@ -92,7 +94,7 @@ def leaderboard(
         show_boards(boards, details=shown.details, published=which)
     else:
         typer.echo("no stored run matches. `bench show runs` lists the stored runs.")
-    for line in (*left_out(whole, boards), *lacking, *(recent.sentences if recent else ())):
+    for line in (*facts, *left_out(whole, boards), *lacking, *(recent.sentences if recent else ())):
         typer.echo(visible(line))
 
 

@@ -109,8 +109,8 @@ def _find(name: str, db: str) -> dict[str, Any]:
     if _is_task(name):
         return {"kind": "task", **task_facts(_find_task(name, db))}
     if RUN_KEY.fullmatch(wanted):
-        outcome, model = _stored().stored_run(name, db)
-        return {"kind": "run", "kept_model": model and str(model), **outcome_facts(outcome)}
+        outcome, model, more = _stored().stored_run(name, db)
+        return {"kind": "run", "kept_model": model and str(model), **more, **outcome_facts(outcome)}
     if _is_own_task(name, db):
         return {"kind": "task", **task_facts(find_task(name))}
     model = _find_model(name, "run, model, task or suite", [*SUITES, *COLLECTIONS, *TASKS])
@@ -450,7 +450,9 @@ def runs(
         names = _stored().names_of_runs(store, of)
         blocks = store.newest_runs(most, **names)
         if as_json:
-            print_json_lines(run_facts(row) for rows in blocks for row in rows)
+            print_json_lines(
+                facts for rows in blocks for facts in _stored().facts_of_runs(store, rows)
+            )
             return
         number = store.count(**names)
         for rows in filter(None, blocks):  # print each block as soon as it is read

@@ -5,9 +5,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
-from typing import Concatenate, NamedTuple, ParamSpec, TypeVar
+from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 
 from benchharness import __version__
+from benchharness.discovery import member, places
 from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import (
     Board,
@@ -22,9 +23,9 @@ from benchharness.leaderboard.job import unquoted
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.sharing import path_label, shared_outcome
 from benchharness.leaderboard.store.store import Store
-from benchharness.leaderboard.text import digest
+from benchharness.leaderboard.text import digest, grouped
 from benchharness.models import MODELS
-from benchharness.tasks.suites import SUITES, TASKS, find_suites, select_tasks
+from benchharness.tasks.suites import SUITES, TASKS, distinct_title, find_suites, select_tasks
 
 LARGE_STORE = 2_000
 """Number of stored runs above which commands that show the results of a few jobs read only the runs
@@ -230,6 +231,44 @@ def gained(boards: Sequence[Board], store: Store) -> list[Board]:
     from benchharness.stored.predictions import with_gains  # noqa: PLC0415  (needs numpy)
 
     return [with_gains(board, store) for board in boards]
+
+
+def facts_of(store: Store, rows: Iterable[RunRow]) -> dict[str, dict[str, Any]]:
+    """Return what extensions know about stored runs, such as how often a run was reproduced.
+
+    Args:
+        store: Store that contains the runs.
+        rows: The runs.
+
+    Returns:
+        JSON objects, keyed by the key of the run and then by the name of the fact. Each object has
+        a "text" for readers. Runs without facts are left out.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    listed = list(rows)
+    for name, place in places("facts").items():
+        facts = member(f"the fact {name!r} about runs", place)(store, listed)
+        for key, fact in facts.items():
+            found.setdefault(key, {})[name] = fact
+    return found
+
+
+def fact_lines(store: Store, boards: Iterable[Board]) -> Iterator[str]:
+    """Yield a line per distinct fact about the runs on leaderboards, with the scores it is about.
+
+    Each line is like "reproduced once on 1 machine: tiny RTE; tiny CoLA."
+    """
+    for board in boards:
+        cells = [(entry, cell) for entry in board.entries for cell in entry.cells.values()]
+        known = facts_of(store, (run for _, cell in cells for run in cell.runs))
+        pairs = (
+            (fact["text"], f"{entry.name} {distinct_title(cell.task)}")
+            for entry, cell in cells
+            for run in cell.runs
+            for fact in known.get(run.key, {}).values()
+        )
+        for text, names in grouped(pairs).items():
+            yield f"{text}: {'; '.join(dict.fromkeys(names))}."
 
 
 def left_out(whole: Sequence[Board], boards: Sequence[Board]) -> Iterator[str]:

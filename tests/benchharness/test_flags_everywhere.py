@@ -146,6 +146,10 @@ IN_EXTENSIONS = of_extensions(
     {
         "paper": {"paper": "paper/test_paper_flags.py::test_generated_paper_flags_collapsed_runs"},
         "demo": {"demo": "demo/test_demo.py::test_demo_passes_its_options_to_the_run"},
+        "reproduce": {
+            "reproduce": "reproduce/test_rounds.py::"
+            "test_collapsed_run_is_flagged_in_the_output_of_bench_reproduce"
+        },
     }
 )
 """Commands with tests in tests/extensions."""

@@ -312,7 +312,8 @@ the options of a command as they were typed."""
 READS = {
     *("--data", "--data-file", "--hf", "--model", "--recipe", "--baseline", "--plugin", "--from"),
     *("--check", "--na-prob", "--variant", "--repair", "--db", "where", "files", "--start-from"),
-    *("predict file", "db import file", "show config file", "--config"),
+    *("predict file", "db import file", "show config file"),
+    *("--config", "--checkpoint", "--merge"),
 }
 
 
@@ -431,6 +432,7 @@ OF_THE_MACHINE = {
     *("benchharness/training/snapshots.py", "benchharness/heads/tokens.py"),
     "benchharness/extensions/frozen/layer_states.py",
     *("benchharness/api.py", "benchharness/driver/live.py", "leaderboard/text.py"),
+    *of_extensions({"reproduce": {"benchharness/extensions/reproduce/rounds.py": "a round"}}),
 }
 """Modules that write files for this machine only: caches, running jobs, kept models."""
 

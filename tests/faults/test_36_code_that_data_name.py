@@ -236,6 +236,14 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
             "explanation": {
                 "explain": [("explain", "RUN", "--from", "KEY", "--try", "1", *DB)],
             },
+            "reproduce": {
+                "reproduce": [
+                    ("reproduce", "ARCHIVE", "--db", "new.sqlite"),
+                    ("reproduce", "ARCHIVE", "--data", "ROWS", "--db", "new.sqlite"),
+                    ("reproduce", *DB),
+                    ("reproduce", "--list", *DB),
+                ]
+            },
         }
     ),
 }
@@ -250,6 +258,7 @@ REFUSED = {
     "submit": [2],
     "score": [4],
     "explain": [2],
+    "reproduce": [4, 4, 4, 0],
     "curve": [2],
     "ensemble": [4],
     "model": [0, 4, 4],

@@ -86,6 +86,7 @@ CALLS: Mapping[str, Sequence[str]] = {
     **of_extensions(
         {
             "explanation": {"explain": ("{key}", "--from", "{key}")},
+            "reproduce": {"reproduce": ("{key}",)},
             "paper": {
                 "paper": ("--model", "one", "--suite", "snli", "--data", "mini", "--to", "paper")
             },
@@ -95,6 +96,7 @@ CALLS: Mapping[str, Sequence[str]] = {
 """Arguments of each command; add new commands here."""
 
 CODES = {"which": 2, "check": 4, "submit": 2, "fetch": 2, "model": 2, "predict": 2, "paper": 2}
+CODES |= {"reproduce": 4}
 """Exit codes of commands that have no valid input here."""
 
 

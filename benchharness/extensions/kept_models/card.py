@@ -54,6 +54,7 @@ class Card:
         checks: Comparisons of ONNX files of the model with the model itself.
         flags: Warnings about the scores.
         notes: Sentences about limitations of the folder.
+        facts: Facts of extensions about the run, such as how often it was reproduced.
     """
 
     name: str
@@ -69,6 +70,7 @@ class Card:
     checks: Sequence[Check] = ()
     flags: Sequence[str] = ()
     notes: Sequence[str] = ()
+    facts: Sequence[str] = ()
 
     @property
     def on_hub(self) -> str:
@@ -370,6 +372,7 @@ def _scores(card: Card) -> Iterator[str]:
         ),
     )
     yield from note_lines([("these scores", card.flags)])
+    yield from (f"This run was {visible(fact)}." for fact in card.facts)
     if len(card.seeds) > 1:
         values = [*card.seeds.values()]
         said = ", ".join(f"{seed}: {100 * v:.2f}" for seed, v in sorted(card.seeds.items()))

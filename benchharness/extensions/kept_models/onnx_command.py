@@ -13,6 +13,7 @@ from benchharness.driver.options import option
 from benchharness.errors import BenchError
 from benchharness.extensions.kept_models.export import Found
 from benchharness.leaderboard.text import visible
+from benchharness.stored import facts_of
 
 if TYPE_CHECKING:
     from benchharness.extensions.kept_models.measure import Check
@@ -104,8 +105,14 @@ def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
         "stored predictions."
     )
     notes = [*([found.note] if found.note else []), *([other] if odd else [])]
+    key = found.result.job.key
+    facts = facts_of(found.store, found.store.runs_with([key])).get(key, {})
     made = replace(
-        card.card_of(folder, data), notes=notes, license=wanted.license, seeds=found.seeds
+        card.card_of(folder, data),
+        notes=notes,
+        facts=[fact["text"] for fact in facts.values()],
+        license=wanted.license,
+        seeds=found.seeds,
     )
     card.write_card(folder, made)  # before the export to ONNX, which may fail
     if not (wanted.onnx or wanted.int8):

@@ -130,6 +130,14 @@ def test_model_card_states_which_values_of_a_setting_were_tried() -> None:
     assert [*outline({"learning_rate": rate.to_json()})] == [f"learning_rate: 0.0001  ({tried})"]
 
 
+def test_model_card_has_the_facts_of_extensions_about_its_run() -> None:
+    fact = "reproduced 3 times on 2 machines (the same bits)"
+    parts = {"splits": {}, "versions": {}, "auto_class": "", "facts": [fact]}
+    card = Card(name="x", job=make_job(), task=find_task("glue/rte"), **parts)
+    scores = card_text(card).partition("## Scores")[2].partition("## Training")[0]
+    assert f"This run was {fact}." in scores
+
+
 def test_model_card_of_a_collapsed_run_begins_with_a_warning(tmp_path: Path) -> None:
     folder = taken(tmp_path, "glue/sst2")
     told = json.loads((folder / "benchharness.json").read_text())

@@ -1,0 +1,20 @@
+"""Run stored jobs again from what they stored, and judge whether the same results come out."""
+
+from benchharness.extension import COMPARE, Command, Extension
+
+EXTENSION = Extension(
+    name="reproduce",
+    package=__name__,
+    needs=("explanation",),
+    commands={
+        "reproduce": Command(
+            "command:reproduce",
+            "Run stored jobs again and compare the results.",
+            "reproduce --suite glue --sample 5% --minutes 30",
+            COMPARE,
+            after="explain",
+        ),
+    },
+    facts={"reproduced": "shown:facts"},
+    sections={"Reproductions": "shown:section"},
+)
