@@ -230,6 +230,7 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
     "db delete": [("db", "delete", "KEY", "--yes", *DB)],
     **of_extensions(
         {
+            "calibration": {"calibration": [("calibration", "one", *DB)]},
             "paper": {
                 "paper": [("paper", "--model", "tiny", "--against", "minilm", "--dry-run", *DB)]
             },
@@ -250,6 +251,7 @@ REFUSED = {
     "submit": [2],
     "score": [4],
     "explain": [2],
+    "calibration": [2],
     "curve": [2],
     "ensemble": [4],
     "model": [0, 4, 4],

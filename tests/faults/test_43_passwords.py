@@ -85,6 +85,7 @@ CALLS: Mapping[str, Sequence[str]] = {
     "db merge": ("{url}",),
     **of_extensions(
         {
+            "calibration": {"calibration": ("one",)},
             "explanation": {"explain": ("{key}", "--from", "{key}")},
             "paper": {
                 "paper": ("--model", "one", "--suite", "snli", "--data", "mini", "--to", "paper")
@@ -94,7 +95,10 @@ CALLS: Mapping[str, Sequence[str]] = {
 }
 """Arguments of each command; add new commands here."""
 
-CODES = {"which": 2, "check": 4, "submit": 2, "fetch": 2, "model": 2, "predict": 2, "paper": 2}
+CODES = {
+    **{"which": 2, "check": 4, "submit": 2, "fetch": 2, "model": 2, "predict": 2, "paper": 2},
+    "calibration": 2,
+}
 """Exit codes of commands that have no valid input here."""
 
 

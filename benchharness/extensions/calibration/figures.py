@@ -113,8 +113,8 @@ def _risk(title: str, some: Drawn) -> chart.Figure:
         description=f"Error rate by coverage on {title}. The table below contains all points.",
         note="The coverage is the share of rows that are answered, those with the highest "
         "confidence; the error rate is that of these answers. Points are means over seeds. "
-        "Vertical lines are 95 % intervals over rows and seeds. With the lowest confidence in the "
-        "table, bench predict --min-confidence leaves the other rows to a person.",
+        "Vertical lines are 95 % intervals over rows and seeds. The lowest confidence in the table "
+        "is the threshold below which the other rows are left to a person.",
         table=_table(lines, columns),
     )
 

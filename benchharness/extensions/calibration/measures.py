@@ -82,7 +82,8 @@ def equal_width(confidence: Array, count: int = BINS) -> Places:
     A confidence at the border of two bins belongs to the upper one, and 1 to the last bin.
     """
     bins = np.searchsorted(np.linspace(0, 1, count + 1), confidence, side="right") - 1
-    return np.minimum(bins, count - 1)
+    found: Places = np.minimum(bins, count - 1)
+    return found
 
 
 def calibration_error(confidence: Array, right: Array, bins: Places) -> float:
@@ -211,7 +212,8 @@ def _shared(values: Array, first: Places, after: Places) -> Array:
 
 
 def _from_end(values: Array) -> Array:
-    return np.cumsum(values[::-1])[::-1]
+    sums: Array = np.cumsum(values[::-1])[::-1]
+    return sums
 
 
 def risk_area(rows: Ranked) -> tuple[float, Array]:
@@ -236,7 +238,8 @@ def risk_area(rows: Ranked) -> tuple[float, Array]:
 
 def accuracies(rows: Ranked) -> Array:
     """Return the accuracy of the k rows with the highest confidence, for k = 1 to all rows."""
-    return np.cumsum(rows.shared) / np.arange(1, len(rows.right) + 1)
+    means: Array = np.cumsum(rows.shared) / np.arange(1, len(rows.right) + 1)
+    return means
 
 
 _NEAR = 0.05

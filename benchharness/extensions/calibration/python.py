@@ -110,7 +110,6 @@ def _lines(found: Calibration) -> Iterator[dict[str, Any]]:
 
 def _points(points: Sequence[Any]) -> pd.DataFrame:
     """Return the points of a diagram or a curve, with the ends of their intervals."""
-    lines = [dict(vars(each)) for each in points]
-    for line in lines:
-        line |= {"low": line["interval"].low, "high": line.pop("interval").high}
-    return pd.DataFrame(lines)
+    ends = ({"low": each.interval.low, "high": each.interval.high} for each in points)
+    lines = [vars(each) | both for each, both in zip(points, ends, strict=True)]
+    return pd.DataFrame(lines).drop(columns="interval")
