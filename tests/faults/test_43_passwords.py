@@ -96,8 +96,8 @@ CALLS: Mapping[str, Sequence[str]] = {
 """Arguments of each command; add new commands here."""
 
 CODES = {
-    **{"which": 2, "check": 4, "submit": 2, "fetch": 2, "model": 2, "predict": 2, "paper": 2},
-    "calibration": 2,
+    **dict.fromkeys(("which", "submit", "fetch", "model", "predict", "paper", "calibration"), 2),
+    "check": 4,
 }
 """Exit codes of commands that have no valid input here."""
 

@@ -41,6 +41,13 @@ def examples_of(task, split="dev"):
     return read(find_task(task), split, parse_data("mini")).examples
 
 
+def few(count):
+    """Return rows of RTE whose labels alternate."""
+    examples = examples_of("glue/rte")
+    sides = ([e for e in examples if e.label == label] for label in find_task("glue/rte").labels)
+    return [each for pair in zip(*sides, strict=False) for each in pair][:count]
+
+
 def predicted(task, predictions, examples=None):
     """Return a split with one run of one system."""
     examples = examples_of(task) if examples is None else examples
@@ -67,7 +74,7 @@ def job_of(task="glue/rte", **fields):
 
 
 def test_classes_are_judged_by_the_probability_of_the_gold_label():
-    task, examples = find_task("glue/rte"), examples_of("glue/rte")[:4]
+    task, examples = find_task("glue/rte"), few(4)
     chances = [0.9, 0.8, 0.3, 0.6]
     found = judge(
         predicted(
@@ -132,7 +139,7 @@ def test_each_label_of_a_set_is_a_decision_of_its_own():
 def test_questions_without_an_answer_are_judged_by_the_no_answer_score():
     examples = examples_of("squad/v2.0")
     some = [e for e in examples if e.answers][:2] + [e for e in examples if not e.answers][:2]
-    texts = [some[0].answers[0][0], "something else", "", ""]
+    texts = [some[0].answers[0][0], "something else", "a", "a"]
     margins = [-2.0, -1.0, 3.0, -0.5]
     found = judge(
         predicted(
@@ -158,7 +165,7 @@ def test_questions_without_an_answer_are_judged_by_the_no_answer_score():
 
 
 def test_probabilities_that_do_not_sum_to_one_are_an_error_that_names_the_row():
-    task, examples = find_task("glue/rte"), examples_of("glue/rte")[:3]
+    task, examples = find_task("glue/rte"), few(3)
     good = [labelled(task, e, 0.8) for e in examples]
     for scores, said in (
         ((0.9, 0.9), "sum to 1.8 instead of 1"),

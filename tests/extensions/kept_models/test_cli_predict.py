@@ -215,7 +215,7 @@ def test_min_confidence_marks_the_rows_that_are_left_to_a_person(
 
 
 @pytest.mark.parametrize(
-    ("task", "limit", "said"),
+    "fault",
     [
         ("glue/sst2", "1.5", "--min-confidence must be from 0 to 1, but got 1.5."),
         ("glue/stsb", "0.5", "the model gives no probability of its answers to STS-B: "),
@@ -223,8 +223,9 @@ def test_min_confidence_marks_the_rows_that_are_left_to_a_person(
     ],
 )
 def test_min_confidence_out_of_range_or_without_probabilities_is_an_error(
-    bench, kept, tmp_path, task, limit, said
+    bench, kept, tmp_path, fault
 ) -> None:
+    task, limit, said = fault
     folder, result = kept(task)
     examples = read_split(result.job, result.evaluations[0].name).examples
     (tmp_path / "rows.jsonl").write_text(json.dumps(row_of(examples[0])))
