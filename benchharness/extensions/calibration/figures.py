@@ -37,7 +37,7 @@ CALIBRATION = Plot("Calibration", _draw)
 """
 
 
-def _known(store: Store, board: Board) -> dict[str, Known]:
+def _known(store: Store, board: Board) -> Mapping[str, Known]:
     """Return what can be measured of the best models, keyed by the key of their first run."""
     stored = StoredPredictions(store, paths=board.paths)
     found: dict[str, dict[str, Sequence[Calibration]]] = {}
@@ -68,9 +68,6 @@ def calibration_figures(
     return tuple(
         draw(title, some) for title, some in found.items() for draw in (_reliability, _risk)
     )
-
-
-Drawn = Sequence[tuple[chart.NamedEntry, Calibration]]
 
 
 Drawn = Sequence[tuple[chart.NamedEntry, Calibration]]

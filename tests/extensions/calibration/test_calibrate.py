@@ -2,6 +2,7 @@
 
 import json
 import random
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -139,7 +140,7 @@ def test_each_label_of_a_set_is_a_decision_of_its_own():
 def test_questions_without_an_answer_are_judged_by_the_no_answer_score():
     examples = examples_of("squad/v2.0")
     some = [e for e in examples if e.answers][:2] + [e for e in examples if not e.answers][:2]
-    texts = [some[0].answers[0][0], "something else", "a", "a"]
+    texts = [some[0].answers[0][0], "something else", "word", "word"]
     margins = [-2.0, -1.0, 3.0, -0.5]
     found = judge(
         predicted(
@@ -243,16 +244,23 @@ def sure(draw):
     return draw.uniform(0.95, 0.999) if draw.random() < 0.8 else draw.uniform(0.001, 0.05)
 
 
-@pytest.fixture
-def stored(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with open_store(DB) as store:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    path = tmp_path_factory.mktemp("made") / DB
+    with open_store(str(path)) as store:
         for seed in (1, 2, 3):
             store.add_result(run("bold", seed, sure))
         store.add_result(run("stuck", 1, lambda _: 0.5))
         store.add_result(
             run("careful", 1, lambda draw: 0.75 + 0.2 * draw.random() * draw.choice((1, -1)))
         )
+    return path
+
+
+@pytest.fixture
+def stored(made, tmp_path, monkeypatch):
+    shutil.copy(made, tmp_path / DB)
+    monkeypatch.chdir(tmp_path)
 
 
 def test_command_shows_measures_with_intervals_and_the_coverage(bench, stored):
@@ -432,9 +440,9 @@ def test_intervals_contain_the_true_value_in_95_of_100_simulations(seeds, noise)
 
 def test_intervals_of_a_small_simulation_contain_the_true_values():
     draw = np.random.default_rng(12)
-    known = values_of(calibrate(simulated(draw, 10_000, 8, 0.3), PLAIN, SURE))
+    known = values_of(calibrate(simulated(draw, 5_000, 6, 0.3), PLAIN, SURE))
     hits = dict.fromkeys(known, 0)
-    for _ in range(40):
+    for _ in range(20):
         for name, each in values_of(calibrate(simulated(draw, 300, 3, 0.3), PLAIN, SURE)).items():
             hits[name] += each.interval.has(known[name].value)
-    assert all(count >= 34 for count in hits.values()), hits
+    assert all(count >= 17 for count in hits.values()), hits

@@ -21,8 +21,11 @@ from benchharness.extensions.calibration.measures import (
     squared_error,
     squared_error_parts,
 )
+from tests.helpers.soak import in_part
 
-SETS = 1_000
+each_number = pytest.mark.parametrize("sets", in_part((50, 1_000), (50,)))
+"""Numbers of drawn sets: the ordinary suite has fewer than the soak run."""
+
 CLOSE = {"rel": 0, "abs": 1e-12}
 
 
@@ -40,8 +43,9 @@ def drawn(seed):
     return chances, gold, (chances.argmax(-1) == gold).astype(float)
 
 
-def test_brier_score_and_likelihood_equal_those_of_scikit_learn_on_1000_drawn_sets():
-    for seed in range(SETS):
+@each_number
+def test_brier_score_and_likelihood_equal_those_of_scikit_learn_on_drawn_sets(sets):
+    for seed in range(sets):
         chances, gold, _ = drawn(seed)
         labels = range(chances.shape[1])
         # brier_score_loss takes binary labels as probabilities of the second class.
@@ -70,8 +74,9 @@ def plain_risk_area(confidence, right):
     return sum(rates) / len(rates)
 
 
-def test_area_under_the_risk_coverage_curve_equals_a_plain_loop_on_1000_drawn_sets():
-    for seed in range(SETS):
+@each_number
+def test_area_under_the_risk_coverage_curve_equals_a_plain_loop_on_drawn_sets(sets):
+    for seed in range(sets):
         chances, _, right = drawn(seed)
         confidence = chances.max(-1)
         area, _ = risk_area(ranked(confidence, right))
@@ -87,8 +92,9 @@ def plain_error(confidence, right, bins):
     return total / len(right)
 
 
-def test_calibration_error_with_bins_of_equal_width_equals_a_plain_loop_on_1000_drawn_sets():
-    for seed in range(SETS):
+@each_number
+def test_calibration_error_with_bins_of_equal_width_equals_a_plain_loop_on_drawn_sets(sets):
+    for seed in range(sets):
         chances, _, right = drawn(seed)
         confidence = chances.max(-1)
         plain = [max(n for n in range(BINS) if n / BINS <= each) for each in confidence]
@@ -96,6 +102,7 @@ def test_calibration_error_with_bins_of_equal_width_equals_a_plain_loop_on_1000_
         assert error == pytest.approx(plain_error(confidence, right, plain), **CLOSE)
 
 
+@pytest.mark.soak  # importing torchmetrics takes ten seconds
 def test_calibration_error_with_bins_of_equal_width_equals_that_of_torchmetrics():
     functional = pytest.importorskip("torchmetrics.functional.classification")
     import torch
@@ -135,13 +142,21 @@ def simulated(draw, rows, temperature):
     return confidence, (draw.uniform(size=rows) < truth).astype(float), truth
 
 
-@pytest.mark.parametrize("temperature", [1.0, 1.5, 2.5])
-def test_error_without_bias_has_less_than_a_tenth_of_the_mean_error_of_the_plain_one(temperature):
+@pytest.mark.parametrize(
+    ("temperature", "rounds"),
+    in_part(
+        [(1.0, 400), (2.5, 400), (1.0, 10_000), (1.5, 10_000), (2.5, 10_000)],
+        [(1.0, 400), (2.5, 400)],
+    ),
+)
+def test_error_without_bias_has_less_than_a_tenth_of_the_mean_error_of_the_plain_one(
+    temperature, rounds
+):
     draw, rows = np.random.default_rng(3), 600
-    confidence, _, truth = simulated(draw, 1_000_000, temperature)
+    confidence, _, truth = simulated(draw, 500_000, temperature)
     known = float(((confidence - truth) ** 2).mean())
     plain, corrected = [], []
-    for _ in range(3_000):
+    for _ in range(rounds):
         confidence, right, _ = simulated(draw, rows, temperature)
         bins = equal_mass(confidence)
         gaps = np.bincount(bins, right - confidence) / np.bincount(bins)
@@ -212,7 +227,7 @@ def test_accuracy_at_a_coverage_is_that_of_the_most_confident_rows():
 def test_variance_of_the_accuracy_at_a_coverage_is_that_of_repeated_samples():
     draw = np.random.default_rng(7)
     found, variances = [], []
-    for _ in range(1_500):
+    for _ in range(1_000):
         confidence, right, _ = simulated(draw, 300, 1.0)
         accuracy, influence = accuracy_at(ranked(confidence, right), 0.5)
         found.append(accuracy)
