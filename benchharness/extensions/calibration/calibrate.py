@@ -39,7 +39,7 @@ from benchharness.tasks.suites import find_task, split_title
 
 @dataclass(frozen=True, kw_only=True)
 class Wanted:
-    """What is computed of a system.
+    """Options of the measurement.
 
     Attributes:
         split: "dev" or "test".
@@ -181,7 +181,7 @@ def calibrations_of(store: Store, rows: Rows, wanted: Wanted) -> Iterator[Calibr
     Args:
         store: Store that contains the runs.
         rows: The entry, and the tasks.
-        wanted: What is computed.
+        wanted: Options of the measurement.
 
     Raises:
         BenchError: The wanted accuracy is not above 0 and at most 1.
@@ -206,7 +206,7 @@ def cell_calibrations(
     Args:
         stored: Reader of the stored predictions and their examples.
         cell: Cell with the runs.
-        wanted: What is computed.
+        wanted: Options of the measurement.
     """
     results = [stored.result(run.key) for run in cell.runs]
     jobs, task = [result.job for result in results], find_task(cell.task)
@@ -231,7 +231,7 @@ def calibrate(judged: Judged, plain: Calibration, wanted: Wanted = DEFAULT) -> C
     Args:
         judged: The predictions as numbers.
         plain: Result without measures.
-        wanted: What is computed.
+        wanted: Options of the measurement.
     """
     orders = [of.ranked(run.row_confidence, run.row_right) for run in judged.runs]
     curve = tuple(_curve(judged, orders, wanted.coverages))
