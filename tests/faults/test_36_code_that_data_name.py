@@ -251,7 +251,6 @@ REFUSED = {
     "submit": [2],
     "score": [4],
     "explain": [2],
-    "calibration": [2],
     "curve": [2],
     "ensemble": [4],
     "model": [0, 4, 4],
