@@ -68,6 +68,7 @@ _LIMITS = {
     "extensions/submission": (3_735, 15, 0, 2, 63, 0),
     "extensions/reproduce": (2_247, 9, 0, 0, 18, 0),
     "extensions/conll2012": (2_260, 12, 0, 1, 41, 0),
+    "extensions/calibration": (1_611, 7, 0, 0, 28, 0),
 }
 LIMITS: Mapping[str, Mapping[str, int]] = {
     room: dict(zip(FIGURES, limits, strict=True)) for room, limits in _LIMITS.items()

@@ -228,6 +228,14 @@ class AnswerType:
         """
         return None
 
+    def confidence(self, prediction: Any) -> float | None:
+        """Return the probability that the model gives to its own answer; None if it gives none.
+
+        By default, it is the probability of the predicted label or option.
+        """
+        place, scores = self.place(prediction), self.scores(prediction)
+        return scores[place] if place is not None and place < len(scores) else None
+
     def near(self, prediction: Any, example: Any, *, right: bool) -> float:
         """Return how close a prediction is to the gold answer; a higher value is closer.
 

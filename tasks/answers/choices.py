@@ -76,6 +76,10 @@ class Choices(AnswerType):
     def place(self, prediction: ChoicePrediction) -> int | None:
         return prediction.option if prediction.option >= 0 else None
 
+    def confidence(self, prediction: ChoicePrediction) -> float | None:
+        # The score of a pseudo-perplexity is the likelihood of a text, not of an option.
+        return None if prediction.tokens else super().confidence(prediction)
+
     def is_invalid(self, prediction: ChoicePrediction) -> bool:
         return prediction.text is not None
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from math import prod
 from statistics import fmean
 from typing import Any
 
@@ -140,6 +141,13 @@ class LabelSets(_Labels):
         if isinstance(answer, str) or not set(given) <= set(labels):
             raise self.refuse(example, answer, f"expected a list of labels: {', '.join(labels)}")
         return PairPrediction(id=example.id, label=tuple(name for name in labels if name in given))
+
+    def confidence(self, prediction: PairPrediction) -> float | None:
+        """Return the probability of the whole set of labels, as if labels were independent."""
+        labels, scores = label_set(prediction), prediction.scores
+        pairs = zip(self.task.labels, scores, strict=bool(scores))
+        chances = [score if name in labels else 1 - score for name, score in pairs]
+        return prod(chances) if chances else None
 
     def average(self, predictions: Sequence[PairPrediction]) -> PairPrediction:
         """Predict the labels whose mean probability over several models is above 0.5."""

@@ -113,6 +113,14 @@ class Spans(AnswerType):
     def near_words(self, near: float, prediction: Any) -> str:
         return f"F1 {100 * near:.1f}"
 
+    def confidence(self, prediction: SpanPrediction) -> float | None:
+        """Return the probability of the decision between the text and "no answer".
+
+        It does not cover which text is the answer. None if every question has an answer.
+        """
+        margin = prediction.no_answer_score - prediction.threshold
+        return (1 + math.tanh(abs(margin) / 2)) / 2 if self.task.no_answer else None
+
     def cells(self, prediction: Any, example: Any, judged: Judged) -> list[Cell]:
         place = "exact" if judged.right else "overlaps" if judged.near > 0 else "elsewhere"
         gold = "answer" if example.answers else "no answer"

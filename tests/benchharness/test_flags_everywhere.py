@@ -20,6 +20,14 @@ import pytest
 import benchharness as bh
 from benchharness.cli.commands import commands
 from benchharness.discovery import places
+from benchharness.extensions.calibration.calibrate import (
+    NAMES,
+    Bin,
+    Calibration,
+    Covered,
+    Measured,
+)
+from benchharness.extensions.calibration.figures import calibration_figures
 from benchharness.extensions.curves.figures import layer_figures, stage_figures
 from benchharness.extensions.curves.find import curves_of
 from benchharness.extensions.exports.command import PREDICTIONS, Format
@@ -39,6 +47,7 @@ from benchharness.leaderboard.report.plots.tradeoff import (
 from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.report.write import template_module
 from benchharness.leaderboard.result import Result
+from benchharness.leaderboard.statistics import Interval
 from benchharness.leaderboard.store.store import open_store
 from benchharness.loggers import Listening
 from benchharness.progress import ending
@@ -63,7 +72,13 @@ WRONG = frozenset(n for n, example in enumerate(DEV) if example.label != LABEL)
 
 
 def collapsed(model: str, seed: int = 1, **fields: Any) -> Result:
-    return made(model, "glue/rte", seed, WRONG, **fields)
+    """Return a run that gives every row the first label, with the same probability."""
+    run = made(model, "glue/rte", seed, WRONG, **fields)
+    evaluations = [
+        replace(each, predictions=tuple({**row, "scores": [0.6, 0.4]} for row in each.predictions))
+        for each in run.evaluations
+    ]
+    return replace(run, evaluations=tuple(evaluations))
 
 
 def layer(number: int) -> Mapping[str, Setting]:
@@ -120,6 +135,7 @@ CHECKED: Mapping[str, tuple[str, ...]] = {
         "pages",
     ),
     "compare": ("compare", "stuck", "good"),
+    **of_extensions({"calibration": {"calibration": ("calibration", "stuck")}}),
     "plan": ("plan", "stuck", "good"),
     "curve": ("curve", "pre"),
     "ensemble": ("ensemble", "stuck"),
@@ -384,9 +400,10 @@ FRAMES: Mapping[str, Callable[[], Any]] = {
     "Choice": lambda: [*choice().frame()["flags"]],
     **of_extensions(
         {
+            "calibration": {"calibration": lambda: [*bh.calibration("stuck", db=DB)["flags"]]},
             "explanation": {
                 "explain": lambda: bh.explain(key("stuck"), key("good"), db=DB).attrs,
-            }
+            },
         }
     ),
 }
@@ -529,11 +546,27 @@ def stage_figure() -> object:
     return stage_figures(curves_of(MagicMock(), board, lambda entry: entry.stage, examples=False))
 
 
+def calibration_figure() -> object:
+    board = board_of([flagged("stuck")])
+    ends = Interval(low=0.4, high=0.6)
+    found = Calibration(
+        task="glue/rte",
+        split="dev",
+        flags=(CONSTANT,),
+        measures=dict.fromkeys(NAMES, Measured(value=0.5)),
+        bins=(Bin(confidence=0.6, accuracy=0.5, interval=ends, share=1.0),),
+        curve=(Covered(coverage=1.0, accuracy=0.5, interval=ends, confidence=0.6),),
+    )
+    (named,) = named_entries(board, "b")
+    return calibration_figures([named], {named.entry.runs[0].key: {"glue/rte": [found]}})
+
+
 FIGURES: Mapping[str, Callable[[], object]] = {
     "tradeoffs": cost_figures,
     "spreads": spread_figure,
     "categories": category_figure,
     "stages": stage_figure,
+    "calibration": calibration_figure,
     "shots": lambda: shot_figures(*set_to("shots", 8, 32)),
     "layers": lambda: layer_figures(*set_to("features", "layer-1", "layer-2")),
 }

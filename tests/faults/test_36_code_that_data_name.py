@@ -230,6 +230,7 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
     "db delete": [("db", "delete", "KEY", "--yes", *DB)],
     **of_extensions(
         {
+            "calibration": {"calibration": [("calibration", "one", *DB)]},
             "paper": {
                 "paper": [("paper", "--model", "tiny", "--against", "minilm", "--dry-run", *DB)]
             },

@@ -85,6 +85,7 @@ CALLS: Mapping[str, Sequence[str]] = {
     "db merge": ("{url}",),
     **of_extensions(
         {
+            "calibration": {"calibration": ("one",)},
             "explanation": {"explain": ("{key}", "--from", "{key}")},
             "reproduce": {"reproduce": ("{key}",)},
             "paper": {
@@ -95,8 +96,10 @@ CALLS: Mapping[str, Sequence[str]] = {
 }
 """Arguments of each command; add new commands here."""
 
-CODES = {"which": 2, "check": 4, "submit": 2, "fetch": 2, "model": 2, "predict": 2, "paper": 2}
-CODES |= {"reproduce": 4}
+CODES = {
+    **dict.fromkeys(("which", "submit", "fetch", "model", "predict", "paper", "calibration"), 2),
+    **dict.fromkeys(("check", "reproduce"), 4),
+}
 """Exit codes of commands that have no valid input here."""
 
 

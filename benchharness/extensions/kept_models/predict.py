@@ -75,7 +75,12 @@ class Part(NamedTuple):
 
 
 def predict_parts(
-    model: TrainedModel, parts: Iterable[Table], columns: str = "", *, scores: bool = False
+    model: TrainedModel,
+    parts: Iterable[Table],
+    columns: str = "",
+    *,
+    scores: bool = False,
+    min_confidence: float | None = None,
 ) -> Iterator[Part]:
     """Yield predictions for the rows of several tables, one `Part` per table.
 
@@ -84,14 +89,19 @@ def predict_parts(
         parts: Tables of rows.
         columns: Columns to read, in the format of `--columns`; empty to find them by their names.
         scores: True to add the probability of each label.
+        min_confidence: Confidence below which a row is left to a person: lines then have the
+            fields "confidence" and "review". None for lines without these fields.
 
     Raises:
-        BenchError: The task is a retrieval task, or `columns` does not fit the task.
+        BenchError: The task is a retrieval task, `columns` does not fit the task, or
+            `min_confidence` is out of range or the model gives no probabilities.
         DataError: A table lacks columns, or a row is invalid.
     """
     if model.task.kind == "ranking":
         title = model.task.title
         raise BenchError(f"{title} ranks documents for queries: single rows cannot be predicted.")
+    if min_confidence is not None and not 0 <= min_confidence <= 1:
+        raise BenchError(f"--min-confidence must be from 0 to 1, but got {min_confidence:g}.")
     read = reader_of(model.task, columns)
     for table in parts:
         if not table.ids:
@@ -101,7 +111,24 @@ def predict_parts(
         found = predict(model, examples)
         pairs = zip(found.predictions, examples, strict=True)
         lines = [answer(*pair, model.task, scores=scores) for pair in pairs]
+        if min_confidence is not None:
+            decisions = [_decision(p, model.task, min_confidence) for p in found.predictions]
+            lines = [line | each for line, each in zip(lines, decisions, strict=True)]
         yield Part(lines, found.cut, found.counts, table.notes)
+
+
+def _decision(prediction: Prediction, task: Task, least: float) -> dict[str, Any]:
+    """Return the confidence of a prediction, and whether the row is left to a person.
+
+    Raises BenchError if the model gives no probability of its answer.
+    """
+    confidence = answer_type(task).confidence(prediction)
+    if confidence is None:
+        raise BenchError(
+            f"the model gives no probability of its answers to {task.title}: --min-confidence "
+            "needs a model for classes, labels, options, or questions that may have no answer."
+        )
+    return {"confidence": confidence, "review": confidence < least}
 
 
 def answer(prediction: Prediction, example: Example, task: Task, *, scores: bool) -> dict[str, Any]:

@@ -59,6 +59,12 @@ class Asked:
     no_header: bool = option(False, "Read line 1 of a table as a row, and number its columns.")
     sheet: str = option("", "Sheet of an Excel workbook that has the rows.", metavar="NAME")
     scores: bool = option(False, "Also write the probability of every label.")
+    min_confidence: float | None = option(
+        None,
+        "Leave rows to a person if the model's confidence in its answer is below P, from 0 to 1: "
+        'also write "confidence" and "review" for each row.',
+        metavar="P",
+    )
     task: str | None = option(
         None, "Task to use if the model was trained on several.", metavar="NAME"
     )
@@ -76,7 +82,8 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
     """Predict labels for new rows with a kept model, and write one line per row.
 
     Labels in the rows are ignored. Each line has the id of its row, by default the row's line
-    number in the file.
+    number in the file. With --min-confidence, "review" is true for the rows that are left to a
+    person, and a line on stderr has their number.
     """
     if asked.out is not None and asked.out.exists():
         raise BenchError(f"{asked.out} exists already: delete it, or pass another --out.")
@@ -88,18 +95,24 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
         from benchharness.extensions.kept_models import predict as prediction
 
     model = load.load_trained(folder, asked.task, trust=asked.trust_remote_code)
-    rows = cut = 0
+    rows = cut = reviews = 0
     counts: tuple[int, ...] = (0, 0, 0, 0)
     with alive(lambda: f"rows predicted so far: {rows:,}"), _sink(asked.out) as write:
         tables = read_parts(file, asked.encoding, no_header=asked.no_header, sheet=asked.sheet)
-        parts = prediction.predict_parts(model, tables, asked.columns, scores=asked.scores)
+        parts = prediction.predict_parts(
+            model, tables, asked.columns, scores=asked.scores, min_confidence=asked.min_confidence
+        )
         for part in parts:
             write(part.lines)
             tell_notes(part.notes)
             rows, cut = rows + len(part.lines), cut + part.cut
+            reviews += sum(line.get("review", False) for line in part.lines)
             counts = tuple(map(add, counts, part.counts or (0,) * len(counts)))
         if not rows:
             raise BenchError(f"{'standard input' if file == STDIN else file} has no rows.")
+    if asked.min_confidence is not None:
+        below = f"have a confidence below {asked.min_confidence:g}"
+        tell_notes([f'{reviews:,} of {rows:,} rows {below} ("review"): leave them to a person.'])
     if cut:
         most = model.limits.max_tokens
         tell_notes([f"{counted(cut, 'row')} of {rows} had to be cut to {most} tokens."])

@@ -1,5 +1,6 @@
 """Python functions `bh.predict`, which predicts rows, and `bh.model`, which loads a kept model."""
 
+from functools import partial
 from os import fspath
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -30,6 +31,7 @@ def predict(  # noqa: PLR0913  (the command's options)
     no_header: bool = False,
     sheet: str = "",
     scores: bool = False,
+    min_confidence: float | None = None,
     task: str | None = None,
     trust_remote_code: bool = False,
     db: str | Path = DATABASE,
@@ -44,6 +46,9 @@ def predict(  # noqa: PLR0913  (the command's options)
         no_header: Whether a file has no header. Line 1 is then a row, and columns are numbered.
         sheet: The sheet of an Excel workbook that has the rows.
         scores: Whether to add the probability of every label.
+        min_confidence: The confidence, from 0 to 1, below which a row is left to a person. The
+            frame then has the columns `confidence` and `review` (whether a row is left to a
+            person).
         task: The task to predict, if the model was trained on several.
         trust_remote_code: Whether to run the Python code that comes with the model's checkpoint.
         db: The database of the run.
@@ -54,8 +59,9 @@ def predict(  # noqa: PLR0913  (the command's options)
         such as that it has learned nothing.
 
     Raises:
-        BenchError: The key matches no run or several, the model was not kept, or `task` or
-            `columns` does not fit the model.
+        BenchError: The key matches no run or several, the model was not kept, `task` or `columns`
+            does not fit the model, or `min_confidence` is out of range or the model gives no
+            probabilities.
         DataError: There are no rows, a column is missing, or a row is invalid.
         ModelError: The folder has no complete model of a run.
     """
@@ -69,7 +75,8 @@ def predict(  # noqa: PLR0913  (the command's options)
         tables = read_parts(fspath(rows), encoding, no_header=no_header, sheet=sheet)
     else:
         tables = iter([_table_of(rows)])
-    parts = list(prediction.predict_parts(model, tables, columns, scores=scores))
+    read = partial(prediction.predict_parts, scores=scores, min_confidence=min_confidence)
+    parts = list(read(model, tables, columns))
     found = pd.DataFrame([line for part in parts for line in part.lines])
     found.attrs["cut"] = sum(part.cut for part in parts)
     found.attrs["flags"] = "; ".join(model.flags)

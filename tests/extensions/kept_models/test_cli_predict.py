@@ -3,6 +3,7 @@
 import csv
 import gzip
 import json
+import math
 import subprocess
 import sys
 from collections.abc import Callable
@@ -184,6 +185,56 @@ def test_predict_reads_stdin_as_texts_or_json_and_writes_scores_to_csv(
     assert bh.predict(folder, named, columns="text=review")["score"].tolist() == [
         line["score"] for line in texts
     ]
+
+
+@pytest.mark.parametrize("task", ["glue/sst2", "squad/v2.0", "race/all"])
+def test_min_confidence_marks_the_rows_that_are_left_to_a_person(
+    bench, kept, tmp_path, task
+) -> None:
+    folder, result = kept(task)
+    examples = read_split(result.job, result.evaluations[0].name).examples
+    (tmp_path / "rows.jsonl").write_text("\n".join(json.dumps(row_of(e)) for e in examples))
+    plain = lines_of(bench("predict", str(folder), "rows.jsonl").out)
+    every = lines_of(bench("predict", str(folder), "rows.jsonl", "--min-confidence", "0").out)
+    assert [{**row, "confidence": None, "review": False} for row in plain] == [
+        {**row, "confidence": None} for row in every
+    ]
+    for row in every:
+        margin = row.get("no_answer_score")
+        sure = row["score"] if margin is None else 1 / (1 + math.exp(-abs(margin)))
+        assert row["confidence"] == pytest.approx(sure)
+    limit = sorted(row["confidence"] for row in every)[len(every) // 2]
+    ended = bench("predict", str(folder), "rows.jsonl", "--min-confidence", str(limit))
+    left = [row["confidence"] < limit for row in every]
+    assert [row["review"] for row in lines_of(ended.out)] == left
+    assert 0 < sum(left) < len(left)
+    said = f'bench: {sum(left)} of {len(left)} rows have a confidence below {limit:g} ("review"): '
+    assert f"{said}leave them to a person." in ended.err
+    frame = bh.predict(folder, tmp_path / "rows.jsonl", min_confidence=limit)
+    assert frame["review"].tolist() == left
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        ("glue/sst2", "1.5", "--min-confidence must be from 0 to 1, but got 1.5."),
+        ("glue/stsb", "0.5", "the model gives no probability of its answers to STS-B: "),
+        ("conll2003/ner", "0.5", "the model gives no probability of its answers to "),
+    ],
+)
+def test_min_confidence_out_of_range_or_without_probabilities_is_an_error(
+    bench, kept, tmp_path, fault
+) -> None:
+    task, limit, said = fault
+    folder, result = kept(task)
+    examples = read_split(result.job, result.evaluations[0].name).examples
+    (tmp_path / "rows.jsonl").write_text(json.dumps(row_of(examples[0])))
+    words = ("rows.jsonl", "--min-confidence", limit, "--out", "out.csv")
+    ended = bench("predict", str(folder), *words)
+    assert (ended.code, ended.out) == (2, "")
+    assert said in ended.err
+    assert len(ended.err.splitlines()) == 1
+    assert not (tmp_path / "out.csv").exists()
 
 
 def test_predict_reports_the_number_of_truncated_rows(bench, kept, monkeypatch) -> None:

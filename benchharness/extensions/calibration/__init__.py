@@ -1,0 +1,18 @@
+"""Calibration of stored runs: how far the probabilities of predictions can be trusted."""
+
+from benchharness.extension import READ, Command, Extension
+
+EXTENSION = Extension(
+    name="calibration",
+    package=__name__,
+    commands={
+        "calibration": Command(
+            "command:calibration",
+            "Show how far the probabilities of a model can be trusted.",
+            "calibration roberta --task glue/rte",
+            READ,
+        ),
+    },
+    calls={"calibration": "python:calibration"},
+    plots={"calibration": "figures:CALIBRATION"},
+)
