@@ -104,6 +104,7 @@ class Facts:
         instead_of: The hyperparameter that this one replaces, because both set the same quantity in
             different units: `epochs` for the hyperparameter `steps`. If a recipe sets one of the
             two, and a recipe that overrides this recipe sets the other, only the latter is used.
+        counts_layers: Whether the value is a number of layers, which the encoder must have.
     """
 
     rule: Rule
@@ -115,6 +116,7 @@ class Facts:
     needs: str = ""
     excludes: Mapping[str, str] = field(default_factory=dict)
     instead_of: str = ""
+    counts_layers: bool = False
 
 
 def hyperparameter(

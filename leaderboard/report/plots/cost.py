@@ -9,7 +9,12 @@ from benchharness.leaderboard.job import MACHINE
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.text import counted
 
-_EVERY_WEIGHT: Mapping[str, object] = {"features": "fine-tuned", "unfreeze": "all", "lora_rank": 0}
+_EVERY_WEIGHT: Mapping[str, object] = {
+    "features": "fine-tuned",
+    "unfreeze": "all",
+    "lora_rank": 0,
+    "frozen_layers": 0,
+}
 """Values of settings, keyed by setting, with which a recipe trains all weights at each step. A
 recipe without these settings does the same.
 """
