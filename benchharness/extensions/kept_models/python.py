@@ -1,5 +1,6 @@
 """Python functions `bh.predict`, which predicts rows, and `bh.model`, which loads a kept model."""
 
+from dataclasses import replace
 from os import fspath
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -29,6 +30,7 @@ def predict(  # noqa: PLR0913  (the command's options)
     encoding: str = "",
     no_header: bool = False,
     scores: bool = False,
+    keep_columns: bool = False,
     task: str | None = None,
     trust_remote_code: bool = False,
     db: str | Path = DATABASE,
@@ -42,6 +44,8 @@ def predict(  # noqa: PLR0913  (the command's options)
         encoding: The character encoding of a file, if it is not UTF-8.
         no_header: Whether a file has no header. Line 1 is then a row, and columns are numbered.
         scores: Whether to add the probability of every label.
+        keep_columns: Whether to return the columns of the rows too. The names of the columns of the
+            prediction then begin with "predicted_", and the id is left out.
         task: The task to predict, if the model was trained on several.
         trust_remote_code: Whether to run the Python code that comes with the model's checkpoint.
         db: The database of the run.
@@ -67,7 +71,8 @@ def predict(  # noqa: PLR0913  (the command's options)
         tables = read_parts(fspath(rows), encoding, no_header=no_header)
     else:
         tables = iter([_table_of(rows)])
-    parts = list(prediction.predict_parts(model, tables, columns, scores=scores))
+    asked = {"scores": scores, "keep_columns": keep_columns}
+    parts = list(prediction.predict_parts(model, tables, columns, **asked))
     found = pd.DataFrame([line for part in parts for line in part.lines])
     found.attrs["cut"] = sum(part.cut for part in parts)
     found.attrs["flags"] = "; ".join(model.flags)
@@ -82,7 +87,8 @@ def _table_of(rows: Any) -> Table:
     if not objects:
         raise DataError("rows is empty: pass at least one row to predict.")
     rows = [(str(n), row) for n, row in enumerate(objects)]
-    return read_cells(objects_table(Path("rows"), rows, "row"))
+    table = objects_table(Path("rows"), rows, "row")
+    return read_cells(replace(table, as_read=table))
 
 
 @speaks_python

@@ -33,8 +33,8 @@ from benchharness.extensions.estimator.rows import (
 
 TEXTS = [
     f"the {noun} is {word} ."
-    for noun in "film plot cast end".split()
-    for word in "splendid dull".split()
+    for noun in ("film", "plot", "cast", "end")
+    for word in ("splendid", "dull")
 ]
 TEXTS = [f"{text} {number}" for number in range(5) for text in TEXTS]
 CLASSES = ["good", "bad"] * (len(TEXTS) // 2)
@@ -184,7 +184,7 @@ def test_pairs_of_texts_are_classified_with_any_kind_of_class() -> None:
     ],
 )
 def test_rows_that_are_no_texts_are_refused_with_one_sentence(rows: Any, sentence: str) -> None:
-    with pytest.raises(ValueError, match="^X is a|^row") as error:
+    with pytest.raises(ValueError, match=r"^X is a|^row") as error:
         bh.Classifier("tiny").fit(rows, ["a", "b", "a"])
     assert isinstance(error.value, BenchError)
     assert str(error.value).startswith(sentence)
