@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted
 
 from benchharness.api import run
@@ -112,8 +113,9 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             BenchError: The model or a hyperparameter is unknown or does not fit.
             JobError: The training failed, for example because its loss was not finite.
         """
+        classes, numbers = classes_of(y)
         texts = texts_of(X)
-        classes, numbers = classes_of(y, texts)
+        check_consistent_length(texts, numbers)
         names, width = class_names(classes), len(texts[0])
         own = task_of(names, width)
         task = add(own_task(own))

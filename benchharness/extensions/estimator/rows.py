@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from benchharness.errors import DataError
@@ -74,19 +74,18 @@ def _cells(row: Any) -> tuple[Any, ...]:
     return tuple(row) if isinstance(row, list | tuple | np.ndarray) else (row,)
 
 
-def classes_of(y: Any, texts: Texts) -> tuple[NDArray[Any], NDArray[np.intp]]:
+def classes_of(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return the classes in y, sorted, and the number of the class of each row.
 
     Raises:
         RowsError: y is missing, has a missing value, or has only one class.
-        ValueError: y has numbers that are not classes, several columns, or another length than X.
+        ValueError: y has numbers that are not classes, or several columns.
     """
     if y is None:
         raise RowsError(
             "Classifier requires y to be passed, but the target y is None: pass a class per text."
         )
     labels = column_or_1d(y, warn=True)
-    check_consistent_length(texts, labels)
     missing = np.flatnonzero(pd.isna(labels))
     if len(missing):
         raise RowsError(f"row {missing[0]} of y has no class: pass a class for every text.")

@@ -275,7 +275,7 @@ QUANTITIES = (
         "weights if that is unknown), and T is the number of training tokens without padding "
         f"({_KAPLAN}). Attention between tokens, pretraining and the training of an earlier task "
         "are not counted. Models that do not train every weight with every token (adapters, frozen "
-        "encoders, ALBERT's shared layers, Funnel's pooling) are left out. So are published "
+        "layers, frozen encoders, ALBERT's shared layers, Funnel's pooling) are left out. So are published "
         "scores, because their sources do not state T.",
         of=lambda facts, size: training_flops(size, facts),
         text=_power,

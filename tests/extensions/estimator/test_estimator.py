@@ -24,7 +24,6 @@ import benchharness as bh
 from benchharness.errors import BenchError, DataError, JobError
 from benchharness.extensions.estimator.rows import (
     class_names,
-    classes_of,
     split_rows,
     task_of,
     texts_of,
@@ -111,9 +110,7 @@ def test_a_copy_predicts_the_same_after_the_original_is_gone(fitted: Any, copied
         "check_get_params_invariance",
         "check_set_params",
         "check_estimator_sparse_tag",
-        "check_estimators_nan_inf",
         "check_requires_y_none",
-        "check_estimators_empty_data_messages",
     ],
 )
 def test_checks_of_scikit_learn_that_need_no_numbers_pass(name: str) -> None:
@@ -312,6 +309,4 @@ def test_rows_are_held_out_only_if_the_recipe_chooses_weights(
     settings: dict[str, Any], share: float
 ) -> None:
     made = bh.Classifier("tiny", settings=settings)
-    _, numbers = classes_of(CLASSES, texts_of(TEXTS))
-    assert set(numbers) == {0, 1}
     assert made._held_out("glue/sst2", made._values()) == share
