@@ -275,8 +275,8 @@ QUANTITIES = (
         "weights if that is unknown), and T is the number of training tokens without padding "
         f"({_KAPLAN}). Attention between tokens, pretraining and the training of an earlier task "
         "are not counted. Models that do not train every weight with every token (adapters, frozen "
-        "layers, frozen encoders, ALBERT's shared layers, Funnel's pooling) are left out. So are published "
-        "scores, because their sources do not state T.",
+        "layers, frozen encoders, ALBERT's shared layers, Funnel's pooling) are left out. So are "
+        "published scores, because their sources do not state T.",
         of=lambda facts, size: training_flops(size, facts),
         text=_power,
         steps=_decades(3, 27),
