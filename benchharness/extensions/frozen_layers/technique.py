@@ -17,10 +17,24 @@ class FrozenLayers(Technique):
     whole_vocabulary = True  # the embeddings are not trained, so cutting them would save nothing
 
     def on_network(self, prepared: Prepared) -> None:
-        """Freeze the embeddings and the lowest layers of the encoder."""
-        freeze_layers(
-            prepared.network.encoder, self.work.recipe.added["frozen_layers"].frozen_layers
-        )
+        """Freeze the embeddings and the lowest layers of the encoder.
+
+        Raises:
+            ModelError: The encoder has fewer layers; or all layers are frozen, although a stage of
+                distillation trains only them.
+        """
+        recipe, encoder = self.work.recipe, prepared.network.encoder
+        count = recipe.added["frozen_layers"].frozen_layers
+        freeze_layers(encoder, count)
+        if (
+            recipe.student
+            and recipe.student.layer_epochs
+            and count == len(layers_of(encoder).layers)
+        ):
+            raise ModelError(
+                f"frozen_layers is {count}, which are all layers, but layer_epochs is "
+                f"{recipe.student.layer_epochs:g}, which trains only layers: freeze fewer layers."
+            )
 
 
 def freeze_layers(network: Any, count: int) -> None:

@@ -1,6 +1,7 @@
 """Tests of frozen layers: `--set frozen_layers=N` trains only the layers above the lowest N."""
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from benchharness.encoder import layers_of
 from benchharness.errors import BenchError, ModelError
 from benchharness.extensions.explanation.differences import explain
 from benchharness.extensions.explanation.training import of_run
-from benchharness.extensions.frozen_layers.technique import freeze_layers
+from benchharness.extensions.frozen_layers.technique import FrozenLayers, freeze_layers
 from benchharness.models import MODELS
 from benchharness.recipes import resolve_recipe
 from benchharness.recipes.recipe import Recipe
@@ -273,6 +274,13 @@ def test_layers_that_share_their_weights_count_once() -> None:
         "frozen_layers is 2, but this albert encoder has only 1 layer with weights of its own: use "
         "frozen_layers=1 or less."
     )
+
+
+def test_a_stage_that_trains_only_layers_needs_a_layer_that_is_not_frozen() -> None:
+    recipe = having(RECIPE, frozen_layers=2, layer_epochs=1.0, layer_weight=1.0)
+    technique: Any = FrozenLayers(work=SimpleNamespace(recipe=recipe))
+    with pytest.raises(ModelError, match=r"which are all layers, but layer_epochs is 1, which"):
+        technique.on_network(SimpleNamespace(network=make_network()))
 
 
 def test_the_usual_word_freeze_proposes_frozen_layers() -> None:
