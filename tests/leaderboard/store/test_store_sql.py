@@ -106,7 +106,7 @@ def test_python_of_the_page_reads_results_and_predictions(
     Path("views.sql").write_text(block("store.md", "CREATE TEMP VIEW results"))
     names: dict[str, object] = {}
     exec(block("store.md", "read_sql_query"), names)
-    assert "glue/rte" in capsys.readouterr().out
+    assert "glue/cola" in capsys.readouterr().out
     exec(block("store.md", "zlib.decompress"), names)
     assert json.loads(capsys.readouterr().out.replace("'", '"'))["id"] == "0"
     names["store"].close()
