@@ -116,7 +116,7 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
         classes, numbers = classes_of(y)
         texts = texts_of(X)
         check_consistent_length(texts, numbers)
-        names, width = class_names(classes), len(texts[0])
+        names, width = class_names(classes.tolist()), len(texts[0])
         own = task_of(names, width)
         task = add(own_task(own))
         values = self._values()

@@ -256,8 +256,8 @@ def test_a_failed_training_raises_its_error() -> None:
 
 
 def test_names_of_classes_are_their_texts_if_a_file_keeps_them() -> None:
-    assert class_names(np.array(["not good", "good"])) == ("not good", "good")
-    assert class_names(np.array([0, 10])) == ("0", "10")
+    assert class_names(["not good", "good"]) == ("not good", "good")
+    assert class_names([0, 10]) == ("0", "10")
     assert class_names([False, True]) == ("False", "True")
     for odd in (["a", " a"], ["", "b"], ["[1]", "[2]"], ["a", "a\nb"], [1, "1"]):
         assert class_names(odd) == ("class 0", "class 1")

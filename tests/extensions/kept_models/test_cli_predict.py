@@ -361,7 +361,7 @@ def test_kept_columns_are_those_of_the_file_in_csv_and_json_lines(bench, kept, t
 
 def test_kept_columns_of_json_lines_and_parquet_keep_their_types(bench, kept, tmp_path) -> None:
     folder, _ = kept("glue/mrpc")
-    row = {"text": "a b", "text2": "a c", "n": 1, "x": 0.5, "on": True, "no": None, "l": [1, "b"]}
+    row = {"text": "a b", "text2": "a c", "n": 1, "x": 0.5, "on": True, "no": None, "l": ["a", "b"]}
     (tmp_path / "in.jsonl").write_text(json.dumps(row | {"meta": {"source": "web"}}))
     (found,) = lines_of(bench("predict", folder, "in.jsonl", "--keep-columns").out)
     assert {name: value for name, value in found.items() if not name.startswith("predicted")} == {
