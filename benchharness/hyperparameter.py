@@ -108,6 +108,7 @@ class Facts:
             if this hyperparameter is true; empty for none.
         check: Function `(tasks, techniques)` that is called if the values of `recipe` are used. It
             raises BenchError if the tasks cannot be trained so.
+        counts_layers: Whether the value is a number of layers, which the encoder must have.
     """
 
     rule: Rule
@@ -121,6 +122,7 @@ class Facts:
     instead_of: str = ""
     recipe: str = ""
     check: Callable[..., None] = lambda *_: None
+    counts_layers: bool = False
 
 
 def hyperparameter(

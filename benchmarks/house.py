@@ -65,6 +65,8 @@ _LIMITS = {
     "extensions/multi_task": (215, 3, 0, 0, 1, 0),
     "extensions/text_to_text": (785, 5, 0, 0, 15, 0),
     "extensions/adapters": (139, 3, 0, 0, 2, 0),
+    "extensions/estimator": (541, 4, 0, 0, 16, 0),
+    "extensions/frozen_layers": (114, 3, 0, 0, 1, 0),
     "extensions/submission": (3_735, 15, 0, 2, 63, 0),
     "extensions/reproduce": (2_247, 9, 0, 0, 18, 0),
     "extensions/conll2012": (2_260, 12, 0, 1, 41, 0),

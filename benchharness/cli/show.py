@@ -1,5 +1,6 @@
 """The command `bench show`, which prints facts about runs, models, tasks, suites and recipes."""
 
+import fnmatch
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,13 +43,19 @@ from benchharness.driver.options import DATABASE, names_in, option
 from benchharness.errors import BenchError, ModelError, unknown_name
 from benchharness.leaderboard.boards.published import PublishedRow, find_system, systems
 from benchharness.leaderboard.boards.published import published as published_rows
+from benchharness.leaderboard.job import START_FROM
 from benchharness.leaderboard.result import MARK
-from benchharness.leaderboard.text import grouped
+from benchharness.leaderboard.text import counted, grouped
 from benchharness.models import MODELS, ModelSpec, find_model
 from benchharness.progress import MOST_SCORES
 from benchharness.recipes.read import file_facts, packaged_names
-from benchharness.recipes.recipe import shown_value
-from benchharness.recipes.resolve import compare_recipes, resolve_sweep, with_start
+from benchharness.recipes.recipe import SETTINGS, shown_value
+from benchharness.recipes.resolve import (
+    compare_recipes,
+    resolve_recipe,
+    resolve_sweep,
+    with_start,
+)
 from benchharness.tasks.suites import (
     COLLECTIONS,
     SUITES,
@@ -72,7 +79,8 @@ Names = Annotated[
     argument(
         "NAME...",
         "The first characters of a run's key, or the name of a model, task or suite. For "
-        "hyperparameters: recipe MODEL TASK [FILE], recipe MODEL MODEL [TASK], or recipe FILE.",
+        "hyperparameters: recipe MODEL TASK [FILE], recipe MODEL MODEL [TASK], recipe MODEL MODEL "
+        "MODEL... TASK, or recipe FILE.",
         "shown",
     ),
 ]
@@ -87,7 +95,8 @@ def show(names: Names, *, db: Database = DATABASE, as_json: AsJson = False) -> N
     """Show everything about a stored run (such as its scores and cost), a model, task or suite.
 
     `bench show recipe roberta cola` shows the hyperparameters of a model on a task. `bench show
-    recipe roberta electra` shows where the hyperparameters of two models differ.
+    recipe roberta electra` shows where the hyperparameters of two models differ. `bench show recipe
+    'bert*' roberta electra cola` is a table of several models.
     """
     if names[0] == "recipe":
         _show_recipe(names[1:], as_json=as_json)
@@ -180,6 +189,8 @@ def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
         case [model] if file is not None:
             trained = [task for task in TASKS.values() if task.has_train]
             _show_differences(model, model, trained, as_json=as_json, file=file)
+        case [*several, task] if _is_task(task) and (len(several) > 2 or "*" in "".join(several)):
+            _show_table(several, _tasks(task), file, as_json=as_json)
         # A typo such as glue/coal also counts as a task, although it could be a model on the hub.
         case [model, task] if _is_task(task) or task.lower().partition("/")[0] in SUITES:
             owner = _recipe_owner(model)
@@ -192,9 +203,9 @@ def _show_recipe(names: Sequence[str], *, as_json: bool) -> None:
             _show_differences(first, second, _tasks(task), as_json=as_json)
         case _:
             raise BenchError(
-                "`bench show recipe` needs a model and a task, two models (and perhaps a task), or "
-                f"a recipe file (alone or with a model), but got {len(names)} "
-                f"name{'' if len(names) == 1 else 's'}. Try `bench show recipe roberta cola`, "
+                "`bench show recipe` needs a model and a task, two models (and perhaps a task), "
+                "several models and a task, or a recipe file (alone or with a model), but got "
+                f"{counted(len(names), 'name')}. Try `bench show recipe roberta cola`, "
                 "`bench show recipe roberta electra` or `bench show recipe roberta cola mine.toml`."
             )
 
@@ -250,6 +261,42 @@ def _show_differences(
     columns = ("setting", first, second, "tasks")
     shown = columns if len(tasks) > 1 else columns[:3]
     print_table(rows, shown, "the two recipes have the same values.")
+
+
+def _show_table(
+    names: Sequence[str], tasks: Sequence[Task], file: str | None, *, as_json: bool
+) -> None:
+    """Print a table per task, with a row per model and a column per setting that differs."""
+    owners = {spec.name: spec for name in names for spec in _recipe_owners(name)}
+    if as_json:
+        every = ((owner, task) for task in tasks for owner in owners.values())
+        print_json([facts for owner, task in every for facts in _recipe(owner, task, file)])
+        return
+    for task in tasks:
+        points = [resolve_recipe(owner, task.name, file, {}) for owner in owners.values()]
+        found = [
+            with_start(point, owner, task, recipe=file).settings
+            for point, owner in zip(points, owners.values(), strict=True)
+        ]
+        values = {
+            name: [shown_value(name, settings.get(name)) for settings in found]
+            for name in (*SETTINGS, START_FROM)
+            if any(name in settings for settings in found)
+        }
+        same = {name: shown[0] for name, shown in values.items() if len({*map(str, shown)}) == 1}
+        differ = [name for name in values if name not in same]
+        rows = [
+            {"model": model, **{name: values[name][number] for name in differ}}
+            for number, model in enumerate(owners)
+        ]
+        print_table(rows, ("model", *differ), "", in_parts=True)
+        print_outline({f"{distinct_title(task.name)}, the same for all": [same]})
+
+
+def _recipe_owners(name: str) -> list[ModelSpec]:
+    """Return the known models whose names match a pattern such as 'bert*', or the model itself."""
+    known = [spec for spec in MODELS.values() if fnmatch.filter((spec.name, *spec.aliases), name)]
+    return known if "*" in name and known else [_recipe_owner(name)]
 
 
 def _recipe_owner(name: str) -> ModelSpec:
@@ -362,7 +409,8 @@ class OfPublished:
     task: Annotated[tuple[str, ...], declared("task")] = ()
     model: tuple[str, ...] = option(
         (),
-        "Select this known model, or the systems whose names contain this text (repeatable).",
+        "Select this known model, or the systems whose names contain this text or match a pattern "
+        "such as 'bert*' (repeatable).",
         metavar="NAME,...",
     )
     split: Literal["dev", "test"] | None = option(
@@ -391,7 +439,9 @@ class OfPublished:
                 cells = tuple(cell for cell in row.cells if cell.task in tasks | averages)
                 system = find_system(row.system, row.table)
                 called = (row.system.lower(), system.model if system else "")
-                is_named = not self.model or any(n in called[0] or n == called[1] for n in names)
+                is_named = not names or any(
+                    n in called[0] or fnmatch.filter(called, n) for n in names
+                )
                 if cells and is_named and self.split in (None, row.split):
                     yield replace(row, cells=cells)
 

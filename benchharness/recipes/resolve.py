@@ -27,6 +27,7 @@ from benchharness.leaderboard.job import (
     different_settings,
     recipe_label,
 )
+from benchharness.leaderboard.text import counted
 from benchharness.models.families import is_causal
 from benchharness.models.folder import LAST, has_decoder, no_decoder
 from benchharness.models.spec import ModelSpec
@@ -482,11 +483,20 @@ def _unfit(spec: ModelSpec, points: Iterable[ResolvedRecipe]) -> Iterator[str]:
         if OF_DECODERS & point.settings.keys() and not has_decoder(config := config_of(spec)):
             yield no_decoder(f"{spec.name} belongs to the family {config['model_type']}, which")
         layers = point.settings.get("layers")
-        if layers and (count := count_layers(spec)):
+        numbers = {n: s.value for n, s in point.settings.items() if n in _OF_LAYERS}
+        if (layers or numbers) and (count := count_layers(spec)):
             try:
-                kept_layers(layers.value, count)  # type: ignore[arg-type]
+                count = len(kept_layers(layers.value if layers else 0, count))  # type: ignore[arg-type]
             except ModelError as error:
                 yield f"{spec.name}: {error}"
+            for name in (name for name, value in numbers.items() if int(value) > count):
+                yield (
+                    f"{spec.name}: {name} is {numbers[name]}, but this encoder has only "
+                    f"{counted(count, 'layer')}: use {name}={count} or less."
+                )
+
+
+_OF_LAYERS = frozenset(name for name, facts in SETTINGS.items() if facts.counts_layers)
 
 
 def _feature_choices(setting: Setting, spec: ModelSpec, *, is_typed: bool) -> list[Setting]:

@@ -92,3 +92,46 @@ def test_recipe_diff_lists_exactly_the_settings_that_differ() -> None:
 def test_recipe_diff_includes_a_different_start_from() -> None:
     lines = [line.split() for line in call("modernbert", "bert", "glue/rte").splitlines()]
     assert ["start_from", "glue/mnli", "pretrained"] in lines
+
+
+# Tables of several models.
+
+
+def test_recipes_of_several_models_are_a_table_with_the_settings_that_differ() -> None:
+    models = ("bert", "roberta", "electra")
+    head, *rows, same = [
+        line for line in call(*models, "glue/rte").splitlines() if line.strip(" ─")
+    ]
+    columns = head.split()
+    assert columns[0] == "model"
+    cells = {row.split()[0]: dict(zip(columns, row.split(), strict=True)) for row in rows}
+    assert list(cells) == ["bert-base-uncased", "roberta-base", "electra-base-discriminator"]
+    for name, row in cells.items():
+        settings = resolve_recipe(MODELS[name], "glue/rte", None, {}).settings
+        assert float(row["learning_rate"]) == settings["learning_rate"].value
+        assert float(row["epochs"]) == settings["epochs"].value
+    assert same.startswith("RTE, the same for all: ")
+    shared = dict(pair.split(" ", 1) for pair in same.partition(": ")[2].split(", "))
+    assert not shared.keys() & set(columns)
+    assert shared["accumulation"] == "1"
+
+
+def test_a_pattern_stands_for_all_known_models_whose_names_match() -> None:
+    found = json.loads(call("electra*", "bert", "glue/cola", "--json"))
+    names = [name for name in MODELS if name.startswith("electra")]
+    assert [facts["model"] for facts in found] == [*names, "bert-base-uncased"]
+    assert all(facts["settings"]["learning_rate"]["source"] for facts in found)
+    assert len(json.loads(call("electra*", "glue/cola", "--json"))) == len(names) > 1
+
+
+def test_table_of_recipes_has_a_part_for_each_task_of_that_name() -> None:
+    text = call("bert", "roberta", "electra", "rte")
+    assert "SuperGLUE RTE, the same for all: " in text
+    assert text.count("roberta-base") == 2
+
+
+def test_several_models_without_a_task_are_an_error() -> None:
+    with pytest.raises(BenchError, match="several models and a task"):
+        call("bert", "roberta", "electra", "albert")
+    with pytest.raises(BenchError, match="Did you mean 'roberta'"):
+        call("bert", "robertta", "electra", "glue/rte")

@@ -313,6 +313,8 @@ def test_show_published_prints_a_table_of_systems_and_tasks(monkeypatch) -> None
     assert {row["system"] for row in known} >= {"BERT-large", "BERT"}, "by what a table means"
     assert all(set(row["scores"]) == {"glue/cola"} for row in known)
     assert "no published result matches" in call("show", "published", "--model", "nobody")
+    some = call_json("show", "published", "--task", "glue/rte", "--model", "roberta*")
+    assert {row["system"].lower()[:7] for row in some} == {"roberta"}
 
 
 def test_settings_that_a_recipe_omits_are_shown_with_their_default() -> None:

@@ -31,7 +31,7 @@ from tests.helpers.stopped_jobs import (
 pytestmark = pytest.mark.gpu
 
 HEADS = ("cola", "stsb", "superglue/wic", "copa", "squad/v2.0", "conll2003/ner")
-WAYS = ({"features": "mix"}, {"lora_rank": "2"}, {"accumulation": "2"})
+WAYS = ({"features": "mix"}, {"lora_rank": "2"}, {"frozen_layers": "1"}, {"accumulation": "2"})
 THREADS = {"OMP_NUM_THREADS": "1"}
 LAUNCHER = (sys.executable, "-P", "-m", "benchharness.worker.ranks", "2")
 

@@ -41,6 +41,7 @@ JOBS: dict[str, Callable[[], Job]] = {
     **{task: partial(make_job, task, limit=8, **SHORT) for task in TASKS},
     "features": partial(COLA, features="mix"),
     "LoRA": partial(COLA, lora_rank="2"),
+    "frozen layers": partial(COLA, frozen_layers="1"),
     "the best": partial(COLA, best_checkpoint="true"),
     "an average": partial(COLA, average_last="2"),
     "Adafactor": partial(COLA, optimizer="adafactor", weight_decay="0.0"),

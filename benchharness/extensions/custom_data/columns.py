@@ -209,6 +209,8 @@ class Table:
             table does not contain it). Empty for other files.
         is_conll: True if the file has one word per line. Each row is then a sentence, and its id is
             the number of its first line.
+        as_read: The table before the values in its cells were parsed, for rows that are written
+            again; None if it was not kept.
     """
 
     name: str
@@ -220,6 +222,7 @@ class Table:
     ticked: tuple[str, ...] = ()
     made: tuple[str, ...] = ()
     is_conll: bool = False
+    as_read: "Table | None" = None
 
     def take(self, rows: Sequence[int]) -> "Table":
         """Return a table with only the rows at these indices."""

@@ -68,6 +68,8 @@ def read_parts(
 ) -> Iterator[Table]:
     """Return an iterator over the rows of a file or of standard input, as tables of limited size.
 
+    Each table also has the cells as they are in the file (`Table.as_read`).
+
     Text tables such as CSV and TSV, JSON lines, files with one text per line (these three also in
     .gz) and Parquet are read piece by piece as the iteration proceeds. Other files, and texts in
     UTF-16, are read as a whole. Errors are raised during the iteration. The iterator is empty if
@@ -86,7 +88,7 @@ def read_parts(
             `sheet` is given, or the encoding is unknown.
     """
     parts = _parts(name, Written(encoding=encoding, no_header=no_header, sheet=sheet))
-    return (read_cells(part, is_part=True) for part in parts)
+    return (read_cells(replace(part, as_read=part), is_part=True) for part in parts)
 
 
 def _parts(name: str, how: Written) -> Iterator[Table]:

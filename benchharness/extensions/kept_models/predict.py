@@ -1,6 +1,6 @@
 """Predict new rows with a trained model, in the same way as a run predicts its splits."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from benchharness.errors import BenchError
@@ -66,12 +66,16 @@ class Part(NamedTuple):
         cut: Number of examples that were truncated.
         counts: Token counts, as in `Answers`; empty if the part has no rows.
         notes: Sentences about guesses that were made about the format of the rows.
+        kept: Names of the columns of the file that the lines have too.
+        reviews: Number of rows that are left to a person.
     """
 
     lines: list[dict[str, Any]]
     cut: int
     counts: tuple[int, ...]
     notes: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+    reviews: int = 0
 
 
 def predict_parts(
@@ -81,6 +85,7 @@ def predict_parts(
     *,
     scores: bool = False,
     min_confidence: float | None = None,
+    keep_columns: bool = False,
 ) -> Iterator[Part]:
     """Yield predictions for the rows of several tables, one `Part` per table.
 
@@ -91,10 +96,12 @@ def predict_parts(
         scores: True to add the probability of each label.
         min_confidence: Confidence below which a row is left to a person: lines then have the
             fields "confidence" and "review". None for lines without these fields.
+        keep_columns: True to add the columns of the tables.
 
     Raises:
-        BenchError: The task is a retrieval task, `columns` does not fit the task, or
-            `min_confidence` is out of range or the model gives no probabilities.
+        BenchError: The task is a retrieval task, `columns` does not fit the task, columns cannot be
+            kept (see `with_columns`), or `min_confidence` is out of range or the model gives no
+            probabilities.
         DataError: A table lacks columns, or a row is invalid.
     """
     if model.task.kind == "ranking":
@@ -111,10 +118,14 @@ def predict_parts(
         found = predict(model, examples)
         pairs = zip(found.predictions, examples, strict=True)
         lines = [answer(*pair, model.task, scores=scores) for pair in pairs]
+        reviews = 0
         if min_confidence is not None:
             decisions = [_decision(p, model.task, min_confidence) for p in found.predictions]
             lines = [line | each for line, each in zip(lines, decisions, strict=True)]
-        yield Part(lines, found.cut, found.counts, table.notes)
+            reviews = sum(each["review"] for each in decisions)
+        lines = with_columns(lines, table) if keep_columns else lines
+        kept = tuple((table.as_read or table).columns) if keep_columns else ()
+        yield Part(lines, found.cut, found.counts, table.notes, kept, reviews)
 
 
 def _decision(prediction: Prediction, task: Task, least: float) -> dict[str, Any]:
@@ -144,4 +155,37 @@ def answer(prediction: Prediction, example: Example, task: Task, *, scores: bool
     if scores and isinstance(prediction, PairPrediction) and prediction.scores:
         labels = getattr(task, "labels", ())
         found["scores"] = dict(zip(labels, prediction.scores, strict=True))
+    return found
+
+
+def with_columns(lines: Sequence[Mapping[str, Any]], table: Table) -> list[dict[str, Any]]:
+    """Return predictions together with the columns of the rows that were predicted.
+
+    The columns of the row come first, with the names and the values that they have in the file.
+    They are followed by the parts of the prediction, whose names begin with "predicted_", as in
+    "predicted_label". The id is left out.
+
+    Args:
+        lines: One prediction per row, as `answer` returns it.
+        table: The rows, with `Table.as_read` if their cells were parsed.
+
+    Raises:
+        BenchError: Several rows were predicted as one example, or a column of the file has the name
+            of a part of the prediction.
+    """
+    rows = table.as_read or table
+    if len(lines) != len(rows.ids):
+        raise BenchError(
+            f"--keep-columns needs a prediction per row, but {table.name} has {len(rows.ids)} rows "
+            f"for {len(lines)} predictions: leave it out."
+        )
+    found = []
+    for number, line in enumerate(lines):
+        own = {f"predicted_{name}": value for name, value in line.items() if name != "id"}
+        if twice := own.keys() & rows.columns.keys():
+            raise BenchError(
+                f"{table.name} has a column {min(twice)!r}, which is the name of a part of the "
+                "prediction: rename it, or leave --keep-columns out."
+            )
+        found.append({name: values[number] for name, values in rows.columns.items()} | own)
     return found

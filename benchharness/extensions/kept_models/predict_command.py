@@ -3,12 +3,13 @@
 import csv
 import io
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import add
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -24,6 +25,9 @@ from benchharness.leaderboard.text import counted, inert, visible, whole_file
 from benchharness.progress import alive
 from benchharness.tasks.suites import distinct_title
 from benchharness.worker import importing
+
+if TYPE_CHECKING:
+    from benchharness.extensions.kept_models.predict import Part
 
 Where = Annotated[
     str,
@@ -65,6 +69,10 @@ class Asked:
         'also write "confidence" and "review" for each row.',
         metavar="P",
     )
+    keep_columns: bool = option(
+        False,
+        "Write the columns of the file, and those of the prediction as predicted_label and so on.",
+    )
     task: str | None = option(
         None, "Task to use if the model was trained on several.", metavar="NAME"
     )
@@ -100,13 +108,18 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
     with alive(lambda: f"rows predicted so far: {rows:,}"), _sink(asked.out) as write:
         tables = read_parts(file, asked.encoding, no_header=asked.no_header, sheet=asked.sheet)
         parts = prediction.predict_parts(
-            model, tables, asked.columns, scores=asked.scores, min_confidence=asked.min_confidence
+            model,
+            tables,
+            asked.columns,
+            scores=asked.scores,
+            min_confidence=asked.min_confidence,
+            keep_columns=asked.keep_columns,
         )
         for part in parts:
-            write(part.lines)
+            write(part)
             tell_notes(part.notes)
             rows, cut = rows + len(part.lines), cut + part.cut
-            reviews += sum(line.get("review", False) for line in part.lines)
+            reviews += part.reviews
             counts = tuple(map(add, counts, part.counts or (0,) * len(counts)))
         if not rows:
             raise BenchError(f"{'standard input' if file == STDIN else file} has no rows.")
@@ -122,7 +135,7 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
     )
 
 
-Write = Callable[[list[dict[str, Any]]], None]
+Write = Callable[["Part"], None]
 
 
 @contextmanager
@@ -132,21 +145,26 @@ def _sink(out: Path | None) -> Iterator[Write]:
     The file appears only when it is complete: if the block raises an error, there is no file.
     """
     if out is None:
-        yield lambda lines: typer.echo("\n".join(map(_json, lines)))
+        yield lambda part: typer.echo("\n".join(map(_json, part.lines)))
         return
     delimiter = DELIMITERS.get(out.suffix.lower())
     with writing(out), whole_file(out) as file:
         columns: list[str] = []
 
-        def write(lines: list[dict[str, Any]]) -> None:
+        def write(part: "Part") -> None:
             text = io.StringIO(newline="")
             if delimiter is None:
-                text.writelines(f"{_json(line)}\n" for line in lines)
+                text.writelines(f"{_json(line)}\n" for line in part.lines)
             else:
-                cells = [dict(_cells(line)) for line in lines]
+                cells = [dict(_cells(line)) for line in part.lines]
                 if not columns:
                     columns.extend(dict.fromkeys(name for row in cells for name in row))
                     csv.writer(text, delimiter=delimiter).writerow(columns)
+                if new := [name for name in part.kept if _cell(name) not in columns]:
+                    raise BenchError(
+                        f"only later rows have the column {new[0]!r}, but line 1 of a table names "
+                        f"all columns: write JSON lines, as in --out {out.stem}.jsonl."
+                    )
                 table = csv.DictWriter(text, columns, delimiter=delimiter, extrasaction="ignore")
                 table.writerows(cells)
             file.write(text.getvalue().encode())
@@ -154,21 +172,37 @@ def _sink(out: Path | None) -> Iterator[Write]:
         yield write
 
 
-def _json(line: object) -> str:
+def _json(given: object) -> str:
+    line = _plain(given)
     text = json.dumps(line, ensure_ascii=False, allow_nan=False)
     # Invisible characters could control a terminal, so lines that have any are escaped.
     return text if visible(text) == text else json.dumps(line, allow_nan=False)
 
 
-def _cells(line: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the cells of a line: one per probability, lists as JSON, and texts.
+def _plain(value: Any) -> Any:
+    """Convert a value of a kept column to JSON data: NaN to None, and dates and others to texts."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {str(name): _plain(each) for name, each in value.items()}
+    return value if value is None or isinstance(value, str | int) else str(value)
 
-    Texts that begin like a formula are escaped, because a spreadsheet would evaluate them.
-    """
+
+def _cell(text: str) -> str:
+    """Escape invisible characters, and a text that a spreadsheet would evaluate as a formula."""
+    return inert(visible(text))
+
+
+def _cells(line: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the cells of a line: one per probability, lists as JSON, and texts."""
     for name, value in line.items():
-        if name == "scores" and isinstance(value, dict):
-            yield from ((visible(f"score_{label}"), score) for label, score in value.items())
-        elif isinstance(value, str):
-            yield name, inert(visible(value))
+        if name in ("scores", "predicted_scores") and isinstance(value, dict):
+            one = name.removesuffix("s")
+            yield from ((visible(f"{one}_{label}"), score) for label, score in value.items())
+        elif isinstance(value, list | dict):
+            yield _cell(name), _json(value)
         else:
-            yield name, _json(value) if isinstance(value, list | dict) else value
+            plain = _plain(value)
+            yield _cell(name), _cell(plain) if isinstance(plain, str) else plain

@@ -1,6 +1,7 @@
 """Python functions `bh.predict`, which predicts rows, and `bh.model`, which loads a kept model."""
 
 from functools import partial
+from dataclasses import replace
 from os import fspath
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,6 +33,7 @@ def predict(  # noqa: PLR0913  (the command's options)
     sheet: str = "",
     scores: bool = False,
     min_confidence: float | None = None,
+    keep_columns: bool = False,
     task: str | None = None,
     trust_remote_code: bool = False,
     db: str | Path = DATABASE,
@@ -49,6 +51,8 @@ def predict(  # noqa: PLR0913  (the command's options)
         min_confidence: The confidence, from 0 to 1, below which a row is left to a person. The
             frame then has the columns `confidence` and `review` (whether a row is left to a
             person).
+        keep_columns: Whether to return the columns of the rows too. The names of the columns of the
+            prediction then begin with "predicted_", and the id is left out.
         task: The task to predict, if the model was trained on several.
         trust_remote_code: Whether to run the Python code that comes with the model's checkpoint.
         db: The database of the run.
@@ -75,7 +79,12 @@ def predict(  # noqa: PLR0913  (the command's options)
         tables = read_parts(fspath(rows), encoding, no_header=no_header, sheet=sheet)
     else:
         tables = iter([_table_of(rows)])
-    read = partial(prediction.predict_parts, scores=scores, min_confidence=min_confidence)
+    read = partial(
+        prediction.predict_parts,
+        scores=scores,
+        min_confidence=min_confidence,
+        keep_columns=keep_columns,
+    )
     parts = list(read(model, tables, columns))
     found = pd.DataFrame([line for part in parts for line in part.lines])
     found.attrs["cut"] = sum(part.cut for part in parts)
@@ -91,7 +100,8 @@ def _table_of(rows: Any) -> Table:
     if not objects:
         raise DataError("rows is empty: pass at least one row to predict.")
     rows = [(str(n), row) for n, row in enumerate(objects)]
-    return read_cells(objects_table(Path("rows"), rows, "row"))
+    table = objects_table(Path("rows"), rows, "row")
+    return read_cells(replace(table, as_read=table))
 
 
 @speaks_python

@@ -38,8 +38,8 @@ def paper(
 ) -> None:
     """Run an encoder and other systems on the suites of a paper, and write its tables as LaTeX.
 
-    Without --suite, the suites of the collection `paper` are run. Finished jobs are skipped, so the
-    same command resumes where it stopped.
+    Without --suite and --task, the suites of the collection `paper` are run. Finished jobs are
+    skipped, so the same command resumes where it stopped.
     """
     session = Session.of(paper_options(options, against, to), displayed)
     with session.prepared():

@@ -15,7 +15,7 @@ from benchharness.extensions.paper.folder import check_paper, make_paper
 from benchharness.leaderboard.result import Failure
 from benchharness.models import BASELINES
 
-OF_PAPER = OF_WHICH - {*OF_OWN, "task", "text_to_text", "start_from", "keep_models"} | {
+OF_PAPER = OF_WHICH - {*OF_OWN, "text_to_text", "start_from", "keep_models"} | {
     *("model", "seed", "skip_missing", "dry_run"),
 }
 """Options of `bench run` that `bench paper` has too."""
@@ -24,8 +24,8 @@ OF_PAPER = OF_WHICH - {*OF_OWN, "task", "text_to_text", "start_from", "keep_mode
 def paper_options(options: RunOptions, against: Sequence[str], folder: Path) -> RunOptions:
     """Return the options with which all runs of a paper are planned.
 
-    If the user names no suites, those of the collection `paper` are used, and tasks whose files are
-    missing are skipped. A suite that the user names must be complete.
+    If the user names neither suites nor tasks, the suites of the collection `paper` are used, and
+    tasks whose files are missing are skipped. A suite or task that the user names must be complete.
 
     Args:
         options: Options of the user; `model` contains the paper's own encoders.
@@ -50,8 +50,8 @@ def paper_options(options: RunOptions, against: Sequence[str], folder: Path) -> 
     return replace(
         options,
         model=(*options.model, *encoders),
-        suite=options.suite or ("paper",),
-        skip_missing=options.skip_missing or not options.suite,
+        suite=options.suite or (() if options.task else ("paper",)),
+        skip_missing=options.skip_missing or not (options.suite or options.task),
         baselines=len(encoders) < len(names),
     )
 

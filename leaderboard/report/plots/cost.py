@@ -9,7 +9,12 @@ from benchharness.leaderboard.job import MACHINE
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.text import counted
 
-_EVERY_WEIGHT: Mapping[str, object] = {"features": "fine-tuned", "unfreeze": "all", "lora_rank": 0}
+_EVERY_WEIGHT: Mapping[str, object] = {
+    "features": "fine-tuned",
+    "unfreeze": "all",
+    "lora_rank": 0,
+    "frozen_layers": 0,
+}
 """Values of settings, keyed by setting, with which a recipe trains all weights at each step. A
 recipe without these settings does the same.
 """
@@ -270,8 +275,8 @@ QUANTITIES = (
         "weights if that is unknown), and T is the number of training tokens without padding "
         f"({_KAPLAN}). Attention between tokens, pretraining and the training of an earlier task "
         "are not counted. Models that do not train every weight with every token (adapters, frozen "
-        "encoders, ALBERT's shared layers, Funnel's pooling) are left out. So are published "
-        "scores, because their sources do not state T.",
+        "layers, frozen encoders, ALBERT's shared layers, Funnel's pooling) are left out. So are "
+        "published scores, because their sources do not state T.",
         of=lambda facts, size: training_flops(size, facts),
         text=_power,
         steps=_decades(3, 27),

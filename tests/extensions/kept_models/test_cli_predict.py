@@ -381,6 +381,97 @@ app._finish_output()
 """
 
 
+# The columns of the file.
+
+PAIRS = [
+    {"nr": "007", "text": "a b", "text2": "a c", "label": "?", "tags": "['x', 'y']", "sum": "=1+1"},
+    {"nr": "008", "text": "d e", "text2": "d f", "label": "", "tags": "['z']", "sum": "2"},
+]
+
+
+def predicted(line: dict) -> dict:
+    return {f"predicted_{name}": value for name, value in line.items() if name != "id"}
+
+
+def test_kept_columns_are_those_of_the_file_in_csv_and_json_lines(bench, kept, tmp_path) -> None:
+    folder, _ = kept("glue/mrpc")
+    pd.DataFrame(PAIRS).to_csv(tmp_path / "in.csv", index=False)
+    plain = lines_of(bench("predict", folder, "in.csv", "--scores").out)
+    keep = ("predict", folder, "in.csv", "--scores", "--keep-columns")
+    found = lines_of(bench(*keep).out)
+    assert found == [row | predicted(line) for row, line in zip(PAIRS, plain, strict=True)]
+    assert list(found[0])[: len(PAIRS[0])] == list(PAIRS[0])
+    assert bench(*keep, "--out", "out.csv").code == 0
+    table = pd.read_csv("out.csv", dtype=str, keep_default_na=False)
+    assert list(table.columns) == [
+        *PAIRS[0],
+        *("predicted_label", "predicted_score"),
+        *("predicted_score_not_equivalent", "predicted_score_equivalent"),
+    ]
+    inert = [row | {"sum": row["sum"].replace("=", "'=")} for row in PAIRS]
+    assert table[[*PAIRS[0]]].to_dict("records") == inert
+    assert table["predicted_label"].tolist() == [line["label"] for line in plain]
+
+
+def test_kept_columns_of_json_lines_and_parquet_keep_their_types(bench, kept, tmp_path) -> None:
+    folder, _ = kept("glue/mrpc")
+    row = {"text": "a b", "text2": "a c", "n": 1, "x": 0.5, "on": True, "no": None, "l": ["a", "b"]}
+    (tmp_path / "in.jsonl").write_text(json.dumps(row | {"meta": {"source": "web"}}))
+    (found,) = lines_of(bench("predict", folder, "in.jsonl", "--keep-columns").out)
+    assert {name: value for name, value in found.items() if not name.startswith("predicted")} == {
+        **row,
+        "meta.source": "web",
+    }
+    day = pd.Timestamp("2026-01-02")
+    pd.DataFrame([row | {"day": day, "x": float("nan")}]).drop(columns="no").to_parquet(
+        "in.parquet"
+    )
+    (found,) = lines_of(bench("predict", folder, "in.parquet", "--keep-columns").out)
+    assert (found["day"], found["x"], found["n"]) == ("2026-01-02 00:00:00", None, 1)
+
+
+def test_kept_columns_are_returned_in_python(kept) -> None:
+    folder, _ = kept("glue/mrpc")
+    frame = pd.DataFrame(PAIRS).assign(weight=[1.5, float("nan")])
+    found = bh.predict(folder, frame, keep_columns=True)
+    pd.testing.assert_frame_equal(found[[*frame.columns]], frame, check_dtype=False)
+    assert found["predicted_label"].tolist() == bh.predict(folder, frame)["label"].tolist()
+    assert "id" not in found
+
+
+def test_columns_that_cannot_be_kept_are_an_error_without_output(
+    bench, kept, tmp_path, monkeypatch
+) -> None:
+    folder, _ = kept("glue/mrpc")
+    row = {"text": "a b", "text2": "a c"}
+    (tmp_path / "in.jsonl").write_text(json.dumps(row | {"predicted_label": 1}))
+    ended = bench("predict", folder, "in.jsonl", "--keep-columns")
+    assert (ended.code, ended.out) == (2, "")
+    assert "in.jsonl has a column 'predicted_label', which is the name of a part" in ended.err
+    monkeypatch.setattr(parts, "PART_BYTES", 40)
+    lines = [row] * 4 + [row | {"late": 1}] * 4
+    (tmp_path / "in.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    ended = bench("predict", folder, "in.jsonl", "--keep-columns", "--out", "out.csv")
+    assert (ended.code, (tmp_path / "out.csv").exists()) == (2, False)
+    assert "only later rows have the column 'late'" in ended.err
+    assert "write JSON lines, as in --out out.jsonl." in ended.err
+    ended = bench("predict", folder, "in.jsonl", "--keep-columns", "--out", "out.jsonl")
+    assert [line.get("late") for line in lines_of(Path("out.jsonl").read_text())] == [
+        *[None] * 4,
+        *[1] * 4,
+    ]
+
+
+def test_columns_of_several_rows_per_prediction_are_not_kept(bench, kept, tmp_path) -> None:
+    folder, _ = kept("conll2003/ner")
+    (tmp_path / "in.csv").write_text("sentence,word\n1,Rome\n1,fell\n2,Anna\n")
+    columns = ("--columns", "sentence=sentence,words=word")
+    assert bench("predict", folder, "in.csv", *columns).code == 0
+    ended = bench("predict", folder, "in.csv", *columns, "--keep-columns")
+    assert ended.code == 2
+    assert "in.csv has 3 rows for 2 predictions: leave it out." in ended.err
+
+
 @pytest.mark.parametrize(
     ("closed", "code", "said"),
     [("<&-", 0, "0\n"), ("0>/dev/null", 1, "stdin cannot be read: Bad file descriptor"),

@@ -42,7 +42,7 @@ def paper(tmp_path, monkeypatch, capsys, encoder):
     monkeypatch.delenv("BENCH_DB", raising=False)
 
     def run(*words, share=0.95, against="tiny,majority", suites=WORDS):
-        engine = _ByModel({"snli/snli": share})
+        engine = _ByModel(dict.fromkeys(("snli/snli", "glue/rte"), share))
         monkeypatch.setattr("benchharness.engines.local.LocalEngine", engine)
         argv = ["bench", "paper", "--model", f"mine={encoder}", "--against", against]
         monkeypatch.setattr(sys, "argv", [*argv, *suites, *words])
@@ -173,6 +173,22 @@ def test_hours_option_of_the_paper_command_limits_the_number_of_seeds(paper, tmp
     assert "2 jobs with more seeds do not fit into --hours" in printed.err
     assert "3 jobs" in printed.out
     assert not (tmp_path / "paper").exists()
+
+
+def test_paper_on_single_tasks_has_tables_of_these_alone(paper, tmp_path):
+    tasks = ("--task", "glue/rte", "--task", "snli/snli", *WORDS[2:])
+    code, printed = paper(suites=tasks)
+    assert code == 0, printed.err
+    files = _files(tmp_path / "paper")
+    assert {"glue.tex", "snli.tex"} <= files.keys()
+    rows = list(csv.DictReader(files["runs.csv"].decode().splitlines()))
+    columns = {row["column"] for row in rows if row["table"] == "tab:glue"}
+    assert "RTE" in columns
+    assert not columns & {"score", "Score", "CoLA", "MNLI-m/mm"}
+    assert b"CoLA" not in files["glue.tex"]
+    code, printed = paper("--suite", "snli", "--to", "both", suites=tasks[:2] + WORDS[2:])
+    assert code == 2
+    assert "glue/rte" in printed.err
 
 
 def test_paper_folder_can_be_written_from_python(paper, tmp_path, encoder):

@@ -44,7 +44,8 @@ def test_models_with_shared_layers_have_no_training_flops_estimate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("lora_rank", 8), ("features", "last"), ("unfreeze", "gradual")]
+    ("name", "value"),
+    [("lora_rank", 8), ("features", "last"), ("unfreeze", "gradual"), ("frozen_layers", 6)],
 )
 def test_partially_trained_models_have_no_training_flops_estimate(
     name: str, value: str | int
@@ -56,7 +57,7 @@ def test_partially_trained_models_have_no_training_flops_estimate(
 
 
 def test_run_with_default_settings_counts_as_training_all_weights() -> None:
-    values = {"lora_rank": 0, "features": "fine-tuned", "unfreeze": "all"}
+    values = {"lora_rank": 0, "features": "fine-tuned", "unfreeze": "all", "frozen_layers": 0}
     assert facts(job=make_job(settings=values)).trains_all
 
 
