@@ -78,14 +78,23 @@ class Part(NamedTuple):
     reviews: int = 0
 
 
+class Wanted(NamedTuple):
+    """Fields that the lines of predictions have besides the prediction.
+
+    Attributes:
+        scores: True to add the probability of each label.
+        min_confidence: Confidence below which a row is left to a person: lines then have the
+            fields "confidence" and "review". None for lines without these fields.
+        keep_columns: True to add the columns of the tables.
+    """
+
+    scores: bool = False
+    min_confidence: float | None = None
+    keep_columns: bool = False
+
+
 def predict_parts(
-    model: TrainedModel,
-    parts: Iterable[Table],
-    columns: str = "",
-    *,
-    scores: bool = False,
-    min_confidence: float | None = None,
-    keep_columns: bool = False,
+    model: TrainedModel, parts: Iterable[Table], columns: str = "", wanted: Wanted = Wanted()
 ) -> Iterator[Part]:
     """Yield predictions for the rows of several tables, one `Part` per table.
 
@@ -93,10 +102,7 @@ def predict_parts(
         model: The trained model.
         parts: Tables of rows.
         columns: Columns to read, in the format of `--columns`; empty to find them by their names.
-        scores: True to add the probability of each label.
-        min_confidence: Confidence below which a row is left to a person: lines then have the
-            fields "confidence" and "review". None for lines without these fields.
-        keep_columns: True to add the columns of the tables.
+        wanted: Fields of the lines.
 
     Raises:
         BenchError: The task is a retrieval task, `columns` does not fit the task, columns cannot be
@@ -107,8 +113,9 @@ def predict_parts(
     if model.task.kind == "ranking":
         title = model.task.title
         raise BenchError(f"{title} ranks documents for queries: single rows cannot be predicted.")
-    if min_confidence is not None and not 0 <= min_confidence <= 1:
-        raise BenchError(f"--min-confidence must be from 0 to 1, but got {min_confidence:g}.")
+    least = wanted.min_confidence
+    if least is not None and not 0 <= least <= 1:
+        raise BenchError(f"--min-confidence must be from 0 to 1, but got {least:g}.")
     read = reader_of(model.task, columns)
     for table in parts:
         if not table.ids:
@@ -117,14 +124,14 @@ def predict_parts(
         examples = read(table)
         found = predict(model, examples)
         pairs = zip(found.predictions, examples, strict=True)
-        lines = [answer(*pair, model.task, scores=scores) for pair in pairs]
+        lines = [answer(*pair, model.task, scores=wanted.scores) for pair in pairs]
         reviews = 0
-        if min_confidence is not None:
-            decisions = [_decision(p, model.task, min_confidence) for p in found.predictions]
+        if least is not None:
+            decisions = [_decision(p, model.task, least) for p in found.predictions]
             lines = [line | each for line, each in zip(lines, decisions, strict=True)]
             reviews = sum(each["review"] for each in decisions)
-        lines = with_columns(lines, table) if keep_columns else lines
-        kept = tuple((table.as_read or table).columns) if keep_columns else ()
+        lines = with_columns(lines, table) if wanted.keep_columns else lines
+        kept = tuple((table.as_read or table).columns) if wanted.keep_columns else ()
         yield Part(lines, found.cut, found.counts, table.notes, kept, reviews)
 
 

@@ -107,14 +107,8 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
     counts: tuple[int, ...] = (0, 0, 0, 0)
     with alive(lambda: f"rows predicted so far: {rows:,}"), _sink(asked.out) as write:
         tables = read_parts(file, asked.encoding, no_header=asked.no_header, sheet=asked.sheet)
-        parts = prediction.predict_parts(
-            model,
-            tables,
-            asked.columns,
-            scores=asked.scores,
-            min_confidence=asked.min_confidence,
-            keep_columns=asked.keep_columns,
-        )
+        wanted = prediction.Wanted(asked.scores, asked.min_confidence, asked.keep_columns)
+        parts = prediction.predict_parts(model, tables, asked.columns, wanted)
         for part in parts:
             write(part)
             tell_notes(part.notes)

@@ -1,6 +1,5 @@
 """Python functions `bh.predict`, which predicts rows, and `bh.model`, which loads a kept model."""
 
-from functools import partial
 from dataclasses import replace
 from os import fspath
 from pathlib import Path
@@ -79,13 +78,8 @@ def predict(  # noqa: PLR0913  (the command's options)
         tables = read_parts(fspath(rows), encoding, no_header=no_header, sheet=sheet)
     else:
         tables = iter([_table_of(rows)])
-    read = partial(
-        prediction.predict_parts,
-        scores=scores,
-        min_confidence=min_confidence,
-        keep_columns=keep_columns,
-    )
-    parts = list(read(model, tables, columns))
+    wanted = prediction.Wanted(scores, min_confidence, keep_columns)
+    parts = list(prediction.predict_parts(model, tables, columns, wanted))
     found = pd.DataFrame([line for part in parts for line in part.lines])
     found.attrs["cut"] = sum(part.cut for part in parts)
     found.attrs["flags"] = "; ".join(model.flags)
