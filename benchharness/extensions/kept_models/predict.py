@@ -94,7 +94,7 @@ class Wanted(NamedTuple):
 
 
 def predict_parts(
-    model: TrainedModel, parts: Iterable[Table], columns: str = "", wanted: Wanted = Wanted()
+    model: TrainedModel, parts: Iterable[Table], columns: str, wanted: Wanted
 ) -> Iterator[Part]:
     """Yield predictions for the rows of several tables, one `Part` per table.
 
