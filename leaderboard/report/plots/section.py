@@ -193,7 +193,8 @@ class Plots:
         return any(kind in mark.paths for figure in self.spreads for mark in figure.marks)
 
     def __bool__(self) -> bool:
-        return bool(self.tradeoffs or self.spreads)
+        figures = (self.tradeoffs, self.spreads, self.categories, self.shots)
+        return any(figures) or any(each.figures for each in self.added)
 
 
 def build_plots(board: Board, anchor: str, facts: Facts, background: Background) -> Plots:

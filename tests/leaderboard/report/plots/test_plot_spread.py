@@ -111,3 +111,9 @@ def test_seed_plot_note_counts_rows_beyond_200() -> None:
 
 def test_task_without_runs_has_no_seed_plot() -> None:
     assert spread_of_task(named_entries(board_of([plotted()]), "board-1"), "glue/cola") is None
+
+
+def test_seed_plot_needs_an_entry_with_two_seeds() -> None:
+    board = board_of([plotted("minilm"), plotted("bert", score=0.7)])
+    assert spread_of_task(named_entries(board, "board-1"), "glue/rte") is None
+    assert len(figure_of([*seeds_of("minilm", 0.6, 0.7), plotted("bert")]).marks) == 2
