@@ -92,7 +92,7 @@ def compare(
         if len(counts) > 1:
             columns += ("seeds",)
             lines = [(*line, str(len(c.seeds))) for line, c in zip(lines, contrasts, strict=True)]
-        said = f" with {counted(counts.pop(), 'seed')}" if len(counts) == 1 else ""
+        said = f" ({counted(counts.pop(), 'seed')})" if len(counts) == 1 else ""
         _print_systems(rows, columns, lines, split, said)
         for line in _remarks(rows, contrasts):
             typer.echo(visible(line))

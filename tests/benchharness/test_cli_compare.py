@@ -90,7 +90,7 @@ def test_compare_table_shows_flipped_examples_and_slices(bench, stored):
     row = next(line.split() for line in ended.out.splitlines() if line.split()[:1] == ["RTE"])
     assert row[3].startswith("+23.75*")
     assert row[-2:] == ["39:1", "160"]
-    assert ended.out.splitlines()[0].endswith(" with 3 seeds")
+    assert ended.out.splitlines()[0].endswith(" (3 seeds)")
     assert "with negation" in ended.out
     assert ended.out.count("right with 0 of 3 seeds") == 2
     assert "corrected: the p-value after Holm's correction for the 1 task shown." in ended.out
