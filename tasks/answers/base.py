@@ -424,8 +424,8 @@ class AnswerType:
             predictions: Predictions with the same answer to the same example.
 
         Returns:
-            By default the mean probability of the answer, e.g. "probability 0.912"; an empty text if
-            the predictions have no probabilities.
+            By default the mean probability of the answer, e.g. "probability 0.912"; an empty text
+            if the predictions have no probabilities.
         """
         place = self.place(predictions[0])
         if place is None or not self.scores(predictions[0]):

@@ -234,6 +234,8 @@ def _tradeoffs(
     board: Board, anchor: str, named: Sequence[NamedEntry], facts: Facts, known: Background
 ) -> Iterator[Tradeoff]:
     for place, task in enumerate((None, *board.tasks)):
+        if task is None and not board.shows_score:
+            continue
         measured = measured_points(named, board.rule, task, facts, known.sizes)
         if not measured:
             continue
