@@ -86,12 +86,11 @@ def compare(
         return
     for rows, contrasts in compared:
         names = heads(rows.entries)
-        columns = ("difference", "95 % interval", "p-value", "corrected", "wins", "examples")
+        columns = ["difference", "95 % interval", "p-value", "corrected", "wins", "examples"]
         counts = {len(found.seeds) for found in contrasts}
-        lines = list(map(_cells, contrasts))
         if len(counts) > 1:
-            columns += ("seeds",)
-            lines = [(*line, str(len(c.seeds))) for line, c in zip(lines, contrasts, strict=True)]
+            columns.append("seeds")
+        lines = (_cells(found)[: 3 + len(columns)] for found in contrasts)
         said = f" ({counted(counts.pop(), 'seed')})" if len(counts) == 1 else ""
         _print_systems(rows, columns, lines, split, said)
         for line in _remarks(rows, contrasts):
@@ -124,8 +123,8 @@ def _print_systems(
 def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
     """Yield sentences that explain the columns and marks of the table."""
     yield (
-        "wins: the number of examples that the first system gets right more often, and the number "
-        "that the second does."
+        "wins: examples that the first system gets right more often, and those that the second "
+        "does."
     )
     counts = sorted({found.corrected_for for found in contrasts if found.corrected_for})
     if counts:
@@ -184,6 +183,7 @@ def _cells(found: Contrast) -> tuple[str, ...]:
         *map(_chance, (found.p_value, found.corrected)),
         "" if found.flipped is None else ":".join(map(str, found.flipped)),
         str(found.examples or ""),
+        str(len(found.seeds)),
     )
 
 
