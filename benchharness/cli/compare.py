@@ -190,7 +190,7 @@ def _cells(found: Contrast) -> tuple[str, ...]:
 def _tell_marks(names: Sequence[str], found: Iterable[Contrast | Comparison]) -> None:
     """Print explanations of the marks that warn about scores of the two systems."""
     tell_marks(
-        (f"{name} {title_of(each.task)}", flags)
+        ((name, title_of(each.task)), flags)
         for each in found
         for name, flags in zip(names, each.flags, strict=True)
     )

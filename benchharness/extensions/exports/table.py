@@ -435,7 +435,7 @@ def _notes(
     if "recipe" not in facts:
         yield from _recipe_notes([row for row in rows if row.group == "model"])
     yield from note_lines(  # the suite's score has the warnings of its tasks
-        (f"{row.official} {title_of(task)}", cell.notes)
+        ((row.official, title_of(task)), cell.notes)
         for entry, row in zip(board.entries, rows, strict=False)
         for task, cell in entry.cells.items()
         if task in columns or (SCORE in columns and task in entry.counted)
