@@ -217,7 +217,7 @@ def test_bench_which_marks_scores_of_collapsed_runs(
     line = next(line for line in ended.out.splitlines() if line.split()[:1] == ["tiny"])
     assert len(re.findall(r"\d!", line)) == 2, line
     said = " ".join(ended.out.split())
-    assert re.search(rf"seeds? collapsed \({CONSTANT}\): tiny RTE", said), said
+    assert re.search(rf"seeds? collapsed \({CONSTANT}\): tiny on RTE", said), said
     answers = json.loads(bench(*words, "--json").out)["answers"]
     assert [CONSTANT in str(answer["candidates"]) for answer in answers] == [True, False, True]
     frame = bh.which(
