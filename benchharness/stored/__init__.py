@@ -432,7 +432,7 @@ def own_page(store: Store, page: Path) -> tuple[Path, str]:
         return page, ""
     own = page.with_stem(f"{page.stem}-{mark[:6]}")
     whose = "the report of another database" if known else "not a report of benchharness"
-    return own, f"{page} is {whose} and is kept; the report of {store.name} is {own}."
+    return own, f"{page} is {whose} and is kept; this report is {own}."
 
 
 def store_mark(store: Store, page: Path) -> str:

@@ -8,7 +8,7 @@ function* partsOf(boards) {
   yield ["", document.querySelector(".top")];
   for (const [place, { section }] of boards.entries()) {
     yield [`${place + 1}.`, section];
-    const plots = document.querySelector(`.plots[aria-labelledby="${section.getAttribute("aria-labelledby")}-plots"]`);
+    const plots = document.getElementById(`board-${place + 1}-plots`)?.closest(".plots");
     if (plots) yield [`${place + 1}.`, plots];
   }
 }

