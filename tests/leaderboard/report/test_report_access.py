@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
+from tests.helpers.boards import make_runs
 from tests.helpers.browser import Opened, choose, faults, opened, runs_of_every_kind, save
 
 if TYPE_CHECKING:
@@ -78,9 +79,12 @@ def test_report_tables_are_accessible_by_screen_reader_and_keyboard(
         assert report.run(focused) == "solid"
 
 
-def test_shadow_shows_that_a_table_continues_to_the_right(browser: "Browser", path: Path) -> None:
+def test_shadow_shows_that_a_table_continues_to_the_right(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    runs = list(make_runs())
     shadow = "(table) => Number(getComputedStyle(table, '::after').opacity)"
-    with opened(browser, path, width=480) as report:
+    with opened(browser, save(tmp_path, runs, runs[:1]), width=800) as report:
         table = report.page.locator(".board .scroll").first
         assert table.evaluate("(table) => table.scrollWidth > table.clientWidth")
         assert table.evaluate(shadow) == 1
