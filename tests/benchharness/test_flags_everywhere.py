@@ -278,7 +278,7 @@ MEANS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "csv": (("export", "--format", "csv"), f"stuck,squad,.*{CONSTANT}"),
     "latex": (("export", "--format", "latex"), r"65\.0\}?\\textsuperscript\{!\}"),
     "markdown": (("export", "--format", "markdown"), r"65\.0(\*\*)?\\!"),
-    "columns": (("export", "--format", "markdown", "--columns", "score"), "collapsed.*stuck SQuAD"),
+    "columns": (("export", "--format", "markdown", "--columns", "score"), "collapsed.*stuck on SQ"),
 }
 """Commands that show an overall score, with a pattern of the marked score."""
 
@@ -495,7 +495,7 @@ def cost_figures() -> object:
     )
     (figure, *_) = tradeoffs(points, "RTE")
     kinds = {mark.texts[0].text: [*mark.paths] for mark in figure.marks}
-    assert kinds == {"stuck": ["crosses"], "good": ["shape"]}
+    assert kinds == {"stuck!": ["crosses"], "good": ["shape"]}
     assert "stuck" not in figure.description
     assert "A cross is a model whose runs collapsed" in figure.note
     return [figure, cost_table(points)]
