@@ -3,16 +3,18 @@
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from statistics import fmean
 from types import FrameType
 
 from benchharness.errors import ModelError
 from benchharness.leaderboard.job import Job, recipe_words
 from benchharness.leaderboard.result import MARK, Failure, Result
 from benchharness.leaderboard.text import visible
-from benchharness.tasks.suites import distinct_title
+from benchharness.tasks.suites import SUITES, TASKS, distinct_title
+from benchharness.tasks.task import ending_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -201,8 +203,7 @@ def ending(outcome: Result | Failure) -> str:
         return "the model cannot be used, so its other jobs are skipped"
     if isinstance(outcome, Failure):
         return f"{outcome.kind}: {outcome.error}" if outcome.kind != "failed" else outcome.error
-    first = outcome.evaluations[0].scores
-    named: Sequence[tuple[str, float]] = list(first.items())
+    named = _shown_scores(outcome)
     if len(outcome.job.trained_tasks) > 1:  # show the first score of each task
         scored = {e.task: e.scores for e in reversed(outcome.evaluations) if e.scores}
         named = [(distinct_title(t), next(iter(scored[t].values()))) for t in sorted(scored)]
@@ -213,6 +214,25 @@ def ending(outcome: Result | Failure) -> str:
     flags = dict.fromkeys(flag for flags in outcome.flags.values() for flag in flags)
     said = f" ({MARK} {', '.join(flags)})" if flags else ""
     return f"{shown}{more}{said} in {duration(outcome.cost.seconds)}"
+
+
+def _shown_scores(outcome: Result) -> list[tuple[str, float]]:
+    """Return the names and values of the scores of a job that are shown to the user.
+
+    They are those of its first split. If leaderboards show the mean over several splits, such as
+    languages, the values are the means of each metric over these splits.
+    """
+    name, means = outcome.job.task, list[tuple[str, float]]()
+    if task := TASKS.get(name):
+        shown = SUITES[task.suite].rule.cells.get(name, ()) if task.suite in SUITES else ()
+        own = [each.scores for each in outcome.evaluations if each.task == name]
+        known = dict(pair for scores in own for pair in scores.items())
+        for metric in task.metrics:
+            scores = [metric.name + ending_of(task, split) for split in task.dev_splits]
+            values = [known[score] for score in scores if score in shown and score in known]
+            if len(values) > 1:
+                means.append((f"mean {metric.name} of {len(values)} splits", fmean(values)))
+    return means or list(outcome.evaluations[0].scores.items())
 
 
 def duration(seconds: float) -> str:

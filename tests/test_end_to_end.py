@@ -74,12 +74,10 @@ def test_bench_run_stores_every_score(finished, bench, monkeypatch):
 def test_repeated_command_skips_finished_jobs(finished, bench, monkeypatch):
     monkeypatch.chdir(finished[0])
     before = table(bench)
-    started = time.monotonic()
     code, out, err = bench("run", "--data", "mini", *ALONE, *TWO_TASKS)
     assert (code, err) == (0, "")
     assert "2 stored already: there is nothing to run." in out
     assert table(bench) == before
-    assert time.monotonic() - started < 60
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")

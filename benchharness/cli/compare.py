@@ -86,9 +86,13 @@ def compare(
         return
     for rows, contrasts in compared:
         names = heads(rows.entries)
-        only = (*(f"only {visible(name)}" for name in names), "of", "seeds")
-        columns = ("difference", "95 % interval", "p-value", "corrected", *only)
-        _print_systems(rows, columns, map(_cells, contrasts), split)
+        columns = ["difference", "95 % interval", "p-value", "corrected", "wins", "examples"]
+        counts = {len(found.seeds) for found in contrasts}
+        if len(counts) > 1:
+            columns.append("seeds")
+        lines = (_cells(found)[: 3 + len(columns)] for found in contrasts)
+        said = f" ({counted(counts.pop(), 'seed')})" if len(counts) == 1 else ""
+        _print_systems(rows, columns, lines, split, said)
         for line in _remarks(rows, contrasts):
             typer.echo(visible(line))
         for each in contrasts:
@@ -100,13 +104,17 @@ def compare(
 
 
 def _print_systems(
-    rows: Rows, columns: Sequence[str], lines: Iterable[Sequence[str]], split: str = ""
+    rows: Rows,
+    columns: Sequence[str],
+    lines: Iterable[Sequence[str]],
+    split: str = "",
+    said: str = "",
 ) -> None:
     """Print a heading and a table with a row per task.
 
-    The columns are the task, the two systems, and then `columns`.
+    The columns are the task, the two systems, and then `columns`. `said` is the end of the heading.
     """
-    print_heading(rows.board, " and ".join(entry.name for entry in rows.entries), split)
+    print_heading(rows.board, " and ".join(entry.name for entry in rows.entries) + said, split)
     names = ("task", *map(visible, heads(rows.entries)), *columns)
     listed = [dict(zip(names, line, strict=True)) for line in lines]
     print_table(listed, names, "no task has results for both systems.", in_parts=True)
@@ -114,7 +122,10 @@ def _print_systems(
 
 def _legend(contrasts: Sequence[Contrast]) -> Iterator[str]:
     """Yield sentences that explain the columns and marks of the table."""
-    yield "only NAME: examples that NAME gets right more often than the other system."
+    yield (
+        "wins: examples that the first system gets right more often, and those that the second "
+        "does."
+    )
     counts = sorted({found.corrected_for for found in contrasts if found.corrected_for})
     if counts:
         tasks = counted(counts[0], "task") + " shown"
@@ -170,7 +181,7 @@ def _cells(found: Contrast) -> tuple[str, ...]:
         f"{found.difference * 100:+.2f}{'*' if found.is_shown else ''}",
         _interval(found.interval),
         *map(_chance, (found.p_value, found.corrected)),
-        *(("", "") if found.flipped is None else map(str, found.flipped)),
+        "" if found.flipped is None else ":".join(map(str, found.flipped)),
         str(found.examples or ""),
         str(len(found.seeds)),
     )
@@ -179,7 +190,7 @@ def _cells(found: Contrast) -> tuple[str, ...]:
 def _tell_marks(names: Sequence[str], found: Iterable[Contrast | Comparison]) -> None:
     """Print explanations of the marks that warn about scores of the two systems."""
     tell_marks(
-        (f"{name} {title_of(each.task)}", flags)
+        ((name, title_of(each.task)), flags)
         for each in found
         for name, flags in zip(names, each.flags, strict=True)
     )
@@ -308,19 +319,25 @@ def plan(
     for rows, found in compared:
         columns = ("difference", "p-value", "seeds now", "seeds of each")
         _print_systems(rows, columns, map(_power_cells, found))
-        for each in found:
-            if each.unread:
-                typer.echo(
-                    visible(
-                        f"{title_of(each.task)}: estimated from seeds alone, because {each.unread}"
-                    )
-                )
+        for said in _reasons(found):
+            typer.echo(visible(said))
         _tell_marks(heads(rows.entries), found)
     typer.echo(
         "seeds of each: the number of seeds per system with which bench compare detects this "
         f"difference with power {power:g} at alpha {alpha:g}, if the spreads of the stored runs "
         "are the true ones."
     )
+
+
+def _reasons(found: Sequence[Comparison]) -> Iterator[str]:
+    """Yield sentences about tasks without a number of seeds or without examples, one per reason."""
+    missing = grouped((each.reason, title_of(each.task)) for each in found if each.reason)
+    for reason, tasks in missing.items():
+        names = "all tasks" if len(tasks) == len(found) > 1 else ", ".join(tasks)
+        yield f"no number of seeds for {names}: {reason}."
+    unread = grouped((each.unread, title_of(each.task)) for each in found if each.unread)
+    for reason, tasks in unread.items():
+        yield f"{', '.join(tasks)}: estimated from seeds alone, because {reason}"
 
 
 def _power_cells(found: Comparison) -> tuple[str, ...]:
@@ -336,7 +353,7 @@ def _power_cells(found: Comparison) -> tuple[str, ...]:
         f"{found.difference * 100:+.2f}",
         "" if found.p_value is None else rounded(found.p_value, ".3f", ALPHA),
         f"{len(one)} and {len(other)}",
-        found.reason or str(found.needed),
+        "-" if found.needed is None else str(found.needed),
     )
 
 

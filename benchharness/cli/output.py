@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from benchharness.errors import BenchError, JobError, ModelError
-from benchharness.leaderboard.boards.cell import note_lines
+from benchharness.leaderboard.boards.cell import Noted, note_lines
 from benchharness.leaderboard.boards.published import PublishedRow, System, rows_of_model
 from benchharness.leaderboard.boards.reproduction import made_by, parity_of
 from benchharness.leaderboard.job import Setting, shown_source
@@ -42,12 +42,10 @@ def tell_notes(sentences: Iterable[str]) -> None:
         typer.echo(visible(f"bench: {sentence}"), err=True)
 
 
-def tell_marks(noted: Iterable[tuple[str, Iterable[str]]]) -> None:
+def tell_marks(noted: Iterable[Noted]) -> None:
     """Print sentences that explain the warning marks next to scores.
 
-    Args:
-        noted: For each score, a pair of its name (such as model and task) and the warnings about
-            it.
+    `noted` contains the name of each score with the warnings about it.
     """
     for line in note_lines(noted):
         typer.echo(visible(line))

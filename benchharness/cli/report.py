@@ -24,7 +24,7 @@ from benchharness.driver.options import DATABASE, option
 from benchharness.errors import BenchError
 from benchharness.leaderboard.store.store import open_store
 from benchharness.leaderboard.text import visible
-from benchharness.stored import LARGE_STORE, lacking_plugins
+from benchharness.stored import LARGE_STORE, lacking_plugins, own_page
 from benchharness.stored.report import Wanted, make_report
 
 
@@ -78,8 +78,11 @@ def report(
     if not (texts or written.predictions):
         raise BenchError("--no-texts applies only to pages of predictions. Add --predictions.")
     path, notes = page_beside(db, written.out), list[str]()
-    pages = _pages(path, texts=texts) if written.predictions else None
     with open_store(db, create=False) as store:
+        if written.out is None:
+            path, kept = own_page(store, path)
+            notes += [kept] if kept else []
+        pages = _pages(path, texts=texts) if written.predictions else None
         wanted = Wanted(suites=suite or (), **vars(page))
         if (runs := store.count()) > LARGE_STORE:
             tell_notes([f"reading {runs:,} runs for the report."])

@@ -36,7 +36,15 @@ from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import are, check_place, counted, visible
 from benchharness.plugins import plugin_files
 from benchharness.progress import Watcher
-from benchharness.stored import LARGE_STORE, Within, gained, gather_boards, is_reported, left_out
+from benchharness.stored import (
+    LARGE_STORE,
+    Within,
+    gained,
+    gather_boards,
+    is_reported,
+    left_out,
+    own_page,
+)
 from benchharness.tasks.read import odd_sentences
 from benchharness.tasks.suites import distinct_title
 
@@ -65,7 +73,9 @@ def run(options: RunOptions, *, out: Out = None, as_json: AsJson = False) -> Non
         if options.dry_run:
             return
         with session.run(planned) as driven:
-            code = _conclude(driven, page, db=db, left_out=_left_out(planned), as_json=as_json)
+            place, kept = (page, "") if out else own_page(driven.store, page)
+            tell_notes([kept] if kept else [])
+            code = _conclude(driven, place, db=db, left_out=_left_out(planned), as_json=as_json)
     raise typer.Exit(code)
 
 

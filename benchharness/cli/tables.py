@@ -3,6 +3,7 @@
 They are in a separate module, so that commands that print JSON do not have to import rich.
 """
 
+import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,8 +16,9 @@ from rich.text import Text
 
 Thing = TypeVar("Thing")
 
-_BETWEEN, _EDGES = 3, 2
-"""Number of spaces between two columns, and the total number at the two ends of a line."""
+_BETWEEN, _CLOSE, _EDGES = 3, 2, 2
+"""Number of spaces between two columns, the same in a table that is otherwise too wide, and the
+total number at the two ends of a line."""
 
 
 def print_cells(
@@ -24,8 +26,10 @@ def print_cells(
 ) -> None:
     """Print a table of limited width on stdout.
 
-    Markup of the library rich has no effect in cells. The tables of rich itself are not used,
-    because they take half a millisecond per row, and thus a minute for a hundred thousand rows.
+    In a table that is too wide, columns are closer together, then the names of columns are wrapped,
+    also at hyphens, and then the cells. Markup of the library rich has no effect in cells. The
+    tables of rich itself are not used, because they take half a millisecond per row, and thus a
+    minute for a hundred thousand rows.
 
     Args:
         columns: For each column, its name and whether it contains numbers, which are aligned to the
@@ -34,9 +38,12 @@ def print_cells(
         width: Largest width of the table in characters; None for the terminal's width.
     """
     console = Console(width=width)
-    texts = [[column, *(row[place] for row in rows)] for place, (column, _) in enumerate(columns)]
-    widths = [max(map(_longest_word, each)) for each in texts]
-    taken = _EDGES + _BETWEEN * (len(widths) - 1)
+    heads = [column for column, _ in columns]
+    widths = _least_widths(heads, rows)
+    longest = [max((_cells(row[place]) for row in rows), default=0) for place in range(len(heads))]
+    unbroken = sum(map(max, widths, longest)) + _EDGES + _BETWEEN * (len(widths) - 1)
+    between = _BETWEEN if unbroken <= console.width else _CLOSE
+    taken = _EDGES + between * (len(widths) - 1)
     room = console.width - taken - sum(widths)
     # If the table is too wide although each column is only as wide as its longest word, narrow the
     # widest columns, which breaks words.
@@ -44,24 +51,26 @@ def print_cells(
         widths[widths.index(widest, 1)] -= 1
         room += 1
     widths[0] = max(1, widths[0] + min(0, room))
-    for place, each in enumerate(texts):
-        more = max(0, min(max(map(_cells, each)) - widths[place], room))
-        room -= more
-        widths[place] += more
+    for wanted in (longest, list(map(_cells, heads))):
+        for place, length in enumerate(wanted):
+            more = max(0, min(length - widths[place], room))
+            room -= more
+            widths[place] += more
     sides: list[JustifyMethod] = ["right" if is_number else "left" for _, is_number in columns]
 
-    def lines(cells: Iterable[str], *, low: bool = False) -> list[str]:
-        folded = [_folded(console, *each) for each in zip(cells, widths, sides, strict=True)]
+    def lines(cells: Iterable[str], *, is_head: bool = False) -> list[str]:
+        fold = _folded_head if is_head else _folded
+        folded = [fold(console, *each) for each in zip(cells, widths, sides, strict=True)]
         if (most := max(map(len, folded))) > 1:
             gaps = [
                 [" " * width] * (most - len(f)) for f, width in zip(folded, widths, strict=True)
             ]
-            folded = [gap + f if low else f + gap for f, gap in zip(folded, gaps, strict=True)]
-        return [f" {(' ' * _BETWEEN).join(line)} " for line in zip(*folded, strict=True)]
+            folded = [gap + f if is_head else f + gap for f, gap in zip(folded, gaps, strict=True)]
+        return [f" {(' ' * between).join(line)} " for line in zip(*folded, strict=True)]
 
     blank = " " * (sum(widths) + taken)
     console.out(blank)
-    for line in lines((name for name, _ in columns), low=True):
+    for line in lines(heads, is_head=True):
         console.out(line, style="table.header", highlight=False)
     rule = f" {('-' if console.options.ascii_only else '─') * (len(blank) - _EDGES)} "
     body = (line for row in rows for line in lines(row))
@@ -78,10 +87,29 @@ def _folded(console: Console, text: str, width: int, side: JustifyMethod) -> lis
     return [line.plain + " " * (width - line.cell_len) for line in found]
 
 
+def _folded_head(console: Console, text: str, width: int, side: JustifyMethod) -> list[str]:
+    """Wrap the name of a column as `_folded` does, but also after hyphens."""
+    lines = [""]
+    for word in text.split():
+        for number, piece in enumerate(_HYPHEN.split(word)):
+            longer = f"{lines[-1]}{' ' if number == 0 and lines[-1] else ''}{piece}"
+            if lines[-1] and _cells(longer) > width:
+                lines.append(piece)
+            else:
+                lines[-1] = longer
+    return [folded for line in lines for folded in _folded(console, line, width, side)]
+
+
+# The name of a column may be wrapped after a hyphen between words, but not in "p-value" or "1e-4".
+_HYPHEN = re.compile(r"(?<=[A-Za-z]{2}-)(?=[A-Za-z])")
+
+
 def parts_that_fit(
     columns: Sequence[str], rows: Sequence[Sequence[str]], width: int | None
 ) -> Iterator[list[int]]:
     """Split a table into several tables that fit into a width without breaking words.
+
+    The names of columns may be broken after hyphens.
 
     Args:
         columns: Names of the columns.
@@ -93,18 +121,23 @@ def parts_that_fit(
         columns as fit, but at least one.
     """
     room = Console(width=width).width
-    least = [
-        max(map(_longest_word, (head, *(row[place] for row in rows))))
-        for place, head in enumerate(columns)
-    ]
+    least = _least_widths(columns, rows)
     part = [0]
     for place in range(1, len(columns)):
-        taken = sum(least[each] + _BETWEEN for each in part) + least[place]
+        taken = sum(least[each] + _CLOSE for each in part) + least[place]
         if taken + _EDGES > room and len(part) > 1:
             yield part
             part = [0]
         part.append(place)
     yield part
+
+
+def _least_widths(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the smallest width of each column in which no word of a cell is broken."""
+    return [
+        max(map(_longest_word, (_HYPHEN.sub(" ", head), *(row[place] for row in rows))))
+        for place, head in enumerate(heads)
+    ]
 
 
 def _longest_word(text: str) -> int:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
+from urllib.parse import urlsplit
 
 from benchharness import __version__
 from benchharness.discovery import member, places
@@ -434,14 +435,63 @@ def is_reported(store: Store, out: Path, last: Sequence[Board]) -> bool:
         out: Path of the file.
         last: Leaderboards of the run that has just ended.
     """
-    mark = report_mark(store, (), last)
+    return report_mark(store, (), last) in _head(out)
+
+
+def _head(page: Path) -> str:
+    """Return the beginning of an HTML page, which contains its marks; "" if there is no page."""
     try:
-        with out.open("rb") as file:
-            # The mark is near the beginning of the file, after a content security policy of a few
-            # hundred bytes.
-            return mark.encode() in file.read(4096)
+        with page.open("rb") as file:
+            # The marks follow a content security policy of a few hundred bytes.
+            return file.read(4096).decode("utf-8", "replace")
     except OSError:
-        return False
+        return ""
+
+
+def own_page(store: Store, page: Path) -> tuple[Path, str]:
+    """Return a path for the report of a database that overwrites no other file.
+
+    Several databases may have the same default path for their report, e.g. those of two servers, or
+    `a.sqlite` and `a.db` in one folder.
+
+    Args:
+        store: Store that contains the runs.
+        page: Default path of the report.
+
+    Returns:
+        The path, and a message for the user. The path is `page`, and the message is empty, unless
+        `page` is the report of another database or not a report at all. Then six digits that
+        identify the database are added to the name.
+    """
+    head, mark = _head(page), store_mark(store, page)
+    known = re.search(r'name="bench-store" content="(\w+)"', head)
+    # A page of an earlier version of benchharness does not state its database.
+    is_own = known[1] == mark if known else 'name="bench-shows"' in head
+    if is_own or not page.exists():
+        return page, ""
+    own = page.with_stem(f"{page.stem}-{mark[:6]}")
+    whose = "the report of another database" if known else "not a report of benchharness"
+    return own, f"{page} is {whose} and is kept; this report is {own}."
+
+
+def store_mark(store: Store, page: Path) -> str:
+    """Return 16 hex digits that identify the database of a report.
+
+    A database file in the folder of the report is identified by its name, so that the two can be
+    moved together. Any other file is identified by its path, and a database on a server by its host
+    and name, whoever reads it.
+
+    Args:
+        store: Store that contains the runs.
+        page: Path of the report.
+    """
+    if "://" in store.name:
+        url = urlsplit(store.name)
+        place = f"{url.netloc.rpartition('@')[2]}{url.path}"
+    else:
+        file = Path(store.name).resolve()
+        place = file.name if file.parent == page.parent.resolve() else str(file)
+    return digest(place)[:16]
 
 
 def report_mark(

@@ -34,6 +34,7 @@ from benchharness.stored import (
     read_outcomes,
     recent_suites,
     report_mark,
+    store_mark,
 )
 from benchharness.stored.predictions import add_uncertainty, contrasts_of
 
@@ -147,6 +148,7 @@ def make_report(
         description=wanted.description,
         version=__version__,
         mark=mark,
+        store=store_mark(store, out),
         paths=wanted.show_paths,
     )
     read = partial(read_outcomes, store, paths=wanted.show_paths)

@@ -96,6 +96,14 @@ class Board:
         return not (len(self.tasks) == 1 and TASKS[self.tasks[0]].definition)
 
     @property
+    def shows_score(self) -> bool:
+        """True if the terminal and the report show the suite's score in a column of its own.
+
+        False also if a single task counts in the score, because two columns would be equal.
+        """
+        return self.has_score and len(self.rule.cells) > 1
+
+    @property
     def is_whole(self) -> bool:
         """True if the runs used the benchmark's complete data: not mini and without a limit."""
         return self.limit is None and "mini" not in self.data

@@ -164,15 +164,24 @@ def marked(text: str, notes: Iterable[str]) -> str:
     return text + MARK if any(notes) else text
 
 
-def note_lines(noted: Iterable[tuple[str, Iterable[str]]]) -> Iterator[str]:
+Noted = tuple[str | tuple[str, str], Iterable[str]]
+"""Name of a score and the warnings about it. The name may be a pair (row of a table, task)."""
+
+
+def note_lines(noted: Iterable[Noted]) -> Iterator[str]:
     """Yield a line of the legend per warning, with the names of all scores to which it applies.
 
-    Example: "!: 3 of 3 seeds collapsed (constant predictions): tiny, 3 epochs RTE; tiny RTE."
-    `noted` contains pairs of a score's name and its warnings.
+    Example: "!: 3 of 3 seeds collapsed (constant predictions): tiny, 3 epochs on RTE, CoLA; tiny on
+    RTE." `noted` contains the scores with their names and warnings.
     """
     found = grouped((note, name) for name, notes in noted for note in notes)
     for note, names in found.items():
-        yield f"{MARK}: {note}: {'; '.join(dict.fromkeys(names))}."
+        rows = grouped((name, "") if isinstance(name, str) else name for name in names)
+        said = (
+            f"{row} on {', '.join(dict.fromkeys(tasks))}" if any(tasks) else row
+            for row, tasks in rows.items()
+        )
+        yield f"{MARK}: {note}: {'; '.join(said)}."
 
 
 def build_cell(task: str, finished: Sequence[RunRow], rule: ScoreRule) -> Cell | None:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from benchharness.leaderboard.boards.cell import (
     Cell,
+    Noted,
     beside_others,
     best_points,
     build_cell,
@@ -194,13 +195,10 @@ class Entry:
         return "" if self.score is None else marked(shown(self.score), self.score_notes)
 
     @property
-    def noted(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Pairs of a text and the warnings about a score, with one pair per task.
-
-        The text names the entry and the task of the score, e.g. "tiny, 3 epochs RTE".
-        """
+    def noted(self) -> Iterator[Noted]:
+        """Names of the scores, as pairs (name of the entry, title of the task), with warnings."""
         for task, cell in self.cells.items():
-            yield f"{self.name} {title_of(task)}", cell.notes
+            yield (self.name, title_of(task)), cell.notes
 
     @property
     def shown_kind(self) -> str:

@@ -243,9 +243,9 @@ def _lines(
         text = Text(cell.text, style="bold" if is_best else "")
         values.append(_with_spread(text, cell.spread if spreads.tasks else None))
     count, score = len(board.rule.cells), Text()
-    if board.has_score and entry.score is None:
+    if board.shows_score and entry.score is None:
         score = Text(f"{count - len(entry.missing)} of {count}", style="dim")
-    elif entry.score is not None and board.has_score:
+    elif entry.score is not None and board.shows_score:
         score = Text(entry.score_text, style="bold")
         score = _with_spread(score, entry.spread if spreads.score else None)
     rank = Text("-" if entry.rank is None else str(entry.rank))
@@ -292,7 +292,7 @@ def _legend(board: Board, found: _Fitting) -> Iterator[str]:
         names = ", ".join(map(title_of, missing))
         yield f"no {visible(board.rule.name)} score: {names} {are(len(missing))} missing."
         yield f"measured on {data}."
-    elif not board.has_score:
+    elif not board.shows_score:
         yield f"measured on {data}."
     else:
         name = visible(board.rule.name)

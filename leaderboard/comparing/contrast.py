@@ -5,6 +5,7 @@ All functions are pure.
 
 import math
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,6 +35,7 @@ from benchharness.leaderboard.comparing.noise import (
 from benchharness.leaderboard.job import Setting
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.statistics import Interval, holm, unseen_share
+from benchharness.leaderboard.text import grouped
 from benchharness.tasks.answers import answer_type
 from benchharness.tasks.examples import Example
 from benchharness.tasks.task import Task
@@ -97,15 +99,17 @@ def _thirds(
     measured = [(value, i) for i, e in enumerate(examples) if (value := measure(e)) is not None]
     if len(measured) < 3:
         return {}
-    # Values that equal a limit are in the lower third, so a third may be empty. The limits are
-    # rounded, because the names of the slices contain the rounded limits.
-    low, high = (round(cut, 2) for cut in quantiles((value for value, _ in measured), n=3))
-    thirds = (
-        (f"{name} 1/3: to {low:g}", [i for value, i in measured if value <= low]),
-        (f"{name} 2/3: to {high:g}", [i for value, i in measured if low < value <= high]),
-        (f"{name} 3/3: over {high:g}", [i for value, i in measured if value > high]),
-    )
-    return {name: places for name, places in thirds if places}
+    # The limits are rounded, because the names of the slices contain the rounded limits.
+    limits = [round(cut, 2) for cut in quantiles((value for value, _ in measured), n=3)]
+    thirds = grouped((bisect_left(limits, value), i) for value, i in measured)
+    # Values that equal a limit are in the lower third. If many values are equal, a third is empty,
+    # and only the others are counted: "words 1/2: to 9" and "words 2/2: over 9".
+    found = {}
+    for number, third in enumerate(sorted(thirds), start=1):
+        is_last = number == len(thirds) > 1
+        limit = f"over {limits[third - 1]:g}" if is_last else f"to {limits[third]:g}"
+        found[f"{name} {number}/{len(thirds)}: {limit}"] = thirds[third]
+    return found
 
 
 # Comparison of two systems.

@@ -132,8 +132,8 @@ class Page:
         tables: Tables of the leaderboards.
         plots: Plots of each leaderboard.
         added: For each leaderboard, the sections that extensions add, as pairs (heading, HTML).
-        parts: Pairs (table of a leaderboard, runs of each of its entries), for the sections with
-            all details of the runs; empty if these sections are in separate files.
+        parts: For each leaderboard, a pair (its table, runs of each of its entries), for the
+            sections with all details of the runs; empty if these sections are in separate files.
         others: Sections of runs that do not belong to a leaderboard.
         failures: Failed runs.
         runs: Number of runs on the leaderboards and in `others`.

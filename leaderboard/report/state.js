@@ -8,8 +8,8 @@ function* partsOf(boards) {
   yield ["", document.querySelector(".top")];
   for (const [place, { section }] of boards.entries()) {
     yield [`${place + 1}.`, section];
-    const plots = section.nextElementSibling;
-    if (plots?.matches(".plots")) yield [`${place + 1}.`, plots];
+    const plots = document.getElementById(`board-${place + 1}-plots`)?.closest(".plots");
+    if (plots) yield [`${place + 1}.`, plots];
   }
 }
 

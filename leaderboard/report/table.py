@@ -251,7 +251,7 @@ def build_table(
         data=board.data_label,
         rule=board.rule.name,
         cite=board.rule.cite,
-        has_score=board.has_score,
+        has_score=board.shows_score,
         score_basis=basis_of(find_task(board.tasks[0]).shown_split, (board.rule.name,)),
         columns=columns,
         groups=groups,
@@ -364,7 +364,7 @@ def _entry_row(
 
 
 def _score(board: Board, entry: Entry) -> CellView:
-    if not board.has_score:
+    if not board.shows_score:
         return CellView(text="")
     if entry.score is None:
         there = len(board.rule.cells) - len(entry.missing)

@@ -62,6 +62,8 @@ class About:
         notes: Sentences below the description.
         mark: Text in the HTML head that identifies the content of the page. It shows later whether
             the page is up to date.
+        store: Text in the HTML head that identifies the database of the page, so that the report of
+            another database does not overwrite it.
         paths: True if the page contains full paths of this machine.
     """
 
@@ -70,6 +72,7 @@ class About:
     version: str = ""
     notes: Sequence[str] = ()
     mark: str = ""
+    store: str = ""
     paths: bool = False
 
 

@@ -432,13 +432,13 @@ class AnswerType:
             predictions: Predictions with the same answer to the same example.
 
         Returns:
-            By default the mean probability of the answer, e.g. "0.912"; an empty text if the
-            predictions have no probabilities.
+            By default the mean probability of the answer, e.g. "probability 0.912"; an empty text
+            if the predictions have no probabilities.
         """
         place = self.place(predictions[0])
         if place is None or not self.scores(predictions[0]):
             return ""
-        return f"{fmean(p.scores[place] for p in predictions):.3f}"
+        return f"probability {fmean(p.scores[place] for p in predictions):.3f}"
 
     def written(self, prediction: Any, *, texts: bool = True) -> str | None:
         """Return an answer as the content of a table cell.

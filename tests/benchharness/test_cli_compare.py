@@ -89,7 +89,8 @@ def test_compare_table_shows_flipped_examples_and_slices(bench, stored):
     assert ended.out.startswith("GLUE dev on mini data: good and bad")
     row = next(line.split() for line in ended.out.splitlines() if line.split()[:1] == ["RTE"])
     assert row[3].startswith("+23.75*")
-    assert row[-4:] == ["39", "1", "160", "3"]
+    assert row[-2:] == ["39:1", "160"]
+    assert ended.out.splitlines()[0].endswith(" (3 seeds)")
     assert "with negation" in ended.out
     assert ended.out.count("right with 0 of 3 seeds") == 2
     assert "corrected: the p-value after Holm's correction for the 1 task shown." in ended.out
@@ -161,18 +162,19 @@ def test_compare_lists_settings_of_two_models_with_different_values(bench, tmp_p
 
 
 def words_of(table):
-    return {word for word in table.split() if set(word) != {"─"}}
+    """Return the words of a table; names of columns may be broken after a hyphen."""
+    return {word for word in re.split(r"[\s-]+", table) if set(word) - {"─"}}
 
 
-@pytest.mark.parametrize(("width", "tables"), [(60, 2), (80, 2), (120, 1)])
+@pytest.mark.parametrize(("width", "tables"), [(40, 3), (60, 2), (100, 1)])
 def test_a_narrow_terminal_splits_the_table_without_breaking_words(
     bench, stored, monkeypatch, width, tables
 ):
     """Columns that do not fit are printed in a second table below, which repeats the task names."""
     call = ("compare", "good", "bad", "--db", "board.sqlite")
-    whole = bench(*call).out.partition("only NAME: ")[0]
+    whole = bench(*call).out.partition("wins: ")[0]
     monkeypatch.setenv("COLUMNS", str(width))
-    table = bench(*call).out.partition("only NAME: ")[0]
+    table = bench(*call).out.partition("wins: ")[0]
     assert max(map(len, table.splitlines())) <= width
     assert words_of(table) == words_of(whole)
     assert sum(line.split()[:1] == ["RTE"] for line in table.splitlines()) == tables
@@ -188,6 +190,43 @@ def test_table_columns_that_fit_the_terminal_have_no_broken_words(capsys, width)
         printed = capsys.readouterr().out
         assert words_of(printed) == words_of(" ".join(heads + cells))
         assert max(map(len, printed.splitlines())) <= width
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("tiny", "bag-of-words"),
+        ("roberta-base", "bert-base"),
+        ("modernbert-base", "deberta-v3-base"),
+    ],
+)
+def test_comparison_fits_100_columns_with_each_task_on_one_line(
+    bench, tmp_path, monkeypatch, names
+):
+    monkeypatch.chdir(tmp_path)
+    one, other = names
+    with open_store("board.sqlite") as store:
+        for seed in range(2):
+            store.add_result(made(one, "glue/cola", seed, set(range(8))))
+            store.add_result(made(other, "glue/cola", seed, set(range(4, 90 + seed))))
+    monkeypatch.setenv("COLUMNS", "100")
+    ended = bench("compare", one, other, "--db", "board.sqlite")
+    table = ended.out.partition("wins: ")[0].splitlines()
+    assert max(map(len, table)) <= 100
+    rule = next(place for place, line in enumerate(table) if "─" in line)
+    (row,) = filter(str.strip, table[rule + 1 :])
+    assert re.search(r"[+-]\d+\.\d\d to [+-]\d+\.\d\d ", row), "the interval is on one line"
+
+
+def test_names_of_columns_are_wrapped_before_cells(capsys):
+    columns = [("task", False), ("deberta-v3-large", False), ("p-value", False), ("range", False)]
+    print_cells(columns, [("MNLI", "84.50", "0.0400", "-1.00 to +2.00")], 46)
+    first, second, _, row = capsys.readouterr().out.splitlines()[1:5]
+    assert [first.split(), second.split()] == [
+        ["deberta-"],
+        ["task", "v3-large", "p-value", "range"],
+    ]
+    assert row.endswith("   0.0400    -1.00 to +2.00 ")
 
 
 def test_table_cells_are_padded_wrapped_and_aligned(capsys):

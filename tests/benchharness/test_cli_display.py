@@ -13,6 +13,7 @@ from benchharness.driver.live import LiveJob, RunState
 from benchharness.leaderboard.boards.cell import shown
 from benchharness.leaderboard.job import Setting, Teacher
 from benchharness.progress import Progress, duration, ending, job_name, job_names
+from benchharness.tasks.task import suffix_of
 from tests.helpers.fake_worker import make_failure, make_job, make_result
 from tests.helpers.plans import schedule_of
 
@@ -73,6 +74,23 @@ def test_score_of_a_finished_job_is_rounded_as_on_a_leaderboard():
     dev = [replace(each, scores={"accuracy": 0.7875}) for each in found.evaluations]
     assert ending(replace(found, evaluations=tuple(dev))).startswith("accuracy 0.788 ")
     assert shown(0.7875) == "78.8"
+
+
+def test_score_of_several_splits_is_the_mean_that_the_leaderboard_shows():
+    found = make_result(make_job(task="glue/mnli"))
+    (first,) = found.evaluations
+    dev = replace(first, scores={"accuracy": 0.425}, task="glue/mnli", split="dev")
+    mismatched = replace(dev, scores={"accuracy_mm": 0.325}, split="dev_mm")
+    both = replace(found, evaluations=(dev, mismatched))
+    assert ending(both).startswith("mean accuracy of 2 splits 0.375 in ")
+    assert ending(replace(found, evaluations=(dev,))).startswith("accuracy 0.425 in ")
+    languages = [
+        replace(dev, task="xtreme/xnli", split=split, scores={f"accuracy{suffix_of(split)}": value})
+        for split, value in (("dev", 0.9), ("test_de", 0.4), ("test_en", 0.5))
+    ]
+    job = make_job(task="xtreme/xnli")
+    said = ending(replace(make_result(job), evaluations=tuple(languages)))
+    assert said.startswith("mean accuracy of 2 splits 0.450 in "), "without English dev"
 
 
 def test_a_finished_job_is_one_line_with_its_scores_or_error():

@@ -115,12 +115,10 @@ def test_a_waiting_run_can_be_interrupted_or_takes_over_from_a_killed_one(tmp_pa
     first, second, line = start_two(tmp_path, job)
     assert line.startswith(f"tiny CoLA seed 1 is already being run by process {first.pid} on ")
     assert line.endswith("; waiting for its result.\n")
-    began = time.monotonic()
     second.send_signal(number)
     second.communicate(timeout=60)
     assert second.returncode == code
-    assert time.monotonic() - began < 10
-    assert first.poll() is None
+    assert first.poll() is None, "the second did not wait for its end"
     second = start(tmp_path, job)
     assert any("waiting for its result" in line for line in second.stderr)
     first.kill()
@@ -156,12 +154,10 @@ def test_a_run_blocked_in_a_library_can_be_terminated(tmp_path, numbers):
             assert process.poll() is None, process.communicate()
             time.sleep(0.02)
         time.sleep(0.5)  # it asks for the lock
-        began = time.monotonic()
         for number in numbers:
             process.send_signal(number)
             while is_pending(process.pid, number):  # of two alike that wait, one would be left
                 time.sleep(0.02)
-        _, err = process.communicate(timeout=60)
-        assert 2.0 < time.monotonic() - began < 12
+        _, err = process.communicate(timeout=60)  # ends although the lock is still held
     assert process.returncode == 128 + numbers[-1]
     assert err.endswith("bench: the process did not stop by itself and was ended by force.\n")

@@ -41,6 +41,24 @@ def test_plan_table_shows_the_current_and_the_needed_number_of_seeds(bench, stor
     assert "power 0.8" in ended.out
 
 
+def test_plan_states_each_reason_once_below_the_table(bench, stored):
+    tasks = {"glue/rte": "accuracy", "glue/cola": "mcc", "glue/wnli": "accuracy"}
+    with open_store("board.sqlite") as store:
+        for task, metric in tasks.items():
+            job = replace(make_job(model="majority", task=task), kind="baseline", recipe="baseline")
+            found = make_evaluation(job, task, "dev", scores={metric: 0.5})
+            store.add_result(replace(make_result(job), evaluations=(found,)))
+        store.add_result(result("good", "glue/wnli", 0, {"accuracy": 0.6}))
+    ended = bench("plan", "good", "majority", "--db", "board.sqlite")
+    assert ended.code == 0, ended.err
+    said = "majority has a single run without a seed, so no seeds can be added"
+    assert ended.out.count(said) == 1
+    assert f"no number of seeds for all tasks: {said}.\n" in ended.out
+    assert "run at least 2" not in ended.out, "a baseline cannot have them"
+    rows = [line.split() for line in ended.out.splitlines() if line.split()[-1:] == ["-"]]
+    assert {row[0] for row in rows} == {"RTE", "CoLA", "WNLI"}
+
+
 def test_plan_json_has_the_seeds_needed_for_another_power_and_alpha(bench, stored):
     words = ("--power", "0.95", "--alpha", "0.01", "--task", "rte", "--suite", "glue")
     (found,) = json.loads(

@@ -1,11 +1,14 @@
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from benchharness.cli.options import page_beside
 from benchharness.leaderboard.store.store import open_store
+from benchharness.stored import store_mark
 from tests.helpers.fake_worker import make_failure, make_job, make_result
 
 DB = ("--db", "board.sqlite")
@@ -241,3 +244,46 @@ def test_reports_of_two_databases_do_not_overwrite_each_other(bench):
 def test_the_default_report_is_named_after_the_database(db, page):
     assert page_beside(db) == Path(page)
     assert page_beside(db, "mine.html") == Path("mine.html")
+
+
+def test_report_of_another_database_is_kept_and_mentioned(bench):
+    for name in ("x.sqlite", "x.db"):
+        with open_store(name) as store:
+            store.add_result(make_result(make_job(model=f"of {name}")))
+    assert bench("report", "--db", "x.sqlite").out == "report: x.html\n"
+    first = Path("x.html").read_bytes()
+    for _ in range(2):
+        ended = bench("report", "--db", "x.db")
+        (other,) = Path().glob("x-*.html")
+        assert re.fullmatch(r"x-[0-9a-f]{6}\.html", other.name)
+        assert ended.out == f"report: {other}\n"
+        kept = "x.html is the report of another database and is kept; this report is"
+        assert f"bench: {kept} {other}.\n" in ended.err
+        assert "of x.db" in other.read_text(encoding="utf-8")
+        assert Path("x.html").read_bytes() == first
+    # A database and its report can be moved together.
+    for name in ("x.sqlite", "x.html"):
+        Path("moved").mkdir(exist_ok=True)
+        Path(name).rename(f"moved/{name}")
+    ended = bench("report", "--db", "moved/x.sqlite")
+    assert (ended.out, ended.err) == ("report: moved/x.html\n", "")
+    assert bench("report", "--db", "x.db", "--out", "moved/x.html").err == "", "as told"
+
+
+def test_report_does_not_overwrite_a_file_that_is_no_report(bench):
+    with open_store("notes.sqlite") as store:
+        store.add_result(make_result(make_job()))
+    Path("notes.html").write_text("<p>mine</p>")
+    ended = bench("report", "--db", "notes.sqlite")
+    assert ended.code == 0
+    assert "bench: notes.html is not a report of benchharness and is kept; " in ended.err
+    assert Path("notes.html").read_text() == "<p>mine</p>"
+
+
+def test_databases_of_a_server_are_told_apart_by_host_and_name(tmp_path):
+    def mark(name):
+        return store_mark(SimpleNamespace(name=name), tmp_path / "team.html")
+
+    assert mark("postgresql://ann@host:5432/team") == mark("postgresql://bob@host:5432/team?a=b")
+    different = ("postgresql://host/team", "postgresql://other/team", "postgresql://host/x")
+    assert len({mark(name) for name in different}) == 3

@@ -139,6 +139,17 @@ def test_an_unchanged_report_is_not_written_again(bench, fake_jobs):
     assert moment() > 1, "gone"
 
 
+def test_run_keeps_the_report_of_another_database(bench, fake_jobs):
+    fake_jobs([make_job(seed=1)])
+    bench(*RUN)
+    before = REPORT.read_bytes()
+    ended = bench(*RUN[:-4], "--db", "board.db", "--jobs", "1")
+    (own,) = Path().glob("board-*.html")
+    assert f"report: {own}. " in ended.out
+    assert "bench: board.html is the report of another database and is kept" in ended.err
+    assert REPORT.read_bytes() == before
+
+
 def test_option_force_runs_a_job_again_and_keeps_the_old_attempt(bench, fake_jobs):
     job = make_job()
     fake_jobs([job])

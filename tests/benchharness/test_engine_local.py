@@ -1,4 +1,5 @@
 import errno
+import math
 import os
 import signal
 import subprocess
@@ -118,12 +119,18 @@ def test_engine_runs_the_other_jobs_after_a_failure():
     assert [o.job for o in outcomes] == jobs
 
 
-def test_local_engine_runs_one_job_per_slot_concurrently():
-    jobs = [make_job("slow:0.7", seed=seed) for seed in range(4)]
-    start = time.monotonic()
-    outcomes, _ = run(jobs, count=4)
+def test_local_engine_runs_one_job_per_slot_concurrently(tmp_path):
+    go, begun = tmp_path / "go", set[int]()
+    jobs = [make_job(f"wait-for:{go}", seed=seed) for seed in range(4)]
+
+    def report(job, progress):
+        """Let all jobs end as soon as each of them has begun."""
+        begun.add(job.seed)
+        if len(begun) == len(jobs):
+            go.touch()
+
+    outcomes = list(engine(4).run(jobs, report))
     assert {o.provenance["environment"]["SLOT"] for o in outcomes} == {"0", "1", "2", "3"}
-    assert time.monotonic() - start < 4 * 0.7
 
 
 def test_a_job_is_taken_from_the_queue_only_when_a_slot_is_free():
@@ -174,15 +181,13 @@ def test_closing_the_engine_ends_every_process(tmp_path, monkeypatch):
 
 
 def test_ctrl_c_ends_every_process_and_a_second_one_kills_at_once(tmp_path, monkeypatch):
-    monkeypatch.setattr(process, "GRACE_SECONDS", 60.0)
+    monkeypatch.setattr(process, "GRACE_SECONDS", math.inf)
     outcomes, pids = start_hanging(tmp_path)
     timers = [threading.Timer(s, os.kill, (os.getpid(), signal.SIGINT)) for s in (0.3, 0.8)]
-    start = time.monotonic()
     for timer in timers:
         timer.start()
     with pytest.raises(KeyboardInterrupt), closing(outcomes):
         next(outcomes)
-    assert time.monotonic() - start < 30
     assert all_gone(pids)
     assert not any(timer.is_alive() for timer in timers)
 
@@ -212,14 +217,13 @@ def test_interrupted_job_that_saves_too_long_is_killed(tmp_path, monkeypatch):
 
 def test_closing_the_engine_does_not_wait_for_a_worker_suspended_in_saving(tmp_path, monkeypatch):
     monkeypatch.setattr(process, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(process, "SAVING_SECONDS", math.inf)
     saving, saved = tmp_path / "saving", []
     jobs = [make_job(f"save-and-stop:{saving}"), make_job(f"wait-for:{saving}")]
     outcomes = engine(2).run(jobs, lambda job, progress: saved.append(progress.phase))
     assert isinstance(next(outcomes), Result)
     assert "saving" in saved
-    began = time.monotonic()
     outcomes.close()
-    assert time.monotonic() - began < 30 < process.SAVING_SECONDS
 
 
 def test_an_exception_in_the_progress_callback_ends_every_process(tmp_path, monkeypatch):

@@ -240,7 +240,7 @@ def test_bench_which_marks_scores_of_collapsed_runs(
     line = next(line for line in ended.out.splitlines() if line.split()[:1] == ["tiny"])
     assert len(re.findall(r"\d!", line)) == 2, line
     said = " ".join(ended.out.split())
-    assert re.search(rf"seeds? collapsed \({CONSTANT}\): tiny RTE", said), said
+    assert re.search(rf"seeds? collapsed \({CONSTANT}\): tiny on RTE", said), said
     answers = json.loads(bench(*words, "--json").out)["answers"]
     assert [CONSTANT in str(answer["candidates"]) for answer in answers] == [True, False, True]
     frame = bh.which(
@@ -301,7 +301,7 @@ MEANS: Mapping[str, tuple[tuple[str, ...], str]] = {
     "csv": (("export", "--format", "csv"), f"stuck,squad,.*{CONSTANT}"),
     "latex": (("export", "--format", "latex"), r"65\.0\}?\\textsuperscript\{!\}"),
     "markdown": (("export", "--format", "markdown"), r"65\.0(\*\*)?\\!"),
-    "columns": (("export", "--format", "markdown", "--columns", "score"), "collapsed.*stuck SQuAD"),
+    "columns": (("export", "--format", "markdown", "--columns", "score"), "collapsed.*stuck on SQ"),
 }
 """Commands that show an overall score, with a pattern of the marked score."""
 
@@ -436,7 +436,8 @@ def test_notebook_table_marks_flagged_scores(here: Path) -> None:
     board = bh.board("glue", db=DB)
     for shown in (repr(board), board._repr_html_()):
         assert "50.0!" in shown
-        assert "!: 3 of 3 seeds collapsed (constant predictions): pre-100 RTE; pre-200 RTE" in shown
+        rows = "pre-100 on RTE; pre-200 on RTE"
+        assert f"!: 3 of 3 seeds collapsed (constant predictions): {rows}" in shown
     frame = board.frame().set_index("name")
     assert frame.loc["good", "flags"] == ""
     assert frame.loc["stuck", "RTE"] == 0.5
@@ -518,7 +519,7 @@ def cost_figures() -> object:
     )
     (figure, *_) = tradeoffs(points, "RTE")
     kinds = {mark.texts[0].text: [*mark.paths] for mark in figure.marks}
-    assert kinds == {"stuck": ["crosses"], "good": ["shape"]}
+    assert kinds == {"stuck!": ["crosses"], "good": ["shape"]}
     assert "stuck" not in figure.description
     assert "A cross is a model whose runs collapsed" in figure.note
     return [figure, cost_table(points)]

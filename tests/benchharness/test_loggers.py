@@ -2,7 +2,6 @@
 
 import json
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -68,7 +67,7 @@ class Remembering:
         if name == self.raises:
             raise OSError("no  route\nto host")
         if name == self.waits:
-            self.go_on.wait(60)
+            self.go_on.wait()
         self.calls.append((name, *words))
 
 
@@ -152,9 +151,7 @@ def test_logger_that_cannot_be_created_causes_a_warning():
 def test_a_hanging_logger_blocks_neither_the_run_nor_its_end(monkeypatch):
     monkeypatch.setattr("benchharness.loggers.LAST_SECONDS", 0.3)
     logger = Remembering(waits="begin")
-    start = time.monotonic()
-    told, warnings = listen({"slow": logger}, one_run)
-    assert time.monotonic() - start < 5
+    told, warnings = listen({"slow": logger}, one_run)  # ends before the logger may go on
     logger.go_on.set()
     assert len(told) == 3
     assert "was not done 0.3 seconds after the last job" in warnings[0]

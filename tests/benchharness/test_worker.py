@@ -22,7 +22,7 @@ from benchharness.tasks.suites import find_task
 from benchharness.worker import job as job_module
 from benchharness.worker.__main__ import _failure
 from benchharness.worker.job import run_job
-from tests.helpers.bench_process import is_alive
+from tests.helpers.bench_process import all_gone
 from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.mini_jobs import make_job
 from tests.helpers.stopped_jobs import forked
@@ -187,10 +187,7 @@ def test_worker_ends_if_its_parent_process_is_killed(tmp_path: Path):
     parent.stderr.readline()  # the first line of progress: the worker has made its arrangements
     parent.kill()
     parent.communicate()
-    deadline = time.monotonic() + 5
-    while is_alive(worker) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not is_alive(worker)
+    assert all_gone([worker])
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from benchharness.driver import drive
 from benchharness.errors import StoreError
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Failure, Result
+from benchharness.leaderboard.store.database import BUSY_SECONDS
 from benchharness.leaderboard.store.store import Store, open_store
 from tests.helpers import ROOT
 from tests.helpers.full_disk import room_for
@@ -90,7 +91,7 @@ def test_49_store_unlocked_during_the_run_gets_all_results(
     began, over = told.notes  # once each
     assert began.startswith(f"1 has ended; its result is kept in {folder(path)}")
     (seconds,) = re.findall(r"was locked by another process for ([0-9.]+) seconds", began)
-    assert 0.05 <= float(seconds) < 5, "as long as it was, and not as long as was meant"
+    assert 0.05 <= float(seconds) < BUSY_SECONDS, "as long as it was, and not as was meant"
     assert "can write to the leaderboard again" in over
 
 
@@ -278,7 +279,7 @@ def test_49_error_about_a_locked_store_states_the_total_waiting_time(
     path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(drive, "BUSY_SECONDS", 1.5)
-    with held(path), pytest.raises(StoreError, match=r"locked .* for [23] seconds"):
+    with held(path), pytest.raises(StoreError, match=r"locked .* for ([2-9]|\d\d+) seconds"):
         driven(store, MadeEngine(), jobs_of(1))
 
 

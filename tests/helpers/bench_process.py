@@ -49,11 +49,13 @@ def workers_of(process):
 
 
 def all_gone(pids):
-    """Return whether all processes end within seconds: a kill takes effect with a delay."""
-    deadline = time.monotonic() + 15
-    while any(map(is_alive, pids)) and time.monotonic() < deadline:
+    """Wait until all processes have ended, and return True: a kill takes effect with a delay.
+
+    A process that never ends makes the test end at its time limit.
+    """
+    while any(map(is_alive, pids)):
         time.sleep(0.02)
-    return not any(map(is_alive, pids))
+    return True
 
 
 def is_alive(pid):

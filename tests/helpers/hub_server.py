@@ -9,13 +9,13 @@ and other refs are given when the server starts.
 import hashlib
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
-import time
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -269,6 +269,35 @@ sys.exit(status)
 """
 
 
+class SilentHub:
+    """A server that accepts connections and never answers."""
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+
+    @property
+    def endpoint(self) -> str:
+        """The value for HF_ENDPOINT."""
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def count_connections(self) -> int:
+        """Return the number of connections that were opened since the last call."""
+        self._listener.setblocking(False)
+        count = 0
+        with suppress(BlockingIOError):
+            while True:
+                self._listener.accept()[0].close()
+                count += 1
+        return count
+
+
+@contextmanager
+def silent_hub(port: int = 0) -> Iterator[SilentHub]:
+    """Run a hub that never answers; `port` 0 chooses a free port."""
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        yield SilentHub(listener)
+
+
 @dataclass(frozen=True)
 class Answer:
     """Outcome of a process that reads through the hub."""
@@ -276,14 +305,12 @@ class Answer:
     status: int
     rows: Mapping[str, Any]
     error: str
-    seconds: float
 
 
 def ask(endpoint: str, home: Path, *names: str, folder: Path | None = None) -> Answer:
     """Read "task:split" names in a process; `rows` has each one's fingerprint and rows."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HF_")}
     env = kept | {"HF_ENDPOINT": endpoint, "HF_HOME": str(home), "HF_HUB_DISABLE_XET": "1"}
-    start = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-P", "-c", PROGRAM, *names],
         env=env,
@@ -293,6 +320,5 @@ def ask(endpoint: str, home: Path, *names: str, folder: Path | None = None) -> A
         timeout=240,
         check=False,
     )
-    seconds = time.monotonic() - start
     found = json.loads(done.stdout) if done.stdout else {}
-    return Answer(status=done.returncode, rows=found, error=done.stderr, seconds=seconds)
+    return Answer(status=done.returncode, rows=found, error=done.stderr)

@@ -186,7 +186,7 @@ class _Setting:
         wide = len(table.columns) + len(table.facts) > _NARROW
         environment = "table*" if wide else "table"
         has_ends = any(cell.ends for row in table.rows for cell in row.cells)
-        most = _ROWS * 9 // 10 if has_ends else _ROWS
+        most = _ROWS // 2 if has_ends else _ROWS  # a row with intervals has two lines
         starts = range(0, len(table.rows), most)
         for start in starts:
             yield "\n".join(
@@ -199,14 +199,12 @@ class _Setting:
                     r"\vspace{4pt}",
                     r"\fontsize{8}{10}\selectfont",
                     r"\setlength{\tabcolsep}{3pt}",
-                    # The two small numbers of an interval need more height than a usual line.
-                    *([r"\renewcommand{\arraystretch}{1.3}"] if has_ends else []),
                     # First typeset the table in a box, so that LaTeX can measure its width.
                     r"\sbox0{%",
                     *self._tabular(table.rows[start : start + most]),
                     r"}%",
                     r"\ifdim\wd0>\linewidth\resizebox{\linewidth}{!}{\usebox0}\else\usebox0\fi",
-                    *(self._notes() if start == starts[-1] else ()),
+                    *(self._notes(caption) if start == starts[-1] else ()),
                     rf"\end{{{environment}}}",
                     "",
                 ]
@@ -247,7 +245,10 @@ class _Setting:
             words = breakable(row.official) + mark
             name = rf"\parbox[t]{{14em}}{{\raggedright {words}\strut}}"
         facts = [latex_escaped(row.fact(fact)) for fact in self.table.facts]
-        return _line([name, *facts, *map(self._value, row.cells)])
+        line = _line([name, *facts, *map(self._value, row.cells)])
+        if not any(cell.ends for cell in row.cells):
+            return line
+        return f"{line}\n{_line(['', *('' for _ in facts), *map(_interval, row.cells)])}[2pt]"
 
     def _value(self, cell: TableCell) -> str:
         if not cell.value:
@@ -256,23 +257,30 @@ class _Setting:
         return (rf"\textbf{{{number}}}" if cell.best else number) + self._after(cell)
 
     def _after(self, cell: TableCell) -> str:
-        """Return the text after a value: its marks, and its interval or spread in small print."""
+        """Return the text after a value: its marks, and its spread in small print."""
         mark = rf"\textsuperscript{{{self.marks[cell.metric]}}}" if cell.metric else ""
         mark += rf"\textsuperscript{{{cell.mark}}}" if cell.mark else ""
         mark += r"\textsuperscript{\dag}" if cell.apart else ""
-        if cell.ends:
-            return mark + "$_{{{}}}^{{{}}}$".format(*cell.ends)
         return mark + (rf"$_{{{cell.spread}}}$" if cell.spread else "")
 
-    def _notes(self) -> Iterator[str]:
+    def _notes(self, caption: str) -> Iterator[str]:
         yield r"\par\smallskip"
         yield r"\begin{minipage}{\linewidth}"
         yield r"\fontsize{7}{8.5}\selectfont\raggedright"
-        for note in (f"{self.table.title}.", *self.table.notes):
+        is_said = latex_escaped(self.table.data) in caption
+        for note in (*(() if is_said else (f"{self.table.title}.",)), *self.table.notes):
             yield breakable(note.replace(SPREAD_NOTE, "the subscript is" + SPREAD_NOTE[4:]))
         for meaning, mark in self.marks.items():
             yield rf"\textsuperscript{{{mark}}}\,{breakable(meaning)}."
         yield r"\end{minipage}"
+
+
+def _interval(cell: TableCell) -> str:
+    """Return the interval of a value, for the line below it; it is large enough to be read."""
+    if not cell.ends:
+        return ""
+    low, high = (end.replace("-", "$-$", 1) for end in cell.ends)
+    return rf"{{\fontsize{{7}}{{8}}\selectfont {low}\textendash{{}}{high}}}"
 
 
 def _line(cells: Sequence[str]) -> str:

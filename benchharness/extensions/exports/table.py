@@ -138,6 +138,7 @@ class Table:
         suite: Name of the suite.
         title: Title with the sources of the data, which may be files.
         caption: Title for papers, without the names of files.
+        data: Sources of the data, as in `title`.
         facts: Names of the columns without scores.
         columns: Titles of the columns with scores. A title may have two lines.
         names: Names of the columns with scores: tasks, or `SCORE`.
@@ -148,6 +149,7 @@ class Table:
     suite: str
     title: str
     caption: str
+    data: str
     facts: tuple[str, ...]
     columns: tuple[str, ...]
     names: tuple[str, ...]
@@ -271,6 +273,7 @@ def _build_table(
         suite=board.suite,
         title=f"{board.title} on {board.data_label}",
         caption=_caption(board),
+        data=board.data_label,
         facts=facts,
         columns=tuple(titles),
         names=columns,
@@ -432,7 +435,7 @@ def _notes(
     if "recipe" not in facts:
         yield from _recipe_notes([row for row in rows if row.group == "model"])
     yield from note_lines(  # the suite's score has the warnings of its tasks
-        (f"{row.official} {title_of(task)}", cell.notes)
+        ((row.official, title_of(task)), cell.notes)
         for entry, row in zip(board.entries, rows, strict=False)
         for task, cell in entry.cells.items()
         if task in columns or (SCORE in columns and task in entry.counted)
@@ -457,7 +460,7 @@ def _interval_notes(board: Board, columns: Sequence[str], choice: Choice) -> Ite
     sure = [_intervals(e, name) for e in board.entries for name in columns if choice.intervals]
     if scopes := dict.fromkeys(each.scope for each in sure if each.both):
         over = ", or over ".join(scopes)
-        yield f"Small numbers are the bounds of the 95 % interval over {over}."
+        yield f"The numbers below a score are the bounds of its 95 % interval over {over}."
     if any(choice.apart.get(name) for name in columns):
         yield (
             f"†: significantly different from {choice.other} in a paired test (p < 0.05 after "

@@ -26,14 +26,11 @@ class FrozenLayers(Technique):
         recipe, encoder = self.work.recipe, prepared.network.encoder
         count = recipe.added["frozen_layers"].frozen_layers
         freeze_layers(encoder, count)
-        if (
-            recipe.student
-            and recipe.student.layer_epochs
-            and count == len(layers_of(encoder).layers)
-        ):
+        first, _ = recipe.first_stage
+        if first and count == len(layers_of(encoder).layers):
             raise ModelError(
-                f"frozen_layers is {count}, which are all layers, but layer_epochs is "
-                f"{recipe.student.layer_epochs:g}, which trains only layers: freeze fewer layers."
+                f"frozen_layers is {count}, which are all layers, but layer_epochs is {first:g}, "
+                "which trains only layers: freeze fewer layers."
             )
 
 

@@ -38,6 +38,8 @@ _PUBLISHED = {"Model": 0.2, "Task": 0.14, "Published": 0.1, "Measured": 0.1, "No
 _PUBLISHED |= {"Verdict": 0.15, "Source": 0.23}
 """Columns of the tables in the appendix, each with its share of the line width."""
 
+_LEAST_HOURS = 0.001  # a smaller number of device-hours is not printed as such
+
 
 def make_paper(
     store: Store,
@@ -156,9 +158,12 @@ def _costs(tables: Sequence[PaperTable], results: Results) -> Iterator[list[str]
         hours = sum(n * run.cost.seconds / 3600 for n, run in zip(count, runs, strict=True))
         seeds = ", ".join(map(str, sorted({run.job.seed for run in runs if entry.is_single})))
         digits, _, exponent = f"{sum(filter(None, flops)):.1e}".partition("e")
-        power = rf"${digits}\cdot10^{{{int(exponent)}}}$" if all(flops) else "not known"
+        power = rf"${digits}\cdot10^{{{int(exponent)}}}$" if all(flops) else "unknown"
+        if entry.kind == "baseline":  # it has no seeds and no network
+            seeds = power = "none"
         devices = "; ".join(sorted({f.machine for f in facts if f}))
-        yield [name, title, seeds, entry.precision, str(len(runs)), f"{hours:.3g}", power, devices]
+        said = f"{hours:.3g}" if hours >= _LEAST_HOURS else f"below {_LEAST_HOURS:g}"
+        yield [name, title, seeds, entry.precision, str(len(runs)), said, power, devices]
 
 
 def _data(results: Results) -> Iterator[tuple[str, str, str]]:

@@ -253,7 +253,7 @@ def _legend(
         f"{_STARLESS if any(answer.starless for answer in answers) else ''}"
     )
     yield from note_lines(
-        (f"{each.encoder} {distinct_title(task)}", flags)
+        ((each.encoder, distinct_title(task)), flags)
         for each in last.candidates
         for task, flags in each.flags.items()
     )

@@ -21,11 +21,11 @@ def spread_of_task(named: Sequence[chart.NamedEntry], task: str) -> chart.Figure
     """Plot the scores of leaderboard entries on a task seed by seed, with one row per entry.
 
     A row shows the score of each seed, the median and, for three or more seeds, the median's 95 %
-    interval. At most 200 entries are shown, best median first. Returns None if there are fewer than
-    two scores.
+    interval. At most 200 entries are shown, best median first. Returns None if no entry has two
+    seeds, because the table already has the score of a single seed.
     """
     found = [(each, each.entry.cells[task]) for each in named if task in each.entry.cells]
-    if sum(len(cell.values) for _, cell in found) < 2:
+    if max((len(cell.values) for _, cell in found), default=0) < 2:
         return None
     found.sort(key=lambda pair: -pair[1].median)
     drawn, left_out = found[:MOST_ROWS], len(found) - MOST_ROWS

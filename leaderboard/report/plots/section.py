@@ -193,7 +193,8 @@ class Plots:
         return any(kind in mark.paths for figure in self.spreads for mark in figure.marks)
 
     def __bool__(self) -> bool:
-        return bool(self.tradeoffs or self.spreads)
+        figures = (self.tradeoffs, self.spreads, self.categories, self.shots)
+        return any(figures) or any(each.figures for each in self.added)
 
 
 def build_plots(board: Board, anchor: str, facts: Facts, background: Background) -> Plots:
@@ -233,6 +234,8 @@ def _tradeoffs(
     board: Board, anchor: str, named: Sequence[NamedEntry], facts: Facts, known: Background
 ) -> Iterator[Tradeoff]:
     for place, task in enumerate((None, *board.tasks)):
+        if task is None and not board.shows_score:
+            continue
         measured = measured_points(named, board.rule, task, facts, known.sizes)
         if not measured:
             continue

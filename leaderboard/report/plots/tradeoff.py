@@ -64,6 +64,11 @@ class Point:
         """Score as tables show it, followed by "!" if there are warnings."""
         return marked(f"{self.score:.1f}", self.flags)
 
+    @property
+    def label(self) -> str:
+        """Name of the model as plots show it, followed by "!" if there are warnings."""
+        return marked(chart.shortened(self.name), self.flags)
+
 
 def measured_points(
     named: Sequence[chart.NamedEntry], rule: ScoreRule, task: str | None, facts: Facts, sizes: Sizes
@@ -209,8 +214,9 @@ def pareto_front(points: Sequence[tuple[float, float]]) -> list[int]:
 def tradeoffs(points: Sequence[Point], score: str, timed: str = "") -> tuple[chart.Figure, ...]:
     """Plot scores against costs; return a figure per kind of cost.
 
-    A kind of cost that is equal for all points is left out. Training times are plotted only for the
-    kind of machine on which most models were trained.
+    A kind of cost that is equal for all points is left out, or for which all points are of models
+    that have learned nothing. Training times are plotted only for the kind of machine on which most
+    models were trained.
 
     Args:
         points: Points to plot.
@@ -224,8 +230,10 @@ def tradeoffs(points: Sequence[Point], score: str, timed: str = "") -> tuple[cha
         if quantity.machine == "trained" and known:
             ((machine, _),) = Counter(point.machine for point in known).most_common(1)
             known = [point for point in known if point.machine == machine]
-        # Points with equal costs would be on one vertical line.
-        if len({quantity.text(point.costs[quantity.name]) for point in known}) > 1:
+        # Points with equal costs would be on one vertical line. Without a model that has learned
+        # something, there is no front.
+        are_different = len({quantity.text(point.costs[quantity.name]) for point in known}) > 1
+        if are_different and any(point.has_learned for point in known):
             title = quantity.title + (f" ({chart.shortened(machine, 40)})" if machine else "")
             figures.append(_figure(known, quantity, score, title, len(points) - len(known)))
     return tuple(figures)
@@ -248,10 +256,7 @@ def _figure(
     drawn = sorted(ranked[:MOST_MARKS], key=lambda n: (points[n].kind == "measured", n))
     # Place the labels of measured points first, while there is room for them.
     named = [n for n in drawn if n in best][::-1]
-    texts = [
-        chart.Text(x=places[n][0], y=places[n][1], text=chart.shortened(points[n].name))
-        for n in named
-    ]
+    texts = [chart.Text(x=places[n][0], y=places[n][1], text=points[n].label) for n in named]
     found = chart.place_labels(texts, [places[n] for n in drawn], lines.values(), (x, y))
     labels = dict(zip(named, found, strict=True))
     marks = []
@@ -329,7 +334,7 @@ def _mark(point: Point, place: chart.Corner, y: chart.Axis, cost: str) -> chart.
         span = {"range": chart.polyline([(left, y(point.low)), (left, y(point.high))])}
     # The label is on the side with more room.
     dx, anchor = (9, "start") if left < sum(_ACROSS) / 2 else (-9, "end")
-    name, at = chart.shortened(point.name), round(left + dx, 1)
+    at = round(left + dx, 1)
     drawn = chart.shape(_SHAPES[point.kind], left, top)
     mark = {"shape": drawn} if point.has_learned else {"crosses": chart.cross(left, top)}
     said = f"score {point.text}{seeds}"
@@ -339,7 +344,7 @@ def _mark(point: Point, place: chart.Corner, y: chart.Axis, cost: str) -> chart.
         y=top,
         note=", ".join((f"{point.name} ({point.details})", cost, said, point.kind, *point.flags)),
         paths={**span, **mark},
-        texts=(chart.Text(x=at, y=top + 4, text=name, anchor=anchor, kind="label hover"),),
+        texts=(chart.Text(x=at, y=top + 4, text=point.label, anchor=anchor, kind="label hover"),),
         entry=point.entry,
         href=point.href,
     )

@@ -270,7 +270,7 @@ def test_latex_notes_distinguish_rows_of_one_model_by_their_different_settings()
     ]
     board = one_board([*rows, make_row("bert", "glue/rte", scores=0.6, data="hub")])
     note = "!: 1 of 1 seed collapsed (constant predictions): "
-    places = "tiny (1 epoch) CoLA; tiny (1 epoch) RTE; tiny (3 epochs) CoLA; tiny (3 epochs) RTE."
+    places = "tiny (1 epoch) on CoLA, RTE; tiny (3 epochs) on CoLA, RTE."
     for text in (to_latex([board]), to_latex([board], Choice(columns=("recipe", "cola", "rte")))):
         plain = re.sub(r"\\allowbreak\{\}", "", text)
         assert note + places in plain

@@ -4,7 +4,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
@@ -193,10 +192,8 @@ def test_a_hub_that_stops_responding_is_an_error_after_the_timeout(
         thread = threading.Thread(target=serve_silence, args=(listener, held))
         thread.start()
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{listener.getsockname()[1]}")
-        start = time.monotonic()
         with pytest.raises(ModelError, match=r"download of the model .* stalled for 5 s"):
             call("--model", "minilm", "--timeout", "5")
-        assert 5 < time.monotonic() - start < 20
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
     assert held

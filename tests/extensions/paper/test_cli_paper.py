@@ -64,10 +64,12 @@ def test_paper_from_an_imported_archive_is_identical_in_another_environment(
     assert code == 0, printed.err
     first = _files(tmp_path / "paper")
     table = first["snli.tex"].decode()
-    assert re.search(r"^mine & 5\d\.\d\$_\{", table, re.MULTILINE), "with the ends of its interval"
+    below = r"^mine & 5\d\.\d .*\n & \{.*\\selectfont [\d.]+\\textendash\{\}[\d.]+\}"
+    assert re.search(below, table, re.MULTILINE), "its interval is in the line below"
     assert re.search(r"^tiny & \\textbf\{9\d\.\d\}\\textsuperscript\{\\dag\}", table, re.MULTILINE)
     assert r"\dag{}: significantly different from mine in a paired test" in table
     assert r"\caption{SNLI, mini data, development sets.}" in table
+    assert "SNLI on mini data" not in table, "the caption says so"
     rows = list(csv.DictReader(first["runs.csv"].decode().splitlines()))
     with open_store(tmp_path / "results" / "leaderboard.sqlite") as store:
         for row in rows:

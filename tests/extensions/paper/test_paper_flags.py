@@ -16,5 +16,5 @@ def test_generated_paper_flags_collapsed_runs() -> None:
     paper = Paper(models=["stuck", "good"], tables=[table], appendix=[], figures={}, missing=[])
     written = {name: content.decode() for name, content in paper.files().items()}
     assert r"50.0\textsuperscript{!}" in written["glue.tex"]
-    assert "!: 1 of 1 seed collapsed (constant predictions): stuck RTE." in written["glue.tex"]
+    assert "!: 1 of 1 seed collapsed (constant predictions): stuck on RTE." in written["glue.tex"]
     assert "50.0,1 of 1 seed collapsed (constant predictions)," in written["runs.csv"]

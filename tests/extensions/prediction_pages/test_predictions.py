@@ -137,7 +137,7 @@ def test_prediction_page_sorts_examples_by_gold_answer_probability() -> None:
     assert [example.near for example in view.examples] == near
     assert [example.state for example in view.examples] == ["none", "all", "all"]
     (answer,) = view.examples[0].answers[0]
-    assert (answer.state, answer.note) == ("wrong", "every seed, 0.850")
+    assert (answer.state, answer.note) == ("wrong", "every seed, probability 0.850")
 
 
 def test_gold_and_predicted_spans_are_marked_in_their_passage() -> None:

@@ -5,10 +5,11 @@ import pytest
 from rich.console import Console
 
 from benchharness.leaderboard.boards import terminal
-from benchharness.leaderboard.boards.board import Board
+from benchharness.leaderboard.boards.board import Board, build_boards
 from benchharness.leaderboard.boards.terminal import print_boards, render
+from benchharness.leaderboard.report.table import build_table
 from benchharness.leaderboard.result import RunRow
-from benchharness.tasks.suites import title_of
+from benchharness.tasks.suites import SUITES, title_of
 from tests.helpers.boards import (
     make_failed_row,
     make_row,
@@ -202,3 +203,21 @@ def test_terminal_leaderboard_with_published_scores_fits_40_lines(
 def test_terminal_output_says_that_no_run_has_finished() -> None:
     text = of([make_failed_row()])
     assert "no run has finished" in text
+
+
+def test_board_of_a_single_task_has_no_second_column_with_its_values() -> None:
+    suite = SUITES["snli"]
+    rows = [
+        make_row(model, "snli/snli", 0, dict.fromkeys(suite.rule.cells["snli/snli"], value))
+        for model, value in (("a", 0.8), ("b", 0.7))
+    ]
+    (board,) = build_boards(rows, suite)
+    text = printed(board)
+    assert text.count("80.0") == text.count("70.0") == 1
+    assert "score" not in text
+    heads, _, first, second, *_ = text.splitlines()[1:]
+    assert heads.split() == ["#", "model", "SNLI"]
+    assert [first.split()[0], second.split()[0]] == ["1", "2"], "they are ranked all the same"
+    table = build_table(board, 1)
+    assert not table.has_score
+    assert {row.score.text for group in table.groups[:1] for row in group.rows} == {""}

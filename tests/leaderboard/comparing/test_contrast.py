@@ -208,6 +208,23 @@ def test_slices_include_negation_question_word_and_word_overlap() -> None:
     assert sorted(place for places in thirds for place in places) == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ([3, 5, 7, 8, 9, 12], ["words 1/3: to 5.67", "words 2/3: to 8.67", "words 3/3: over 8.67"]),
+        ([9, 9, 9, 9, 10, 10, 10], ["words 1/2: to 9", "words 2/2: over 9"]),
+        ([4, 9, 9, 9, 9, 9, 12], ["words 1/2: to 9", "words 2/2: over 9"]),
+        ([5, 5, 5], []),
+    ],
+)
+def test_thirds_without_examples_are_not_counted(words: list[int], names: list[str]) -> None:
+    examples = [
+        PairExample(id=str(place), text_a="w " * count, text_b=None)
+        for place, count in enumerate(words)
+    ]
+    assert [name for name in slices_of(examples) if name.startswith("words")] == names
+
+
 def test_slice_that_contains_all_examples_is_omitted() -> None:
     alike = [
         ChoiceExample(id=str(i), context="a b", question="Why?", options=("a", "b"), group="high")

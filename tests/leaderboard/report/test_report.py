@@ -245,7 +245,7 @@ def test_failed_write_keeps_the_previous_report(
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
 
 
-def test_report_of_hundreds_of_runs_takes_seconds() -> None:
+def test_report_of_hundreds_of_runs_takes_seconds_of_the_processor() -> None:
     many = [
         replace(
             run, job=replace(run.job, model=f"m{number}", weights=f"{run.job.weights} {number}")
@@ -253,9 +253,9 @@ def test_report_of_hundreds_of_runs_takes_seconds() -> None:
         for number in range(4)
         for run in make_runs()
     ]
-    start = time.monotonic()
+    start = time.process_time()
     html = report(many)
-    assert time.monotonic() - start < 20
+    assert time.process_time() - start < 20
     parts = [html, *map(unpacked, re.findall(PACKED, html))]
     assert len(parts) > 1
     assert sum(part.count('class="run"') for part in parts) == len(many)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
+from tests.helpers.boards import make_runs
 from tests.helpers.browser import Opened, choose, faults, opened, runs_of_every_kind, save
 
 if TYPE_CHECKING:
@@ -76,6 +77,30 @@ def test_report_tables_are_accessible_by_screen_reader_and_keyboard(
         report.page.get_by_role("button", name="RTE", exact=True).focus()
         report.page.keyboard.press("Shift+Tab")
         assert report.run(focused) == "solid"
+
+
+def test_shadow_shows_that_a_table_continues_to_the_right(
+    browser: "Browser", tmp_path: Path
+) -> None:
+    runs = list(make_runs())
+    shadow = "(table) => Number(getComputedStyle(table, '::after').opacity)"
+    with opened(browser, save(tmp_path, runs, runs[:1]), width=800) as report:
+        table = report.page.locator(".board .scroll").first
+        assert table.evaluate("(table) => table.scrollWidth > table.clientWidth")
+        assert table.evaluate(shadow) == 1
+        table.focus()
+        while table.evaluate(shadow) > 0:  # the arrow keys scroll to the last column
+            report.page.keyboard.press("ArrowRight")
+        assert table.evaluate("(table) => table.scrollLeft") > 0
+        report.page.set_viewport_size({"width": 1600, "height": 800})
+        assert table.evaluate("(table) => table.scrollWidth <= table.clientWidth")
+        assert table.evaluate(shadow) == 0
+        assert (
+            report.page.locator("th a, td a").first.evaluate(
+                "(link) => getComputedStyle(link.closest('.scroll'), '::after').pointerEvents"
+            )
+            == "none"
+        )
 
 
 def test_printed_report_has_no_controls(browser: "Browser", path: Path) -> None:

@@ -140,8 +140,7 @@ def test_locked_store_is_an_error_that_states_the_waiting_time(
         waited = time.monotonic() - start
         other.execute("ROLLBACK")
     (said,) = re.findall("for ([0-9.]+) seconds", str(raised.value))
-    assert 0.3 <= float(said) <= waited + 0.5
-    assert waited < 3
+    assert 0.3 <= float(said) <= waited + 0.5, "the time that it has waited, however long"
     assert not path.with_name("copy.sqlite").exists()
 
 

@@ -68,7 +68,8 @@ def test_seed_plot_has_no_interval_for_fewer_than_three_seeds() -> None:
 
 
 def test_seed_plot_rows_are_sorted_by_median_without_overlap() -> None:
-    rows = figure_of([*seeds_of("low", 0.5), *seeds_of("high", 0.9), *seeds_of("mid", 0.7)]).marks
+    runs = [*seeds_of("low", 0.5, 0.5), *seeds_of("high", 0.9), *seeds_of("mid", 0.7)]
+    rows = figure_of(runs).marks
     assert [name(row) for row in rows] == ["high", "mid", "low"]
     assert [row.y for row in rows] == sorted(row.y for row in rows)
     assert len({row.entry for row in rows}) == 3
@@ -94,6 +95,7 @@ def test_seed_plot_note_lists_every_seed() -> None:
 
 def test_seed_plot_draws_up_to_200_rows() -> None:
     runs = [plotted(f"model {i}", score=0.4 + i / 500) for i in range(200)]
+    runs.append(plotted("model 0", seed=1, score=0.4))
     figure = figure_of(runs)
     assert figure.height > 200 * 15
     assert len(figure.marks) == 200
@@ -104,6 +106,7 @@ def test_seed_plot_draws_up_to_200_rows() -> None:
 
 def test_seed_plot_note_counts_rows_beyond_200() -> None:
     runs = [plotted(f"model {i}", score=0.4 + i / 500) for i in range(203)]
+    runs.append(plotted("model 0", seed=1, score=0.4))
     figure = figure_of(runs)
     assert len(figure.marks) == 200
     assert figure.note == "Only the best 200 rows are drawn; the leaderboard's table has 3 more."
@@ -111,3 +114,9 @@ def test_seed_plot_note_counts_rows_beyond_200() -> None:
 
 def test_task_without_runs_has_no_seed_plot() -> None:
     assert spread_of_task(named_entries(board_of([plotted()]), "board-1"), "glue/cola") is None
+
+
+def test_seed_plot_needs_an_entry_with_two_seeds() -> None:
+    board = board_of([plotted("minilm"), plotted("bert", score=0.7)])
+    assert spread_of_task(named_entries(board, "board-1"), "glue/rte") is None
+    assert len(figure_of([*seeds_of("minilm", 0.6, 0.7), plotted("bert")]).marks) == 2

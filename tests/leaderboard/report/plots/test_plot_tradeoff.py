@@ -163,3 +163,14 @@ def test_tradeoff_plot_note_counts_points_beyond_the_limit() -> None:
     assert len(figure.marks) == MOST_MARKS
     assert "table has 2,800 more." in figure.note
     assert sum(map(is_on_front, figure.marks)) > 2
+
+
+def test_tradeoff_plot_needs_a_model_that_has_learned() -> None:
+    collapsed = [
+        point(50.0, size, has_learned=False, flags=("collapsed",), name=f"m{size:g}")
+        for size in (1e7, 1e8)
+    ]
+    assert tradeoffs(collapsed, "rte") == ()
+    (figure,) = tradeoffs([*collapsed, point(70.0, 1e9)], "rte")
+    names = {mark.texts[0].text: is_on_front(mark) for mark in figure.marks}
+    assert names == {"m1e+07!": False, "m1e+08!": False, "minilm": True}

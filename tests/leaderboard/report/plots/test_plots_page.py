@@ -11,6 +11,7 @@ from benchharness.leaderboard.report.plots.cost import ModelSize
 from benchharness.leaderboard.report.plots.section import Background
 from benchharness.leaderboard.report.write import render_report
 from benchharness.leaderboard.result import Failure, Result
+from benchharness.tasks.suites import SUITES
 from tests.helpers.boards import GLUE, make_runs, plotted, row_of, suite_of
 from tests.helpers.hostile import HOSTILE_HTML
 from tests.helpers.report_page import WHEN
@@ -54,7 +55,7 @@ def html_of(runs: list[Result | Failure], sizes: dict[str, ModelSize] | None = N
 
 
 def plots_of(html: str) -> str:
-    after = r'(?=<section class="(?:details|failures)"|</main>)'
+    after = r'(?=<section class="(?:board|details|failures)|</main>)'
     return "".join(re.findall(r'<section class="plots".*?' + after, html, re.DOTALL))
 
 
@@ -149,7 +150,8 @@ def test_report_without_finished_runs_has_no_plots() -> None:
 def test_report_has_no_plots_of_a_single_model() -> None:
     page = html_of([plotted(), plotted("tiny", score=0.5, parameters=670_000)])
     titles = {"".join(chart[1][2]) for chart in Svgs(page).charts}
-    assert {"RTE against parameters", "RTE against training FLOPs", "RTE, seed by seed"} <= titles
+    assert {"RTE against parameters", "RTE against training FLOPs"} <= titles
+    assert "RTE, seed by seed" not in titles, "each model has a single seed"
     assert Svgs(html_of([plotted()])).charts == []
 
 
@@ -165,3 +167,16 @@ def test_report_has_one_learning_curve_chart_for_all_seeds(html: str) -> None:
     assert "training loss of every seed" in html
     assert re.search(r"dev accuracy of every seed", html)
     assert html.count("Learning curves of every seed") == 4 * len(GLUE.rule.cells)
+
+
+def test_runs_of_a_board_follow_its_table_before_its_plots(html: str) -> None:
+    table, runs, plots = (html.index(f'id="board-1{end}"') for end in ("", "-runs", "-plots"))
+    assert table < runs < plots
+
+
+def test_categories_are_shown_without_plots_of_seeds_or_costs() -> None:
+    scores = {"em": 0.5, "f1": 0.6, "f1_hasans": 0.8, "f1_noans": 0.4}
+    run = plotted(task="squad/v2.0", scores=scores)
+    page = render_report(build_boards([row_of(run)], SUITES["squad"]), [run], WHEN)
+    assert ">Scores by category</h3>" in page
+    assert "Spread over seeds" not in page
