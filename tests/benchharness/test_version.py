@@ -124,14 +124,10 @@ def test_source_archive_of_git_has_the_version_of_its_commit(
     with tarfile.open(tmp_path / "archive.tar") as archive:
         archive.extract("package/version.py", tmp_path)
     print_it = "import version; print(version.package_version())"
-    ended = subprocess.run(
-        (sys.executable, "-c", print_it), cwd=tmp_path / "package", capture_output=True, text=True
-    )
-    assert ended.stderr == ""
-    assert (
-        ended.stdout.strip()
-        in {
-            "": (f"{NEXT}.dev0+g{digits[:7]}", f"{NEXT}.dev0+g{digits}"),
+    words = (sys.executable, "-c", print_it)
+    printed = subprocess.check_output(words, cwd=tmp_path / "package", text=True)
+    assert printed.strip() in {
+        "": (f"{NEXT}.dev0+g{digits[:7]}", f"{NEXT}.dev0+g{digits}"),
             "v4.0.0": ("4.0.0",),
             "an older commit": (f"4.0.1.dev1+g{digits[:7]}", f"4.0.1.dev1+g{digits}"),
         }[tag]
