@@ -125,13 +125,10 @@ def test_source_archive_of_git_has_the_version_of_its_commit(
         archive.extract("package/version.py", tmp_path)
     print_it = "import version; print(version.package_version())"
     words = (sys.executable, "-c", print_it)
-    printed = subprocess.check_output(words, cwd=tmp_path / "package", text=True)
-    assert printed.strip() in {
-        "": (f"{NEXT}.dev0+g{digits[:7]}", f"{NEXT}.dev0+g{digits}"),
-            "v4.0.0": ("4.0.0",),
-            "an older commit": (f"4.0.1.dev1+g{digits[:7]}", f"4.0.1.dev1+g{digits}"),
-        }[tag]
-    )
+    printed = subprocess.check_output(words, cwd=tmp_path / "package", text=True).strip()
+    begins = {"": f"{NEXT}.dev0+g", "v4.0.0": "4.0.0", "an older commit": "4.0.1.dev1+g"}[tag]
+    assert printed.startswith(begins)
+    assert digits.startswith(printed.removeprefix(begins))
 
 
 def test_this_version_is_public_and_that_of_a_build() -> None:
