@@ -7,7 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,23 +91,15 @@ def _versions() -> Iterator[Finding]:
 
 def _extras() -> Iterator[Finding]:
     """List the extras of benchharness whose packages are installed, and the others."""
-    is_installed: dict[str, bool] = {}
-    with suppress(PackageNotFoundError):  # benchharness's files were copied, not installed
-        for line in distribution("benchharness").requires or ():
-            name, extra = re.match(r"[\w.-]+", line), re.search(r"extra == .(\w+)", line)
-            if name and extra and extra[1] != "dev":
-                is_installed[extra[1]] = _is_installed(name[0]) and is_installed.get(extra[1], True)
-    if is_installed:
-        here = ", ".join(name for name in is_installed if is_installed[name]) or "none installed"
-        lacking = ", ".join(name for name in is_installed if not is_installed[name])
-        how = f"; not installed: {lacking} (pip install 'benchharness[NAME]')" if lacking else ""
+    # There is no line if the files of benchharness were copied instead of installed.
+    lines = [line for ours in distributions(name="benchharness") for line in ours.requires or ()]
+    needed = [found for line in lines if (found := re.match(r"([\w.-]+).*extra == .(\w+)", line))]
+    lacking = {found[2] for found in needed if not any(distributions(name=found[1]))}
+    if extras := list(dict.fromkeys(found[2] for found in needed if found[2] != "dev")):
+        here = ", ".join(name for name in extras if name not in lacking) or "none installed"
+        missing = ", ".join(name for name in extras if name in lacking)
+        how = f"; not installed: {missing} (pip install 'benchharness[NAME]')" if missing else ""
         yield Finding("optional", "ok", f"{here}{how}")
-
-
-def _is_installed(package: str) -> bool:
-    with suppress(PackageNotFoundError):
-        return bool(distribution(package).version)
-    return False
 
 
 def _hub() -> Iterator[Finding]:
