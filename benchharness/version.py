@@ -63,7 +63,7 @@ def _version(found: re.Match[str], commits: str) -> str:
 def release_of(version: str) -> str:
     """Return the release that a development version leads to, such as "0.1.0"; else `version`.
 
-    Development versions that lead to the same release are told apart by `METHOD` where it matters.
+    Results of development versions that lead to the same release are distinguished by `METHOD`.
     """
     return re.split(r"\.dev|\+", version)[0]
 
