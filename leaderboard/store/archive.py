@@ -170,7 +170,7 @@ def _runs(path: Path) -> Iterator[StoredRun]:
                 "export --all` writes archives."
             )
         if header.get("version") != _VERSION:
-            raise _unreadable(path, header, file.readline(LONGEST_LINE))
+            raise _unreadable(path, header, [file.readline(LONGEST_LINE) for _ in range(10)])
         digest.update(line)
         # The header is line 1, so after `count` runs the next line is number count + 2.
         while line := _next_line(path, file, count + 2):
@@ -191,19 +191,21 @@ def _runs(path: Path) -> Iterator[StoredRun]:
     raise DataError(f"{path} is truncated, because its last line is missing: copy it again.")
 
 
-def _unreadable(path: Path, header: dict[str, Any], first: bytes) -> DataError:
-    """Return the error for an archive of another version; `first` is the line of its first run."""
+def _unreadable(path: Path, header: dict[str, Any], lines: Iterable[bytes]) -> DataError:
+    """Return the error for an archive of another version; `lines` are those of its first runs."""
     version = header.get("version")
     if isinstance(version, int) and version > _VERSION:
         writer = maker_of({"code": {"version": header.get("benchharness")}})
         advice = "update benchharness" + (f" ({writer} wrote it)." if writer else ".")
     else:
-        maker = ""
-        with suppress(ValueError, RecursionError, LookupError, TypeError):
-            maker = maker_of(json.loads(first)["data"]["provenance"])
+        makers: list[str] = []
+        for line in lines:
+            with suppress(ValueError, RecursionError, LookupError, TypeError):
+                makers.append(maker_of(json.loads(line)["data"]["provenance"]))
+        maker = next(filter(None, makers), "")
         advice = (
             "it was written by a development version before 0.1.0, which alone can read it, so run "
-            "its jobs again" + (f" (its first run is by {maker})." if maker else ".")
+            "its jobs again" + (f" ({maker} made its first result)." if maker else ".")
         )
     return DataError(
         f"{path} is an archive of version {version!r}, but benchharness {package_version()} reads "

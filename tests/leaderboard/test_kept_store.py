@@ -1,7 +1,9 @@
 """Tests that this version reads the stores and the archives of all releases, which are in kept/.
 
-Before a release, `python -m tests.leaderboard.test_kept_store 0.1.0` writes its store, what is
-printed for it, and its archive. After the release, these files never change.
+A development version is among them, because its store lacks fields that later ones have.
+
+Before a release, `python -m tests.leaderboard.test_kept_store 0.1.0` writes its store, the output
+that is printed for it, and its archive. After the release, these files never change.
 """
 
 import gzip
@@ -136,18 +138,21 @@ def path(release: str, tmp_path: Path) -> Path:
 
 
 def test_printed_output_for_the_store_of_a_release_is_unchanged(release: str, path: Path) -> None:
-    found = printed(path)
-    for run in found.values():
-        if "key" in run:  # what is said of a run by the newest certificate, and by a folder beside
-            run.pop("kept_model")
-            assert bool(run.pop("parity", "")) == bool(run.pop("certificate", ""))
-    for board in found["leaderboard"]:  # flags came later, and these runs have none
-        assert not any(entry.pop("flags") for entry in board["entries"])
     expected = json.loads(gzip.decompress((KEPT / f"{release}.json.gz").read_bytes()))
-    for board in (*found["leaderboard"], *expected["leaderboard"]):
+    assert _comparable(printed(path)) == _comparable(expected)
+
+
+def _comparable(said: dict[str, Any]) -> dict[str, Any]:
+    """Return printed output without fields that later versions added or depend on other files."""
+    for run in said.values():
+        if "key" in run:  # the newest certificate, and a folder next to the database
+            run.pop("kept_model", None)
+            assert bool(run.pop("parity", "")) == bool(run.pop("certificate", ""))
+    for board in said["leaderboard"]:  # these runs have no flags
+        assert not any(entry.pop("flags", ()) for entry in board["entries"])
         # Entries without a rank were sorted by name; now they are sorted by their scores.
         board["entries"].sort(key=lambda entry: (entry["rank"] is None, entry["name"]))
-    assert found == expected
+    return said
 
 
 def test_archive_of_a_release_is_imported_and_has_the_runs_of_its_store(
@@ -158,7 +163,7 @@ def test_archive_of_a_release_is_imported_and_has_the_runs_of_its_store(
         assert check_archive(archive) == store.attempt_count()
         assert other.add_stored(read_archive(archive), are_checked=True) == store.attempt_count()
         assert list(other.stored_runs()) == list(store.stored_runs())
-    assert release_of(archive_facts(archive)["benchharness"]) == release
+    assert release_of(archive_facts(archive)["benchharness"]) == release_of(release)
 
 
 def test_store_of_a_release_is_valid_and_its_archive_round_trips(

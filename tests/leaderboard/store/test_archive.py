@@ -145,7 +145,7 @@ DAMAGE: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     ),
     "an older version": (
         _header(version=1),
-        r"a development version .* jobs again \(its first run is by benchharness 0.1.0 of commit 0",
+        r"development version .* again \(benchharness 0.1.0 of commit 0+ made its first result\)",
     ),
     "an older version without runs": (
         lambda lines: [*_header(version=1)(lines[:1]), *lines[-1:]],
