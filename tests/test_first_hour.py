@@ -17,7 +17,7 @@ from hatchling.builders.wheel import WheelBuilder
 
 from tests.helpers import ROOT
 
-pytestmark = [pytest.mark.slow, pytest.mark.soak]
+pytestmark = [pytest.mark.slow, pytest.mark.soak, pytest.mark.timeout(1500)]
 
 REVIEWS = """
 import benchharness as bh
@@ -83,7 +83,7 @@ def test_installed_package_knows_its_version_and_doctor_finds_no_problem(
     findings = json.loads(installed.run("bench", "doctor", "--json"))
     assert {each["name"] for each in findings if each["state"] == "problem"} == set()
     (optional,) = (each["found"] for each in findings if each["name"] == "optional")
-    assert optional.startswith("none installed; not installed: postgresql,")
+    assert optional.startswith("none installed; not installed: ")
 
 
 def test_demo_own_data_export_and_prediction_work_after_the_installation(
