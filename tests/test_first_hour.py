@@ -102,7 +102,7 @@ def test_demo_own_data_export_and_prediction_work_after_the_installation(
     (installed.folder / "new.csv").write_text("text\nthe film is splendid .\nthe plot is dull .\n")
     lines = installed.run("bench", "predict", "model", "new.csv").splitlines()
     predictions = [json.loads(line) for line in lines]
-    assert [each["id"] for each in predictions] == ["1", "2"]
+    assert [each["id"] for each in predictions] == ["2", "3"]
     assert {each["label"] for each in predictions} <= {"negative", "positive"}
     runs = json.loads(installed.run("bench", "show", "runs", "--json"))
     assert len(runs) > 10
