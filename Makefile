@@ -4,6 +4,9 @@
 # make check   the first three alone, no dead code, the limits of make house, and plain English
 # make site    the documentation as a site, in build/site
 # make extras  installs the optional packages whose tests are skipped without them
+# make test-light   tests of tasks, metrics, statistics, the store and the report: what every system can run
+# make try-packages  the first hour of a user in a new environment, with the packages in the folder
+#              BENCH_TEST_DIST, or with packages that are built for it; some minutes
 # make soak    the long proofs: kills, crowds, fuzzing, a million rows, a cluster; an hour or more
 # make benchmark MODEL=checkpoint DATA=folder   beside transformers' Trainer; about an hour
 # make benchmark-growth MODEL=checkpoint        how cost grows with rows, length, layers and seeds
@@ -23,11 +26,14 @@
 # make hub     whether the hub still has the models and data sets of our tables; REPORT=file writes what differs
 # make gold    accepts what the gold-file tests produced
 # Every target makes its own environment in .venv; PYTHON=python3.12 picks another interpreter.
+# make tests VENV=build/oldest CONSTRAINTS=build/oldest.txt   with the oldest versions that pyproject.toml
+#              allows; with build/newest and build/newest.txt, with the newest that the index has
 
 PYTHON ?= python3
 VENV ?= .venv
+CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
 WORKERS ?= 2
 ROUNDS ?= 2
 DEVICE ?= cuda
@@ -36,15 +42,23 @@ SEED ?= 1
 JOBS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-core check tests site extras soak benchmark benchmark-growth gpu house cli-page pictures mutations parity equivalence hub gold clean
+.PHONY: help demo test test-core test-light try-packages check tests site extras soak benchmark benchmark-growth gpu house cli-page pictures mutations parity equivalence hub gold clean
 
 help:
 	@sed -n 's/^# //p' Makefile
 
-$(VENV)/installed: pyproject.toml constraints.txt
+build/oldest.txt: pyproject.toml .ci/oldest.py
+	@mkdir -p build
+	$(PYTHON) .ci/oldest.py > $@
+
+build/newest.txt:
+	@mkdir -p build
+	@touch $@
+
+$(VENV)/installed: pyproject.toml $(CONSTRAINTS)
 	@echo "installing benchharness into $(VENV) (some minutes the first time)"
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) torch==2.13.0
+	$(PIP) torch
 	$(PIP) --editable .
 	@touch $@
 
@@ -53,9 +67,9 @@ $(VENV)/installed-dev: $(VENV)/installed
 	@touch $@
 
 # At once, because pip begins anew each time.
-$(VENV)/installed-extras: pyproject.toml constraints.txt
+$(VENV)/installed-extras: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) torch==2.13.0 --editable '.[dev,peer,mlflow,onnx,postgresql,tensorboard,trackio,triton,wandb,xlsx]'
+	$(PIP) torch --editable '.[dev,peer,mlflow,onnx,postgresql,tensorboard,trackio,triton,wandb,xlsx]'
 	@touch $(VENV)/installed
 	@touch $(VENV)/installed-dev
 	@touch $@
@@ -82,6 +96,12 @@ test: check tests
 test-core: $(VENV)/installed-dev
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope --no-loadscope-reorder \
 	    --durations 25 --ignore tests/extensions tests
+
+test-light: $(VENV)/installed-dev
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist loadscope tests/tasks tests/leaderboard
+
+try-packages: $(VENV)/installed-dev
+	$(BIN)/pytest -m soak --timeout 1500 tests/test_first_hour.py
 
 site: $(VENV)/installed-dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

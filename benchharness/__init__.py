@@ -7,6 +7,8 @@ from importlib import import_module
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
+from benchharness.version import package_version
+
 if TYPE_CHECKING:
     from benchharness.api import (
         BoardTable,
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
     from benchharness.callback import BenchCallback
     from benchharness.errors import BenchError
 
-__version__ = "0.1.0"
-"""Version of the package. Each result records the version that made it."""
+    __version__: str
+    """Version of the package. Each result records the version that made it."""
 
 __all__ = (
     "BenchCallback",
@@ -54,6 +56,8 @@ def __getattr__(name: str) -> Any:
     Raises:
         AttributeError: Neither benchharness nor an extension has a public object with this name.
     """
+    if name == "__version__":  # in a checkout, git is asked for it
+        return package_version()
     if name not in __all__:
         place = "" if name.startswith("_") else _places().get(name)
         if not place:

@@ -7,7 +7,6 @@ import hashlib
 import os
 import platform
 import re
-import subprocess
 import time
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -19,12 +18,12 @@ from typing import Any, NamedTuple
 
 from platformdirs import user_cache_path
 
-from benchharness import __version__
 from benchharness.leaderboard.job import Job, recipe_digest
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.text import counted
 from benchharness.models import find_model
 from benchharness.models.weights import hub_revision
+from benchharness.version import package_version, source_commit
 
 CPUINFO = Path("/proc/cpuinfo")
 MEMORY_LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -132,7 +131,7 @@ def collect(
     # These are the user's permissions for the checkpoint. Only granted ones are recorded.
     given = job.trust.to_json()
     return {
-        "code": {"version": __version__, "method": job.method, **source_commit()},
+        "code": {"version": package_version(), "method": job.method, **source_commit()},
         "model": {
             "name": job.model,
             "revision": hub_revision(job.weights),
@@ -158,21 +157,6 @@ def collect(
         "machine": {**_machine(), **machine},
         "started": started,
     }
-
-
-def source_commit(folder: Path = Path(__file__).parent) -> dict[str, Any]:
-    """Return the git commit of benchharness's source code, which is in `folder`.
-
-    Returns:
-        The commit ("commit"), and whether source files differ from this commit ("dirty"). Both
-        values are None if git is not installed, or if benchharness is an installed package, even
-        inside another git repository: that repository does not track the package's `__init__.py`.
-    """
-    commit = _git(folder, "rev-parse", "HEAD")
-    if commit is None or _git(folder, "ls-files", "--error-unmatch", "__init__.py") is None:
-        return {"commit": None, "dirty": None}
-    changes = _git(folder, "status", "--porcelain", "--untracked-files=no")
-    return {"commit": commit, "dirty": bool(changes)}
 
 
 def versions() -> dict[str, str | None]:
@@ -243,21 +227,6 @@ def _version(library: str) -> str | None:
         return version(library)
     except PackageNotFoundError:
         return None
-
-
-def _git(folder: Path, *arguments: str) -> str | None:
-    """Return the output of a git command, or None if it fails or git is not installed."""
-    try:
-        done = subprocess.run(  # noqa: S603  (our own arguments, no shell)
-            ("git", "-C", str(folder), *arguments),  # noqa: S607  (the user's git)
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return done.stdout.strip()
 
 
 LOADED = time.time()

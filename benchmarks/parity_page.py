@@ -19,9 +19,9 @@ from typing import Any
 import torch
 import transformers
 
-from benchharness import __version__
 from benchharness.leaderboard.job import METHOD
 from benchharness.recipes.classes import KINDS
+from benchharness.version import package_version
 from benchmarks.certificate import (
     CASES,
     DEVIATIONS,
@@ -431,7 +431,7 @@ def main() -> None:
         findings = measure(options.jobs)
         facts = {
             "measured": datetime.now(UTC).strftime("%Y-%m-%d"),
-            "version": __version__,
+            "version": package_version(),
             "method": METHOD,
             "torch": torch.__version__,
             "transformers": transformers.__version__,

@@ -49,7 +49,8 @@ def sources() -> list[Path]:
 
 def pages() -> list[Path]:
     """Return the templates of the report, and the pages of the documentation."""
-    docs = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")))
+    names = ("README.md", "CONTRIBUTING.md", "RELEASING.md")
+    docs = (*(ROOT / name for name in names), *sorted((ROOT / "docs").glob("*.md")))
     return [*sorted((ROOT / "leaderboard").rglob("*.j2")), *docs]
 
 

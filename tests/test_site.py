@@ -28,7 +28,7 @@ for _package in ("material", "mkdocs", "mkdocstrings_handlers.python"):
 
 ROOT = DOCS.parent
 PAGES = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
-MADE = ("index", "reference/python", "reference/plugins")
+MADE = ("index", "changelog", "reference/python", "reference/plugins")
 
 BUILD = """
 import socket, sys

@@ -68,6 +68,19 @@ def test_steps_of_github_workflows_are_valid(path: Path) -> None:
                 assert (ROOT / words[0]).stat().st_mode & 0o100
 
 
+def test_an_action_has_one_commit_everywhere_and_names_its_version() -> None:
+    """Check the comments too: dependabot updates them, and a reader compares them with the tags."""
+    found: dict[str, set[str]] = {}
+    for path in (*WORKFLOWS, ROOT / "action.yml"):
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if "uses:" in line and "./" not in line:
+                used = re.fullmatch(r"\s*(?:- )?uses: (\S+)@([0-9a-f]{40} # v\d+\.\d+\.\d+)", line)
+                assert used, f"{path.name}: {line}"
+                found.setdefault(used[1], set()).add(used[2])
+    assert len(found) > 6
+    assert {name: len(commits) for name, commits in found.items()} == dict.fromkeys(found, 1)
+
+
 def test_example_workflow_in_the_documentation_uses_the_action_correctly() -> None:
     (job,) = yaml.safe_load(block("regression.md", "uses: benchharness"))["jobs"].values()
     for step in job["steps"]:

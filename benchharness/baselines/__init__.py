@@ -11,15 +11,15 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
-from benchharness import __version__
 from benchharness.baselines.learners import Learner, learn_bag_of_words, learn_majority
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Cost, Evaluation, Result
-from benchharness.machine import library_versions, source_commit
+from benchharness.machine import library_versions
 from benchharness.progress import Progress, Reporter
 from benchharness.splits import evaluate_split, read_split
 from benchharness.tasks.read import SplitRows, counts_of
 from benchharness.tasks.suites import find_task
+from benchharness.version import package_version, source_commit
 
 __all__ = ["run_baseline"]
 
@@ -88,7 +88,7 @@ def _now() -> str:
 def _provenance(job: Job, splits: Mapping[str, SplitRows], started: str) -> Mapping[str, Any]:
     versions = {"python": platform.python_version(), "scikit-learn": version("scikit-learn")}
     return {
-        "code": {"version": __version__, "method": job.method, **source_commit()},
+        "code": {"version": package_version(), "method": job.method, **source_commit()},
         "model": {"name": job.model, "weights": job.weights},
         "data": {
             name: {**counts_of(rows), "fingerprint": rows.fingerprint}

@@ -20,7 +20,6 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from benchharness import __version__
 from benchharness.cli.commands import (
     CORE,
     ELSEWHERE,
@@ -33,6 +32,7 @@ from benchharness.cli.commands import (
 from benchharness.discovery import member
 from benchharness.errors import BenchError, DataError, JobError
 from benchharness.extension import GROUPS, Command
+from benchharness.version import package_version
 
 EXIT_CODES = (
     "Exit codes: 0 success; 1 a job failed; 2 an argument, name or setting is wrong; 3 a "
@@ -365,7 +365,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"benchharness {__version__}")
+        typer.echo(f"benchharness {package_version()}")
         raise typer.Exit
 
 

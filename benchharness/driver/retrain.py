@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchharness import __version__
 from benchharness.driver.drive import Watch, drive, unwatched
 from benchharness.driver.options import RunOptions
 from benchharness.driver.plan import Plan
@@ -22,6 +21,7 @@ from benchharness.leaderboard.result import Failure, Result
 from benchharness.leaderboard.store.store import open_store
 from benchharness.machine import OF_FILES, OF_GPUS, capability, versions, what_differs
 from benchharness.progress import job_name
+from benchharness.version import package_version, release_of
 
 
 def retrain(
@@ -91,14 +91,14 @@ def _what_differs(stored: Result) -> str:
     then = stored.provenance
     idle = {*OF_FILES, *((OF_GPUS,) if then["machine"]["device"] == "cpu" else ())}
     kept = {
-        "benchharness": then["code"]["version"],
+        "benchharness": release_of(then["code"]["version"]),
         "method": then["code"]["method"],
         **{name: version for name, version in then["versions"].items() if name not in idle},
         "the processor": then["machine"]["capability"],
         "the device": then["machine"]["device"],
     }
     now = {
-        "benchharness": __version__,
+        "benchharness": release_of(package_version()),
         "method": METHOD,
         **{name: version for name, version in versions().items() if name not in idle},
         "the processor": capability(),

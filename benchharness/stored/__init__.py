@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Concatenate, NamedTuple, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
-from benchharness import __version__
 from benchharness.discovery import member, places
 from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import (
@@ -27,6 +26,7 @@ from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import digest, grouped
 from benchharness.models import MODELS
 from benchharness.tasks.suites import SUITES, TASKS, distinct_title, find_suites, select_tasks
+from benchharness.version import package_version
 
 LARGE_STORE = 2_000
 """Number of stored runs above which commands that show the results of a few jobs read only the runs
@@ -509,7 +509,7 @@ def report_mark(
         options: Values of all other options of `bench report`; empty if the user set none.
     """
     asked = [list(suites), [board.suite for board in last], list(options)]
-    return digest([__version__, made_by(), store.name, store.newest(), asked])
+    return digest([package_version(), made_by(), store.name, store.newest(), asked])
 
 
 def read_outcomes(

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from benchharness import __version__
 from benchharness.discovery import member, places
 from benchharness.errors import BenchError
 from benchharness.leaderboard.boards.board import Board, best_of
@@ -37,6 +36,7 @@ from benchharness.stored import (
     store_mark,
 )
 from benchharness.stored.predictions import add_uncertainty, contrasts_of
+from benchharness.version import package_version
 
 MANY_RUNS = 250
 """Number of runs above which a report has no confidence intervals by default, because reading all
@@ -146,7 +146,7 @@ def make_report(
     about = About(
         title=wanted.title,
         description=wanted.description,
-        version=__version__,
+        version=package_version(),
         mark=mark,
         store=store_mark(store, out),
         paths=wanted.show_paths,

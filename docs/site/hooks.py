@@ -1,8 +1,8 @@
 """What mkdocs does not do by itself for the site of this folder; mkdocs.yml names this file.
 
 The pages are written for GitHub, and the site takes them as they are. Here it gets the rest: the
-README as its first page, the reference from docstrings, and GitHub's address for links that lead
-out of the folder.
+README as its first page, the changelog, the reference from docstrings, and GitHub's address for
+links that lead out of the folder.
 """
 
 import re
@@ -82,6 +82,7 @@ def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made here."""
     made = {
         "index.md": first_page((ROOT / "README.md").read_text(encoding="utf-8")),
+        "changelog.md": first_page((ROOT / "CHANGELOG.md").read_text(encoding="utf-8")),
         "reference/python.md": python_page(),
         "reference/plugins.md": plugins_page(),
     }
@@ -121,8 +122,8 @@ def github_address(path: Path, anchor: str = "") -> str:
     return f"{REPOSITORY}{path.relative_to(ROOT)}{anchor and '#'}{anchor}"
 
 
-def first_page(readme: str) -> str:
-    """The README, whose links are those of a page in this folder."""
+def first_page(text: str) -> str:
+    """A file of the repository's top, with the links of a page in this folder."""
 
     def mended(found: re.Match[str]) -> str:
         link = found[1]
@@ -130,7 +131,7 @@ def first_page(readme: str) -> str:
             return f"]({link.removeprefix('docs/')})"
         return f"]({github_address(ROOT / link)})"
 
-    return re.sub(r"\]\((?!https?:|#)([^)\s]+)\)", mended, readme)
+    return re.sub(r"\]\((?!https?:|#)([^)\s]+)\)", mended, text)
 
 
 def python_page() -> str:

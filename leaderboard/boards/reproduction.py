@@ -26,6 +26,7 @@ from benchharness.leaderboard.job import ZERO_SHOT, Job
 from benchharness.leaderboard.result import Failure, Result, RunRow
 from benchharness.leaderboard.statistics import student_t
 from benchharness.tasks.suites import find_task
+from benchharness.version import release_of
 
 LIKE_OURS = ("single", "one", "median", "mean", "unsaid")
 """Prefixes of `PublishedRow.protocol` for scores that can be compared with benchharness's median
@@ -284,7 +285,8 @@ def parity_of(run: Result | Failure) -> str:
     proved = f"{'proved' if heads[head].get(job.precision) else 'not proved'}, {job.precision} CPU"
     if device != known["device"]:
         return f"none on a GPU ({proved})"
-    if (job.method, _part(said, "code").get("version")) != (known["method"], known["version"]):
+    made = job.method, release_of(str(_part(said, "code").get("version")))
+    if made != (known["method"], release_of(known["version"])):
         return f"{proved} of benchharness {known['version']} (method {known['method']})"
     return proved
 

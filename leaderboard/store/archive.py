@@ -8,6 +8,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,6 +30,7 @@ from benchharness.leaderboard.store.record import (
     stored_to_run,
 )
 from benchharness.leaderboard.text import are, flush_to_disk, to_text, whole_file
+from benchharness.version import package_version
 
 _FORMAT = "benchharness archive"
 
@@ -38,16 +40,35 @@ archives. Version 1 was used before benchharness 0.1.0.
 """
 
 
+def maker_of(provenance: object) -> str:
+    """Return which benchharness made a run, such as "benchharness 0.1.0 of commit 8e422107".
+
+    Args:
+        provenance: Provenance of the run, in any form that another version may have stored.
+
+    Returns:
+        The version, with the commit unless it is a part of the version; "" if it is not recorded.
+    """
+    code = provenance.get("code") if isinstance(provenance, dict) else None
+    said = {name: str(value) for name, value in code.items()} if isinstance(code, dict) else {}
+    version, commit = said.get("version", ""), said.get("commit", "")[:8]
+    if not re.fullmatch(r"\d[\w.+]{0,60}", version):
+        return ""
+    is_missing = re.fullmatch("[0-9a-f]{8}", commit) and commit not in version
+    return f"benchharness {version}" + (f" of commit {commit}" if is_missing else "")
+
+
 # Archives: gzipped JSON lines, i.e. a header, one line per run, and a last line with a digest.
 
 
 def _archive_lines(runs: Iterable[StoredRun], facts: Mapping[str, Any]) -> Iterator[str]:
     """Yield the lines of an archive with their line ends (see docs/exports.md)."""
     digest, count = hashlib.sha256(), 0
-    # The first line is {"format":"benchharness archive","version":2}. The line of a run is
-    # {"key":..,"attempt":1,"status":"finished","digest":..,"data":{..}}. The last line is
-    # {"runs":2,"sha256":..}, with the digest of all lines before it.
-    header = to_text({"format": _FORMAT, "version": _VERSION, **facts}) + "\n"
+    # The first line is {"format":"benchharness archive","version":2,"benchharness":"0.1.0"}. The
+    # line of a run is {"key":..,"attempt":1,"status":"finished","digest":..,"data":{..}}. The last
+    # line is {"runs":2,"sha256":..}, with the digest of all lines before it.
+    known = {"format": _FORMAT, "version": _VERSION, "benchharness": package_version()}
+    header = to_text({**known, **facts}) + "\n"
     digest.update(header.encode("ascii"))
     yield header
     for run in runs:
@@ -63,7 +84,7 @@ def _archive_lines(runs: Iterable[StoredRun], facts: Mapping[str, Any]) -> Itera
 def write_archive(
     file: IO[bytes], runs: Iterable[StoredRun], *, paths: bool = False, **facts: Any
 ) -> int:
-    """Write runs to an archive; return their number. Equal runs give equal bytes.
+    """Write runs to an archive; return their number. Equal runs of one version give equal bytes.
 
     Args:
         file: File to write to.
@@ -148,19 +169,8 @@ def _runs(path: Path) -> Iterator[StoredRun]:
                 f"{path} is not a benchharness archive, because it does not begin like one: `bench "
                 "export --all` writes archives."
             )
-        version = header.get("version")
-        if version != _VERSION:
-            is_later = isinstance(version, int) and version > _VERSION
-            raise DataError(
-                f"{path} is an archive of version {version!r}, but this benchharness reads version "
-                f"{_VERSION}: "
-                + (
-                    "update benchharness."
-                    if is_later
-                    else "it was written by a development version, which alone can read it, so run "
-                    "its jobs again."
-                )
-            )
+        if header.get("version") != _VERSION:
+            raise _unreadable(path, header, [file.readline(LONGEST_LINE) for _ in range(10)])
         digest.update(line)
         # The header is line 1, so after `count` runs the next line is number count + 2.
         while line := _next_line(path, file, count + 2):
@@ -179,6 +189,28 @@ def _runs(path: Path) -> Iterator[StoredRun]:
                 )
             yield StoredRun(**data)
     raise DataError(f"{path} is truncated, because its last line is missing: copy it again.")
+
+
+def _unreadable(path: Path, header: dict[str, Any], lines: Iterable[bytes]) -> DataError:
+    """Return the error for an archive of another version; `lines` are those of its first runs."""
+    version = header.get("version")
+    if isinstance(version, int) and version > _VERSION:
+        writer = maker_of({"code": {"version": header.get("benchharness")}})
+        advice = "update benchharness" + (f" ({writer} wrote it)." if writer else ".")
+    else:
+        makers: list[str] = []
+        for line in lines:
+            with suppress(ValueError, RecursionError, LookupError, TypeError):
+                makers.append(maker_of(json.loads(line)["data"]["provenance"]))
+        maker = next(filter(None, makers), "")
+        advice = (
+            "it was written by a development version before 0.1.0, which alone can read it, so run "
+            "its jobs again" + (f" ({maker} made its first result)." if maker else ".")
+        )
+    return DataError(
+        f"{path} is an archive of version {version!r}, but benchharness {package_version()} reads "
+        f"version {_VERSION}: {advice}"
+    )
 
 
 def _next_line(path: Path, file: gzip.GzipFile, number: int) -> bytes:

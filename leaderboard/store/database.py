@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import json
 import os
 import re
 import sqlite3
@@ -46,9 +47,10 @@ from benchharness.errors import (
     shown_place,
 )
 from benchharness.leaderboard.store import SCHEMA, DamagedError
-from benchharness.leaderboard.store.archive import write_archive
+from benchharness.leaderboard.store.archive import maker_of, write_archive
 from benchharness.leaderboard.store.record import StoredRun
 from benchharness.leaderboard.text import check_place, flush_to_disk, whole_file
+from benchharness.version import package_version
 
 BUSY_SECONDS = 300
 """Maximum number of seconds that a transaction waits for others. It is large, because waiting is
@@ -657,17 +659,32 @@ def _revision(connection: Connection, name: str) -> str | None:
     if len(found) != 1 or not re.fullmatch("[0-9]{4}", str(found[0])):
         raise _foreign(name)
     # All revisions have four digits, so they can be compared as strings.
+    if found[0] in revisions():
+        return str(found[0])
+    maker = newest_maker(connection)
     if found[0] < revisions()[0]:
+        by = f"; {maker} made its newest run" if maker else ""
         raise StoreError(
-            f"the leaderboard {name} was created by a development version, and can no longer be "
-            "read: move it away, and `bench run` creates a new one."
+            f"the leaderboard {name} was created by a development version before 0.1.0, and can no "
+            f"longer be read{by}: move it away, and `bench run` creates a new one."
         )
-    if found[0] not in revisions():
-        raise StoreError(
-            f"the leaderboard {name} has schema {found[0]}, but the newest schema that this "
-            f"version of benchharness knows is {revisions()[-1]}: upgrade benchharness to use it."
-        )
-    return str(found[0])
+    by = f", and {maker} made its newest run" if maker else ""
+    raise StoreError(
+        f"the leaderboard {name} has schema {found[0]}{by}, but the newest schema that "
+        f"benchharness {package_version()} knows is {revisions()[-1]}: upgrade benchharness to use "
+        "it."
+    )
+
+
+def newest_maker(connection: Connection) -> str:
+    """Return which benchharness made the newest stored result (see `maker_of`); "" if unknown.
+
+    This reads databases of other versions too, as far as they store the provenance in this column.
+    """
+    newest = "SELECT provenance FROM runs WHERE provenance IS NOT NULL ORDER BY id DESC LIMIT 1"
+    with suppress(DatabaseError, ValueError, RecursionError):
+        return maker_of(json.loads(connection.scalar(text(newest)) or "null"))
+    return ""
 
 
 def _foreign(name: str) -> StoreError:

@@ -62,6 +62,7 @@ from benchharness.leaderboard.store.database import (
     file_of,
     hurried,
     name_of,
+    newest_maker,
     open_engine,
     prepare,
     reading,
@@ -574,6 +575,11 @@ class Store:
         with reading(self._engine) as db:
             annotations = [] if model is None else read_annotations(db)
             return _count_rows(db, *_conditions(db, annotations, model, suite, task))
+
+    def newest_maker(self) -> str:
+        """Return which benchharness made the newest stored result, such as "benchharness 0.1.0"."""
+        with reading(self._engine) as db:
+            return newest_maker(db)
 
     def attempt_count(self) -> int:
         """Return the total number of attempts at all jobs."""

@@ -9,7 +9,8 @@ import pytest
 from benchharness import __version__
 from benchharness import machine as provenance
 from benchharness.leaderboard.job import Job, Setting
-from benchharness.machine import collect, cpu_model, library_versions, source_commit, text_digest
+from benchharness.machine import collect, cpu_model, library_versions, text_digest
+from benchharness.version import source_commit
 
 
 def make_job() -> Job:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from benchharness import __version__
 from benchharness.extensions.exports.cards import (
     to_eval_results,
     to_model_index,
@@ -16,6 +15,7 @@ from benchharness.leaderboard.boards.reproduction import certificate, made_by, p
 from benchharness.leaderboard.job import METHOD, Stage
 from benchharness.leaderboard.report.write import render_report
 from benchharness.leaderboard.result import Result
+from benchharness.version import release_of
 from tests.helpers.boards import make_rows, one_board
 from tests.helpers.results import make_failure, make_job, make_result
 
@@ -26,7 +26,7 @@ def trained(family: str = "bert", device: str = "cpu", **fields: Any) -> Result:
     """Make a run of this code on a CPU, as a worker leaves it."""
     job = make_job(**{"precision": "fp32", "settings": VALUES, **fields})
     provenance = {
-        "code": {"version": __version__, "method": METHOD},
+        "code": {"version": certificate()["version"], "method": METHOD},
         "model": {"family": family} if family else {},
         "machine": {"device": device},
     }
@@ -56,6 +56,11 @@ def test_parity_statement_for_runs_of_another_version_names_the_certified_versio
     newer = trained()
     newer = replace(newer, provenance={**newer.provenance, "code": {"version": "99.0"}})
     assert parity_of(newer).startswith(of)
+    # The method tells the development versions of one release apart.
+    code = {"version": f"{release_of(certificate()['version'])}.dev9+g8d437e88"}
+    assert parity_of(replace(newer, provenance={**newer.provenance, "code": code})) == (
+        "proved, fp32 CPU"
+    )
 
 
 def test_failures_baselines_and_untrained_runs_have_no_parity_statement() -> None:

@@ -1,8 +1,9 @@
-"""Later versions read kept/0.1.0.sqlite.gz, a store written by version 0.1.0.
+"""Tests that this version reads the stores and the archives of all releases, which are in kept/.
 
-Until 0.1.0 is released, `python -m tests.leaderboard.test_kept_store` regenerates the store and its
-printed output if a format has changed. After the release, the files never change: a later version
-writes a new file.
+A development version is among them, because its store lacks fields that later ones have.
+
+Before a release, `python -m tests.leaderboard.test_kept_store 0.1.0` writes its store, the output
+that is printed for it, and its archive. After the release, these files never change.
 """
 
 import gzip
@@ -20,13 +21,19 @@ from typer.testing import CliRunner
 from benchharness.extensions.custom_data.find import find_own
 from benchharness.leaderboard.job import Job, Kind, Setting, Stage, Start, Teacher, Trust
 from benchharness.leaderboard.result import Failure, Result
-from benchharness.leaderboard.store.archive import read_archive, write_archive
+from benchharness.leaderboard.store.archive import (
+    archive_facts,
+    check_archive,
+    read_archive,
+    write_archive,
+)
 from benchharness.leaderboard.store.store import open_store
+from benchharness.version import release_of
 from tests.helpers.own_files import GOOD
 from tests.helpers.results import make_failure, make_job, make_result, make_suite
 
 KEPT = Path(__file__).with_name("kept")
-STORE, PRINTED = KEPT / "0.1.0.sqlite.gz", KEPT / "0.1.0.json.gz"
+RELEASES = sorted(path.name.removesuffix(".sqlite.gz") for path in KEPT.glob("*.sqlite.gz"))
 
 SELECTION = {"evaluations": 10, "step": 20, "is_best": True, "held_out": 0.0}
 
@@ -104,41 +111,62 @@ def _json(words: list[str], path: Path) -> Any:
     return json.loads(ended.stdout, parse_float=lambda digits: round(float(digits), 12))
 
 
-def main() -> None:
-    """Make the kept files anew."""
-    KEPT.mkdir(exist_ok=True)
+def main(release: str) -> None:
+    """Write the kept files of a release."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "store.sqlite"
         make(path)
-        STORE.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+        (KEPT / f"{release}.sqlite.gz").write_bytes(gzip.compress(path.read_bytes(), mtime=0))
         text = json.dumps(printed(path), indent=1, sort_keys=True)
-        PRINTED.write_bytes(gzip.compress(text.encode(), mtime=0))
-    sys.stdout.write(f"{STORE} and {PRINTED} are made\n")
+        (KEPT / f"{release}.json.gz").write_bytes(gzip.compress(text.encode(), mtime=0))
+        with open_store(path) as store, (KEPT / f"{release}.jsonl.gz").open("wb") as file:
+            write_archive(file, store.stored_runs())
+    sys.stdout.write(f"{KEPT / release}.sqlite.gz, .json.gz and .jsonl.gz are written\n")
+
+
+@pytest.fixture(params=RELEASES)
+def release(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(release: str, tmp_path: Path) -> Path:
+    """Store of the release, in a new folder."""
     path = tmp_path / "store.sqlite"
-    path.write_bytes(gzip.decompress(STORE.read_bytes()))
+    path.write_bytes(gzip.decompress((KEPT / f"{release}.sqlite.gz").read_bytes()))
     return path
 
 
-def test_printed_output_for_a_store_of_the_first_release_is_unchanged(path: Path) -> None:
-    found = printed(path)
-    for run in found.values():
-        if "key" in run:  # what is said of a run by the newest certificate, and by a folder beside
-            run.pop("kept_model")
+def test_printed_output_for_the_store_of_a_release_is_unchanged(release: str, path: Path) -> None:
+    expected = json.loads(gzip.decompress((KEPT / f"{release}.json.gz").read_bytes()))
+    assert _comparable(printed(path)) == _comparable(expected)
+
+
+def _comparable(said: dict[str, Any]) -> dict[str, Any]:
+    """Return printed output without fields that later versions added or depend on other files."""
+    for run in said.values():
+        if "key" in run:  # the newest certificate, and a folder next to the database
+            run.pop("kept_model", None)
             assert bool(run.pop("parity", "")) == bool(run.pop("certificate", ""))
-    for board in found["leaderboard"]:  # flags came later, and these runs have none
-        assert not any(entry.pop("flags") for entry in board["entries"])
-    expected = json.loads(gzip.decompress(PRINTED.read_bytes()))
-    for board in (*found["leaderboard"], *expected["leaderboard"]):
+    for board in said["leaderboard"]:  # these runs have no flags
+        assert not any(entry.pop("flags", ()) for entry in board["entries"])
         # Entries without a rank were sorted by name; now they are sorted by their scores.
         board["entries"].sort(key=lambda entry: (entry["rank"] is None, entry["name"]))
-    assert found == expected
+    return said
 
 
-def test_first_release_store_is_valid_and_its_archive_round_trips(
+def test_archive_of_a_release_is_imported_and_has_the_runs_of_its_store(
+    release: str, path: Path, tmp_path: Path
+) -> None:
+    archive = KEPT / f"{release}.jsonl.gz"
+    with open_store(path) as store, open_store(tmp_path / "other.sqlite") as other:
+        assert check_archive(archive) == store.attempt_count()
+        assert other.add_stored(read_archive(archive), are_checked=True) == store.attempt_count()
+        assert list(other.stored_runs()) == list(store.stored_runs())
+    assert release_of(archive_facts(archive)["benchharness"]) == release_of(release)
+
+
+def test_store_of_a_release_is_valid_and_its_archive_round_trips(
     path: Path, tmp_path: Path
 ) -> None:
     archive = tmp_path / "all.jsonl.gz"
@@ -150,7 +178,9 @@ def test_first_release_store_is_valid_and_its_archive_round_trips(
         assert list(other.stored_runs()) == list(store.stored_runs())
 
 
-def test_first_release_store_has_every_kind_of_run(path: Path) -> None:
+def test_store_of_the_first_release_has_every_kind_of_run(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    path.write_bytes(gzip.decompress((KEPT / "0.1.0.sqlite.gz").read_bytes()))
     with open_store(path) as store:
         rows = store.runs()
         jobs = [store.result(row.key).job for row in rows]
@@ -164,4 +194,4 @@ def test_first_release_store_has_every_kind_of_run(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

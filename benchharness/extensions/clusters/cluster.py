@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
-from benchharness import __version__
 from benchharness.engines.local import EngineChoice, LocalEngine, Placement
 from benchharness.engines.process import (
     SAVING_SECONDS,
@@ -30,6 +29,7 @@ from benchharness.machine import estimate_memory
 from benchharness.plugins import VARIABLE
 from benchharness.progress import Progress
 from benchharness.tasks.custom import define_task
+from benchharness.version import package_version
 
 # Jobs for other machines: the message that the driver sends to a node, and the job's execution.
 
@@ -100,7 +100,7 @@ def version() -> str:
 
     It must be the same on all machines of a run.
     """
-    return f"{__version__}, method {METHOD}"
+    return f"{package_version()}, method {METHOD}"
 
 
 def run_remote(

@@ -2,16 +2,17 @@
 
 import os
 import platform
+import re
 import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import NamedTuple
 
 import typer
 
-from benchharness import __version__
 from benchharness.cli.options import AsJson, Database, with_options
 from benchharness.cli.output import print_json, print_table
 from benchharness.driver.options import DATABASE
@@ -27,9 +28,9 @@ from benchharness.machine import (
     cpu_has_bf16,
     cpu_model,
     library_versions,
-    source_commit,
 )
 from benchharness.tasks.sources.hub import go_offline_if_unreachable
+from benchharness.version import package_version, source_commit
 
 FULL_BYTES = 2 * 2**30
 """Free disk space in bytes below which a warning is given; a single large checkpoint has 1.4 GB."""
@@ -57,6 +58,7 @@ def doctor(*, db: Database = DATABASE, as_json: AsJson = False) -> None:
     """
     checks: tuple[Callable[[], Iterator[Finding]], ...] = (
         _versions,
+        _extras,
         _hub,
         _caches,
         _processor,
@@ -77,7 +79,7 @@ def _versions() -> Iterator[Finding]:
     source = source_commit()
     changed = " with uncommitted changes" if source["dirty"] else ""
     commit = f", commit {source['commit'][:12]}{changed}" if source["commit"] else ""
-    yield Finding("benchharness", "ok", f"{__version__}{commit}")
+    yield Finding("benchharness", "ok", f"{package_version()}{commit}")
     yield Finding("python", "ok", platform.python_version())
     for name, version in library_versions().items():
         if version or name != OF_GPUS:
@@ -85,6 +87,19 @@ def _versions() -> Iterator[Finding]:
         else:
             state = "warning" if find_gpus() else "ok"
             yield Finding(name, state, "not installed; only runs on a GPU need it")
+
+
+def _extras() -> Iterator[Finding]:
+    """List the extras of benchharness whose packages are installed, and the others."""
+    # There is no line if the files of benchharness were copied instead of installed.
+    lines = [line for ours in distributions(name="benchharness") for line in ours.requires or ()]
+    needed = [found for line in lines if (found := re.match(r"([\w.-]+).*extra == .(\w+)", line))]
+    lacking = {found[2] for found in needed if not any(distributions(name=found[1]))}
+    if extras := list(dict.fromkeys(found[2] for found in needed if found[2] != "dev")):
+        here = ", ".join(name for name in extras if name not in lacking) or "none installed"
+        missing = ", ".join(name for name in extras if name in lacking)
+        how = f"; not installed: {missing} (pip install 'benchharness[NAME]')" if missing else ""
+        yield Finding("optional", "ok", f"{here}{how}")
 
 
 def _hub() -> Iterator[Finding]:
@@ -145,7 +160,9 @@ def _database(db: str) -> Iterator[Finding]:
             return
     try:
         with open_store(db, create=False) as store:
-            yield Finding("leaderboard", "ok", f"{store.name}, runs: {store.count()}")
+            maker = store.newest_maker()
+            by = f", the newest by {maker}" if maker else ""
+            yield Finding("leaderboard", "ok", f"{store.name}, runs: {store.count()}{by}")
     except StoreError as error:
         yield Finding("leaderboard", "problem", str(error))
 

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from benchharness import __version__
 from benchharness.errors import BenchError
 from benchharness.extensions.submission.prediction_files import (
     THRESHOLD,
@@ -19,13 +18,14 @@ from benchharness.extensions.submission.prediction_files import (
 )
 from benchharness.leaderboard.job import Job, Setting
 from benchharness.leaderboard.result import Cost, Evaluation, Result
-from benchharness.machine import library_versions, source_commit
+from benchharness.machine import library_versions
 from benchharness.plugins import plugins_of
 from benchharness.splits import evaluate_split
 from benchharness.tasks.read import holds, odd_sentences, read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import find_task
 from benchharness.tasks.task import Task, check_labels, ending_of
+from benchharness.version import package_version, source_commit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -184,7 +184,7 @@ def untrained_result(
         curve=(),
         cost=Cost.without_network(seconds),
         provenance={
-            "code": {"version": __version__, **code, **source_commit()},
+            "code": {"version": package_version(), **code, **source_commit()},
             **provenance,
             "data": {
                 e.name: {"rows": len(e.predictions), "fingerprint": e.fingerprint}

@@ -1,13 +1,15 @@
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
-from benchharness.extensions.doctor.command import _versions, doctor
+from benchharness.extensions.doctor.command import _extras, _versions, doctor
 from benchharness.leaderboard.store.store import open_store
 from benchharness.tasks.sources import hub
 from tests.helpers.hub_server import serve_hub
@@ -46,7 +48,8 @@ def test_doctor_only_warns_about_a_missing_network(tmp_path: Path) -> None:
     assert found["gpus"]["found"].startswith("none usable")
     assert "does not exist yet" in found["leaderboard"]["found"]
     assert str(tmp_path / "hf" / "hub") in found["checkpoint cache"]["found"]
-    assert {"python", "torch", "transformers", "processor", "bf16", "results"} <= set(found)
+    checked = {"python", "torch", "transformers", "optional", "processor", "bf16", "results"}
+    assert checked <= set(found)
     assert not (tmp_path / "results").exists()
 
 
@@ -72,7 +75,8 @@ def test_doctor_reports_the_number_of_stored_runs(tmp_path: Path) -> None:
         store.add_result(make_result())
     code, found = examine(db)
     assert code == 0
-    assert found["leaderboard"]["found"] == f"{db}, runs: 1"
+    made = "the newest by benchharness 0.1.0 of commit 00000000"
+    assert found["leaderboard"]["found"] == f"{db}, runs: 1, {made}"
 
 
 def test_doctor_reports_a_damaged_database_as_a_problem(tmp_path: Path) -> None:
@@ -104,6 +108,32 @@ def test_doctor_table_has_a_line_for_every_check(tmp_path: Path) -> None:
     db = str(tmp_path / "board.sqlite")
     text = CliRunner().invoke(APP, ["--db", db], catch_exceptions=False).stdout
     assert all(name in text for name in ("benchharness", "hub", "gpus", "leaderboard", "warning"))
+
+
+def test_doctor_lists_extras_with_all_packages_apart_from_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    needed = [
+        "pandas>=2",
+        "peft>=0.18; extra == 'lora'",
+        "onnx>=1.21; extra == 'onnx'",
+        "onnxscript>=0.7; extra == 'onnx'",
+        "psycopg[binary]>=3.2; extra == 'postgresql'",
+        "pytest; extra == 'dev'",
+    ]
+
+    def distributions(name: str) -> list[SimpleNamespace]:
+        return [] if name in ("psycopg", "onnxscript") else [SimpleNamespace(requires=needed)]
+
+    monkeypatch.setattr("benchharness.extensions.doctor.command.distributions", distributions)
+    (found,) = _extras()
+    advice = "(pip install 'benchharness[NAME]')"
+    assert found == ("optional", "ok", f"lora; not installed: onnx, postgresql {advice}")
+    needed[2:] = []
+    (found,) = _extras()
+    assert found.found == "lora"
+    monkeypatch.undo()
+    assert {"onnx", "ray", "xlsx"} <= set(re.findall(r"\w+", next(_extras()).found))
 
 
 def test_doctor_requires_triton_only_with_a_gpu(

@@ -134,8 +134,23 @@ DAMAGE: dict[str, tuple[Callable[[list[str]], list[str]], str]] = {
     "another order": (lambda lines: [lines[0], *lines[2:0:-1], *lines[3:]], "do not match"),
     "something after the end": (lambda lines: [*lines, "{}\n"], "do not match"),
     "another number": (_changed_score, "was changed after it was written"),
-    "a newer version": (_header(version=3), "of version 3, but .* version 2: update benchharness"),
-    "an older version": (_header(version=1), "a development version, which alone can read it"),
+    "a newer version": (
+        _header(version=3, benchharness="0.3.0"),
+        r"of version 3, but .* reads version 2: update benchharness \(benchharness 0.3.0 wrote it",
+    ),
+    "a newer version of no name": (_header(version=3, benchharness=["x"]), "benchharness\\.$"),
+    "a newer version of another form": (
+        lambda lines: [*_header(version=3)(lines[:1]), "\0"],
+        "update benchharness",
+    ),
+    "an older version": (
+        _header(version=1),
+        r"development version .* again \(benchharness 0.1.0 of commit 0+ made its first result\)",
+    ),
+    "an older version without runs": (
+        lambda lines: [*_header(version=1)(lines[:1]), *lines[-1:]],
+        r"so run its jobs again\.",
+    ),
     "another format": (_header(format="zip"), "is not a benchharness archive"),
     "no object": (
         lambda lines: [lines[0], "[1]\n", *lines[1:]],
