@@ -157,8 +157,8 @@ class RunOptions:
         HOW,
         None,
         "Recipe, which sets the hyperparameters: paper (default), fast, checkpoints (of one "
-        "pretraining run), few-shot (for --shots), features (frozen encoder), tinybert-student "
-        "(for --teacher), or a TOML file.",
+        "pretraining run), few-rows (default for small files of your own), few-shot (for --shots), "
+        "features (frozen encoder), tinybert-student (for --teacher), or a TOML file.",
         metavar="NAME|FILE",
         proposes="recipes",
     )

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchharness.driver.few_rows import few_steps
 from benchharness.driver.options import RunOptions, names_in
-from benchharness.driver.plan import Plan, few_steps
+from benchharness.driver.plan import Plan
 from benchharness.driver.request import MULTI_TASK, Request
 from benchharness.driver.search import Search, trials_of
 from benchharness.driver.session import Session
