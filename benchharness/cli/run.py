@@ -229,7 +229,7 @@ def _conclude(
             )
         typer.echo(visible(_where_to_look(schedule, out, db, is_large=is_large)))
         for each in advice:
-            typer.echo(visible(f"{each.sentence}\n    {each.command}"))
+            typer.echo(f"{visible(each.sentence)}\n    {visible(each.command)}")
     tell_notes(
         f"{schedule.names[found.job.key]}: {compared(stored, found)}"
         for found in driven.again

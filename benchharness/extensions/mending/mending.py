@@ -116,10 +116,9 @@ def mended(options: RunOptions, job: Job, model: ModelSpec, steps: int) -> tuple
         return low, _set(again, {RATE: value_text(small)}, {})
     values = {RATE: value_text(rate / 2)}
     values |= {"steps": str(2 * steps)} if steps < MOST_STEPS else {}
-    return (
-        f"{counted(steps, 'step')} at a learning rate of {value_text(rate)} did not begin to learn",
-        _set(again, values, {"epochs"} if "steps" in values else {}),
-    )
+    begun = f"{counted(steps, 'step')} at a learning rate of {value_text(rate)}"
+    again = _set(again, values, {"epochs"} if "steps" in values else {})
+    return f"it did not begin to learn in {begun}", again
 
 
 def _own_rate(job: Job, model: ModelSpec, recipe: str | None) -> float:

@@ -158,7 +158,10 @@ def test_collapsed_run_on_custom_data_ends_with_a_command_that_mends_it(
     assert ended.code == 0, ended.err
     *_, sentence, command = ended.out.splitlines()
     assert sentence.startswith("tiny on reviews learned nothing (1 of 1 seed): it was trained for")
-    assert command == f"    bench {shlex.join(words)} --recipe few-rows --no-baselines --device cpu"
+    assert command == (
+        "    bench run --model tiny --seeds 1 --data-file reviews.csv --recipe few-rows "
+        "--no-baselines --device cpu"
+    )
     mended_run = bench(*shlex.split(command)[1:], "--json")
     assert mended_run.code == 0, mended_run.err
     assert json.loads(mended_run.out)["advice"] == []
