@@ -32,12 +32,11 @@ def test_small_custom_data_get_the_recipe_for_few_rows_and_the_plan_says_so(tmp_
     found = own_plan(tmp_path, 80)
     (job,) = found.jobs
     assert (job.recipe_label, job.values["steps"]) == (FEW_ROWS, enough_steps())
-    assert found.notes == (
-        (
-            "reviews: the recipe few-rows is used, because the model's own recipe would take only 24 "
-            f"steps on 128 rows (fewer than {LEAST_STEPS}). few-rows takes {enough_steps()} steps; "
-            "--recipe paper keeps the model's own recipe."
-        ),
+    (note,) = found.notes
+    assert note == (
+        "reviews: the recipe few-rows is used, because the model's own recipe would take only "
+        f"24 steps on 128 rows (fewer than {LEAST_STEPS}). few-rows takes {enough_steps()} steps; "
+        "--recipe paper keeps the model's own recipe."
     )
     source = shown_source(job.settings["steps"].source)
     assert source.startswith("benchharness default: by measurement, docs/log.md")
