@@ -6,11 +6,12 @@
 The first command needs GLUE's official files in DIR. Instead of its sets, the second one takes any
 files or folders of `bench run --data-file`; a colon and the value of `--columns` may follow a path.
 It runs each set with `--recipe paper` (before) and without `--recipe` (after), and prints a table
-with the mean scores and the numbers of collapsed runs. Runs are stored, so the same command goes
-on where it stopped, and `--minutes` limits the time in which runs start.
+with the mean scores and the numbers of collapsed runs. Finished runs are written to a file, so the
+same command goes on where it stopped, and `--minutes` limits the time in which runs start.
 """
 
 import argparse
+import json
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,10 +24,11 @@ from typing import NamedTuple
 import pandas as pd
 
 import benchharness as bh
-from benchharness.leaderboard.boards.cell import build_cell
-from benchharness.leaderboard.result import Result
-from benchharness.leaderboard.store.store import open_store
+from benchharness.driver.options import RunOptions
+from benchharness.driver.session import Session
+from benchharness.leaderboard.result import curve_flags, has_collapsed
 from benchharness.tasks.suites import find_suite
+from benchharness.worker.job import run_job
 from benchmarks.markdown import table
 
 RECIPES = {"before": "paper", "after": None}
@@ -139,7 +141,7 @@ class Run(NamedTuple):
         score: The score on the board, times 100.
         steps: The number of training steps.
         collapsed: Whether the run learned nothing.
-        seconds: The time of the run.
+        seconds: The processor time of the run.
     """
 
     score: float
@@ -148,36 +150,33 @@ class Run(NamedTuple):
     seconds: float
 
 
-def run(place: str, model: str, recipe: str | None, seed: int, db: str) -> Run | None:
-    """Run a model on a set with a seed, or read the stored run; None if the run failed."""
+def run(place: str, model: str, recipe: str | None, seed: int, known: Path) -> Run:
+    """Run a model on a set with a seed in this process, unless the file `known` has the run."""
     path, _, columns = place.partition(":")
     if not columns and (train := Path(path) / "train.csv").is_file():  # a set of `make`
         roles = [each for each in pd.read_csv(train, nrows=0) if each in ROLES]
         columns = ",".join(f"{role}={role}" for role in roles)
-    done = bh.run(
-        model,
-        data_file=path,
-        columns=columns or None,
-        recipe=recipe,
-        seeds=[seed],
-        baselines=False,
-        jobs="1",
-        db=db,
-        progress=False,
-    )
-    with open_store(db) as store:
-        for row in store.runs_with(done.keys):
-            result = store.result(row.key)
-            cell = build_cell(row.task, [row], find_suite(row.suite).rule)
-            if isinstance(result, Result) and cell is not None:
-                collapsed = row.has_collapsed(row.task)
-                return Run(100 * cell.median, result.cost.steps, collapsed, row.seconds)
-    return None
+    options = {"model": model, "data_file": path, "columns": columns or None, "recipe": recipe}
+    asked = RunOptions.of(**options, seeds=[seed], baselines=False, device="cpu", jobs="1")
+    (job,) = Session.of(asked).plan().jobs
+    lines = known.read_text().splitlines() if known.exists() else []
+    if line := next((line for line in lines if line.startswith(f'["{job.key}"')), ""):
+        return Run(*json.loads(line)[1:])
+    began = time.process_time()
+    result = run_job(job)
+    scores, losses = result.evaluations[0].scores, [point.loss for point in result.curve]
+    score = find_suite(job.task.partition("/")[0]).rule.task_score(job.task, scores)
+    flags = (*result.evaluations[0].flags, *curve_flags(losses))
+    seconds = time.process_time() - began
+    found = Run(100 * (score or 0.0), result.cost.steps, has_collapsed(job.kind, flags), seconds)
+    with known.open("a") as file:
+        print(json.dumps([job.key, *found]), file=file)
+    return found
 
 
 ROLES = ("text", "text2", "label", "number")
 
-HEAD = ("set", "model", "steps", "before (collapsed)", "after (collapsed)", "change", "seconds")
+HEAD = ("set", "model", "steps", "before (collapsed)", "after (collapsed)", "change", "processor s")
 
 
 def lines(found: Mapping[tuple[str, str, str], Sequence[Run]]) -> Iterator[list[str]]:
@@ -218,7 +217,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--model", action="append", default=[])
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--minutes", type=float, default=600.0)
-    parser.add_argument("--db", default="few-rows.sqlite")
+    parser.add_argument("--runs", type=Path, default=Path("few-rows.jsonl"))
     asked = parser.parse_args(words)
     if asked.make:
         make(Path(asked.places[0]), asked.data)
@@ -232,8 +231,7 @@ def main(words: Sequence[str] | None = None) -> None:
         if time.monotonic() - begun > 60 * asked.minutes:
             break
         for side, recipe in RECIPES.items():
-            if (one := run(place, model, recipe, seed, asked.db)) is not None:
-                found[place, model, side].append(one)
+            found[place, model, side].append(run(place, model, recipe, seed, asked.runs))
     print("\n".join(table(HEAD, lines(found))))
 
 
