@@ -165,8 +165,8 @@ def test_collapsed_run_on_custom_data_ends_with_a_command_that_mends_it(
     mended_run = bench(*shlex.split(command)[1:], "--json")
     assert mended_run.code == 0, mended_run.err
     assert json.loads(mended_run.out)["advice"] == []
-    scores = bh.runs(db="results/leaderboard.sqlite").set_index("recipe")["score"]
-    assert scores["few-rows"] > scores["paper"]
+    before, after = bh.runs(db="results/leaderboard.sqlite")["score"]
+    assert after > before
     again = json.loads(bench(*words, *more, "--json").out)
     assert again["advice"] == [{"sentence": sentence, "command": command.strip()}]
     options = {"seeds": 1, "baselines": False, "device": "cpu", "recipe": "paper"}
