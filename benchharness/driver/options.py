@@ -159,7 +159,7 @@ class RunOptions:
         "Recipe, which sets the hyperparameters: paper (default), fast, checkpoints (of one "
         "pretraining run), few-rows (default for small files of your own), few-shot (for --shots), "
         "features (frozen encoder), tinybert-student (for --teacher), or a TOML file.",
-        metavar="NAME|FILE",
+        metavar="paper|few-rows|NAME|FILE",
         proposes="recipes",
     )
     set: Names = _option(

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchharness.driver.few_rows import FEW_ROWS, LEAST_STEPS, enough_steps
+from benchharness.driver.options import in_python
 from benchharness.driver.plan import Plan, plan
 from benchharness.leaderboard.job import Job, shown_source
 from benchharness.models import MODELS, ModelSpec
@@ -38,6 +39,7 @@ def test_small_custom_data_get_the_recipe_for_few_rows_and_the_plan_says_so(tmp_
         f"24 steps on 128 rows (fewer than {LEAST_STEPS}). few-rows takes {enough_steps()} steps; "
         "--recipe paper keeps the model's own recipe."
     )
+    assert in_python(note).endswith(' recipe="paper" keeps the model\'s own recipe.')
     source = shown_source(job.settings["steps"].source)
     assert source.startswith("benchharness default: by measurement, docs/log.md")
     assert job == Job.from_json(json.loads(json.dumps(job.to_json())))
@@ -129,6 +131,7 @@ def test_chosen_recipe_with_very_few_steps_is_warned_about(tmp_path: Path) -> No
         "reviews: training on 128 rows takes only 12 steps, which may be too few to learn from; "
         f"--recipe few-rows takes {enough_steps()} steps."
     )
+    assert in_python(note).endswith(f'recipe="few-rows" takes {enough_steps()} steps.')
     assert own_plan(tmp_path, 80, recipe="paper").notes == (), "24 steps"
     assert own_plan(tmp_path, 80, "batch_size=64", "epochs=3").notes == (), "it was chosen"
 
