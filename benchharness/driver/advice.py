@@ -30,7 +30,7 @@ def advice_on(options: RunOptions, store: Store, keys: Iterable[str]) -> list[Ad
         store: The open database of results.
         keys: The keys of the jobs of the run.
     """
-    rows = store.runs_with(store.finished_keys(keys))
+    rows = [row for row in store.runs_with(keys) if row.status == "finished"]
     return [
         each
         for name, place in places("advice").items()

@@ -150,7 +150,7 @@ def few_steps(
             drawn = int(job.values.get("shots", 0)) or used
             said = (
                 f"on {drawn} rows takes only {steps} steps, which may be too few to learn from; "
-                f"--recipe {FEW_ROWS} takes {enough_steps()} steps."
+                f"the recipe {FEW_ROWS} (--recipe) takes {enough_steps()} steps."
             )
             found.setdefault((job.title, said), {})[job.model] = None
     is_one = len({job.model for job in own}) == 1

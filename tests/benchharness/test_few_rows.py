@@ -129,9 +129,9 @@ def test_chosen_recipe_with_very_few_steps_is_warned_about(tmp_path: Path) -> No
     (note,) = own_plan(tmp_path, 80, "batch_size=64", recipe="paper").notes
     assert note == (
         "reviews: training on 128 rows takes only 12 steps, which may be too few to learn from; "
-        f"--recipe few-rows takes {enough_steps()} steps."
+        f"the recipe few-rows (--recipe) takes {enough_steps()} steps."
     )
-    assert in_python(note).endswith(f'recipe="few-rows" takes {enough_steps()} steps.')
+    assert in_python(note).endswith(f"few-rows (recipe=) takes {enough_steps()} steps.")
     assert own_plan(tmp_path, 80, recipe="paper").notes == (), "24 steps"
     assert own_plan(tmp_path, 80, "batch_size=64", "epochs=3").notes == (), "it was chosen"
 

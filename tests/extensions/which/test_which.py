@@ -310,7 +310,7 @@ def test_search_on_a_small_data_file_warns_that_training_is_too_short(bench, tmp
     assert code == 0, printed.err
     warning = (
         "films: training good, poor on 160 rows takes only 15 steps, which may be too few to learn "
-        "from; --recipe few-rows takes 200 steps."
+        "from; the recipe few-rows (--recipe) takes 200 steps."
     )
     before, _, _ = printed.err.partition("3 encoders, one seed: 3 jobs.")
     assert f"bench: {warning}\n" in before
