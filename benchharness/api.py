@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pandas as pd
 from rich.console import Console
 
+from benchharness.driver.advice import advice_on
 from benchharness.driver.display import Display
 from benchharness.driver.live import RunState
 from benchharness.driver.options import (
@@ -98,6 +99,8 @@ class Results:
         schedule: In a dry run (`dry_run`), one mapping per job, with its key, model, task and seed,
             `to_run` (whether the job would run), `about_seconds` (its estimated duration), and
             other properties of the job; otherwise empty.
+        advice: For runs that have learned nothing, a sentence with the call that would most likely
+            mend them.
     """
 
     db: str
@@ -107,6 +110,7 @@ class Results:
     left_out: Mapping[str, str] = field(default_factory=dict)
     said: tuple[str, ...] = ()
     schedule: tuple[Mapping[str, Any], ...] = ()
+    advice: tuple[str, ...] = ()
 
     def frame(self) -> pd.DataFrame:
         """Return the stored runs of this call as a data frame, in the order of `keys`.
@@ -140,7 +144,8 @@ class Results:
     def _repr_html_(self) -> str:
         lines = "".join(f"<p>{escape(line)}</p>" for line in (*self.said, *self.failures))
         boards = "".join(board._repr_html_() for board in self.boards())
-        return lines + boards or f"<p>{escape(repr(self))}</p>"
+        advice = "".join(f"<p>{escape(line)}</p>" for line in self.advice)
+        return lines + boards + advice or f"<p>{escape(repr(self))}</p>"
 
 
 @takes_options()
@@ -193,11 +198,14 @@ def run(
         planned = session.plan()
         for note in planned.notes:
             warnings.warn(in_python(note), stacklevel=4)
-        failed: list[Failure] = []
+        failed, advice = list[Failure](), list[str]()
         if not asked.dry_run:
             with session.run(planned) as driven:
                 failed = [each for each in driven.outcomes if isinstance(each, Failure)]
-    return results_of(session, planned, failed)
+                keys = [job.key for job in driven.schedule.jobs]
+                found = advice_on(session.options, driven.store, keys)
+                advice = [f"{each.sentence} {each.call}" for each in found]
+    return replace(results_of(session, planned, failed), advice=tuple(advice))
 
 
 def results_of(session: Session, planned: Plan, failed: Sequence[Failure]) -> Results:

@@ -62,6 +62,7 @@ Table = Literal[
     "plots",
     "pages",
     "runners",
+    "advice",
 ]
 """Names of the fields of `Extension` that map names to functions or classes.
 
@@ -130,6 +131,9 @@ class Extension:
         pages: Classes that write pages to which a report links, keyed by the option of
             `bench report` that asks for them; so far the only option is "predictions". They have
             the methods of `PredictionPages` in the extension "prediction_pages".
+        advice: Functions `(options, store, rows)` that return what to run next: objects of
+            `benchharness.driver.advice.Advice`, keyed by any word. They are called at the end of a
+            run with its RunOptions, the open store and the RunRows of its finished jobs.
         recipes: The folder in the package with recipe files in TOML. The values in each file are
             added to the packaged recipe with the same file name.
         zero_shot: The name of the module that scores tasks without training. The module has the
@@ -159,6 +163,7 @@ class Extension:
     prediction_files: Mapping[str, str] = field(default_factory=dict)
     submissions: Mapping[str, str] = field(default_factory=dict)
     runners: Mapping[str, str] = field(default_factory=dict)
+    advice: Mapping[str, str] = field(default_factory=dict)
     sections: Mapping[str, str] = field(default_factory=dict)
     facts: Mapping[str, str] = field(default_factory=dict)
     plots: Mapping[str, str] = field(default_factory=dict)

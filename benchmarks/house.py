@@ -57,6 +57,7 @@ _LIMITS = {
     "extensions/sst": (189, 2, 0, 0, 0, 0),
     "extensions/fetch": (228, 2, 0, 0, 3, 0),
     "extensions/which": (1_343, 7, 0, 1, 5, 0),
+    "extensions/mending": (254, 3, 0, 0, 6, 0),
     "extensions/minimal_pairs": (466, 2, 0, 0, 0, 0),
     "extensions/trackers": (244, 2, 0, 0, 12, 0),
     "extensions/distillation": (920, 5, 0, 0, 20, 0),

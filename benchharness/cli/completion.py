@@ -98,6 +98,7 @@ def recipes(_ctx: typer.Context, _incomplete: str) -> Iterator[Proposal]:
     yield "paper", "the recipe of the model's paper"
     yield "fast", "one epoch on shortened texts"
     yield "checkpoints", "for many checkpoints of one pretraining run"
+    yield "few-rows", "more steps, for small data sets"
     yield "few-shot", "for few-shot training (--shots)"
     yield "features", "frozen encoder"
     yield from _toml_files()

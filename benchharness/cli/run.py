@@ -18,6 +18,7 @@ from rich.console import Console
 from benchharness.cli.leaderboard import show_boards
 from benchharness.cli.options import AsJson, Out, in_this_database, page_beside, with_options
 from benchharness.cli.output import complaints, exit_code, tell_notes
+from benchharness.driver.advice import advice_on
 from benchharness.driver.display import displayed
 from benchharness.driver.drive import Driven, Watch
 from benchharness.driver.options import RunOptions
@@ -75,7 +76,9 @@ def run(options: RunOptions, *, out: Out = None, as_json: AsJson = False) -> Non
         with session.run(planned) as driven:
             place, kept = (page, "") if out else own_page(driven.store, page)
             tell_notes([kept] if kept else [])
-            code = _conclude(driven, place, db=db, left_out=_left_out(planned), as_json=as_json)
+            code = _conclude(
+                driven, place, session.options, left_out=_left_out(planned), as_json=as_json
+            )
     raise typer.Exit(code)
 
 
@@ -191,15 +194,20 @@ def _report() -> Any:
 
 
 def _conclude(
-    driven: Driven, out: Path, *, db: str, left_out: Mapping[str, Mapping[str, str]], as_json: bool
+    driven: Driven,
+    out: Path,
+    options: RunOptions,
+    *,
+    left_out: Mapping[str, Mapping[str, str]],
+    as_json: bool,
 ) -> int:
-    """Show the results, write the report, and return the exit code.
+    """Show the results, write the report, give advice, and return the exit code.
 
     If the database is large, only runs of the models of this run are read, and no report is
     written. The exit code is 0 if all jobs finished, 4 if a model that cannot be used caused every
     failure, and otherwise 1, for example if a job has no outcome at all.
     """
-    schedule, store, outcomes = driven.schedule, driven.store, driven.outcomes
+    schedule, store, outcomes, db = driven.schedule, driven.store, driven.outcomes, options.db
     failures = [outcome for outcome in outcomes if isinstance(outcome, Failure)]
     finished = store.finished_keys(job.key for job in schedule.jobs)
     is_large = store.count() > LARGE_STORE
@@ -218,9 +226,11 @@ def _conclude(
     if not is_large and (outcomes or not is_reported(store, out, boards)):
         report = _report()
         report.make_report(store, out, report.Wanted(last=boards))
+    advice = advice_on(options, store, finished)
     if as_json:
         summary = _summary(schedule, failures, finished, None if is_large else out)
-        typer.echo(json.dumps({**summary, **left_out}, indent=2))
+        said = {"advice": [{"sentence": a.sentence, "command": a.command} for a in advice]}
+        typer.echo(json.dumps({**summary, **said, **left_out}, indent=2))
     else:
         typer.echo("\n".join(_closing_lines(schedule, failures, finished, db)))
         for tasks in left_out.values():
@@ -228,6 +238,8 @@ def _conclude(
                 visible(f"tasks that were left out, because files are missing: {', '.join(tasks)}")
             )
         typer.echo(visible(_where_to_look(schedule, out, db, is_large=is_large)))
+        for each in advice:
+            typer.echo(f"{visible(each.sentence)}\n    {visible(each.command)}")
     tell_notes(
         f"{schedule.names[found.job.key]}: {compared(stored, found)}"
         for found in driven.again

@@ -168,10 +168,10 @@ class RunOptions:
     recipe: str | None = _option(
         HOW,
         None,
-        "Recipe, which sets the hyperparameters: paper (default), fast, checkpoints (of one "
-        "pretraining run), few-shot (for --shots), features (frozen encoder), tinybert-student "
-        "(for --teacher), or a TOML file.",
-        metavar="NAME|FILE",
+        "Recipe of hyperparameters: paper (default), fast, checkpoints (of one pretraining run), "
+        "few-rows, few-shot (for --shots), features (frozen encoder), tinybert-student (for "
+        "--teacher), or a TOML file.",
+        metavar="paper|NAME|FILE",
         proposes="recipes",
     )
     set: Names = _option(

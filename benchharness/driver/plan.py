@@ -3,14 +3,15 @@
 Planning reads the data, because each job contains the digests of the examples that it uses.
 """
 
-import math
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
+from benchharness.driver.few_rows import FEW_ROWS, FewRows, RowCounts, few_steps
 from benchharness.driver.request import Request, leading_tasks
 from benchharness.driver.technique import Technique, techniques_of
 from benchharness.engines.slots import have_bf16, machine_of
@@ -44,23 +45,6 @@ from benchharness.tasks.task import Task
 Recipes = Mapping[tuple[ModelSpec, str], tuple[ResolvedRecipe, ...]]
 """Resolved recipes, keyed by model and task name. A tuple has one recipe, or one per combination of
 values in a hyperparameter sweep."""
-
-
-class RowCounts(NamedTuple):
-    """Numbers of examples of one split.
-
-    Attributes:
-        used: The number of examples that are used.
-        left_out: The number of examples that a rule of the benchmark excludes.
-        cut: The number of examples that `--limit` excludes.
-        odd: The number of examples with each known irregularity of the released data, keyed by a
-            description of the irregularity.
-    """
-
-    used: int
-    left_out: int
-    cut: int
-    odd: Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,15 +136,17 @@ def plan(request: Request) -> Plan:
     request = request.without(left_out)
 
     # ---- Resolve the recipes of these tasks, and of the jobs that techniques add.
-    resolver = Resolver.of(request, encoders)
+    # The recipe for the user's own data depends on the number of rows, which is therefore read.
+    reader = _Reader(source, request, learned)
+    few_rows = FewRows.of(request, reader.train_rows)
+    resolver = Resolver.of(request, encoders, few_rows)
     # Some tasks may be in the plan only because a skipped task starts from their models. These
     # tasks are dropped by resolving the recipes again without the skipped tasks.
     recipes = resolver.single(leading_tasks(request.single_tasks))
     added = [pair for each in resolver.techniques for pair in each.resolve(resolver, recipes)]
-    learned |= {task for _, task in added}
+    learned.update(task for _, task in added)
 
     # ---- Read the data, and build the jobs.
-    reader = _Reader(source, request, learned)
     parts = _read_parts(reader, request, resolver, recipes, added)
     for technique in parts.techniques:
         technique.check_rows(parts)
@@ -179,50 +165,11 @@ def plan(request: Request) -> Plan:
             *_unchecked_families(encoders),
             *_unused_settings(request, jobs.values()),
             *_long_rows(jobs.values(), reader.words),
+            *(few_rows.notes() if few_rows else ()),
             *few_steps(request, jobs.values(), reader.rows),
             *unreadable(encoders, leading_tasks(request.single_tasks)),
         ),
     )
-
-
-FEW_STEPS, ENOUGH_STEPS = 20, 80
-"""Numbers of training steps: most encoders learn nothing in fewer than FEW_STEPS steps, but learn
-something from a small data set in ENOUGH_STEPS steps."""
-
-
-def few_steps(
-    request: Request, jobs: Iterable[Job], rows: Mapping[str, RowCounts]
-) -> Iterator[str]:
-    """Yield a warning for each task on the user's own data whose training has very few steps.
-
-    If several models are trained, whose recipes may have different numbers of steps, the warning
-    names the models. There is no warning if the user has set a limit, epochs or steps.
-
-    Args:
-        request: The request of the user.
-        jobs: The planned jobs.
-        rows: The numbers of examples of each split, as in `Plan.rows`.
-    """
-    if request.options.limit or {"epochs", "steps"} & request.overrides.keys():
-        return
-    own = [job for job in jobs if job.definition and job.kind == "model" and not job.is_zero_shot]
-    found: dict[tuple[str, str], dict[str, None]] = {}
-    for job in own:
-        values = job.values
-        splits = [d for name, d in job.fingerprints.items() if name.endswith(":train")]
-        used = int(values.get("shots", 0)) or sum(rows[d].used for d in splits if d in rows)
-        of_epoch = math.ceil(used / int(values["batch_size"]))
-        steps = int(values.get("steps", 0)) or round(of_epoch * float(values["epochs"]))
-        if 0 < steps < FEW_STEPS:
-            epochs = math.ceil(ENOUGH_STEPS / of_epoch)
-            said = (
-                f"on {used} rows takes only {steps} steps, which may be too few to learn from; "
-                f"--set epochs={epochs} raises this to {epochs * of_epoch} steps."
-            )
-            found.setdefault((job.title, said), {})[job.model] = None
-    is_one = len({job.model for job in own}) == 1
-    for (title, said), models in found.items():
-        yield f"{title}: training {'' if is_one else ', '.join(models) + ' '}{said}"
 
 
 def with_starts(keys: Iterable[str], jobs: Iterable[Job]) -> set[str]:
@@ -648,6 +595,8 @@ class Resolver:
         techniques: Training techniques, which may add hyperparameters.
         start_from: The initial weights of the models: "pretrained", the name of a task on which the
             model is trained first, or a `Start`; None if the recipe determines them.
+        few_rows: Choice of another recipe for custom data with few rows; None to use `recipe` for
+            all tasks.
     """
 
     models: Sequence[ModelSpec]
@@ -655,9 +604,12 @@ class Resolver:
     overrides: Mapping[str, str] = field(default_factory=dict)
     techniques: Sequence[Technique] = ()
     start_from: str | Start | None = None
+    few_rows: FewRows | None = None
 
     @classmethod
-    def of(cls, request: Request, models: Sequence[ModelSpec]) -> Self:
+    def of(
+        cls, request: Request, models: Sequence[ModelSpec], few_rows: FewRows | None = None
+    ) -> Self:
         """Create a resolver for these models with the options of a request."""
         techniques = techniques_of(request)
         start: str | Start | ModelSpec | None = request.start_from
@@ -669,6 +621,7 @@ class Resolver:
             overrides=request.overrides,
             techniques=techniques,
             start_from=None if isinstance(start, ModelSpec) else start,
+            few_rows=few_rows,
         )
 
     def single(self, tasks: Sequence[Task]) -> Recipes:
@@ -716,9 +669,15 @@ class Resolver:
         # one empty set. If a technique yields no set, nothing is trained.
         for several in product(*(technique.values(task) for technique in self.techniques)):
             values = {**self.overrides, **ChainMap(*map(dict, several))}
-            for point in resolve_sweep(model, task.name, self.recipe, values, techniques=needed):
-                start = self.start_from
-                yield with_start(point, model, task, recipe=self.recipe, start_from=start)
+            recipe, start = self.recipe, self.start_from
+            points = resolve_sweep(model, task.name, recipe, values, techniques=needed)
+            if self.few_rows and self.few_rows.are_few(task, points):
+                with suppress(BenchError):  # values of the user may not fit the other recipe
+                    few = resolve_sweep(model, task.name, FEW_ROWS, values, techniques=needed)
+                    self.few_rows.record(model, task, points)
+                    recipe, points = FEW_ROWS, few
+            for point in points:
+                yield with_start(point, model, task, recipe=recipe, start_from=start)
         if task.is_measured:
             yield from timed_recipes(task, model, self.recipe, self.overrides)
         elif any(technique.asks_untrained(task) for technique in self.techniques):
@@ -793,6 +752,7 @@ class _Reader:
         self.documents: dict[str, str] = {}
         self.words: dict[str, Sequence[int]] = {}
         self._trained: dict[tuple[str, str], str] = {}
+        self._known: dict[tuple[str, str], str] = {}
 
     def limit_of(self, task: Task) -> int | None:
         """Return the largest number of examples to read per split; None for all."""
@@ -838,8 +798,15 @@ class _Reader:
             self._trained[task, languages] = self._counted(find_task(task), "train", rows)
         return self._trained[task, languages]
 
+    def train_rows(self, task: Task) -> RowCounts:
+        """Return the numbers of training examples of a task."""
+        return self.rows[self._fingerprint(task, "train")]
+
     def _fingerprint(self, task: Task, split: str) -> str:
-        return self._counted(task, split, read(task, split, self.source, self.limit_of(task)))
+        if (task.name, split) not in self._known:
+            found = read(task, split, self.source, self.limit_of(task))
+            self._known[task.name, split] = self._counted(task, split, found)
+        return self._known[task.name, split]
 
     def _counted(self, task: Task, split: str, rows: SplitRows) -> str:
         self.rows[rows.fingerprint] = RowCounts(

@@ -373,6 +373,22 @@ def count_layers(spec: ModelSpec) -> int | None:
     return next((config[name] for name in _LAYERS if isinstance(config.get(name), int)), None)
 
 
+_SIZES = ("hidden_size", "dim", "d_model", "n_embd")
+"""Names for the size of the hidden states in the config.json of different families."""
+
+
+def hidden_size(spec: ModelSpec) -> int | None:
+    """Return the size of a model's hidden states; None if its config is missing or lacks it.
+
+    For a hub model, the config is downloaded, unless it is in the cache.
+    """
+    try:
+        config = config_of(spec)
+    except ModelError:  # every job with such a model fails anyway
+        return None
+    return next((config[name] for name in _SIZES if isinstance(config.get(name), int)), None)
+
+
 def config_of(spec: ModelSpec) -> Mapping[str, Any]:
     """Return the content of a model's config.json.
 

@@ -13,6 +13,9 @@
     [frozen]                        values that differ for a frozen encoder (features)
     learning_rate = { value = 1e-3, source = "..." }
 
+    [small]                         values that differ for small encoders (hidden size below 512);
+    learning_rate = { value = 1e-4, source = "..." }        a rate only if it raises the model's own
+
     [together]                      values that differ for tasks that are trained together
     epochs = { value = 5.0, source = "..." }
 
@@ -102,7 +105,10 @@ _PROTOCOL = "protocol"
 FROZEN = "frozen"
 """Name of the TOML table in a recipe file that applies to runs with a frozen encoder."""
 
-_OF_NO_TASK = ("default", _LIKE, _PROTOCOL, FROZEN, TOGETHER)
+SMALL = "small"
+"""Name of the TOML table in a recipe file that applies to small encoders."""
+
+_OF_NO_TASK = ("default", _LIKE, _PROTOCOL, FROZEN, SMALL, TOGETHER)
 """Names of TOML tables that do not belong to a task or head type ([suite.task], [head.type])."""
 
 _PACKAGE = Path(__file__).parent
@@ -235,7 +241,7 @@ def file_facts(path: Path) -> dict[str, Any]:
     named = [table for table in tables if table not in _OF_NO_TASK]
     found = [
         (name, choice)
-        for table in ("default", FROZEN, TOGETHER, *named)
+        for table in ("default", FROZEN, SMALL, TOGETHER, *named)
         for name, setting in tables.get(table, {}).items()
         for choice in choices_of(setting)
         if name != START_FROM and choice.value != EACH

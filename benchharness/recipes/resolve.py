@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from benchharness.errors import BenchError, ModelError, unknown_name
-from benchharness.hyperparameter import Value
+from benchharness.hyperparameter import Value, as_number
 from benchharness.leaderboard.job import FEATURES_SETTING as FEATURES
 from benchharness.leaderboard.job import (
     PRETRAINED,
@@ -31,10 +31,17 @@ from benchharness.leaderboard.text import counted
 from benchharness.models.families import is_causal
 from benchharness.models.folder import LAST, has_decoder, no_decoder
 from benchharness.models.spec import ModelSpec
-from benchharness.models.weights import config_of, count_layers, family_config, reach
+from benchharness.models.weights import (
+    config_of,
+    count_layers,
+    family_config,
+    hidden_size,
+    reach,
+)
 from benchharness.recipes.read import (
     FROZEN,
     HINTS,
+    SMALL,
     Protocol,
     added_names,
     check_tables,
@@ -87,7 +94,7 @@ def baseline_settings(name: str, task: Task) -> Mapping[str, Setting]:
 
 
 _PAPER = "paper"
-_OVER = ("fast", "checkpoints", "few-shot", "features")
+_OVER = ("fast", "checkpoints", "few-rows", "few-shot", "features")
 """Names of packaged recipes that override values of a model's own recipe."""
 
 _STUDENT = "student"
@@ -170,7 +177,8 @@ def resolve_sweep(
     model's own recipe is based, the model's own recipe, values that the task's suite, a plugin or
     the task itself defines, `recipe`, and `overrides`. However, a model's own values for a task
     override those of the suite. Each recipe file has defaults, which are overridden by its values
-    for the head type, the task and a frozen encoder, in this order.
+    for the head type, the task and a frozen encoder, in this order. In `recipe`, values for small
+    encoders override all of these, unless the encoder is frozen.
 
     There are two additions. If a flag with a recipe of its own is on (`Facts.recipe`), the values
     of that recipe override those of the model's own recipe. For pairs, multiple choice and
@@ -186,8 +194,9 @@ def resolve_sweep(
     Args:
         spec: The model.
         task: Full name of the task.
-        recipe: "fast", "checkpoints", "few-shot", "features", a recipe of an extension or the path
-            of a TOML file. None and "paper" mean that only the model's own recipe is used.
+        recipe: "fast", "checkpoints", "few-rows", "few-shot", "features", a recipe of an extension
+            or the path of a TOML file. None and "paper" mean that only the model's own recipe is
+            used.
         overrides: Values as typed after `--set`, keyed by hyperparameter. "x2" or "x0.5" multiplies
             the value of the recipe.
         techniques: Training techniques of the job. With TEACHER (distillation), the values of
@@ -334,6 +343,7 @@ class _Asked:
         if TEACHER in self.techniques:
             packaged += _file_layers(packaged_names()[_STUDENT], tables)
         over = _layers_over(self.name, tables)
+        over += _layers_for_small(self.spec, self.name, tables, packaged)
         for name in SWITCHES:
             in_files = any(layer[name].value is True for layer in over if name in layer)
             # The command line has priority: `--set as_text=false` overrides the value of a file.
@@ -561,6 +571,35 @@ def _layers_over(name: str, tables: Sequence[str]) -> list[Mapping[str, Setting]
             "recipe: remove the table [like]."
         )
     return _file_layers(path, tables)
+
+
+_SMALL_SIZE = 512
+"""Hidden size below which an encoder is small. The recipes of most papers are for 768 or more."""
+
+
+def _layers_for_small(
+    spec: ModelSpec,
+    name: str,
+    tables: Sequence[str],
+    packaged: Sequence[Mapping[str, Setting]],
+) -> list[Mapping[str, Setting]]:
+    """Return the layer of a recipe's values for small encoders; none for other encoders.
+
+    There is none for a frozen encoder either. A learning rate is left out if it is not above that
+    of the model's own recipe (`packaged`).
+    """
+    usable = name != _PAPER and FROZEN not in tables
+    values = dict(_layers_over(name, (SMALL,))[0]) if usable else {}
+    if not values or (size := hidden_size(spec)) is None or size >= _SMALL_SIZE:
+        return []
+    own = next((layer[_RATE].value for layer in reversed(packaged) if _RATE in layer), 0.0)
+    rate = as_number(values[_RATE].value) if _RATE in values else None  # None for a grid
+    if rate is not None and (as_number(own) or 0.0) >= rate:
+        del values[_RATE]
+    return [values]
+
+
+_RATE = "learning_rate"
 
 
 def packaged_recipe(spec: ModelSpec) -> Path:

@@ -160,8 +160,6 @@ def _duration(seconds: float) -> str:
 
 # Composition of the command that repeats a run, quoted for a POSIX shell.
 
-_PACKAGED = ("paper", "fast", "checkpoints")  # names of recipes that exist on every machine
-
 
 def command_of(job: Job) -> str:
     """Return the shell command that repeats a job, e.g. "bench run --model ...".

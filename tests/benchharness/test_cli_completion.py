@@ -68,7 +68,7 @@ def key(here: Path) -> str:
         (f"{RUN}--suite superglue --task c", {"cb", "copa"}),
         (f"{RUN}--suite su", {"superglue"}),
         (f"{RUN}--suite se", {"seeds"}),
-        (f"{RUN}--recipe f", {"fast", "features", "few-shot"}),
+        (f"{RUN}--recipe f", {"fast", "features", "few-rows", "few-shot"}),
         (
             f"{RUN}--set l",
             {
@@ -109,7 +109,7 @@ def test_shell_completes_an_empty_word_with_every_name(proposed, here: Path) -> 
     assert set(proposed("bench run --model ")) == set(MODELS)
     assert set(proposed(f"{RUN}--task ")) == set(TASKS)
     (here / "mine.toml").touch()
-    recipes = {"paper", "fast", "checkpoints", "features", "few-shot"}
+    recipes = {"paper", "fast", "checkpoints", "features", "few-rows", "few-shot"}
     assert set(proposed(f"{RUN}--recipe ")) == recipes | {"mine.toml"}
     assert "learning_rate=2e-05" in proposed(f"{RUN}--set learning")
 

@@ -267,6 +267,7 @@ def test_run_json_is_the_only_output_on_stdout(bench, fake_jobs):
         "finished": 1,
         "missing": 1,
         "report": "page.html",
+        "advice": [],
     }
     assert (failed["task"], failed["seed"], failed["status"]) == (RTE, 1, "killed")
     assert ended.code == 1

@@ -9,7 +9,6 @@ from benchharness.errors import BenchError, DataError
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
 from benchharness.tasks.suites import TASKS
-from tests.helpers.checkpoints import save_checkpoint
 from tests.helpers.plans import (
     AX,
     COLA,
@@ -19,7 +18,6 @@ from tests.helpers.plans import (
     plan_job,
     plan_jobs,
     plan_mini,
-    request_of,
     write_rte,
 )
 
@@ -185,43 +183,3 @@ def test_auto_precision_is_bf16_if_the_machine_supports_it(
 ) -> None:
     monkeypatch.setattr(plan, "cpu_has_bf16", lambda: cpu)
     assert resolve_precision(asked, gpu=gpu) == expected
-
-
-# few rows
-
-
-def _own_plan(
-    folder: Path, rows: int, *words: str, models: tuple[str, ...] = ("tiny",)
-) -> tuple[str, ...]:
-    lines = (f"a {word} film number {n},{word}" for n in range(rows) for word in ("good", "bad"))
-    (folder / "reviews.csv").write_text("\n".join(["text,label", *lines]) + "\n")
-    path = str(folder / "reviews.csv")
-    asked = request_of(model=models, data_file=path, seeds=1, set=words, baselines=False)
-    return plan.plan(asked).notes
-
-
-def test_plan_suggests_more_epochs_if_training_on_a_small_data_file_has_few_steps(
-    tmp_path: Path,
-) -> None:
-    (note,) = _own_plan(tmp_path, 80, "batch_size=64")
-    assert note == (
-        "reviews: training on 128 rows takes only 12 steps, which may be too few to learn from; "
-        "--set epochs=40 raises this to 80 steps."
-    )
-    assert _own_plan(tmp_path, 80, "batch_size=64", "epochs=3") == (), "it was chosen"
-    assert _own_plan(tmp_path, 80, "batch_size=64", "steps=100") == ()
-    assert _own_plan(tmp_path, 800, "batch_size=32") == ()
-
-
-@pytest.mark.parametrize("is_last", [False, True])
-def test_plan_names_the_models_whose_training_on_a_small_data_file_has_few_steps(
-    tmp_path: Path, is_last: bool
-) -> None:
-    """The recipe of the other model has twice as many epochs."""
-    save_checkpoint(tmp_path / "other")
-    models = (f"other={tmp_path / 'other'}", "tiny")
-    (note,) = _own_plan(tmp_path, 100, models=models if is_last else models[::-1])
-    assert note == (
-        "reviews: training other on 160 rows takes only 15 steps, which may be too few to learn "
-        "from; --set epochs=16 raises this to 80 steps."
-    )

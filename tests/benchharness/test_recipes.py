@@ -21,7 +21,7 @@ VECTORS = {"pooling", "similarity_scale"}
 TIMES = {"reference", "passes"}
 REQUIRED = {name for name, facts in SETTINGS.items() if facts.stated} - WINDOWS - VECTORS - TIMES
 OF_HEADS = {"span": WINDOWS, "ranking": VECTORS, "timed": TIMES}
-OURS = ("fast", "checkpoints", "features", "few-shot")
+OURS = ("fast", "checkpoints", "features", "few-rows", "few-shot")
 PAPERS = [name for name in packaged_names() if name not in (*OURS, "text")]
 
 
@@ -59,7 +59,7 @@ def test_every_value_of_a_packaged_recipe_has_a_source(path: Path) -> None:
 def test_every_section_of_a_packaged_recipe_file_applies_to_at_least_one_task(name: str) -> None:
     heads = {f"head/{task.head}" for task in TASKS.values()}
     tables = set(read_recipe(packaged_names()[name]))
-    assert tables <= {"default", "like", "protocol", "frozen", "together", *heads, *TASKS}
+    assert tables <= {"default", "like", "protocol", "frozen", "small", "together", *heads, *TASKS}
 
 
 @pytest.mark.parametrize("name", PAPERS)

@@ -81,7 +81,9 @@ class Distillation(Technique):
         if isinstance(self.teacher, ModelSpec):
             tasks = [find_task(name) for name in dict.fromkeys(name for _, name in recipes)]
             start = PRETRAINED if resolver.start_from == PRETRAINED else None
-            own = type(resolver)(models=[self.teacher], start_from=start)
+            own = type(resolver)(
+                models=[self.teacher], start_from=start, few_rows=resolver.few_rows
+            )
             self.recipes.update(own.single(tasks))
         return [*self.recipes]
 

@@ -9,8 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from benchharness.driver.advice import Advice, advice_on
+from benchharness.driver.few_rows import few_steps
 from benchharness.driver.options import RunOptions, names_in
-from benchharness.driver.plan import Plan, few_steps
+from benchharness.driver.plan import Plan
 from benchharness.driver.request import MULTI_TASK, Request
 from benchharness.driver.session import Session
 from benchharness.engines.slots import Slot
@@ -100,11 +102,13 @@ class Found:
         answers: One ranking per task. If there are several tasks, the one by the mean is the last.
         search: The search, with its jobs and their results.
         warnings: Warnings about tasks on which encoders are trained for too few steps.
+        advice: Commands that would most likely mend the runs that learned nothing.
     """
 
     answers: list[Answer]
     search: Search
     warnings: tuple[str, ...]
+    advice: tuple[Advice, ...]
 
 
 def choose(
@@ -154,10 +158,12 @@ def choose(
         with session.drive(session.schedule(planned.part(keys))) as driven:
             search.outcomes += driven.outcomes
             tasks = tuple(dict.fromkeys(job.task for job in jobs))
+            ended = [job.key for job in search.jobs]
             return Found(
                 answers=find_answers(driven.store, search.jobs, tasks, keys),
                 search=search,
                 warnings=tuple(few_steps(session.request, planned.jobs, planned.rows)),
+                advice=tuple(advice_on(session.options, driven.store, ended)),
             )
 
 

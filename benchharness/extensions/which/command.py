@@ -158,6 +158,8 @@ def _show(found: Found, costs: Mapping[str, Inference | str], device: str, db: s
     lines = (*_doubts(last, found.warnings), *_legend(answers, found.search, costs, device))
     for line in (*lines, *_closing(found.search, db)):
         typer.echo(visible(line))
+    for each in found.advice:
+        typer.echo(f"{visible(each.sentence)}\n    {visible(each.command)}")
 
 
 def _baselines(answers: Sequence[Answer]) -> list[str]:
@@ -300,6 +302,7 @@ def _to_json(
         "left": search.left or None,
         "answers": [_facts(answer) for answer in answers],
         "warnings": list(found.warnings),
+        "advice": [{"sentence": a.sentence, "command": a.command} for a in found.advice],
         "inference": {
             name: asdict(cost) if isinstance(cost, Inference) else {"error": cost}
             for name, cost in costs.items()

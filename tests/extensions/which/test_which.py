@@ -258,7 +258,8 @@ def test_search_result_states_if_encoders_do_not_differ_significantly(bench):
 def test_search_flags_collapsed_encoders_and_never_selects_them(bench, learned):
     shares = {name: 0.9 if name == learned else CONSTANT for name in SHARES}
     _, printed = bench(ByModel(shares=shares), "--seeds", "2", tasks=("glue/rte", "glue/qnli"))
-    lines = {line.split()[0]: line for line in printed.out.splitlines() if line.split()}
+    table = reversed(printed.out.splitlines())  # the advice begins with the name of an encoder too
+    lines = {line.split()[0]: line for line in table if line.split()}
     assert lines["tiny"].count("!") == 3, "of two tasks and their mean"
     assert "*" not in lines["tiny"] + lines["poor"]
     assert (
@@ -281,18 +282,19 @@ def test_search_accepts_custom_data_from_command_line_and_python(bench, tmp_path
     assert {job.task for job in engine.started} == {find_own(path, metrics=["accuracy"]).task.name}
     assert ": good " in printed.out
     among = ["tiny", *(f"{name}={folders / name}" for name in ("good", "poor"))]
-    found = bh.which(
-        data_file=path,
-        columns={"text": "text", "label": "label"},
-        metric="accuracy",
-        among=among,
-        minutes=1,
-        limit=100,
-        seeds=2,
-        device="cpu",
-        precision="fp32",
-        progress=False,
-    )
+    with pytest.warns(UserWarning, match="the recipe few-rows is used"):
+        found = bh.which(
+            data_file=path,
+            columns={"text": "text", "label": "label"},
+            metric="accuracy",
+            among=among,
+            minutes=1,
+            limit=100,
+            seeds=2,
+            device="cpu",
+            precision="fp32",
+            progress=False,
+        )
     assert (found.best, found.runs) == ("good", len(engine.started))
     code, printed = bench(ByModel(), "--data-file", path)
     assert code == 2
@@ -302,12 +304,13 @@ def test_search_accepts_custom_data_from_command_line_and_python(bench, tmp_path
 def test_search_on_a_small_data_file_warns_that_training_is_too_short(bench, tmp_path, folders):
     lines = (f"a {word} film number {n},{word}" for n in range(100) for word in ("good", "bad"))
     (tmp_path / "films.csv").write_text("\n".join(["text,label", *lines]) + "\n")
-    words, where = ("--data-file", "films.csv", "--seeds", "1"), {"tasks": (), "data": ()}
+    words = ("--data-file", "films.csv", "--seeds", "1", "--recipe", "paper")
+    where = {"tasks": (), "data": ()}
     code, printed = bench(ByModel(), *words, **where, limit=())
     assert code == 0, printed.err
     warning = (
         "films: training good, poor on 160 rows takes only 15 steps, which may be too few to learn "
-        "from; --set epochs=16 raises this to 80 steps."
+        "from; the recipe few-rows (--recipe) takes 200 steps."
     )
     before, _, _ = printed.err.partition("3 encoders, one seed: 3 jobs.")
     assert f"bench: {warning}\n" in before
@@ -318,6 +321,7 @@ def test_search_on_a_small_data_file_warns_that_training_is_too_short(bench, tmp
     assert "steps" not in enough.err + enough.out
     among = ["tiny", *(f"{name}={folders / name}" for name in ("good", "poor"))]
     options = {"seeds": 1, "device": "cpu", "precision": "fp32", "progress": False}
+    options["recipe"] = "paper"
     with pytest.warns(UserWarning, match="takes only 15 steps") as warned:
         again = bh.which(data_file="films.csv", among=among, minutes=9, **options)
     assert {Path(each.filename).name for each in warned} == {Path(__file__).name}
@@ -325,11 +329,25 @@ def test_search_on_a_small_data_file_warns_that_training_is_too_short(bench, tmp
     assert again.warnings[0] in repr(again)
 
 
+def test_search_on_a_small_data_file_trains_with_the_recipe_for_few_rows(bench, tmp_path):
+    lines = (f"a {word} film number {n},{word}" for n in range(100) for word in ("good", "bad"))
+    (tmp_path / "films.csv").write_text("\n".join(["text,label", *lines]) + "\n")
+    engine, words = ByModel(), ("--data-file", "films.csv", "--seeds", "1")
+    code, printed = bench(engine, *words, tasks=(), data=(), limit=())
+    assert code == 0, printed.err
+    assert "films: the recipe few-rows is used for good, poor, because" in printed.err
+    assert "training was short" not in printed.out
+    assert {job.recipe for job in engine.started if job.kind == "model"} == {"few-rows"}
+
+
 def test_search_states_that_a_collapsed_encoder_may_be_better_than_its_score(bench):
     _, printed = bench(ByModel(shares={**SHARES, "poor": CONSTANT}), "--seeds", "2")
     (sentence,) = (line for line in printed.out.splitlines() if line.startswith("RTE: good"))
     assert sentence.endswith(" poor learned nothing.")
     assert "\npoor may do better with more epochs" in printed.out
+    sentence, command = printed.out.splitlines()[-2:]
+    assert sentence.startswith("poor on RTE learned nothing (")
+    assert re.match("    bench run --model poor=.* --task glue/rte .*--recipe few-rows", command)
 
 
 @pytest.mark.parametrize(("tied", "score"), [("collapsed", 0.3), ("at the majority", 0.5)])

@@ -1,0 +1,9 @@
+"""Advice after runs that learned nothing: the command that would most likely mend them."""
+
+from benchharness.extension import Extension
+
+EXTENSION = Extension(
+    name="mending",
+    package=__name__,
+    advice={"mending": "mending:advise"},
+)
