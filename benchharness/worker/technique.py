@@ -172,7 +172,7 @@ def techniques_of(work: Work) -> list[Technique]:
         TOGETHER: len(job.trained_tasks) > 1,
         FEATURES_SETTING: recipe.encoder.is_frozen,
     }
-    used = {*recipe.added, *(name for name, is_so in is_used.items() if is_so)}
+    used = ({*recipe.added} - is_used.keys()) | {name for name, is_so in is_used.items() if is_so}
     found = {name: place for name, place in places("techniques").items() if name in used}
     in_order = sorted(found, key=lambda name: name != TEACHER)
     return [member(f"the technique {name}", found[name])(work=work) for name in in_order]

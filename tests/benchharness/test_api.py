@@ -4,6 +4,8 @@ import ast
 import json
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -32,6 +34,9 @@ from tests.helpers.pages import blocks_of
 from tests.helpers.results import make_job, make_result
 
 WHAT = {"suite": "glue", "data": "mini", "limit": 16, "device": "cpu", "jobs": 1}
+
+EMPTY: Any = SimpleNamespace(runs_with=lambda _: [])
+"""A store without runs."""
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +87,9 @@ def test_leaderboard_is_a_data_frame_and_is_displayed_in_percent(ran):
 
 
 def test_results_in_a_notebook_show_notes_and_failures(ran):
+    assert ran.advice, "one of the trainings has learned nothing"
+    assert replace(ran, advice=())._repr_html_() in ran._repr_html_()
+    ran = replace(ran, advice=())
     assert ran._repr_html_() == "".join(board._repr_html_() for board in ran.boards())
     shown = replace(ran, said=("LEAK: 1 row",), failures=("tiny: <nan>",))._repr_html_()
     assert shown == f"<p>LEAK: 1 row</p><p>tiny: &lt;nan&gt;</p>{ran._repr_html_()}"
@@ -170,7 +178,7 @@ def test_repeated_call_of_run_skips_finished_jobs(ran, monkeypatch):
     @contextmanager
     def look(schedule, *words, **options):
         todo.extend(schedule.todo)
-        yield Driven(schedule, None, ())
+        yield Driven(schedule, EMPTY, ())
 
     monkeypatch.setattr("benchharness.driver.session.drive", look)
     changed = {"epochs": "1", "best_checkpoint": "false"}
@@ -299,7 +307,7 @@ def planned(monkeypatch, model, **words):
     @contextmanager
     def look(schedule, *_, **options):
         found.extend(schedule.jobs)
-        yield Driven(schedule, None, ())
+        yield Driven(schedule, EMPTY, ())
 
     monkeypatch.setattr("benchharness.driver.session.drive", look)
     monkeypatch.setattr("benchharness.driver.session.prepared_workers", lambda *_: nullcontext())
@@ -556,7 +564,7 @@ def test_python_run_plans_the_same_jobs_as_the_command_line(bench, monkeypatch, 
     @contextmanager
     def look(schedule, *_, **options):
         found.extend(job.key for job in schedule.jobs)
-        yield Driven(schedule, None, ())
+        yield Driven(schedule, EMPTY, ())
 
     monkeypatch.setattr("benchharness.driver.session.drive", look)
     monkeypatch.setattr("benchharness.driver.session.prepared_workers", lambda *_: nullcontext())

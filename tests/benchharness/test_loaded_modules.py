@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-MOST = 210
+MOST = 240
 
 WORKERS = """
 import os, sys

@@ -432,7 +432,15 @@ OF_THE_MACHINE = {
     *("benchharness/training/snapshots.py", "benchharness/heads/tokens.py"),
     "benchharness/extensions/frozen/layer_states.py",
     *("benchharness/api.py", "benchharness/driver/live.py", "leaderboard/text.py"),
-    *of_extensions({"reproduce": {"benchharness/extensions/reproduce/rounds.py": "a round"}}),
+    *of_extensions(
+        {
+            "reproduce": {"benchharness/extensions/reproduce/rounds.py": "a round"},
+            "estimator": {
+                f"benchharness/extensions/estimator/{name}.py": "a temporary folder"
+                for name in ("kept", "rows")
+            },
+        }
+    ),
 }
 """Modules that write files for this machine only: caches, running jobs, kept models."""
 
@@ -491,7 +499,13 @@ PYTHON = {
 
 BY_OTHERS = {"BenchCallback", "BenchError", "BoardTable", "Choice", "Results", "__version__"}
 BY_OTHERS |= {"load", "model", "predict", "run", "score", "which"}
-BY_OTHERS |= of_extensions({"paper": {"paper": "--to"}}).keys()
+BY_OTHERS |= of_extensions(
+    {
+        "paper": {"paper": "--to"},
+        "estimator": {"Classifier": "its model is in a temporary folder"},
+        "calibration": {"calibration": "needs probabilities, which these runs lack"},
+    }
+).keys()
 
 
 def test_python_results_have_no_local_path(machine):

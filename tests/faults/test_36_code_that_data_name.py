@@ -237,6 +237,8 @@ WORDS: dict[str, list[tuple[str, ...]]] = {
             "explanation": {
                 "explain": [("explain", "RUN", "--from", "KEY", "--try", "1", *DB)],
             },
+            "demo": {"demo": [("demo", "--dry-run", *DB)]},
+            "run_file": {"show config": [("show", "config", "run.toml")]},
             "reproduce": {
                 "reproduce": [
                     ("reproduce", "ARCHIVE", "--db", "new.sqlite"),
@@ -259,6 +261,7 @@ REFUSED = {
     "submit": [2],
     "score": [4],
     "explain": [2],
+    "show config": [2],
     "reproduce": [4, 4, 4, 0],
     "curve": [2],
     "ensemble": [4],

@@ -86,6 +86,8 @@ CALLS: Mapping[str, Sequence[str]] = {
     **of_extensions(
         {
             "calibration": {"calibration": ("one",)},
+            "demo": {"demo": ("--dry-run",)},
+            "run_file": {"show config": ("run.toml",)},
             "explanation": {"explain": ("{key}", "--from", "{key}")},
             "reproduce": {"reproduce": ("{key}",)},
             "paper": {
@@ -98,6 +100,7 @@ CALLS: Mapping[str, Sequence[str]] = {
 
 CODES = {
     **dict.fromkeys(("which", "submit", "fetch", "model", "predict", "paper", "calibration"), 2),
+    "show config": 2,
     **dict.fromkeys(("check", "reproduce"), 4),
 }
 """Exit codes of commands that have no valid input here."""
@@ -265,6 +268,7 @@ PYTHON: Mapping[str, tuple[Sequence[Any], Mapping[str, Any]]] = {
     "runs": ((), {}),
     **of_extensions(
         {
+            "calibration": {"calibration": (("one",), {})},
             "explanation": {"explain": (("abc", "abc"), {})},
             "paper": {
                 "paper": (("tiny",), {"against": "majority", "suite": "snli", "data": "mini"})

@@ -62,7 +62,8 @@ def calibration_figures(
     """
     found: dict[str, list[tuple[chart.NamedEntry, Calibration]]] = {}
     for each in named:
-        for some in known.get(each.entry.runs[0].key, {}).values():
+        first = next((run.key for run in each.entry.runs), "")  # published rows have no runs
+        for some in known.get(first, {}).values():
             for one in some:
                 found.setdefault(one.title, []).append((each, one))
     return tuple(

@@ -124,21 +124,24 @@ class Classifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # sciki
             folder, db = Path(scratch) / "rows", f"{scratch}/store.sqlite"
             split = split_rows(numbers.tolist(), self._held_out(task.name, values))
             write_rows(folder, own, texts, [names[number] for number in numbers], split)
-            results = run(
-                self.model,
-                task=task.name,
-                data=str(folder),
-                seeds=[self.seed],
-                set=values,
-                recipe=self.recipe,
-                device=self.device,
-                precision=self.precision,
-                trust_remote_code=self.trust_remote_code,
-                baselines=False,
-                keep_models=True,
-                progress=self.verbose,
-                db=db,
-            )
+            with warnings.catch_warnings():
+                # The notes of `run` would be repeated for every fit of a search.
+                warnings.simplefilter("ignore", UserWarning)
+                results = run(
+                    self.model,
+                    task=task.name,
+                    data=str(folder),
+                    seeds=[self.seed],
+                    set=values,
+                    recipe=self.recipe,
+                    device=self.device,
+                    precision=self.precision,
+                    trust_remote_code=self.trust_remote_code,
+                    baselines=False,
+                    keep_models=True,
+                    progress=self.verbose,
+                    db=db,
+                )
             if results.failures:
                 raise JobError(results.failures[0])
             self.flags_ = str(results.frame()["flags"].iloc[0])

@@ -33,7 +33,12 @@ FAR = 1e-3
 """Relative difference of the first training loss in fp32 that no rounding explains. Other kernels
 and numbers of threads change this loss by less than 1e-5, and another seed by more than 1e-2."""
 
-SWITCHES = ("ATEN_CPU_CAPABILITY", "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "ONEDNN_MAX_CPU_ISA")
+KERNEL_VARIABLES = (
+    "ATEN_CPU_CAPABILITY",
+    "MKL_CBWR",
+    "MKL_ENABLE_INSTRUCTIONS",
+    "ONEDNN_MAX_CPU_ISA",
+)
 """Environment variables that choose kernels, and that the provenance of a run does not record."""
 
 _SOME = 5  # number of rows that a sentence names
@@ -413,7 +418,7 @@ def _machine(pair: Pair) -> Iterator[Cause]:
         old, new = (_at(each, "machine", name) for each in pair.provenances)
         if None not in (old, new) and old != new:
             yield Cause(thing="machine", sentence=f"{title} was {old}, and is {new}")
-    for name in SWITCHES:
+    for name in KERNEL_VARIABLES:
         if value := os.environ.get(name):
             words = f"the environment variable {name} is {value!r} now"
             yield Cause(thing="machine", sentence=words)

@@ -194,7 +194,7 @@ class Plots:
 
     def __bool__(self) -> bool:
         figures = (self.tradeoffs, self.spreads, self.categories, self.shots)
-        return any(figures) or any(each.figures for each in self.added)
+        return any(figures) or any(drawn for *_, drawn in self.added)
 
 
 def build_plots(board: Board, anchor: str, facts: Facts, background: Background) -> Plots:

@@ -29,6 +29,7 @@ from benchharness.heads.published import UNSCALED
 from benchharness.kept_folders import check_folder
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import Result, predictions_of
+from benchharness.leaderboard.store.store import open_store
 from benchharness.recipes.classes import published_class
 from benchharness.recipes.recipe import Recipe
 from benchharness.splits import read_split
@@ -362,8 +363,8 @@ def test_model_without_a_transformers_class_is_exported_for_bench_predict(tmp_pa
         take(model, result, tmp_path / "to", [Dev(each.name, rows, other)])
     assert not (tmp_path / "to").exists()
     odd = take(model, result, tmp_path / "odd", [Dev(each.name, rows, other)], anyway=True)
-    store: Any = None  # a card reads none
-    finish(odd, Found(store=store, db="", result=result), Variants())
+    with open_store(tmp_path / "empty.sqlite") as store:
+        finish(odd, Found(store=store, db="", result=result), Variants())
     count = f"{len(other)} predictions on dev rows differ from the stored ones. The scores are "
     assert f"{count}those of the stored" in (tmp_path / "odd" / "README.md").read_text()
     assert f"{len(other)} differ by more than rounding." in odd.checked.sentence

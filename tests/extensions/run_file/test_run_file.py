@@ -229,7 +229,7 @@ def test_file_of_a_run_is_used_by_the_other_commands_as_far_as_they_have_its_opt
     assert messages == ["bench: run.toml: not an option of `bench which`: model, no_baselines."]
     options, messages = asked("paper", "--config", "run.toml", "--against", "majority")
     assert (options.model, options.suite, options.data) == (("tiny",), ("glue",), "mini")
-    assert messages == ["bench: run.toml: not an option of `bench paper`: task, no_baselines."]
+    assert messages == ["bench: run.toml: not an option of `bench paper`: no_baselines."]
     options, messages = asked("check", "--config", "run.toml")
     assert (options.model, options.task, options.suite) == (("tiny",), ("cola", "rte"), ("glue",))
     assert messages == ["bench: run.toml: not an option of `bench check`: no_baselines."]
