@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 
 from tests.helpers import ROOT
 from tests.helpers.doc_blocks import DOCS
@@ -77,7 +78,8 @@ def keys_read(tree: ast.Module) -> Iterator[ast.expr]:
                 yield key
 
 
-def variables_read() -> set[str]:
+@cache
+def variables_read() -> frozenset[str]:
     trees = sources()
     scopes = {name: scope_of(tree) for name, tree in trees.items()}
     constants: Scope = {}
@@ -91,7 +93,7 @@ def variables_read() -> set[str]:
             is_field = isinstance(key, ast.Attribute)  # Option.variable, whose values are read too
             assert read or is_field, f"{name}:{key.lineno}: which variable is read?"
             found |= read
-    return found
+    return frozenset(found)
 
 
 def variables_of(*tables: int) -> Iterable[str]:

@@ -33,7 +33,7 @@ FAR = 1e-3
 """Relative difference of the first training loss in fp32 that no rounding explains. Other kernels
 and numbers of threads change this loss by less than 1e-5, and another seed by more than 1e-2."""
 
-KERNEL_VARIABLES = (
+OF_KERNELS = (
     "ATEN_CPU_CAPABILITY",
     "MKL_CBWR",
     "MKL_ENABLE_INSTRUCTIONS",
@@ -418,9 +418,9 @@ def _machine(pair: Pair) -> Iterator[Cause]:
         old, new = (_at(each, "machine", name) for each in pair.provenances)
         if None not in (old, new) and old != new:
             yield Cause(thing="machine", sentence=f"{title} was {old}, and is {new}")
-    for name in KERNEL_VARIABLES:
-        if value := os.environ.get(name):
-            words = f"the environment variable {name} is {value!r} now"
+    for variable in OF_KERNELS:
+        if value := os.environ.get(variable):
+            words = f"the environment variable {variable} is {value!r} now"
             yield Cause(thing="machine", sentence=words)
 
 

@@ -139,6 +139,7 @@ def test_fit_and_predict_change_neither_the_arguments_nor_the_data(fitted: Any) 
     assert (texts, classes) == (TEXTS, CLASSES)
 
 
+@pytest.mark.soak
 def test_classifier_works_in_a_grid_search_over_a_pipeline() -> None:
     lower = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     steps = Pipeline([("lower", lower), ("encoder", bh.Classifier("tiny", **QUICK))])

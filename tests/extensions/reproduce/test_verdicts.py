@@ -27,6 +27,7 @@ def score_test(stored, found, others=(), rows=ROWS):
     return test
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("count", [3, 5])
 def test_score_test_finds_a_planted_point_as_often_as_its_stated_power(count):
     """Draw honest and raised scores, and compare the share that is found with the power."""
