@@ -65,6 +65,7 @@ SOAK = tuple(pytest.param(bug, marks=pytest.mark.soak) for bug in list(BUGS)[1:]
 """Bugs of the soak run: each costs as much time as the one that is always tested."""
 
 
+@pytest.mark.soak
 @pytest.mark.slow
 @pytest.mark.parametrize("bug", [next(iter(BUGS)), *SOAK])
 def test_bench_check_exits_with_3_if_a_bug_is_planted_and_otherwise_with_0(bench, tmp_path, bug):

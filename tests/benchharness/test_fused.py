@@ -216,6 +216,7 @@ def test_torch_norms_are_used_if_the_self_test_of_the_kernels_fails(
         training.step()
 
 
+@pytest.mark.soak
 def test_fused_norm_kernels_compile_for_ampere_and_hopper(tmp_path: Any) -> None:
     """Compile the kernels to machine code, which needs no GPU."""
     environment = {**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}

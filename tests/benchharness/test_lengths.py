@@ -191,6 +191,7 @@ def test_custom_data_are_read_up_to_the_maximum_length_of_the_encoder(
         assert [read_of(job)[0] for job in jobs] == expected
 
 
+@pytest.mark.soak
 def test_label_visible_only_at_the_end_of_a_long_text_is_learned(tmp_path: Path) -> None:
     path = write_long(tmp_path)
     options = {"learning_rate": "1e-3", "epochs": "8", "batch_size": "4", "evaluations": "1"}

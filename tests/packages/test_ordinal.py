@@ -88,6 +88,7 @@ def runs(bench: Bench) -> dict[str, dict[str, object]]:
     return {run["model"]: run for run in json.loads(bench("show", "runs", "--json"))}
 
 
+@pytest.mark.soak
 def test_ordinal_network_scores_above_the_majority_baseline(bench: Bench) -> None:
     board = json.loads(bench("leaderboard", "--suite", "stars", "--json"))[0]
     scores = {entry["model"]: entry["score"] for entry in board["entries"]}

@@ -114,6 +114,7 @@ def test_variant_check_of_incomparable_models_is_an_error(
     assert said in ended.err
 
 
+@pytest.mark.soak
 def test_variant_check_compares_the_onnx_file_of_the_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,6 +146,7 @@ def test_sweep_gets_advice_only_if_none_of_its_settings_has_learned(store: Store
     assert list(advise(ASKED, store, store.runs())) == []
 
 
+@pytest.mark.soak
 def test_collapsed_run_on_custom_data_ends_with_a_command_that_mends_it(
     bench: Any, tmp_path: Path
 ) -> None:

@@ -135,6 +135,7 @@ def test_runs_with_a_verdict_of_the_round_are_not_run_again(db, engine, monkeypa
         assert len(Verdicts(store).all()) == 5
 
 
+@pytest.mark.soak
 def test_time_limit_leaves_runs_to_the_same_command(db, engine, monkeypatch):
     """Repeat runs of an hour, of which the budget is an hour and a half."""
     with open_store("slow.sqlite") as store:
@@ -172,6 +173,7 @@ def test_measured_time_replaces_that_of_the_stored_runs(db, engine, monkeypatch)
     assert kinds(report) == ["bits"] * 5
 
 
+@pytest.mark.soak
 def test_sample_is_drawn_by_its_seed_and_stays_the_same_while_a_round_lasts(db, engine):
     engine()
     drawn = [

@@ -178,6 +178,7 @@ def test_plots_of_long_leaderboards_are_loaded_when_viewed(
     runs += [plotted("model 0", task, 1, 0.5, parameters=10**6) for task in tasks]
     with opened(browser, save(tmp_path, [*runs])) as page:
         page.page.locator(".plots").scroll_into_view_if_needed()
+        page.page.locator("figcaption b", has_text="CoLA against parameters").first.wait_for()
         assert shown(page)[0] == "CoLA against parameters"
         page.page.locator(".pick-entry").select_option("model 7")
         page.page.locator(".pick-score").select_option("RTE")
