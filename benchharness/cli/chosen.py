@@ -28,6 +28,7 @@ from benchharness.stored import (
     Rows,
     Within,
     facts_of,
+    facts_of_run,
     find_rows,
     stored_name,
     wanted_tasks,
@@ -113,9 +114,8 @@ def stored_run(name: str, db: str) -> tuple[Result | Failure, Path | None, dict[
     """
     with opened(db) as store:
         found = with_family(store.result(name))
-        key = found.job.key
-        facts = facts_of(store, store.runs_with([key])).get(key, {})
-    return found, kept_model(db, key), facts
+        facts = facts_of_run(store, found.job.key)
+    return found, kept_model(db, found.job.key), facts
 
 
 def facts_of_runs(store: Store, rows: Sequence[RunRow]) -> Iterator[dict[str, Any]]:

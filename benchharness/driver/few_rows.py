@@ -4,7 +4,6 @@ A recipe of a paper trains for a few epochs, which are only a few steps on a sma
 encoders then learn nothing.
 """
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Self
@@ -14,6 +13,7 @@ from benchharness.leaderboard.job import Job, Setting
 from benchharness.models import ModelSpec
 from benchharness.recipes import ResolvedRecipe
 from benchharness.recipes.read import packaged_names, read_recipe
+from benchharness.recipes.recipe import count_steps
 from benchharness.tasks.task import Task
 
 FEW_ROWS = "few-rows"
@@ -53,20 +53,11 @@ def enough_steps() -> int:
     return int(read_recipe(packaged_names()[FEW_ROWS])["default"]["steps"].value)
 
 
-def count_steps(settings: Mapping[str, Setting], rows: int) -> int:
-    """Return the number of training steps on a number of rows.
-
-    Args:
-        settings: The settings of a training, keyed by name.
-        rows: The number of training examples; the setting `shots` replaces it.
-    """
-    values = {name: float(settings[name].value) for name in _LENGTH if name in settings}
-    of_epoch = math.ceil((values.get("shots") or rows) / values["batch_size"])
-    return int(values.get("steps") or round(of_epoch * values["epochs"]))
-
-
-_LENGTH = ("shots", "batch_size", "epochs", "steps")
-"""Settings on which the number of training steps depends."""
+def _steps(settings: Mapping[str, Setting], rows: int) -> int:
+    """Return the number of training steps with some settings on a number of rows."""
+    if steps := settings.get("steps"):
+        return int(steps.value)
+    return count_steps([rows], int(settings["batch_size"].value), float(settings["epochs"].value))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,17 +92,17 @@ class FewRows:
         return (
             bool(task.definition)
             and not self.count(task).cut
-            and self._steps(task, points) < LEAST_STEPS
+            and self._most_steps(task, points) < LEAST_STEPS
         )
 
     def record(self, model: ModelSpec, task: Task, points: Sequence[ResolvedRecipe]) -> None:
         """Record that the recipe of a model (`points`) was replaced on a task, for `notes`."""
-        rows, steps = self.count(task).used, self._steps(task, points)
+        rows, steps = self.count(task).used, self._most_steps(task, points)
         self.found.setdefault((task.title, rows, steps), {})[model.name] = None
 
-    def _steps(self, task: Task, points: Sequence[ResolvedRecipe]) -> int:
+    def _most_steps(self, task: Task, points: Sequence[ResolvedRecipe]) -> int:
         rows = self.count(task).used
-        return max(count_steps(point.settings, rows) for point in points)
+        return max(_steps(point.settings, rows) for point in points)
 
     def notes(self) -> Iterator[str]:
         """Yield a sentence per task and number of steps, with the models if there are several."""
@@ -145,9 +136,8 @@ def few_steps(
     for job in own:
         splits = [d for name, d in job.fingerprints.items() if name.endswith(":train")]
         used = sum(rows[d].used for d in splits if d in rows)
-        steps = count_steps(job.settings, used)
-        if 0 < steps < FEW_STEPS:
-            drawn = int(job.values.get("shots", 0)) or used
+        drawn = int(job.values.get("shots", 0)) or used
+        if drawn and (steps := _steps(job.settings, drawn)) < FEW_STEPS:
             said = (
                 f"on {drawn} rows takes only {steps} steps, which may be too few to learn from; "
                 f"the recipe {FEW_ROWS} (--recipe) takes {enough_steps()} steps."

@@ -7,7 +7,7 @@ settings, and thus from its key. A group is None if none of its hyperparameters 
 """
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any, ClassVar, get_args, get_type_hints
 
@@ -575,6 +575,19 @@ OF_DECODERS = frozenset(name for group in _WITH_DECODER for name in _names(_GROU
 
 OF_STUDENTS = tuple(name for name, facts in SETTINGS.items() if facts.needs == TEACHER)
 """Names of the hyperparameters that have no effect without a teacher."""
+
+
+def count_steps(items: Sequence[int], batch_size: int, epochs: float) -> int:
+    """Return the number of optimizer steps of a run, rounded up; it is at least 1.
+
+    Each batch has items of only one task, and the last batch of a task in an epoch may be smaller.
+
+    Args:
+        items: Number of items of each task.
+        batch_size: Number of items per batch.
+        epochs: Number of passes over the data; may be a fraction.
+    """
+    return max(1, math.ceil(epochs * sum(math.ceil(size / batch_size) for size in items)))
 
 
 def check_setting(name: str, setting: Setting) -> Setting:

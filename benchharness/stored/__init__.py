@@ -254,6 +254,11 @@ def facts_of(store: Store, rows: Iterable[RunRow]) -> dict[str, dict[str, Any]]:
     return found
 
 
+def facts_of_run(store: Store, key: str) -> dict[str, Any]:
+    """Return what extensions know about one stored run, as `facts_of` does, keyed by name."""
+    return facts_of(store, store.runs_with([key])).get(key, {})
+
+
 def fact_lines(store: Store, boards: Iterable[Board]) -> Iterator[str]:
     """Yield a line per distinct fact about the runs on leaderboards, with the scores it is about.
 

@@ -145,19 +145,6 @@ def expand(starts: Indices, sizes: Indices) -> Indices:
     return np.arange(total) + np.repeat(starts - ends + sizes, sizes)
 
 
-def count_steps(items: Sequence[int], batch_size: int, epochs: float) -> int:
-    """Return the number of optimizer steps of a run, rounded up; it is at least 1.
-
-    Each batch has items of only one task, and the last batch of a task in an epoch may be smaller.
-
-    Args:
-        items: Number of items of each task.
-        batch_size: Number of items per batch.
-        epochs: Number of passes over the data; may be a fraction.
-    """
-    return max(1, math.ceil(epochs * sum(math.ceil(size / batch_size) for size in items)))
-
-
 def mixed_batches(
     sizes: Sequence[int], batch_size: int, steps: range, seed: int, power: float | None = None
 ) -> Iterator[tuple[int, Indices]]:

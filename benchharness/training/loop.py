@@ -20,11 +20,10 @@ from torch import Tensor, nn
 from benchharness.encoder.packing import can_checkpoint, checkpoint_activations, is_packed
 from benchharness.errors import JobError
 from benchharness.progress import SIGNALS, Progress, Reporter
-from benchharness.recipes.recipe import Recipe
+from benchharness.recipes.recipe import Recipe, count_steps
 from benchharness.training.batching import (
     Features,
     Indices,
-    count_steps,
     cut_by_length,
     mixed_batches,
 )

@@ -14,8 +14,7 @@ from torch import Tensor
 from benchharness.errors import JobError
 from benchharness.leaderboard.result import CurvePoint
 from benchharness.progress import Progress, Reporter
-from benchharness.recipes.recipe import Recipe
-from benchharness.training.batching import count_steps
+from benchharness.recipes.recipe import Recipe, count_steps
 from benchharness.training.compute import Compute
 
 CURVE_POINTS = 40

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchharness.recipes.recipe import count_steps
 from benchharness.training.batching import (
     Features,
     Indices,
-    count_steps,
     cut_by_length,
     expand,
     length_batches,

@@ -20,9 +20,9 @@ from benchharness.leaderboard.job import START_FROM, Setting
 from benchharness.models import ModelSpec
 from benchharness.recipes import Recipe, resolve_recipe
 from benchharness.recipes.read import packaged_names
+from benchharness.recipes.recipe import count_steps
 from benchharness.recipes.resolve import with_start
 from benchharness.tasks.suites import TASKS
-from benchharness.training.batching import count_steps
 
 TRAIN_ROWS = {
     "glue/cola": 8551,

@@ -13,7 +13,7 @@ from benchharness.driver.options import option
 from benchharness.errors import BenchError
 from benchharness.extensions.kept_models.export import Found
 from benchharness.leaderboard.text import visible
-from benchharness.stored import facts_of
+from benchharness.stored import facts_of_run
 
 if TYPE_CHECKING:
     from benchharness.extensions.kept_models.measure import Check
@@ -105,8 +105,7 @@ def finish(taken: "Taken", found: Found, wanted: Variants) -> "list[Check]":
         "stored predictions."
     )
     notes = [*([found.note] if found.note else []), *([other] if odd else [])]
-    key = found.result.job.key
-    facts = facts_of(found.store, found.store.runs_with([key])).get(key, {})
+    facts = facts_of_run(found.store, found.result.job.key)
     made = replace(
         card.card_of(folder, data),
         notes=notes,

@@ -119,7 +119,8 @@ def predict(where: Where, file: File = STDIN, *, asked: Asked) -> None:
             raise BenchError(f"{'standard input' if file == STDIN else file} has no rows.")
     if asked.min_confidence is not None:
         below = f"have a confidence below {asked.min_confidence:g}"
-        tell_notes([f'{reviews:,} of {rows:,} rows {below} ("review"): leave them to a person.'])
+        column = "predicted_review" if asked.keep_columns else "review"
+        tell_notes([f'{reviews:,} of {rows:,} rows {below} ("{column}"): leave them to a person.'])
     if cut:
         most = model.limits.max_tokens
         tell_notes([f"{counted(cut, 'row')} of {rows} had to be cut to {most} tokens."])

@@ -300,6 +300,7 @@ class _Round:
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     _known: dict[str, Result] = field(default_factory=dict)  # without predictions
     _jobs: dict[str, tuple[Job, ...]] = field(default_factory=dict)
+    _of_task: dict[str, list[RunRow]] = field(default_factory=dict)  # finished stored runs
     _seconds: tuple[float, float] = (0.0, 0.0)  # of the stored runs and of their repetitions
 
     def __post_init__(self) -> None:
@@ -462,13 +463,14 @@ class _Round:
 
     def _others(self, row: RunRow) -> list[RunRow]:
         """Return the finished runs that differ from a run only in their seed."""
+        if row.task not in self._of_task:
+            every = self.source.runs(task=row.task)
+            self._of_task[row.task] = [each for each in every if each.status == "finished"]
         known = [getattr(row, name) for name in _OF_ROW]
         return [
             each
-            for each in self.source.runs(task=row.task)
-            if each.status == "finished"
-            and each.seed != row.seed
-            and [getattr(each, name) for name in _OF_ROW] == known
+            for each in self._of_task[row.task]
+            if each.seed != row.seed and [getattr(each, name) for name in _OF_ROW] == known
         ]
 
     def _upstream(self, job: Job, found: Mapping[str, Result]) -> Iterator[str]:

@@ -18,11 +18,11 @@ from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.report.run import command_of
 from benchharness.leaderboard.result import Evaluation, Result
 from benchharness.leaderboard.store.store import open_store
+from benchharness.recipes.recipe import count_steps
 from benchharness.stored import gather_boards
 from benchharness.tasks.suites import SUITES, find_task
 from benchharness.training.batching import (
     Features,
-    count_steps,
     mixed_batches,
 )
 from benchharness.training.loop import TaskBatches, Training
