@@ -34,6 +34,7 @@ VENV ?= .venv
 CONSTRAINTS ?= constraints.txt
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint $(CONSTRAINTS)
+INSTALL_EXTRAS ?= $(PIP)
 WORKERS ?= 2
 ROUNDS ?= 2
 DEVICE ?= cuda
@@ -69,7 +70,7 @@ $(VENV)/installed-dev: $(VENV)/installed
 # At once, because pip begins anew each time.
 $(VENV)/installed-extras: pyproject.toml $(CONSTRAINTS)
 	$(PYTHON) -m venv $(VENV)
-	$(PIP) torch --editable '.[dev,peer,mlflow,onnx,postgresql,tensorboard,trackio,triton,wandb,xlsx]'
+	$(INSTALL_EXTRAS) torch --editable '.[dev,peer,mlflow,onnx,postgresql,tensorboard,trackio,triton,wandb,xlsx]'
 	@touch $(VENV)/installed
 	@touch $(VENV)/installed-dev
 	@touch $@
