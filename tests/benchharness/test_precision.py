@@ -181,11 +181,24 @@ def test_an_operation_without_a_deterministic_kernel_is_an_error():
     ("flags", "able"),
     [("fpu avx512f amx_bf16 amx_tile", True), ("avx512_bf16", True), ("avx2 avx512f", False)],
 )
-def test_bf16_support_is_read_from_processor_flags(tmp_path: Path, flags: str, able: bool):
+def test_bf16_support_is_read_from_processor_flags(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str, able: bool
+):
+    monkeypatch.delenv("ATEN_CPU_CAPABILITY", raising=False)
     cpuinfo = tmp_path / "cpuinfo"
     cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {flags}\nprocessor\t: 1\nflags\t\t: none\n")
     assert cpu_has_bf16(cpuinfo) is able
     assert cpu_flags(cpuinfo) == set(flags.split())
+
+
+@pytest.mark.parametrize(("kernels", "able"), [("avx2", False), ("default", False), ("avx512", True)])
+def test_bf16_is_not_chosen_if_torch_is_limited_to_kernels_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kernels: str, able: bool
+):
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text("flags\t\t: avx512f avx512_bf16\n")
+    monkeypatch.setenv("ATEN_CPU_CAPABILITY", kernels)
+    assert cpu_has_bf16(cpuinfo) is able
 
 
 def test_flags_of_arm_processors_are_read_from_the_line_features(tmp_path: Path):
