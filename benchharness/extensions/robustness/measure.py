@@ -148,7 +148,7 @@ def _set_record(common: Record, system: System, rows: SetRows, runs: Runs) -> Re
     challenge = rows.challenge
     counts_as = challenge.merged(system.task)
     split = scored_set(rows, counts_as, runs)
-    scores = [score(split.task, split.split, run, split.examples) for run in runs]
+    scores = [score(split.task, split.split, run, split.examples) for run in split.one]
     labels = Counter(each.traits.stratum for each in split.examples)
     return replace(
         common,
@@ -162,7 +162,7 @@ def _set_record(common: Record, system: System, rows: SetRows, runs: Runs) -> Re
             "fingerprint": rows.rows.fingerprint,
             "counts_as": dict(counts_as),
             "majority": max(labels.values()) / labels.total() if len(labels) > 1 else None,
-            "slices": _slices(split),
+            "slices": accuracy_by_category(split),
         },
     )
 
@@ -182,7 +182,7 @@ def _measured(values: Sequence[float], ends: Interval | None) -> Measured:
     return Measured(value=fmean(values), low=low, high=high, seeds=tuple(values))
 
 
-def _slices(split: PredictedSplit) -> dict[str, float]:
+def accuracy_by_category(split: PredictedSplit) -> dict[str, float]:
     """Return the accuracy on each category of the examples, as the mean over seeds."""
     right: dict[str, list[bool]] = {}
     for run in split.one if isinstance(split.task, PairTask) else ():

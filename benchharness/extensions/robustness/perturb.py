@@ -79,7 +79,7 @@ def _typo(word: str, draw: Draw) -> str:
     near = KEYS[letter.lower()]
     key = near[draw.below(len(near))]
     key = key.upper() if letter.isupper() else key
-    if kind == 0 and before[-1] != letter:
+    if kind == 0 and place > 1 and before[-1] != letter:
         return before[:-1] + letter + before[-1] + after
     return before + ("", letter + key, key)[kind % 3] + after
 
