@@ -1,7 +1,7 @@
 """`bench robustness`: score kept models on challenge sets and on perturbed dev rows."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import typer
@@ -88,7 +88,7 @@ def robustness(system: System, *, chosen: Chosen, asked: Asked) -> None:
                 {
                     **board_facts(rows.board),
                     "system": full_label(rows.entries[0]),
-                    "results": [record.to_json() for record in records],
+                    "results": [asdict(record) for record in records],
                 }
                 for rows, records in found
             ]

@@ -69,18 +69,15 @@ def hard_records(files: OfficialFiles) -> Iterator[Record]:
         yield from jsonl_records(files)
         return
     paths = {path.name: path for path in files.paths}
-    if lacking := [name for name in PARTS.values() if name not in paths]:
+    lines = {name: read_lines(path) for name, path in paths.items()}
+    counts = [len(lines.get(name, ())) for name in PARTS.values()]
+    if len({*counts}) > 1:
+        found = ", ".join(f"{n} in {name}" for n, name in zip(counts, PARTS.values(), strict=True))
         raise DataError(
-            f"{files.paths[0].parent} has no {lacking[0]}: get the complete folder, with "
-            f"{', '.join(PARTS.values())}."
+            f"{files.paths[0].parent} has different numbers of lines ({found}): get the complete "
+            "folder."
         )
-    columns = {column: read_lines(paths[name]) for column, name in PARTS.items()}
-    if len({len(lines) for lines in columns.values()}) > 1:
-        counts = ", ".join(f"{len(lines)} in {PARTS[name]}" for name, lines in columns.items())
-        raise DataError(
-            f"{files.paths[0].parent} has files with different numbers of lines ({counts}): get "
-            "the complete folder."
-        )
-    for number, row in enumerate(zip(*columns.values(), strict=True), start=1):
+    rows = zip(*(lines[name] for name in PARTS.values()), strict=True)
+    for number, row in enumerate(rows, start=1):
         place = f"{paths[PARTS['label']]} line {number}"
-        yield Record(place, dict(zip(columns, row, strict=True)))
+        yield Record(place, dict(zip(PARTS, row, strict=True)))

@@ -1,15 +1,9 @@
 """Metrics of challenge sets, as their own scripts and papers compute them."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from statistics import fmean
 
-from benchharness.tasks.examples import (
-    PairExample,
-    PairPrediction,
-    SpanExample,
-    SpanPrediction,
-)
+from benchharness.tasks.examples import PairExample, PairPrediction, SpanExample, SpanPrediction
 from benchharness.tasks.metrics import accuracy
 from benchharness.tasks.metrics.squad import exact_match, gold_texts, token_f1
 from benchharness.tasks.task import Metric, total
@@ -61,82 +55,46 @@ CONSISTENCY: PairMetric = Metric(name="consistency", compute=_consistency)
 # Adversarial SQuAD: eval_squad.py of robinjia/adversarial-squad.
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Answer:
-    """Scores of the answer to one version of a question.
-
-    Attributes:
-        is_original: True if no sentence was added to the passage.
-        f1: Token F1.
-        em: Exact match.
-    """
-
-    is_original: bool
-    f1: float
-    em: float
-
-
-def _answers(
+def _squad_scores(
     predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]
-) -> dict[str, list[_Answer]]:
-    """Return the answered versions of each question, in order, keyed by the original id."""
-    found: dict[str, list[_Answer]] = {}
+) -> dict[str, float]:
+    """Return the four numbers of the script, from 0 to 1.
+
+    Of the adversarial versions of a question, the one with the lowest F1 counts, and its exact
+    match even if another version has a lower one. Of equal versions the first one counts. Without
+    any, the original version counts. Unanswered versions are skipped, but their question counts.
+    """
+    questions = {example.group: example.id for example in examples}
+    original, worst = dict[str | None, Scores](), dict[str | None, Scores]()
     for prediction, example in zip(predictions, examples, strict=True):
-        versions = found.setdefault(example.group or example.id, [])
-        if prediction.missing:  # the script skips the version, but counts the question
+        if prediction.missing:
             continue
-        golds = gold_texts(example)
-        versions.append(
-            _Answer(
-                is_original=example.group in (None, example.id),
-                f1=max(token_f1(prediction.text, gold) for gold in golds),
-                em=max(exact_match(prediction.text, gold) for gold in golds),
-            )
+        golds, guess, group = gold_texts(example), prediction.text, example.group
+        now = (
+            max(token_f1(guess, gold) for gold in golds),
+            max(float(exact_match(guess, gold)) for gold in golds),
         )
-    return found
+        if example.id == group:
+            original[group] = now
+        elif group not in worst or now[0] < worst[group][0]:
+            worst[group] = now
+    return {
+        f"{kind}_{name}": total(scores[place] for scores in found.values()) / len(questions)
+        for kind, found in (("adv", original | worst), ("orig", original))
+        for place, name in enumerate(("f1", "exact_match"))
+    }
 
 
-def _worst(versions: Sequence[_Answer]) -> _Answer | None:
-    """Return the adversarial version with the lowest F1, else the original one.
-
-    Of equal versions the first one counts, so its exact match need not be the lowest. Returns None
-    if no version was answered.
-    """
-    added = [each for each in versions if not each.is_original]
-    return min(added or versions, key=lambda each: each.f1, default=None)
+Scores = tuple[float, float]
+"""F1 and exact match."""
 
 
-def _original(versions: Sequence[_Answer]) -> _Answer | None:
-    return next((each for each in versions if each.is_original), None)
+def _squad_metric(name: str) -> SpanMetric:
+    return Metric(name=name, compute=lambda guesses, golds: _squad_scores(guesses, golds)[name])
 
 
-def _span_metric(
-    name: str, choose: Callable[[Sequence[_Answer]], _Answer | None], score: str
-) -> SpanMetric:
-    """Create a metric over questions: the score of one version of each question.
-
-    Args:
-        name: Name of the metric.
-        choose: Function that chooses the version; a question without one scores 0.
-        score: Field of the version's score: "f1" or "em".
-    """
-
-    def compute(predictions: Sequence[SpanPrediction], examples: Sequence[SpanExample]) -> float:
-        found = _answers(predictions, examples)
-        chosen = (choose(versions) for versions in found.values())
-        return total(getattr(each, score) for each in chosen if each) / len(found)
-
-    return Metric(name=name, compute=compute)
-
-
-ADVERSARIAL_SQUAD = (
-    _span_metric("adv_f1", _worst, "f1"),
-    _span_metric("adv_exact_match", _worst, "em"),
-)
+ADVERSARIAL_SQUAD = (_squad_metric("adv_f1"), _squad_metric("adv_exact_match"))
 """Scores of the adversarial version of each question on which the model is worst."""
 
-ORIGINAL_SQUAD = (
-    _span_metric("orig_f1", _original, "f1"),
-    _span_metric("orig_exact_match", _original, "em"),
-)
+ORIGINAL_SQUAD = (_squad_metric("orig_f1"), _squad_metric("orig_exact_match"))
 """Scores of the original questions."""

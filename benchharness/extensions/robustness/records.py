@@ -9,14 +9,12 @@ import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, Self, get_args
+from typing import Any, Literal, Self
 
 from benchharness.errors import StoreError
 from benchharness.leaderboard.result import RunRow
 from benchharness.leaderboard.store.store import Store
 from benchharness.leaderboard.text import digest
-
-Kind = Literal["set", "perturbation"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,17 +62,17 @@ class Record:
             Of a perturbation: the seed ("seed") and the number of changed rows ("changed").
     """
 
-    kind: Kind
+    kind: Literal["set", "perturbation"]
     name: str
     title: str
     task: str
     split: str
     rows: int
-    limit: int | None = None
+    limit: int | None
     runs: tuple[str, ...]
     finished: tuple[str, ...]
     seeds: tuple[int, ...]
-    flags: tuple[str, ...] = ()
+    flags: tuple[str, ...]
     own: float
     scores: Mapping[str, Measured]
     drop: Measured | None = None
@@ -91,32 +89,16 @@ class Record:
         options = (self.limit, self.facts.get("seed"))
         return digest([self.kind, self.name, self.task, self.split, sorted(self.runs), options])
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as JSON data."""
-        return asdict(self)
-
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        """Create a record from the output of `to_json`."""
-        if data["kind"] not in get_args(Kind):
-            raise ValueError(f"unknown kind {data['kind']!r}")
+        """Create a record from its fields as JSON data."""
         lists = {name: tuple(data[name]) for name in ("runs", "finished", "seeds", "flags")}
-        drop = data["drop"] and _measured(data["drop"])
-        scores = {name: _measured(found) for name, found in data["scores"].items()}
+        drop = data["drop"] and Measured(**data["drop"])
+        scores = {name: Measured(**found) for name, found in data["scores"].items()}
         return cls(**{**data, **lists, "scores": scores, "drop": drop})
 
 
-def _measured(found: dict[str, Any]) -> Measured:
-    return Measured(**{**found, "seeds": tuple(found["seeds"])})
-
-
-_TABLE = """
-CREATE TABLE IF NOT EXISTS robustness (
-    place TEXT PRIMARY KEY,
-    content TEXT NOT NULL
-)
-"""
-
+_TABLE = "CREATE TABLE IF NOT EXISTS robustness (place TEXT PRIMARY KEY, content TEXT NOT NULL)"
 _BUSY_SECONDS = 60.0
 
 
@@ -137,16 +119,15 @@ class Records:
     def add(self, records: Sequence[Record]) -> None:
         """Store records; each replaces an earlier one about the same runs and rows."""
         with self._opened() as db:
-            for record in records:
-                row = (record.place, json.dumps(record.to_json()))
-                db.execute("DELETE FROM robustness WHERE place = ?", row[:1])
+            for each in records:
+                db.execute("DELETE FROM robustness WHERE place = ?", (each.place,))
+                row = (each.place, json.dumps(asdict(each)))
                 db.execute("INSERT INTO robustness VALUES (?, ?)", row)
 
     def about(self, rows: Collection[RunRow]) -> list[Record]:
-        """Return the records about some of these runs, oldest first.
+        """Return the records about runs that are all in `rows`, oldest first.
 
-        Records about an earlier attempt at the same job, and about runs that are not in `rows`, are
-        left out.
+        Records about an earlier attempt at the same job are left out.
         """
         if not self.path.exists():
             return []

@@ -7,6 +7,7 @@ a set's labels is the field `label_names` of its source.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from benchharness.errors import BenchError, unknown_name
 from benchharness.extensions.robustness.files import (
@@ -90,18 +91,17 @@ class ChallengeSet:
         return {label: self.counts_as[label] for label in (*mine, *theirs)}
 
 
-def _source(hub: str, kind: str, split: str, *files: str, **facts: object) -> Source:
+def _source(hub: str, place: str, files: str, **facts: object) -> Source:
     """Create the source of a set with one split.
 
     Args:
         hub: Name of the data set on the hub, with "@" and its revision; "" if it is not there.
-        kind: "dev" or "test".
-        split: Name of the split on the hub.
-        *files: Possible paths of the official file.
+        place: "dev" or "test", and the name of the split on the hub.
+        files: Possible paths of the official file, separated by spaces.
         **facts: Other fields of `Source`.
     """
-    name, _, revision = hub.partition("@")
-    splits = {kind: Split(hub=split, files=files)}
+    (name, _, revision), (kind, split) = hub.partition("@"), place.split()
+    splits = {kind: Split(hub=split, files=tuple(files.split()))}
     made = Source(hub=name, config="default", revision=revision or "main", splits=splits)
     return replace(made, **facts)  # type: ignore[arg-type]
 
@@ -112,29 +112,34 @@ def _same(*columns: str) -> dict[str, str]:
 
 
 def _pairs(
-    name: str, title: str, source: Source, models: Sequence[str], cite: str, **facts: object
+    name: str, title: str, source: Source, cite: str, *, task: Mapping[str, object], **facts: object
 ) -> ChallengeSet:
-    """Create a set of pairs of texts; `facts` has fields of ChallengeSet and of PairTask."""
-    labels = source.label_names
+    """Create a set of pairs of texts: the first two columns of the source, or the only one.
+
+    Args:
+        name: Name of the set.
+        title: Title of the set.
+        source: Source of the rows.
+        cite: Citation of the paper.
+        task: Fields of PairTask that differ from those of a task with accuracy.
+        **facts: Other fields of ChallengeSet.
+    """
     texts = [column for column in source.columns if column != "label"][:2]
-    own = {key: facts.pop(key) for key in ("family", "counts_as", "other") if key in facts}
-    task = PairTask(
+    made = PairTask(
         name=f"robustness/{name}",
         title=title,
         source=source,
         convert=pair(*texts),
-        labels=labels,
+        labels=source.label_names,
         metrics=(accuracy,),
         cite=cite,
     )
-    task = replace(task, **facts)  # type: ignore[arg-type]
-    made = ChallengeSet(name=name, family=name, task=task, models=tuple(models))
-    return replace(made, **own)  # type: ignore[arg-type]
+    made = replace(made, **task)  # type: ignore[arg-type]
+    known: dict[str, Any] = {"name": name, "family": name, "task": made, **facts}
+    return ChallengeSet(**known)
 
 
 # Natural language inference.
-
-_NLI = ("glue/mnli", "snli/snli", "glue/rte", "superglue/cb", "superglue/rte", "xtreme/xnli")
 
 THREE_TO_TWO = {
     "entailment": "entailment",
@@ -145,7 +150,14 @@ THREE_TO_TWO = {
 """Classes of models and sets with two and with three classes. As HANS prescribes, the most probable
 of three classes is merged; probabilities are not added."""
 
+_NLI = {
+    "models": (
+        *("glue/mnli", "snli/snli", "glue/rte", "superglue/cb", "superglue/rte", "xtreme/xnli"),
+    ),
+    "counts_as": THREE_TO_TWO,
+}
 _PAIR = {"premise": "sentence1", "hypothesis": "sentence2", "label": "gold_label"}
+_HARD = "Gururangan et al., Annotation Artifacts in Natural Language Inference Data, NAACL 2018"
 
 
 def _hans_example(row: Row) -> PairExample:
@@ -154,88 +166,49 @@ def _hans_example(row: Row) -> PairExample:
     return replace(found, categories=tuple(f"{kind} {text(row, kind)}" for kind in kinds))
 
 
+# fmt: off
 HANS = _pairs(
-    "hans",
-    "HANS",
-    _source(
-        f"jhu-cogsci/hans@{CONVERTED}",
-        "test",
-        "validation",
-        "heuristics_evaluation_set.txt",
-        hub_folder="plain_text",
-        home="hans",
-        columns={**_PAIR, **_same("heuristic", "subcase", "template")},
-        label_names=("entailment", "non-entailment"),
-    ),
-    _NLI,
+    "hans", "HANS",
+    _source(f"jhu-cogsci/hans@{CONVERTED}", "test validation", "heuristics_evaluation_set.txt",
+            hub_folder="plain_text", home="hans", label_names=("entailment", "non-entailment"),
+            columns={**_PAIR, **_same("heuristic", "subcase", "template")}),
     "McCoy et al., Right for the Wrong Reasons, ACL 2019",
-    convert=_hans_example,
-    details=HANS_DETAILS,
-    counts_as=THREE_TO_TWO,
-    other="not entailment",
+    task={"convert": _hans_example, "details": HANS_DETAILS}, other="not entailment", **_NLI,
 )
 
-
-def _anli(number_: int) -> ChallengeSet:
-    source = _source(
-        "facebook/anli",
-        "test",
-        f"test_r{number_}",
-        f"R{number_}/test.jsonl",
-        config="plain_text",
-        home="anli",
-        spellings={"anli": ("anli_v1.0",)},
-        format="jsonl",
-        columns={"premise": "context", **_same("hypothesis", "label")},
-        label_names=NLI_LABELS,
-        label_texts={name[0]: name for name in NLI_LABELS},
+ANLI = tuple(
+    _pairs(
+        f"anli-r{n}", f"ANLI R{n}",
+        _source("facebook/anli", f"test test_r{n}", f"R{n}/test.jsonl", config="plain_text",
+                home="anli", spellings={"anli": ("anli_v1.0",)}, format="jsonl",
+                columns={"premise": "context", **_same("hypothesis", "label")},
+                label_names=NLI_LABELS, label_texts={name[0]: name for name in NLI_LABELS}),
+        "Nie et al., Adversarial NLI, ACL 2020", task={}, family="anli", **_NLI,
     )
-    facts = (source, _NLI, "Nie et al., Adversarial NLI, ACL 2020")
-    name, title = f"anli-r{number_}", f"ANLI R{number_}"
-    return _pairs(name, title, *facts, family="anli", counts_as=THREE_TO_TWO)
-
-
-_HARD = "Gururangan et al., Annotation Artifacts in Natural Language Inference Data, NAACL 2018"
+    for n in (1, 2, 3)
+)
 
 SNLI_HARD = _pairs(
-    "snli-hard",
-    "SNLI-hard",
-    _source(
-        "",
-        "test",
-        "test",
-        "snli_1.0_test_hard.jsonl",
-        home="snli",
-        spellings={"snli": ("snli_1.0", "snli-hard")},
-        format="jsonl",
-        columns=_PAIR,
-        label_names=NLI_LABELS,
-        unlabelled="-",
-    ),
-    _NLI,
-    _HARD,
-    leaves_out=has_no_label,
-    counts_as=THREE_TO_TWO,
+    "snli-hard", "SNLI-hard",
+    _source("", "test test", "snli_1.0_test_hard.jsonl", home="snli", format="jsonl",
+            spellings={"snli": ("snli_1.0", "snli-hard")}, columns=_PAIR, label_names=NLI_LABELS,
+            unlabelled="-"),
+    _HARD, task={"leaves_out": has_no_label}, **_NLI,
 )
 
-
-def _mnli_hard(part: str, genres: str) -> ChallengeSet:
-    source = _source(
-        "",
-        "dev",
-        "validation",
-        f"MNLI{genres}HardWithHardTest/*.test",
-        f"multinli_0.9_test_{genres.lower()}_unlabeled_hard.jsonl",
-        home="mnli-hard",
-        columns=_PAIR,
-        label_names=NLI_LABELS,
-        read_records=hard_records,
-        unlabelled="hidden",  # in the official test file, whose labels are not public
+MNLI_HARD = tuple(
+    _pairs(
+        f"mnli-hard-{part}", f"MNLI-hard {part}",
+        # The labels of the official file are "hidden"; the folder has labelled dev rows.
+        _source("", "dev validation", f"MNLI{genres}HardWithHardTest/*.test "
+                f"multinli_0.9_test_{genres.lower()}_unlabeled_hard.jsonl", home="mnli-hard",
+                columns=_PAIR, label_names=NLI_LABELS, read_records=hard_records,
+                unlabelled="hidden"),
+        f"{_HARD}; labelled dev rows of Karimi Mahabadi et al., ACL 2020", task={},
+        family="mnli-hard", **_NLI,
     )
-    cite = f"{_HARD}; labelled dev rows of Karimi Mahabadi et al., ACL 2020"
-    name, title = f"mnli-hard-{part}", f"MNLI-hard {part}"
-    facts = (source, _NLI, cite)
-    return _pairs(name, title, *facts, family="mnli-hard", counts_as=THREE_TO_TWO)
+    for part, genres in (("m", "Matched"), ("mm", "Mismatched"))
+)
 
 
 # Paraphrases.
@@ -245,49 +218,40 @@ _SAME_MEANING = {
     **dict.fromkeys(("not_duplicate", "not_equivalent", "0"), "different"),
 }
 
-
-def _paws(name: str, title: str, source: Source) -> ChallengeSet:
-    columns = _same("sentence1", "sentence2", "label")
-    source = replace(source, columns=columns, label_names=("0", "1"))
-    models = ("glue/qqp", "glue/mrpc", "xtreme/pawsx")
-    cite = "Zhang et al., PAWS: Paraphrase Adversaries from Word Scrambling, NAACL 2019"
-    facts = (source, models, cite)
-    return _pairs(name, title, *facts, family="paws", counts_as=_SAME_MEANING)
-
-
-_QQP_FILES = ("output/dev_and_test.tsv", "dev_and_test.tsv")
-_WIKI = "google-research-datasets/paws@161ece9501cf0a11f3e48bd356eaa82de46d6a09"
-
-PAWS = (
-    _paws("paws-qqp", "PAWS-QQP", _source("", "test", "test", *_QQP_FILES, home="paws_qqp")),
-    _paws(
-        "paws-wiki",
-        "PAWS-Wiki",
-        _source(_WIKI, "test", "test", "final/test.tsv", config="labeled_final", home="paws_wiki"),
-    ),
+PAWS = tuple(
+    _pairs(
+        f"paws-{part.lower()}", f"PAWS-{part}",
+        _source(hub, "test test", files, config="labeled_final", home=f"paws_{part.lower()}",
+                columns=_same("sentence1", "sentence2", "label"), label_names=("0", "1")),
+        "Zhang et al., PAWS: Paraphrase Adversaries from Word Scrambling, NAACL 2019", task={},
+        family="paws", counts_as=_SAME_MEANING, models=("glue/qqp", "glue/mrpc", "xtreme/pawsx"),
+    )
+    for part, hub, files in (
+        ("QQP", "", "output/dev_and_test.tsv dev_and_test.tsv"),
+        ("Wiki", "google-research-datasets/paws@161ece9501cf0a11f3e48bd356eaa82de46d6a09",
+         "final/test.tsv"),
+    )
 )
 
 
 # AdvGLUE, whose rows have the columns, the metrics and the order of labels of GLUE.
 
-
-def _advglue(key: str, base: PairTask, config: str) -> ChallengeSet:
-    source = _source(
-        "AI-Secure/adv_glue@340a2fbb3550f0951dbfdd1d8eb82f0e779d46f3",
-        "dev",
-        "validation",
-        "dev.json",
-        config=f"adv_{config}",
-        home="advglue",
-        spellings={"advglue": ("adversarial-glue",)},
-        columns=_same(*base.source.columns),
-        label_names=base.labels,
-        label_texts={str(place): label for place, label in enumerate(base.labels)},
-        read_records=adversarial_glue(key),
+ADVGLUE = tuple(
+    _pairs(
+        f"advglue-{key}", f"AdvGLUE {base.title}{'-mm' if key == 'mnli-mm' else ''}",
+        _source("AI-Secure/adv_glue@340a2fbb3550f0951dbfdd1d8eb82f0e779d46f3", "dev validation",
+                "dev.json", config=f"adv_{config or key}", home="advglue",
+                spellings={"advglue": ("adversarial-glue",)}, columns=_same(*base.source.columns),
+                label_names=base.labels, read_records=adversarial_glue(key),
+                label_texts={str(place): label for place, label in enumerate(base.labels)}),
+        "Wang et al., Adversarial GLUE, NeurIPS 2021", task={"metrics": base.metrics},
+        family="advglue", models=(base.name,),
     )
-    title = f"AdvGLUE {base.title}{'-mm' if key == 'mnli-mm' else ''}"
-    facts = (source, (base.name,), "Wang et al., Adversarial GLUE, NeurIPS 2021")
-    return _pairs(f"advglue-{key}", title, *facts, family="advglue", metrics=base.metrics)
+    for key, base, config in (
+        ("sst2", SST2, ""), ("qqp", QQP, ""), ("mnli", MNLI, ""),
+        ("mnli-mm", MNLI, "mnli_mismatched"), ("qnli", QNLI, ""), ("rte", RTE, ""),
+    )
+)
 
 
 # Questions.
@@ -299,25 +263,15 @@ def _contrast_example(row: Row) -> PairExample:
 
 
 BOOLQ_CONTRAST = _pairs(
-    "boolq-contrast",
-    "BoolQ contrast sets",
-    _source(
-        "",
-        "dev",
-        "validation",
-        "BoolQ/boolq_perturbed.json",
-        "boolq_perturbed.json",
-        home="contrast-sets",
-        columns=_same("passage", "question", "label", "set", "kind"),
-        label_names=BOOLQ.labels,
-        label_texts={label.upper(): label for label in BOOLQ.labels},
-        read_records=contrast_records,
-    ),
-    (BOOLQ.name,),
+    "boolq-contrast", "BoolQ contrast sets",
+    _source("", "dev validation", "BoolQ/boolq_perturbed.json boolq_perturbed.json",
+            home="contrast-sets", read_records=contrast_records, label_names=BOOLQ.labels,
+            columns=_same("passage", "question", "label", "set", "kind"),
+            label_texts={label.upper(): label for label in BOOLQ.labels}),
     "Gardner et al., Evaluating Models' Local Decision Boundaries, EMNLP Findings 2020",
-    convert=_contrast_example,
-    metrics=(CONTRAST_ACCURACY,),
-    details=(ORIGINAL_ACCURACY, CONSISTENCY),
+    task={"convert": _contrast_example, "metrics": (CONTRAST_ACCURACY,),
+          "details": (ORIGINAL_ACCURACY, CONSISTENCY)},
+    models=(BOOLQ.name,),
 )
 
 
@@ -326,48 +280,29 @@ def _squad_example(row: Row) -> SpanExample:
     return replace(found, group=found.id.partition("-")[0])
 
 
-def _squad(title: str, file: str) -> ChallengeSet:
-    task = SpanTask(
-        name=f"robustness/{title.lower()}",
-        title=title,
-        source=_source(
-            f"stanfordnlp/squad_adversarial@{CONVERTED}",
-            "dev",
-            "validation",
-            file,
-            f"{title}.json",
-            hub_folder=title,
-            home="squad_adversarial",
-            spellings={"squad_adversarial": ("adversarial-squad", "adv_squad")},
-            format="squad",
-            columns=SQUAD_1.source.columns,
-            no_answer=False,
+ADVERSARIAL = tuple(
+    ChallengeSet(
+        name=title.lower(), family="squad-adversarial", models=(SQUAD_1.name,),
+        task=SpanTask(
+            name=f"robustness/{title.lower()}", title=title, convert=_squad_example,
+            source=_source(f"stanfordnlp/squad_adversarial@{CONVERTED}", "dev validation",
+                           f"{file}.json {title}.json", hub_folder=title, format="squad",
+                           home="squad_adversarial", columns=SQUAD_1.source.columns,
+                           spellings={"squad_adversarial": ("adversarial-squad", "adv_squad")},
+                           no_answer=False),
+            metrics=ADVERSARIAL_SQUAD, details=ORIGINAL_SQUAD,
+            cite="Jia and Liang, Adversarial Examples for Reading Comprehension, EMNLP 2017",
         ),
-        convert=_squad_example,
-        metrics=ADVERSARIAL_SQUAD,
-        details=ORIGINAL_SQUAD,
-        cite="Jia and Liang, Adversarial Examples for Reading Comprehension, EMNLP 2017",
     )
-    models, family = (SQUAD_1.name,), "squad-adversarial"
-    return ChallengeSet(name=title.lower(), family=family, task=task, models=models)
-
+    for title, file in (
+        ("AddSent", "sample1k-HCVerifyAll"), ("AddOneSent", "sample1k-HCVerifySample"),
+    )
+)
+# fmt: on
 
 _EVERY = (
-    HANS,
-    *map(_anli, (1, 2, 3)),
-    SNLI_HARD,
-    _mnli_hard("m", "Matched"),
-    _mnli_hard("mm", "Mismatched"),
-    *PAWS,
-    _advglue("sst2", SST2, "sst2"),
-    _advglue("qqp", QQP, "qqp"),
-    _advglue("mnli", MNLI, "mnli"),
-    _advglue("mnli-mm", MNLI, "mnli_mismatched"),
-    _advglue("qnli", QNLI, "qnli"),
-    _advglue("rte", RTE, "rte"),
-    BOOLQ_CONTRAST,
-    _squad("AddSent", "sample1k-HCVerifyAll.json"),
-    _squad("AddOneSent", "sample1k-HCVerifySample.json"),
+    *(HANS, *ANLI, SNLI_HARD, *MNLI_HARD),
+    *(*PAWS, *ADVGLUE, BOOLQ_CONTRAST, *ADVERSARIAL),
 )
 
 CHALLENGE_SETS: Mapping[str, ChallengeSet] = {each.name: each for each in _EVERY}

@@ -1,6 +1,7 @@
 """Robustness of the runs of a store, for the page, the JSON of runs, boards and model cards."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from markupsafe import Markup
@@ -39,7 +40,7 @@ def facts(store: Store, rows: Sequence[RunRow]) -> dict[str, dict[str, Any]]:
     every = Records(store).about(rows)
     known = grouped((key, record) for record in every for key in record.runs)
     return {
-        key: {"text": _summary(records), "records": [each.to_json() for each in records]}
+        key: {"text": _summary(records), "records": [asdict(each) for each in records]}
         for key, records in known.items()
     }
 

@@ -1,4 +1,4 @@
-"""Tests of perturbations: they are fixed by the seed, and leave answers, options and marks right."""
+"""Tests of perturbations: the seed fixes them, and answers, options and marks stay right."""
 
 from dataclasses import replace
 
@@ -32,8 +32,8 @@ from benchharness.tasks.task import find_fault
 TEXT = "The farmers don't sell their apples at the market, do they?"
 
 
-def changed(name, text=TEXT, seed=1, id="7"):
-    return perturbed(PairExample(id=id, text_a=text), name, seed).text_a
+def changed(name, text=TEXT, seed=1, row="7"):
+    return perturbed(PairExample(id=row, text_a=text), name, seed).text_a
 
 
 EXPECTED = {
@@ -116,7 +116,7 @@ def test_same_sentence_is_appended_to_both_texts():
 
 def test_draws_depend_on_the_seed_the_kind_and_the_id():
     text = " ".join(f"number{n}" for n in "abcdefghij" * 3)
-    found = [changed("typos", text, seed, id) for seed in (1, 2) for id in ("7", "8")]
+    found = [changed("typos", text, seed, row) for seed in (1, 2) for row in ("7", "8")]
     assert len({*found}) == 4
     assert found[0] == changed("typos", text, 1, "7")
     draws = [Draw(3, "x").below(6) for _ in range(3)]
@@ -133,21 +133,26 @@ def test_marks_keep_their_words(name):
         id="1",
         text_a=text,
         text_b="The book of Pete doesn't lie.",
-        marks=(Mark(text="a", start=10, end=14), Mark(text="b", start=12, end=16),
-               Mark(text="a", start=0, end=4), Mark(text="a", start=2, end=9)),  # fmt: skip
+        marks=(
+            Mark(text="a", start=10, end=14),
+            Mark(text="b", start=12, end=16),
+            Mark(text="a", start=0, end=4),
+            Mark(text="a", start=2, end=9),
+        ),
     )
     found = perturbed(example, name, 3)
     assert (found.text_a, found.text_b) != (example.text_a, example.text_b)
     for one, other in zip(example.marks, found.marks, strict=True):
         texts = {"a": example.text_a, "b": example.text_b}, {"a": found.text_a, "b": found.text_b}
-        assert texts[1][other.text][other.start : other.end] == (
-            texts[0][one.text][one.start : one.end]
+        assert (
+            texts[1][other.text][other.start : other.end]
+            == (texts[0][one.text][one.start : one.end])
         )
 
 
-TASKS = ("glue/cola", "glue/stsb", "glue/mnli", "superglue/wic", "superglue/wsc", "superglue/record",
-         "superglue/multirc", "superglue/copa", "squad/v1.1", "squad/v2.0", "race/all",
-         "conll2003/ner", "lexglue/ecthr_a", "hotpotqa/distractor")  # fmt: skip
+TASKS = ("glue/cola", "glue/stsb", "glue/mnli", "superglue/wic", "superglue/wsc",
+         "superglue/record", "superglue/multirc", "superglue/copa", "squad/v1.1", "squad/v2.0",
+         "race/all", "conll2003/ner", "lexglue/ecthr_a", "hotpotqa/distractor")  # fmt: skip
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -230,5 +235,7 @@ def test_perturbations_that_could_change_labels_are_refused():
 def test_names_are_checked_and_all_means_all():
     assert named_perturbations(["all", "case"]) == (*PERTURBATIONS,)
     assert named_perturbations(["sentence", "typos"]) == ("typos", "sentence")
-    with pytest.raises(BenchError, match="no perturbation is called 'typo'. Did you mean 'typos'"):
+    with pytest.raises(
+        BenchError, match=r"no perturbation is called 'typo'\. Did you mean 'typos'"
+    ):
         named_perturbations(["typo"])

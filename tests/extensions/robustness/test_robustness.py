@@ -81,7 +81,9 @@ def trained(tmp_path_factory):
 def here(trained, tmp_path, bench):
     """Return a function that calls `bench robustness` in a copy of the folder."""
     for name in ("board.sqlite", "models", "sets"):
-        (shutil.copytree if name != "board.sqlite" else shutil.copy)(trained / name, tmp_path / name)
+        (shutil.copytree if name != "board.sqlite" else shutil.copy)(
+            trained / name, tmp_path / name
+        )
 
     def call(*words, system="tiny"):
         return bench("robustness", system, *words, "--db", "board.sqlite")
@@ -129,7 +131,9 @@ def test_scores_are_those_of_the_kept_models_with_merged_classes(here, tmp_path)
         texts = [model.task.convert({"idx": n, "premise": r[1], "hypothesis": r[2], "label": None})
                  for n, r in enumerate(rows)]  # fmt: skip
         guesses = [each.label == "entailment" for each in predict(model, texts).predictions]
-        right = [guess == (row[0] == "entailment") for guess, row in zip(guesses, rows, strict=True)]
+        right = [
+            guess == (row[0] == "entailment") for guess, row in zip(guesses, rows, strict=True)
+        ]
         assert found["scores"]["accuracy"]["seeds"][place] == sum(right) / len(rows)
     assert found["facts"]["counts_as"]["neutral"] == "not entailment"
     assert len(found["scores"]) == 7

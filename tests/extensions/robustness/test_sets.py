@@ -282,12 +282,17 @@ def test_mnli_hard_is_read_from_parallel_files(tmp_path):
     for name, text in parts.items():
         write(folder / name, text)
     found = rows_of("mnli-hard-m", tmp_path).rows.examples
-    assert [(e.text_a, e.text_b, e.label) for e in found] == [*zip("ABC", "abc", NLI_LABELS)]
+    assert [(e.text_a, e.text_b, e.label) for e in found] == [
+        *zip("ABC", "abc", NLI_LABELS, strict=True)
+    ]
     write(folder / "s2.test", "a\nb\n")
-    with pytest.raises(DataError, match="different numbers of lines"):
+    with pytest.raises(
+        DataError,
+        match=r"different numbers of lines \(3 in s1.test, 2 in s2.test, 3 in labels.test",
+    ):
         rows_of("mnli-hard-m", tmp_path)
     (folder / "s2.test").unlink()
-    with pytest.raises(DataError, match=r"has no s2\.test"):
+    with pytest.raises(DataError, match=r"3 in s1.test, 0 in s2.test"):
         rows_of("mnli-hard-m", tmp_path)
 
 
@@ -366,7 +371,7 @@ def test_families_select_several_sets():
         "anli-r1", "anli-r2", "anli-r3", "hans",
     ]  # fmt: skip
     assert len(named_sets(["all"])) == len(CHALLENGE_SETS)
-    with pytest.raises(BenchError, match="no challenge set is called 'hams'. Did you mean 'hans'"):
+    with pytest.raises(BenchError, match=r"is called 'hams'\. Did you mean 'hans'"):
         named_sets(["hams"])
 
 
