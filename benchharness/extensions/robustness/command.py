@@ -78,8 +78,9 @@ def robustness(system: System, *, chosen: Chosen, asked: Asked) -> None:
                 for task in rows.tasks
                 for record in _Measuring(store, chosen, asked, rows).of(task, sets, data)
             ]
-            Records(store).add(records)
-            found += [(rows, records)] if records else []
+            if records:
+                Records(store).add(records)
+                found.append((rows, records))
     if not found:
         raise _nothing(system, chosen, every, sets)
     if chosen.as_json:

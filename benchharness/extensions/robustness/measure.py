@@ -97,7 +97,8 @@ def measure(
 
 def _hidden(examples: Sequence[Example]) -> tuple[Example, ...]:
     """Return examples without their labels, which may not be classes of the model."""
-    return tuple(replace(each, **{each.gold_field: None}) for each in examples)
+    without: dict[str, Any] = {examples[0].gold_field: None}
+    return tuple(replace(each, **without) for each in examples)
 
 
 def _predict(

@@ -46,9 +46,15 @@ def facts(store: Store, rows: Sequence[RunRow]) -> dict[str, dict[str, Any]]:
 
 
 def _summary(records: Sequence[Record]) -> str:
-    """Describe records in one sentence part, e.g. "HANS 50.21, drop by typos 3.20"."""
-    sets = [f"{r.title} {_score(r)}" for r in records if r.kind == "set"]
-    drops = [f"{r.name} {percent(r.drop.value)}" for r in records if r.drop is not None]
+    """Describe records, e.g. "robustness: HANS 50.21; drops by typos 3.20".
+
+    Of several records with one name, the newest one is used; records with a limit on the number of
+    rows are used only if there are no others.
+    """
+    whole = [record for record in records if record.limit is None] or records
+    newest = {record.name: record for record in whole}.values()
+    sets = [f"{r.title} {_score(r)}" for r in newest if r.kind == "set"]
+    drops = [f"{r.name} {percent(r.drop.value)}" for r in newest if r.drop is not None]
     parts = [", ".join(sets), f"drops by {', '.join(drops)}" if drops else ""]
     return f"robustness: {'; '.join(filter(None, parts))}"
 
@@ -76,25 +82,30 @@ def section(store: Store, board: Board) -> Markup | str:
 
 def _lines(store: Store, board: Board) -> Iterator[Markup]:
     """Yield a row of the table per record and entry."""
-    for entry in board.entries:
-        for task, cell in entry.cells.items():
-            for record in Records(store).about(cell.runs):
-                if record.task != task:
-                    continue
-                drop = record.drop
-                cells = (
-                    distinct_title(task),
-                    test_name(record),
-                    f"{record.rows:,}",
-                    counted(len(record.seeds), "seed"),
-                    marked(percent(record.own), record.flags),
-                    _score(record),
-                    interval_text(record.shown),
-                    "" if drop is None else percent(drop.value),
-                    "" if drop is None else interval_text(drop),
-                )
-                shown = Markup("").join(Markup("<td>{}</td>").format(visible(c)) for c in cells)
-                yield Markup("<tr><th scope=row>{}</th>{}</tr>").format(visible(entry.name), shown)
+    cells = [(entry, cell) for entry in board.entries for cell in entry.cells.values()]
+    records = Records(store).about([run for _, cell in cells for run in cell.runs])
+    for entry, cell in cells if records else ():
+        keys = {run.key for run in cell.runs}
+        for record in records:
+            if record.task == cell.task and keys.issuperset(record.runs):
+                yield _line(entry.name, record)
+
+
+def _line(name: str, record: Record) -> Markup:
+    drop = record.drop
+    cells = (
+        distinct_title(record.task),
+        test_name(record),
+        f"{record.rows:,}",
+        counted(len(record.seeds), "seed"),
+        marked(percent(record.own), record.flags),
+        _score(record),
+        interval_text(record.shown),
+        "" if drop is None else percent(drop.value),
+        "" if drop is None else interval_text(drop),
+    )
+    shown = Markup("").join(Markup("<td>{}</td>").format(visible(cell)) for cell in cells)
+    return Markup("<tr><th scope=row>{}</th>{}</tr>").format(visible(name), shown)
 
 
 def test_name(record: Record) -> str:

@@ -6,16 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pytest
 
 from benchharness.extensions.kept_models.load import load_trained
 from benchharness.extensions.kept_models.predict import predict
+from benchharness.extensions.robustness.perturb import perturbed
 from benchharness.extensions.robustness.records import Records
 from benchharness.extensions.robustness.shown import facts, section
 from benchharness.leaderboard.store.store import open_store
 from benchharness.stored import gather_boards
 from benchharness.tasks.answers.base import CONSTANT
 from benchharness.tasks.glue import NLI_LABELS
+from benchharness.tasks.read import read
+from benchharness.tasks.sources import parse_data
 from benchharness.worker.job import run_job
 from tests.helpers.plans import plan_jobs
 
@@ -138,6 +142,27 @@ def test_scores_are_those_of_the_kept_models_with_merged_classes(here, tmp_path)
     assert found["facts"]["counts_as"]["neutral"] == "not entailment"
     assert len(found["scores"]) == 7
     assert set(found["facts"]["slices"]) >= {"heuristic subsequence", "template temp1"}
+
+
+def test_interval_of_a_drop_is_paired_by_row(here, trained):
+    with open_store("board.sqlite") as store:
+        key = store.runs()[0].key
+    found = measured(here("--perturb", "typos", "--json", system=key[:12]))["typos"]
+    model = load_trained(trained / "models" / key)
+    clean = read(model.task, "dev", parse_data(str(trained / "data"))).examples
+    noisy = [perturbed(each, "typos", 1) for each in clean]
+    golds = [each.label for each in clean]
+    one, other = (
+        np.array([p.label for p in predict(model, rows).predictions]) == golds
+        for rows in (clean, noisy)
+    )
+    drops = one.astype(float) - other
+    draws = np.random.default_rng(3).integers(len(drops), size=(4_000, len(drops)))
+    low, high = np.quantile(drops[draws].mean(axis=1), (0.025, 0.975))
+    assert found["drop"]["value"] == pytest.approx(drops.mean())
+    assert found["drop"]["value"] > 0
+    assert found["drop"]["low"] == pytest.approx(low, abs=0.015)
+    assert found["drop"]["high"] == pytest.approx(high, abs=0.015)
 
 
 def test_tables_state_the_own_score_next_to_those_of_the_sets(here):

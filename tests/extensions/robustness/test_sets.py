@@ -5,6 +5,7 @@ The scripts are written out again here, from their own files to their own number
 
 import json
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -378,6 +379,17 @@ def test_families_select_several_sets():
 def test_set_whose_classes_do_not_map_is_refused():
     with pytest.raises(BenchError, match=r"HANS cannot test models of SST-2: its class 'negative'"):
         CHALLENGE_SETS["hans"].merged(find_task("glue/sst2"))
+
+
+def test_task_of_a_user_can_be_tested_if_its_classes_map():
+    rte, hans = find_task("glue/rte"), CHALLENGE_SETS["hans"]
+    mine = replace(rte, name="mine/nli", definition={"title": "mine"}, labels=NLI_LABELS)
+    assert hans.fits(mine)
+    assert hans.merged(mine)["neutral"] == "not entailment"
+    assert not hans.fits(replace(mine, definition=None)), "another benchmark's task"
+    assert not hans.fits(find_task("glue/qnli")), "a question is no premise"
+    with pytest.raises(BenchError, match="its class 'yes' maps to none of the set's classes"):
+        hans.merged(replace(mine, labels=("yes", "no")))
 
 
 def test_set_with_rows_of_one_class_is_refused(tmp_path):
