@@ -73,14 +73,10 @@ def robustness(system: System, *, chosen: Chosen, asked: Asked) -> None:
     with chosen.open() as store:
         every = chosen.rows(store, (system,))
         for rows in every:
-            records = [
-                record
-                for task in rows.tasks
-                for record in _Measuring(store, chosen, asked, rows).of(task, sets, data)
-            ]
-            if records:
-                Records(store).add(records)
-                found.append((rows, records))
+            for task in rows.tasks:
+                if records := _Measuring(store, chosen, asked, rows).of(task, sets, data):
+                    Records(store).add(records)  # now, because the next task may be interrupted
+                    found.append((rows, records))
     if not found:
         raise _nothing(system, chosen, every, sets)
     if chosen.as_json:
@@ -89,6 +85,7 @@ def robustness(system: System, *, chosen: Chosen, asked: Asked) -> None:
                 {
                     **board_facts(rows.board),
                     "system": full_label(rows.entries[0]),
+                    "task": records[0].task,
                     "results": [asdict(record) for record in records],
                 }
                 for rows, records in found
@@ -98,7 +95,7 @@ def robustness(system: System, *, chosen: Chosen, asked: Asked) -> None:
     for rows, records in found:
         print_heading(rows.board, rows.entries[0].name)
         _show(records)
-    tell_marks({distinct_title(r.task): r.flags for _, some in found for r in some}.items())
+    tell_marks((distinct_title(some[0].task), some[0].flags) for _, some in found)
 
 
 @dataclass(frozen=True)
@@ -116,7 +113,7 @@ class _Measuring:
         folders = {run.key: kept_model(self.chosen.db, run.key) for run in cell.runs}
         pairs = zip(cell.runs, cell.values, strict=True)
         kept = [(run, value) for run, value in pairs if folders[run.key]]
-        if not kept:
+        if not kept or not task.has_train:  # the models of AX belong to MNLI
             return []
         challenges = list(self._challenges(task, sets, data))
         dev = self._dev(task, [run.key for run, _ in kept])
@@ -191,14 +188,17 @@ _DROP_COLUMNS = ("change", "changed rows", "measure", "score", "drop", "95 % int
 
 
 def _show(records: Sequence[Record]) -> None:
-    """Print, for each task, a table of challenge sets and a table of perturbations."""
-    for task, kind in dict.fromkeys((record.task, record.kind) for record in records):
-        some = [record for record in records if (record.task, record.kind) == (task, kind)]
-        first = some[0]
-        own = marked(percent(first.own), first.flags)
-        seeds = counted(len(first.seeds), "seed")
-        typer.echo(visible(f"{distinct_title(task)}, {seeds}: {own} on its own dev rows"))
-        if kind == "set":
+    """Print a table of challenge sets and a table of perturbations, which belong to one task."""
+    sets = [record for record in records if record.kind == "set"]
+    drops = [record for record in records if record.kind == "perturbation"]
+    for some in filter(None, (sets, drops)):
+        own, seeds = (
+            marked(percent(some[0].own), some[0].flags),
+            counted(len(some[0].seeds), "seed"),
+        )
+        title = distinct_title(some[0].task)
+        typer.echo(visible(f"{title}, {seeds}: {own} on its own dev rows"))
+        if some is sets:
             print_table([line for each in some for line in _set_lines(each)], _SET_COLUMNS, "")
         else:
             print_table([_drop_line(each) for each in some], _DROP_COLUMNS, "")

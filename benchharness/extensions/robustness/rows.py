@@ -12,7 +12,7 @@ from benchharness.tasks.examples import Example
 from benchharness.tasks.read import SplitRows, read, subset
 from benchharness.tasks.sources import Data, missing_files
 from benchharness.tasks.suites import distinct_title
-from benchharness.tasks.task import PairTask, Task, check_labels
+from benchharness.tasks.task import PairTask, Task, check_labels, suffix_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,10 +101,11 @@ def read_dev(
     Raises:
         BenchError: The task has no labelled rows in English, or they cannot be read.
     """
+    is_multilingual = "test_en" in task.source.splits  # XTREME has a test split per language
     names = [
         name
         for name in task.dev_splits
-        if task.source.splits[name].language in ("", "en")
+        if not (is_multilingual and suffix_of(name) not in ("", "_en"))
         and all(f"{task.name}:{name}" in job.fingerprints for job in jobs)
     ]
     if not names:

@@ -5,22 +5,26 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from statistics import fmean
 
 import numpy as np
 import pytest
 
 from benchharness.extensions.kept_models.load import load_trained
 from benchharness.extensions.kept_models.predict import predict
-from benchharness.extensions.robustness.perturb import perturbed
+from benchharness.extensions.robustness.perturb import PERTURBATIONS, perturbed, refusal
 from benchharness.extensions.robustness.records import Records
 from benchharness.extensions.robustness.shown import facts, section
+from benchharness.leaderboard.boards.cell import score_names
 from benchharness.leaderboard.store.store import open_store
 from benchharness.stored import gather_boards
 from benchharness.tasks.answers.base import CONSTANT
 from benchharness.tasks.glue import NLI_LABELS
 from benchharness.tasks.read import read
 from benchharness.tasks.sources import parse_data
+from benchharness.tasks.suites import SUITES, find_task
 from benchharness.worker.job import run_job
+from tests.helpers.mini_jobs import make_job
 from tests.helpers.plans import plan_jobs
 
 WORDS = dict(zip(NLI_LABELS, ("good", "dull", "never"), strict=True))
@@ -250,3 +254,78 @@ def test_runs_without_a_kept_model_are_named(here, tmp_path):
     ended = here("--perturb", "case", system=second[:12])
     assert ended.code == 2
     assert f"or `bench model {second[:12]} --retrain`" in " ".join(ended.err.split())
+
+
+KINDS = ("glue/mnli", "glue/stsb", "glue/cola", "squad/v2.0", "race/all", "conll2003/ner",
+         "superglue/wsc", "superglue/multirc", "lexglue/ecthr_a", "xtreme/xnli",
+         "xtreme/pawsx")  # fmt: skip
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("task", KINDS)
+def test_kept_models_of_every_kind_are_scored_on_changed_rows(task, bench, tmp_path):
+    job = make_job(task, limit=24)
+    with open_store("board.sqlite") as store:
+        store.add_result(run_job(job, keep=tmp_path / "models" / job.key))
+    ended = bench("robustness", "tiny", "--perturb", "all", "--db", "board.sqlite", "--json")
+    found = measured(ended)
+    known = find_task(task)
+    assert {*found} == {name for name in PERTURBATIONS if not refusal(known, name)}
+    for each in found.values():
+        after = next(iter(each["scores"].values()))["value"]
+        assert each["drop"]["value"] == pytest.approx(each["own"] - after)
+    with open_store("board.sqlite") as store:
+        (row,) = store.runs()
+        names = score_names(task, SUITES[known.suite].rule)
+        if known.suite != "xtreme":  # whose score is over all languages
+            stored = fmean(row.scores[task][name] for name in names)
+            assert found["case"]["own"] == pytest.approx(stored, abs=1e-6)
+    others = {"glue/mnli": "dev+dev_mm"} | dict.fromkeys(KINDS[-2:], "dev+test_en")
+    assert {each["split"] for each in found.values()} == {others.get(task, "dev")}
+
+
+def squad_file():
+    paragraphs = []
+    for ending, more in (("", ""), ("-high-conf-turk0", " Dora met Carl in 1801.")):
+        context = f"Alma met Bruno in 1900.{more}"
+        answers = [{"text": "1900", "answer_start": 18}]
+        asked = {"id": f"56a{ending}", "question": "When did they meet?", "answers": answers}
+        paragraphs.append({"context": context, "qas": [asked]})
+    return {"version": "1.1", "data": [{"title": "Alma", "paragraphs": paragraphs}]}
+
+
+def boolq_file():
+    others = [{"perturbed_q": "did it snow", "answer": "FALSE"}]
+    entry = {"title": "Rain", "paragraph": "It rained.", "question": "did it rain"}
+    return {"data": [{**entry, "answer": "TRUE", "perturbed_questions": others}]}
+
+
+def advglue_file():
+    names = ("sst2", "qqp", "mnli", "mnli-mm", "qnli", "rte")
+    texts = {name: f"some {name}" for name in ("sentence", "question1", "question2")}
+    return {name: [{"idx": n, "label": n, **texts} for n in range(2)] for name in names}
+
+
+FILES = {
+    "addsent": ("squad/v1.1", "sample1k-HCVerifyAll.json", squad_file, 4),
+    "boolq-contrast": ("superglue/boolq", "boolq_perturbed.json", boolq_file, 3),
+    "advglue-qqp": ("glue/qqp", "dev.json", advglue_file, 2),
+    "advglue-sst2": ("glue/sst2", "dev.json", advglue_file, 1),
+}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", FILES)
+def test_kept_models_are_scored_on_sets_of_every_format(name, bench, tmp_path):
+    task, file, made, scores = FILES[name]
+    job = make_job(task, limit=16)
+    with open_store("board.sqlite") as store:
+        store.add_result(run_job(job, keep=tmp_path / "models" / job.key))
+    (tmp_path / "sets").mkdir()
+    (tmp_path / "sets" / file).write_text(json.dumps(made()), encoding="utf-8")
+    words = ("robustness", "tiny", "--sets", "all", "--sets-data", "sets", "--db", "board.sqlite")
+    found = measured(bench(*words, "--json"))[name]
+    assert found["rows"] == 2
+    assert len(found["scores"]) == scores
+    assert all(0 <= each["value"] <= 1 for each in found["scores"].values())
+    assert bench(*words).code == 0
