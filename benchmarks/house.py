@@ -72,6 +72,7 @@ _LIMITS = {
     "extensions/reproduce": (2_247, 9, 0, 0, 18, 0),
     "extensions/conll2012": (2_260, 12, 0, 1, 41, 0),
     "extensions/calibration": (1_611, 7, 0, 0, 28, 0),
+    "extensions/robustness": (1_902, 11, 0, 0, 16, 0),
 }
 LIMITS: Mapping[str, Mapping[str, int]] = {
     room: dict(zip(FIGURES, limits, strict=True)) for room, limits in _LIMITS.items()

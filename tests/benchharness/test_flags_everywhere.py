@@ -166,6 +166,10 @@ IN_EXTENSIONS = of_extensions(
             "reproduce": "reproduce/test_rounds.py::"
             "test_collapsed_run_is_flagged_in_the_output_of_bench_reproduce"
         },
+        "robustness": {
+            "robustness": "robustness/test_robustness.py::"
+            "test_flags_of_a_run_are_shown_with_its_scores"
+        },
     }
 )
 """Commands with tests in tests/extensions."""

@@ -313,7 +313,7 @@ READS = {
     *("--data", "--data-file", "--hf", "--model", "--recipe", "--baseline", "--plugin", "--from"),
     *("--check", "--na-prob", "--variant", "--repair", "--db", "where", "files", "--start-from"),
     *("predict file", "db import file", "show config file"),
-    *("--config", "--checkpoint", "--merge"),
+    *("--config", "--checkpoint", "--merge", "--sets-data"),
 }
 
 
