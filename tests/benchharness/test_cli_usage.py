@@ -127,7 +127,8 @@ def options() -> list[tuple[str, str]]:
         (name, param.opts[0])
         for name, command in loaded.items()
         for param in command.params
-        if param.opts[0] in NOT_TEXT and not param.secondary_opts  # no flag, as of bench report
+        # Not a flag, unlike the option of the same name of `bench report`.
+        if param.opts[0] in NOT_TEXT and not param.secondary_opts
     ]
 
 
@@ -146,7 +147,8 @@ def test_an_invalid_option_value_is_an_error_of_one_sentence(
     words = ("a", "b") if command in ("compare", "plan") else ()
     task = ("a.json", "--task", "glue/rte") if command == "score" else ()
     ended = bench(*command.split(), *model, *words, *task, option, "no such value")
-    if command == "score" and option == "--split":  # any name, which the task is asked for
+    # The parser accepts any name; the task rejects unknown splits later.
+    if command == "score" and option == "--split":
         return
     assert (ended.code, ended.out) == (2, "")
     assert ended.err.startswith(f"bench: {option}: ")

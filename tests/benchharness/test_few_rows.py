@@ -143,7 +143,7 @@ def test_warning_about_few_steps_names_the_models_if_there_are_several(tmp_path:
     assert note.startswith("reviews: training other on 160 rows takes only 15 steps")
 
 
-# Small encoders.
+# Learning rates of small encoders.
 
 
 def encoder(folder: Path, size: int, family: str = "bert") -> ModelSpec:

@@ -95,7 +95,7 @@ def test_package_inside_another_checkout_does_not_have_the_version_of_it(package
     (inside / "__init__.py").write_text("")
     (inside / "VERSION").write_text("7.0.0\n")
     assert found(inside) == "7.0.0"
-    # Nor does a copy of the source that another project has in its own repository.
+    # A copy of the source in the repository of another project does not have its version either.
     git(package, "add", "-f", ".")
     commit(package)
     assert found(inside) == "7.0.0"

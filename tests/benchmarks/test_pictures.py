@@ -98,7 +98,7 @@ def test_blank_pictures_are_detected(tmp_path: "Path") -> None:
     assert size_of(tmp_path / "a.svg") == (30, 20)
 
 
-@pytest.mark.soak  # some minutes on two cores
+@pytest.mark.soak  # takes some minutes on two cores
 @pytest.mark.browser
 @pytest.mark.timeout(3600)
 def test_every_picture_can_be_made(browser: "Browser", tmp_path: "Path") -> None:
