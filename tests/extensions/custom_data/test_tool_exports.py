@@ -135,7 +135,8 @@ def spans_table(*rows: tuple[str, list[dict[str, object]]]) -> Table:
 def test_positions_in_utf16_units_are_converted_for_all_spans():
     smile = "\U0001f600\U0001f600 Anna and Ben"
     spans = [{"start": 5, "end": 9, "label": "PER", "text": "Anna"}]
-    more = [{"start": 14, "end": 17, "label": "PER"}]  # this tool repeats only some texts
+    # This tool repeats only some of the marked texts.
+    more = [{"start": 14, "end": 17, "label": "PER"}]
     found = with_words(spans_table((smile, spans), (smile, more), ("Anna", [])))
     assert found.columns["words"][0] == ["\U0001f600", "\U0001f600", "Anna", "and", "Ben"]
     assert found.columns["tags"] == [

@@ -78,7 +78,7 @@ def test_the_same_seed_gives_the_same_model_and_another_seed_another(fitted: Any
     again = clone(fitted).fit(np.array(TEXTS), np.array(CLASSES))
     np.testing.assert_array_equal(again.predict_proba(TEXTS), fitted.predict_proba(TEXTS))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # one epoch is too short
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the model learns nothing in one epoch
         other = clone(fitted).set_params(seed=2, epochs=1).fit(TEXTS, CLASSES)
     assert not np.array_equal(other.predict_proba(TEXTS), fitted.predict_proba(TEXTS))
 
@@ -145,14 +145,15 @@ def test_classifier_works_in_a_grid_search_over_a_pipeline() -> None:
     steps = Pipeline([("lower", lower), ("encoder", bh.Classifier("tiny", **QUICK))])
     grid = {"encoder__learning_rate": [1e-5, 1e-3], "encoder__epochs": [8]}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # of the low learning rate
+        # With the low learning rate, the model learns nothing.
+        warnings.simplefilter("ignore", ConvergenceWarning)
         search = GridSearchCV(steps, grid, cv=2).fit([text.upper() for text in TEXTS], CLASSES)
     assert search.best_params_["encoder__learning_rate"] == 1e-3
     assert search.best_score_ > 0.9
     assert search.predict(["THE CAST IS DULL ."]).tolist() == ["bad"]
 
 
-# Rows and classes of other forms.
+# Rows and classes in other forms.
 
 
 def test_pairs_of_texts_are_classified_with_any_kind_of_class() -> None:
@@ -271,7 +272,8 @@ def test_odd_texts_are_trained_on_as_they_are(odd: str, tmp_path: Path) -> None:
     texts = texts_of([odd, "one text", "another text"])
     own = task_of(("a", "b"), 1)
     split = split_rows([0, 1, 0], 0.0)
-    write_rows(tmp_path / "rows", own, texts, ["a", "b", "a"], split)  # raises if one is changed
+    # Raises an error if a row is read back changed.
+    write_rows(tmp_path / "rows", own, texts, ["a", "b", "a"], split)
 
 
 def test_texts_that_would_all_be_read_as_lists_are_refused(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_every_known_training_argument_affects_the_explanation(word, explained, 
         file.write_text(json.dumps(SCRIPT | arguments))
         try:
             found.append(answer(explained(file, RUNS.get(word, "mrpc"))))
-        except BenchError as error:  # another task
+        except BenchError as error:  # the changed argument selects another task
             found.append({"error": str(error)})
     assert found[0] != found[1]
 
@@ -241,7 +241,7 @@ def test_planted_tokenizer_difference_is_the_only_one_reported(
         assert named(explained(folder)) == [name]
 
 
-# What a Trainer leaves of five planted differences, and what nothing says.
+# Five planted differences in the output of a Trainer, and values that no file contains.
 
 
 @pytest.fixture(scope="module")
@@ -307,7 +307,7 @@ def test_unreadable_optimizer_file_is_a_one_line_error(
     assert not (tmp_path / "HACKED").exists()
 
 
-# Published rows.
+# Published results.
 
 
 def test_comparison_with_a_human_score_is_an_error(explained) -> None:

@@ -146,7 +146,8 @@ def test_training_equals_requires_grad_false_in_transformers(count: int) -> None
     train(frozen(ours, count), having(RECIPE, **values), data=data)
     inside = dict(ours.encoder.named_parameters())
     for name, weight in theirs.bert.named_parameters():
-        if name.startswith("pooler"):  # a part of our head, which the logits below compare
+        # The pooler is a part of benchharness's head, which the comparison of logits below covers.
+        if name.startswith("pooler"):
             continue
         # A key's bias has no effect, so rounding alone determines the sign of its gradient.
         torch.testing.assert_close(inside[name], weight, atol=5e-5, rtol=0)

@@ -381,7 +381,7 @@ app._finish_output()
 """
 
 
-# The columns of the file.
+# Columns of the file that are kept.
 
 PAIRS = [
     {"nr": "007", "text": "a b", "text2": "a c", "label": "?", "tags": "['x', 'y']", "sum": "=1+1"},

@@ -37,7 +37,7 @@ def advised(options: RunOptions, found: Job, steps: int, model: Any = TINY) -> R
     return mended(options, found, model, steps)[1]
 
 
-# The cause, and the command.
+# Causes, and the suggested options.
 
 
 def test_short_training_is_mended_by_the_recipe_for_few_rows_alone() -> None:
@@ -81,7 +81,7 @@ def test_head_on_a_frozen_encoder_is_trained_for_longer() -> None:
     assert changed.set == ("features=last", "steps=200", "learning_rate=1e-3")
 
 
-# The words of the command.
+# Suggested commands.
 
 
 def test_command_has_every_chosen_option_and_can_be_parsed_again(tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_command_hides_the_password_of_a_database() -> None:
     assert "postgresql://me@host/db" in shell_command(options)
 
 
-# The runs of a command.
+# Runs that a command covers.
 
 
 def collapsed(model: str = "tiny", seed: int = 1, **fields: Any) -> Result:

@@ -207,7 +207,7 @@ def test_seed_on_the_command_line_replaces_seeds_of_the_file_and_the_reverse(ask
     options, _ = asked("run", "--config", "run.toml", "--seeds", "3")
     assert (options.seed, options.seeds) == ((), 3)
     options, _ = asked("run", "--config", "run.toml", "--seeds", "3", "--seed", "1")
-    assert (options.seed, options.seeds) == ((1,), 3)  # an error of the run
+    assert (options.seed, options.seeds) == ((1,), 3)  # the run reports this conflict as an error
 
 
 def test_changed_options_are_written_to_another_file(bench, asked):
