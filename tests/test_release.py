@@ -23,7 +23,7 @@ EXTRAS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
 KEPT = Path("tests") / "leaderboard" / "kept"
 
 
-# The pinned versions.
+# Pinned versions.
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def _needs(package: Requirement) -> Iterator[Requirement]:
     for needed in map(Requirement, lines):
         chosen = [{"extra": extra} for extra in ("", *package.extras)]
         is_needed = needed.marker is None or any(map(needed.marker.evaluate, chosen))
-        # torch's build for CUDA pins NVIDIA's packages itself, and they come from its index.
+        # NVIDIA's packages come from torch's own index, and torch's CUDA build pins them itself.
         if is_needed and not needed.name.startswith(("nvidia-", "cuda-")):
             yield needed
 
@@ -75,7 +75,7 @@ def test_build_requirements_are_pinned(pinned: dict[str, Version]) -> None:
         assert pinned[canonicalize_name(needed.name)] in needed.specifier
 
 
-# The oldest versions.
+# Oldest allowed versions.
 
 
 def oldest() -> Callable[[str], dict[str, str]]:
@@ -109,7 +109,7 @@ def test_makefile_writes_the_constraints_that_the_workflow_tests() -> None:
     assert all(re.search(rf"(?m)^{file}:", makefile) for file in files)
 
 
-# The checks before an upload.
+# Checks before an upload.
 
 
 @pytest.fixture
@@ -285,7 +285,7 @@ def test_dockerfile_takes_its_base_as_an_argument_and_is_not_root() -> None:
     assert user.split(":")[0] not in ("0", "root")
 
 
-# The workflow.
+# The release workflow.
 
 
 @pytest.fixture(scope="module")
@@ -315,7 +315,8 @@ def test_only_the_job_that_uploads_can_have_the_identity_that_the_index_trusts(
     publish = jobs["publish"]
     assert publish["permissions"] == {"id-token": "write"}
     assert publish["environment"]["name"] == "pypi"
-    # This job runs no code of the repository: it downloads what was built, and uploads it.
+    # This job must not run code of the repository: it only downloads the built files and uploads
+    # them.
     assert [step["uses"].split("@")[0] for step in publish["steps"]] == [
         "actions/download-artifact",
         "pypa/gh-action-pypi-publish",

@@ -79,7 +79,7 @@ def test_task_score_has_intervals_over_examples_over_seeds_and_over_both() -> No
     assert cell.examples is not None
     assert cell.seeds is not None
     assert cell.both is not None
-    # The standard error of a share of 62 % of 200 is 3.4 points.
+    # An accuracy of 62 % on 200 examples has a standard error of 3.4 points.
     assert cell.examples.high - cell.examples.low == pytest.approx(2 * 1.96 * 0.034, rel=0.25)
     seeds = median_interval(values)
     assert (cell.seeds.low, cell.seeds.high) == pytest.approx((seeds.low, seeds.high))
@@ -253,7 +253,7 @@ def test_single_seed_entries_use_the_pooled_standard_deviation() -> None:
         assert found[False]["a"].cells[task].seeds is None
         given = found[True]["a"].cells[task].seeds
         assert given is not None
-        # Student's t of 2 degrees of freedom, of one value.
+        # The t-interval of a single value, with the 2 degrees of freedom of the pooled deviation.
         assert given.high == pytest.approx(min(1.0, 0.6 + 4.303 * 0.1), abs=1e-3)
     assert (found[False]["a"].tied, found[True]["a"].tied) == ((), ("b",))
 
