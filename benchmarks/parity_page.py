@@ -424,7 +424,9 @@ def _apart(name: str, value: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--jobs", type=int, default=2, help="processes at once")
-    parser.add_argument("--page", action="store_true", help="of the last measurement")
+    parser.add_argument(
+        "--page", action="store_true", help="write the page without measuring again"
+    )
     options = parser.parse_args()
     record = load("parity") if options.page else None
     if record is None:

@@ -112,7 +112,7 @@ def _stored(database: Path, seeds: Sequence[int]) -> "list[Result]":
         for row in store.runs():
             result = store.result(row.key)
             if isinstance(result, Failure):
-                raise RuntimeError(f"our run failed: {result.error}")
+                raise RuntimeError(f"benchharness's run failed: {result.error}")
             found[row.seed] = result
     return [found[seed] for seed in seeds]
 

@@ -57,7 +57,7 @@ def usage_error(error: Any, words: Sequence[str]) -> BenchError:
 
 
 def fault_of(error: Any) -> str:
-    """Return the message of the parser about a value, as the end of a sentence without a period."""
+    """Return the parser's message about a wrong value, without capital letter and period."""
     message = str(error.message).removeprefix("Value error, ").rstrip(".")
     return message[:1].lower() + message[1:]
 

@@ -12,7 +12,7 @@ import pytest
 import benchharness as bh
 from benchharness.driver.few_rows import FEW_ROWS, LEAST_STEPS
 from benchharness.driver.options import RunOptions
-from benchharness.extensions.mending.mending import advise, mended
+from benchharness.extensions.mending.mending import advise, remedy
 from benchharness.extensions.mending.words import python_call, shell_command
 from benchharness.leaderboard.job import Job
 from benchharness.leaderboard.result import NEVER_FELL, Cost, Result
@@ -34,7 +34,7 @@ def job(recipe: str | None = None, model: Any = TINY, **values: str) -> Job:
 
 
 def advised(options: RunOptions, found: Job, steps: int, model: Any = TINY) -> RunOptions:
-    return mended(options, found, model, steps)[1]
+    return remedy(options, found, model, steps)[1]
 
 
 # Causes, and the suggested options.
@@ -42,14 +42,14 @@ def advised(options: RunOptions, found: Job, steps: int, model: Any = TINY) -> R
 
 def test_short_training_is_mended_by_the_recipe_for_few_rows_alone() -> None:
     asked = replace(ASKED, set=("learning_rate=1e-5", "epochs=1", "dropout=0.2"), force=True)
-    reason, changed = mended(asked, job(learning_rate="1e-5", epochs="1"), TINY, 12)
+    reason, changed = remedy(asked, job(learning_rate="1e-5", epochs="1"), TINY, 12)
     assert reason == "it was trained for only 12 steps"
     assert changed == replace(ASKED, recipe=FEW_ROWS, set=("dropout=0.2",))
 
 
 def test_learning_rate_of_the_user_above_that_of_the_recipe_is_removed() -> None:
     asked = replace(ASKED, set=("learning_rate=5e-2",))
-    reason, changed = mended(asked, job(learning_rate="5e-2"), TINY, LEAST_STEPS)
+    reason, changed = remedy(asked, job(learning_rate="5e-2"), TINY, LEAST_STEPS)
     assert reason == "its learning rate 0.05 is above its recipe's 1e-3"
     assert changed == ASKED
 
@@ -127,7 +127,7 @@ def test_seeds_of_one_training_get_one_command(store: Store) -> None:
     (found,) = advise(ASKED, store, store.runs())
     assert found.sentence == (
         "tiny on RTE learned nothing (2 of 2 seeds): it was trained for only 12 steps. Most likely "
-        "to mend it:"
+        "to help:"
     )
     assert found.command == (
         "bench run --model tiny --task glue/rte --data mini --seeds 2 --recipe few-rows"

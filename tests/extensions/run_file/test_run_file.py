@@ -226,13 +226,13 @@ def test_file_of_a_run_is_used_by_the_other_commands_as_far_as_they_have_its_opt
         "which", "--config", "run.toml", "--among", "tiny,bert", "--minutes", "1"
     )
     assert (options.model, options.task, options.seeds) == (("tiny", "bert"), ("cola", "rte"), 2)
-    assert messages == ["bench: run.toml: not an option of `bench which`: model, no_baselines."]
+    assert messages == ["bench: run.toml: `bench which` ignores the keys model, no_baselines."]
     options, messages = asked("paper", "--config", "run.toml", "--against", "majority")
     assert (options.model, options.suite, options.data) == (("tiny",), ("glue",), "mini")
-    assert messages == ["bench: run.toml: not an option of `bench paper`: no_baselines."]
+    assert messages == ["bench: run.toml: `bench paper` ignores the keys no_baselines."]
     options, messages = asked("check", "--config", "run.toml")
     assert (options.model, options.task, options.suite) == (("tiny",), ("cola", "rte"), ("glue",))
-    assert messages == ["bench: run.toml: not an option of `bench check`: no_baselines."]
+    assert messages == ["bench: run.toml: `bench check` ignores the keys no_baselines."]
 
 
 @with_all_extensions
@@ -361,7 +361,7 @@ def test_write_config_does_not_overwrite_a_file(bench):
 def test_write_config_leaves_out_passwords(bench):
     url = "postgresql://me:secret@host/db"
     ended = bench(*RUN, "--db", url, "--write-config", "run.toml")
-    assert "run.toml has no password of db: pass it in another way." in ended.err
+    assert "run.toml lacks the password in db: pass it in another way." in ended.err
     assert "secret" not in Path("run.toml").read_text()
     assert tomllib.loads(Path("run.toml").read_text())["db"] == "postgresql://me@host/db"
 
