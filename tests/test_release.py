@@ -134,7 +134,9 @@ def faults(root: Path, tag: str = "v0.1.0") -> list[str]:
     return list(found(tag, root / "dist", root))
 
 
-def test_complete_release_has_no_faults_and_its_section_as_notes(repository: Path) -> None:
+def test_complete_release_passes_and_its_changelog_section_becomes_the_notes(
+    repository: Path,
+) -> None:
     assert faults(repository) == []
     notes = runpy.run_path(str(ROOT / ".ci" / "release.py"))["notes"]("v0.1.0", repository)
     files = "https://github.com/benchharness/benchharness/blob/v0.1.0/docs/index.md"
@@ -156,7 +158,7 @@ def test_complete_release_has_no_faults_and_its_section_as_notes(repository: Pat
         ),
     ],
 )
-def test_incomplete_release_is_refused_with_what_is_missing(
+def test_error_for_an_incomplete_release_names_what_is_missing(
     repository: Path, change: Callable[[Path], object], sentence: str
 ) -> None:
     change(repository)
@@ -164,13 +166,13 @@ def test_incomplete_release_is_refused_with_what_is_missing(
 
 
 @pytest.mark.parametrize("tag", ["0.1.0", "v0.1", "v0.1.0.dev3", "version-1"])
-def test_tag_of_another_form_is_refused(repository: Path, tag: str) -> None:
+def test_invalid_release_tag_is_refused(repository: Path, tag: str) -> None:
     assert faults(repository, tag) == [
         f"{tag!r} is not the tag of a release: expected a tag such as v0.1.0 or v0.1.0rc1."
     ]
 
 
-def test_release_candidate_needs_no_date_and_no_kept_files(repository: Path) -> None:
+def test_release_candidate_needs_no_date_and_no_stored_leaderboard(repository: Path) -> None:
     shutil.rmtree(repository / KEPT)
     for path in (repository / "dist").iterdir():
         path.rename(path.with_name(path.name.replace("0.1.0", "0.2.0rc1")))
@@ -269,7 +271,7 @@ def test_image_without_a_repository_is_built_and_not_pushed(image: Image) -> Non
     "variables",
     [{"DIGEST": ""}, {"DIGEST": "python:3.11-slim"}, {"FOUND": "0.1.0.dev0"}, {"IMAGE_USER": "0"}],
 )
-def test_image_that_is_not_what_was_asked_for_is_not_pushed(
+def test_docker_image_with_a_wrong_version_or_device_is_not_pushed(
     image: Image, variables: dict[str, str]
 ) -> None:
     code, calls = image("0.1.0", "cpu", "ghcr.io/us/bench", **variables)
@@ -295,7 +297,9 @@ def jobs() -> dict[str, Any]:
     return found
 
 
-def test_nothing_is_published_before_it_was_built_checked_and_tried(jobs: dict[str, Any]) -> None:
+def test_release_workflow_builds_checks_and_tests_packages_before_it_publishes(
+    jobs: dict[str, Any],
+) -> None:
     assert {name: job.get("needs") for name, job in jobs.items()} == {
         "build": None,
         "try": "build",
@@ -307,7 +311,7 @@ def test_nothing_is_published_before_it_was_built_checked_and_tried(jobs: dict[s
     assert built.index("-m build") < built.index("twine check --strict") < built.index("release.py")
 
 
-def test_only_the_job_that_uploads_can_have_the_identity_that_the_index_trusts(
+def test_only_the_upload_job_has_the_token_for_trusted_publishing(
     jobs: dict[str, Any],
 ) -> None:
     trusted = [name for name, job in jobs.items() if "id-token" in job.get("permissions", {})]

@@ -125,7 +125,7 @@ def test_a_pattern_stands_for_all_known_models_whose_names_match() -> None:
     assert len(json.loads(call("electra*", "glue/cola", "--json"))) == len(names) > 1
 
 
-def test_table_of_recipes_has_a_part_for_each_task_of_that_name() -> None:
+def test_ambiguous_task_name_gives_a_recipe_table_for_each_task() -> None:
     text = call("bert", "roberta", "electra", "rte")
     assert "SuperGLUE RTE, the same for all: " in text
     assert text.count("roberta-base") == 2

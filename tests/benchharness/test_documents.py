@@ -138,7 +138,7 @@ def test_words_of_the_document_context_are_neither_targets_nor_predicted(
     assert [p.tags for p in predictions] == [e.tags for e in examples]
 
 
-def test_cached_states_in_documents_are_only_those_of_the_sentence(
+def test_cached_states_contain_no_states_of_the_surrounding_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The head reads the same rows as without documents, but their states include the context."""

@@ -74,7 +74,7 @@ def test_stored_pictures_are_small_and_have_the_stated_size(name: str) -> None:
     assert not is_blank(path)
 
 
-def test_every_store_of_pictures_is_used() -> None:
+def test_every_store_for_screenshots_is_used_by_a_picture() -> None:
     assert {each.store for each in PICTURES.values() if isinstance(each, Photo)} == set(STORES)
 
 

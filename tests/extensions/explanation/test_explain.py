@@ -618,7 +618,9 @@ def test_collapsed_run_of_try_is_marked_and_explained(bench, small, monkeypatch)
     assert "A collapsed run learned nothing, so its part of the gap does not show" in ended.out
 
 
-def test_difference_of_scores_fits_the_scores_that_are_shown(bench, small, monkeypatch):
+def test_printed_score_difference_equals_the_difference_of_the_printed_scores(
+    bench, small, monkeypatch
+):
     ended = tried(bench, monkeypatch, {"RESULTS": {"eval_accuracy": 0.5}})
     assert "accuracy: the run 78.75, the other 50.00, -28.75" in ended.out
 

@@ -325,7 +325,9 @@ def test_published_score_on_test_is_not_compared_and_the_reasons_are_given(expla
     assert "the best of several trainings (protocol: best of grid), the run is one" in grid
 
 
-def test_published_median_of_several_trainings_is_reported_as_such(explained) -> None:
+def test_explanation_states_that_a_published_score_is_a_median_of_several_trainings(
+    explained,
+) -> None:
     row = next(
         row
         for row in published.every_row()

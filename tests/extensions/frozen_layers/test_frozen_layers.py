@@ -267,12 +267,12 @@ def test_more_frozen_layers_than_the_encoder_has_are_refused_before_the_run() ->
     )
 
 
-def test_frozen_layers_are_counted_after_removed_ones() -> None:
+def test_frozen_layers_may_not_exceed_the_layers_that_are_kept() -> None:
     with pytest.raises(BenchError, match="has only 1 layer: use frozen_layers=1 or less"):
         job_of("tiny", frozen_layers="2", layers="1")
 
 
-def test_layers_that_share_their_weights_count_once() -> None:
+def test_layers_that_share_weights_count_as_one_when_freezing() -> None:
     network = make_family(make_config("albert"))
     with pytest.raises(ModelError) as error:
         freeze_layers(network, 2)
@@ -282,14 +282,14 @@ def test_layers_that_share_their_weights_count_once() -> None:
     )
 
 
-def test_a_stage_that_trains_only_layers_needs_a_layer_that_is_not_frozen() -> None:
+def test_freezing_all_layers_is_an_error_if_a_stage_trains_only_layers() -> None:
     recipe = having(RECIPE, frozen_layers=2, layer_epochs=1.0, layer_weight=1.0)
     technique: Any = FrozenLayers(work=SimpleNamespace(recipe=recipe))
     with pytest.raises(ModelError, match=r"which are all layers, but layer_epochs is 1, which"):
         technique.on_network(SimpleNamespace(network=make_network()))
 
 
-def test_the_usual_word_freeze_proposes_frozen_layers() -> None:
+def test_error_for_the_setting_freeze_suggests_frozen_layers() -> None:
     with pytest.raises(BenchError, match="Did you mean 'frozen_layers'"):
         resolve_recipe(BERT, "glue/rte", None, {"freeze": "6"})
 

@@ -40,7 +40,7 @@ def advised(options: RunOptions, found: Job, steps: int, model: Any = TINY) -> R
 # Causes, and the suggested options.
 
 
-def test_short_training_is_mended_by_the_recipe_for_few_rows_alone() -> None:
+def test_advice_after_a_short_training_is_the_recipe_for_few_rows_without_set_rates() -> None:
     asked = replace(ASKED, set=("learning_rate=1e-5", "epochs=1", "dropout=0.2"), force=True)
     reason, changed = remedy(asked, job(learning_rate="1e-5", epochs="1"), TINY, 12)
     assert reason == "it was trained for only 12 steps"
@@ -69,7 +69,7 @@ def test_long_training_is_repeated_with_half_the_rate_and_twice_the_steps() -> N
     assert advised(ASKED, job(), 9000) == replace(ASKED, set=("learning_rate=5e-4",))
 
 
-def test_recipe_for_few_rows_that_was_chosen_by_itself_is_named_in_the_command() -> None:
+def test_advised_command_names_a_recipe_for_few_rows_that_was_chosen_automatically() -> None:
     changed = advised(ASKED, job(FEW_ROWS), 200)
     assert changed == replace(ASKED, recipe=FEW_ROWS, set=("learning_rate=5e-4", "steps=400"))
 
@@ -147,7 +147,7 @@ def test_sweep_gets_advice_only_if_none_of_its_settings_has_learned(store: Store
 
 
 @pytest.mark.soak
-def test_collapsed_run_on_custom_data_ends_with_a_command_that_mends_it(
+def test_command_advised_after_a_collapsed_run_on_custom_data_learns(
     bench: Any, tmp_path: Path
 ) -> None:
     """The advised command is run as it was printed, and its run learns."""

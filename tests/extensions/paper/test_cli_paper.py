@@ -177,7 +177,7 @@ def test_hours_option_of_the_paper_command_limits_the_number_of_seeds(paper, tmp
     assert not (tmp_path / "paper").exists()
 
 
-def test_paper_on_single_tasks_has_tables_of_these_alone(paper, tmp_path):
+def test_paper_on_single_tasks_has_tables_of_only_these_tasks(paper, tmp_path):
     tasks = ("--task", "glue/rte", "--task", "snli/snli", *WORDS[2:])
     code, printed = paper(suites=tasks)
     assert code == 0, printed.err

@@ -366,7 +366,7 @@ def test_score_of_0_for_every_choice_of_examples_has_the_interval_0_to_0() -> No
     assert found.score.both is not None
 
 
-def test_perfect_f1_with_three_equal_seeds_has_no_interval_either() -> None:
+def test_perfect_f1_with_three_equal_seeds_has_no_interval() -> None:
     found = at_the_end(1.0, Outcomes(parts=np.ones((40, 3, 3)), score=f1_of_counts), 3)
     assert found.cells["glue/rte"].both is None
 

@@ -170,7 +170,7 @@ def test_report_has_one_learning_curve_chart_for_all_seeds(html: str) -> None:
     assert html.count("Learning curves of every seed") == 4 * len(GLUE.rule.cells)
 
 
-def test_runs_of_a_board_follow_its_table_before_its_plots(html: str) -> None:
+def test_report_shows_the_runs_of_a_leaderboard_between_its_table_and_its_plots(html: str) -> None:
     table, runs, plots = (html.index(f'id="board-1{end}"') for end in ("", "-runs", "-plots"))
     assert table < runs < plots
 
