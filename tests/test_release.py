@@ -271,7 +271,7 @@ def test_image_without_a_repository_is_built_and_not_pushed(image: Image) -> Non
     "variables",
     [{"DIGEST": ""}, {"DIGEST": "python:3.11-slim"}, {"FOUND": "0.1.0.dev0"}, {"IMAGE_USER": "0"}],
 )
-def test_docker_image_with_a_wrong_version_or_device_is_not_pushed(
+def test_docker_image_with_a_wrong_base_version_or_user_is_not_pushed(
     image: Image, variables: dict[str, str]
 ) -> None:
     code, calls = image("0.1.0", "cpu", "ghcr.io/us/bench", **variables)

@@ -69,7 +69,7 @@ def test_names_separated_by_commas_are_run_like_repeated_options(bench):
 
 
 @pytest.mark.parametrize("word", ["", ","])
-def test_list_with_an_empty_name_is_an_error(bench, word):
+def test_empty_name_is_an_error(bench, word):
     ended = bench("run", "--model", "tiny", "--task", word, "--data", "mini", "--dry-run")
     assert ended.code == 2
     assert f"no task is called {word!r}" in ended.err

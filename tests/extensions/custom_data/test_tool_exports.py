@@ -102,7 +102,7 @@ def test_sheet_of_a_toml_task_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["wie geht\u00b4s, das war\u00b4s", "Coca\u00aeCola, a caf\u00e9"])
-def test_apostrophes_and_dashes_within_words_are_read_as_cp1252(text):
+def test_accents_and_symbols_within_words_are_read_as_cp1252(text):
     assert text_of(Path("a.csv"), text.encode("cp1252"), "")[0] == text
 
 
