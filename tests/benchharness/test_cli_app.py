@@ -147,7 +147,7 @@ def test_the_documentation_uses_no_former_names_of_commands():
     places += [*root.glob("tasks/**/*.py"), *root.glob("leaderboard/**/*.[pjh]*")]
     places = [path for path in places if path.is_file() and path.suffix != ".pyc"]
     texts = {path: path.read_text(encoding="utf-8") for path in places}
-    allowed = "Former words (`bench compare explain`) work until 0.2"
+    allowed = "Former command names (`bench compare explain`) work until 0.2"
     found = {path: old.search(text.replace(allowed, "")) for path, text in texts.items()}
     assert not [(path, match[0]) for path, match in found.items() if match]
     assert allowed in texts[DOCS]
