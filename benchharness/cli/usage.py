@@ -101,9 +101,12 @@ def _elsewhere(option: str, words: Sequence[str], known: Sequence[str]) -> Bench
         return None
     rule = SETTINGS[setting].rule if setting else None
     if rule and value and any(rule.read(each) is None for each in value.split(",")):
-        ours, end = f"{flag} {form.format('VALUE')}", f", where VALUE is {rule.expected}"
-        return BenchError(f"`{given}` is `{ours}` here{end}, but {value!r} is not.")
-    return BenchError(f"`{given}` is `{flag} {quote(form.format(value or 'VALUE'))}` here.")
+        return BenchError(
+            f"use `{flag} {form.format('VALUE')}` instead of `{given}`: VALUE must be "
+            f"{rule.expected}, but {value!r} is not."
+        )
+    ours = f"{flag} {quote(form.format(value or 'VALUE'))}"
+    return BenchError(f"use `{ours}` instead of `{given}`.")
 
 
 def _value_of(option: str, words: Sequence[str]) -> tuple[str, str]:
