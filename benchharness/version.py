@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 NEXT = "0.1.0"
-"""Next release, for versions of commits without a known tag: before the first release, or in a
-shallow clone. RELEASING.md says when to raise it."""
+"""Number of the next release. Commits without a known tag get a development version of it: all
+commits before the first release, and those in a shallow clone. RELEASING.md says when to raise it.
+"""
 
 _FOLDER = Path(__file__).parent
 

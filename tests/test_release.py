@@ -231,7 +231,7 @@ def image(tmp_path: Path) -> Callable[..., tuple[int, list[str]]]:
 Image = Callable[..., tuple[int, list[str]]]
 
 
-def test_image_is_built_on_the_digest_of_its_base_and_pushed_after_a_run(image: Image) -> None:
+def test_docker_image_has_a_pinned_base_and_is_run_before_it_is_pushed(image: Image) -> None:
     code, calls = image("0.1.0", "cuda", "ghcr.io/us/bench")
     assert code == 0
     (build,) = (call for call in calls if call.startswith("build "))
@@ -279,7 +279,7 @@ def test_docker_image_with_a_wrong_base_version_or_user_is_not_pushed(
     assert not any(call.startswith("push") for call in calls)
 
 
-def test_dockerfile_takes_its_base_as_an_argument_and_is_not_root() -> None:
+def test_dockerfile_has_an_argument_for_its_base_and_does_not_run_as_root() -> None:
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     commands = [line for line in text.splitlines() if line and line[0] not in "# "]
     assert commands[:2] == ["ARG BASE=python:3.11-slim", "FROM ${BASE}"]

@@ -46,7 +46,7 @@ def test_chosen_sheet_is_read_and_is_part_of_the_task(tmp_path):
     assert {row.text_a for row in rows} < {text for text, _ in SOUTH}
 
 
-def test_definition_without_a_sheet_has_no_field_for_it(tmp_path):
+def test_task_definition_without_a_sheet_has_no_sheet_field(tmp_path):
     (tmp_path / "rows.csv").write_text(as_csv([["text", "label"], *TWO]))
     own = find_own(str(tmp_path / "rows.csv")).own
     assert "sheet" not in own.to_json()

@@ -248,7 +248,7 @@ def test_a_training_that_learns_nothing_gives_a_convergence_warning() -> None:
     assert made.flags_
 
 
-def test_a_failed_training_raises_its_error() -> None:
+def test_fit_raises_the_error_of_a_failed_training() -> None:
     made = bh.Classifier(
         "tiny", **QUICK | {"learning_rate": 1e30, "settings": {"max_grad_norm": 0}}
     )
@@ -259,7 +259,7 @@ def test_a_failed_training_raises_its_error() -> None:
 # Rows in files.
 
 
-def test_class_names_are_their_texts_if_a_file_can_store_them() -> None:
+def test_classes_are_named_by_their_texts_if_a_file_can_store_them() -> None:
     assert class_names(["not good", "good"]) == ("not good", "good")
     assert class_names([0, 10]) == ("0", "10")
     assert class_names([False, True]) == ("False", "True")

@@ -345,7 +345,7 @@ def test_weights_of_a_folder_named_like_a_published_model_are_reported(place) ->
     assert "the published model with google/bert_uncased_L-2_H-128_A-2." in found.remarks[-1]
 
 
-def test_training_without_a_score_is_said_to_have_none(explained, tmp_path) -> None:
+def test_explanation_states_that_a_training_has_no_score(explained, tmp_path) -> None:
     file = tmp_path / "run.sh"
     file.write_text("run_glue.py --task_name mrpc --learning_rate 1e-4")
     (remark,) = explained(file).remarks

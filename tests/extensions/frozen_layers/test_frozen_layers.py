@@ -218,7 +218,7 @@ def test_zero_frozen_layers_do_not_change_the_job_key() -> None:
     assert job_of("tiny", frozen_layers="0").key == job_of("tiny").key
 
 
-def test_frozen_layers_change_the_job_key_and_the_name_of_its_row() -> None:
+def test_frozen_layers_change_the_job_key_and_the_name_of_the_leaderboard_entry() -> None:
     job = job_of("tiny", frozen_layers="1")
     assert job.key != job_of("tiny").key
     assert "frozen layers 1" in job.shown_recipe

@@ -47,7 +47,7 @@ def test_advice_after_a_short_training_is_the_recipe_for_few_rows_without_set_ra
     assert changed == replace(ASKED, recipe=FEW_ROWS, set=("dropout=0.2",))
 
 
-def test_learning_rate_of_the_user_above_that_of_the_recipe_is_removed() -> None:
+def test_advice_removes_a_chosen_learning_rate_above_the_recipes_rate() -> None:
     asked = replace(ASKED, set=("learning_rate=5e-2",))
     reason, changed = remedy(asked, job(learning_rate="5e-2"), TINY, LEAST_STEPS)
     assert reason == "its learning rate 0.05 is above its recipe's 1e-3"
@@ -84,7 +84,7 @@ def test_head_on_a_frozen_encoder_is_trained_for_longer() -> None:
 # Suggested commands.
 
 
-def test_command_has_every_chosen_option_and_can_be_parsed_again(tmp_path: Path) -> None:
+def test_advised_command_has_every_chosen_option_and_can_be_parsed(tmp_path: Path) -> None:
     options = replace(
         ASKED, seeds=None, seed=(1, 2), set=("epochs=3",), baselines=False, data="a b", timeout=9.5
     )
@@ -122,7 +122,7 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield opened
 
 
-def test_seeds_of_one_training_get_one_command(store: Store) -> None:
+def test_advice_for_several_collapsed_seeds_of_one_training_is_one_command(store: Store) -> None:
     store.add_results([collapsed(seed=1), collapsed(seed=2), made("tiny", "glue/cola", 1, ())])
     (found,) = advise(ASKED, store, store.runs())
     assert found.sentence == (
