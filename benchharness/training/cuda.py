@@ -54,7 +54,7 @@ class CastLinear(nn.Linear):
         if len(self.joint) == 1:
             return functional.linear(narrow, *self.casts)
         if self.made.get(None) is not states or self not in self.made:
-            product = functional.linear(narrow, *self.casts)  # (..., out_features of all)
+            product = functional.linear(narrow, *self.casts)  # (..., all outputs)
             parts = torch.split(product, [each.out_features for each in self.joint], dim=-1)
             self.made.update(zip(self.joint, parts, strict=True))
             self.made[None] = states
