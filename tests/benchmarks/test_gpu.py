@@ -122,7 +122,7 @@ def test_gpu_benchmark_record_lists_every_commit_and_refuses_another_device(
     for name, other in (("device", "cuda"), ("model", {"model_type": "bert"}), ("gpu", "H100")):
         path.write_text(json.dumps({**kept, name: other}))
         monkeypatch.setattr(gpu, "_name_of", lambda _, told=name: "H200" if told == "gpu" else "")
-        with pytest.raises(SystemExit, match="figures of another device"):
+        with pytest.raises(SystemExit, match="results of another device"):
             call()
 
 
@@ -164,5 +164,5 @@ def test_cuda_device_option_without_a_gpu_is_an_error(
 ) -> None:
     with pytest.raises(SystemExit):
         call("--device", "cuda")
-    assert "lists no GPU: --device cpu tries the program" in capsys.readouterr().err
+    assert "lists no GPU; --device cpu tests this program" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
